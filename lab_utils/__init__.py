@@ -1,0 +1,1 @@
+"""A lab that shows what Apache Kafka's delivery guarantees really promise."""

@@ -1,0 +1,69 @@
+"""The errors a learner or a teacher may meet, one for each decision the reader has to make.
+
+    LabError                 something the reader can act on; the message says what, why and next
+    ├── BadArgument          a call was refused at the door: mend the argument
+    ├── SetupError           this machine lacks something: run the command in the message
+    ├── StageError           a broker, the proxy or the stage server is unwell: look at the log tail
+    ├── WaitTimeout          a condition did not come true in its time
+    └── LedgerError          evidence could not be written or read: the run proves nothing
+
+Programmer errors stay assertions. This module knows nothing of the other rooms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class LabError(Exception):
+    """Something the reader can act on; its message says what happened, why, and what next."""
+
+    def _render_traceback_(self) -> list[str]:
+        """Show IPython the sentence alone: our frames would hide it from a learner."""
+        return [f"{type(self).__name__}: {self}"]
+
+
+class BadArgument(LabError):
+    """A call was refused before anything was done."""
+
+
+class SetupError(LabError):
+    """This machine lacks something that the lab needs."""
+
+
+class StageError(LabError):
+    """A broker, the proxy or the stage server did not do what was asked."""
+
+
+class WaitTimeout(LabError):
+    """A condition did not come true within its bound."""
+
+
+class LedgerError(LabError):
+    """Evidence could not be written or read."""
+
+
+def one_of(what: str, given: str, allowed: Iterable[str]) -> str:
+    """Return `given` if it is allowed, else raise BadArgument that names the nearest right one.
+
+    >>> one_of("api", "produce", ["Fetch", "Produce"])
+    Traceback (most recent call last):
+    ...
+    lab_utils.errors.BadArgument: api must be one of Fetch, Produce; got 'produce'. \
+Did you mean 'Produce'?
+    """
+    names = sorted(allowed)
+    if given in names:
+        return given
+    by_lower_case = {name.lower(): name for name in names}
+    close = get_close_matches(str(given).lower(), by_lower_case, n=1, cutoff=0.5)
+    question = f" Did you mean '{by_lower_case[close[0]]}'?" if close else ""
+    raise BadArgument(f"{what} must be one of {', '.join(names)}; got {given!r}.{question}")
+
+
+def at_least(what: str, given: object, minimum: int) -> int:
+    """Return `given` if it is a whole number of at least `minimum`, else raise BadArgument."""
+    if isinstance(given, bool) or not isinstance(given, int) or given < minimum:
+        raise BadArgument(f"{what} must be a whole number of at least {minimum}; got {given!r}.")
+    return given

@@ -1,0 +1,40 @@
+"""Where the lab keeps things on this machine: what may be fetched again, and what is evidence.
+
+`LAB_CACHE` and `LAB_STATE` in the environment choose other places; tests and graders use them so
+that they can run side by side. This module knows no other room.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import platformdirs
+
+APPLICATION = "delivery-lab"
+
+
+def cache_folder() -> Path:
+    """The folder of jars, the JDK and broker templates: large, shared, and safe to delete."""
+    return _private_folder("LAB_CACHE", platformdirs.user_cache_path(APPLICATION))
+
+
+def state_folder() -> Path:
+    """The folder of stages and ledgers: one for each person, or for each test and grading."""
+    return _private_folder("LAB_STATE", platformdirs.user_state_path(APPLICATION))
+
+
+def runs_folder(lab: str) -> Path:
+    """The folder that holds one ledger folder for each run of `lab`."""
+    return state_folder() / "runs" / lab
+
+
+def stage_folder(stage: str) -> Path:
+    """The folder of the stage server named `stage`: its address, token, brokers and their logs."""
+    return state_folder() / "stages" / stage
+
+
+def _private_folder(variable: str, default: Path) -> Path:
+    folder = Path(os.environ.get(variable) or default).expanduser().absolute()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder

@@ -1,0 +1,85 @@
+"""The event: one line of the ledger, and the schema that Python and Spark share.
+
+A ledger is one folder of JSONL files for each run. Every witness writes a file of its own: the
+learner's client, the proxy (wire and fault events), the stage (broker events), and the reader
+that reads the log back when the run is over. This module knows no other room.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, fields
+from typing import Final
+
+# What each witness can say. `request` and `response` carry a fate: what the proxy did with them.
+KINDS: Final = {
+    "workload": ("order", "started", "finished", "raised", "crashed", "restarted"),
+    "client": (
+        "created", "sent", "acked", "failed", "unknown", "delivered", "processed", "committed",
+        "assigned", "revoked", "lost", "error", "note",
+    ),
+    "wire": ("connected", "closed", "request", "response", "opaque"),
+    "fault": ("armed", "fired", "unfired"),
+    "broker": ("started", "stopped", "killed", "paused", "resumed", "died"),
+    "log": ("record", "batch", "marker", "end"),
+}  # fmt: skip
+
+FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One thing that one witness saw.
+
+    at_ns          monotonic nanoseconds, comparable between the processes of one machine
+    actor          who did it: a client (without the run's prefix), a broker, a fault
+    value          the record's value as text: the identity of an order
+    records        how many records the batch of a Produce request or of the log holds
+    attempt        how often this client has been handed this value, from 1
+    fate           what the proxy did with a request or response, one of FATES
+    detail         everything else, as text: connection, broker, timestamps, configuration
+    """
+
+    run: str
+    source: str
+    actor: str
+    kind: str
+    at_ns: int = field(default_factory=time.monotonic_ns)
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+    value: str | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None
+    records: int | None = None
+    api: str | None = None
+    correlation_id: int | None = None
+    error: str | None = None
+    attempt: int | None = None
+    fate: str | None = None
+    detail: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        assert self.kind in KINDS.get(self.source, ()), (self.source, self.kind)
+        assert self.fate is None or self.fate in FATES, self.fate
+
+
+SPARK_TYPES: Final = {"str": "STRING", "int": "BIGINT", "dict[str, str]": "MAP<STRING, STRING>"}
+
+
+def spark_schema() -> str:
+    """The schema of a ledger as Spark DDL, derived from the fields of Event."""
+    columns = ((column.name, str(column.type).removesuffix(" | None")) for column in fields(Event))
+    return ", ".join(f"{name} {SPARK_TYPES[python_type]}" for name, python_type in columns)
+
+
+def value_text(value: bytes | str | None) -> str | None:
+    r"""A record's value as text, with bytes that are no text shown as escapes.
+
+    >>> value_text(b"order 3"), value_text(b"\xff"), value_text(None)
+    ('order 3', '\\xff', None)
+    """
+    if isinstance(value, bytes):
+        return value.decode("utf-8", errors="backslashreplace")
+    return value

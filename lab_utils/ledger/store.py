@@ -1,0 +1,105 @@
+"""The append-only store: one JSONL file for each witness of a run.
+
+    run folder ─┬─ client-4711.jsonl   the learner's kernel or child process
+                ├─ wire.jsonl          the proxy: requests, responses, faults
+                └─ log.jsonl           the log, read back when the run is over
+
+A line is written whole with one append, so SIGKILL loses at most the line being written. A
+witness that can no longer write (disk full) keeps what it has and says so in `trouble`; it never
+raises into the code under study. It knows no other room.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import fields
+from pathlib import Path
+
+import orjson
+
+from lab_utils.errors import LedgerError
+from lab_utils.ledger.events import Event
+
+COLUMNS = tuple(column.name for column in fields(Event))
+
+
+class Witness:
+    """One writer of a run's ledger, with a file of its own; safe to use from several threads."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path = folder / f"{name}.jsonl"
+        self.trouble: str | None = None
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        self._file = os.open(self.path, flags, 0o600)
+
+    def __repr__(self) -> str:
+        return f"<Witness {self.path.name}{': ' + self.trouble if self.trouble else ''}>"
+
+    def record(self, event: Event) -> None:
+        """Append one event."""
+        self.record_line(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE))
+
+    def record_line(self, line: bytes) -> None:
+        """Append a line that is an encoded event already; the fast path of the clients."""
+        if self.trouble:
+            return
+        try:
+            written = os.write(self._file, line)
+        except OSError as error:
+            self.trouble = f"the ledger could not be written: {error.strerror}"
+            return
+        if written < len(line):
+            # The disk filled up inside a line: take the torn half away, keep all whole lines.
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            self.trouble = "the ledger could not be written: no space left for a whole line"
+
+    def close(self) -> None:
+        """Close the file; recording after this is a programmer's error."""
+        os.close(self._file)
+
+
+def write_ledger(folder: Path, events: Iterable[Event], name: str = "events") -> None:
+    """Write events as the ledger folder of a run; for histories that no broker has seen."""
+    witness = Witness(folder, name)
+    for event in events:
+        witness.record(event)
+    witness.close()
+    if witness.trouble:
+        raise LedgerError(f"{witness.path}: {witness.trouble}. Free some space, then run again.")
+
+
+def read_ledger(folder: Path) -> list[Event]:
+    """All whole events of a run's ledger, oldest first."""
+    events = (event for path in _files(folder) for event in _whole_events(path))
+    return sorted(events, key=lambda event: event.at_ns)
+
+
+def torn_lines(folder: Path) -> list[str]:
+    """Where a witness was killed while it wrote: one `file:line` for each line that is torn."""
+    return [
+        f"{path.name}:{number}"
+        for path in _files(folder)
+        for number, line in enumerate(path.read_bytes().splitlines(), start=1)
+        if _decoded(line) is None
+    ]
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.jsonl"))
+
+
+def _whole_events(path: Path) -> Iterator[Event]:
+    for line in path.read_bytes().splitlines():
+        columns = _decoded(line)
+        if columns is not None:
+            yield Event(**{name: columns[name] for name in COLUMNS if name in columns})
+
+
+def _decoded(line: bytes) -> dict[str, object] | None:
+    try:
+        columns = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return columns if isinstance(columns, dict) else None
