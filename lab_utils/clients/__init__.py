@@ -1,1 +1,1 @@
-
+"""The clients under study: the real confluent_kafka classes, recorded."""

@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import orjson
 
@@ -97,7 +98,7 @@ def _whole_events(path: Path) -> Iterator[Event]:
             yield Event(**{name: columns[name] for name in COLUMNS if name in columns})
 
 
-def _decoded(line: bytes) -> dict[str, object] | None:
+def _decoded(line: bytes) -> dict[str, Any] | None:
     try:
         columns = orjson.loads(line)
     except orjson.JSONDecodeError:
