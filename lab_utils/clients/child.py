@@ -1,0 +1,133 @@
+"""The child process: a workload that can really be killed, and the parent's half of it.
+
+    parent ── ticket.json, workload.pickle ──▶ python -m lab_utils.clients.child FOLDER
+       ╰───── standard input, never written ───────╯   closed means: the parent is gone, so go
+
+The workload is pickled by value (cloudpickle), as a notebook's functions are.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import traceback
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import cloudpickle
+
+from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
+from lab_utils.errors import WaitTimeout
+
+RAISED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child process ended: killed at a crash point, raised, or finished."""
+
+    crashed: bool
+    raised: bool
+    output: str
+
+
+def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> ChildEnd:
+    """Run the workload in a process of its own and wait for its end, at most `timeout_s`."""
+    folder = Path(ticket.folder) / f"process-{ticket.attempt}"
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "ticket.json").write_bytes(ticket.to_json())
+    (folder / "workload.pickle").write_bytes(_pickled(workload))
+    child = subprocess.Popen(
+        [sys.executable, "-m", "lab_utils.clients.child", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": _path_of_this_package()},
+    )
+    # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
+    lines = _Reader(child)
+    try:
+        code = child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        raise WaitTimeout(
+            f"waited {timeout_s:g} s for the workload's process (pid {child.pid}) to end; it was "
+            "still running and has been killed. Does the workload wait for ever?"
+        ) from None
+    finally:
+        _kill_group(child)
+        output = lines.text()
+    return ChildEnd(code == -signal.SIGKILL, code == RAISED, output)
+
+
+class _Reader(threading.Thread):
+    """Reads a child's output, so that a full pipe never holds the child up."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        super().__init__(daemon=True)
+        self._child = child
+        self._lines: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        assert self._child.stdout is not None
+        self._lines.extend(self._child.stdout)
+
+    def text(self) -> str:
+        self.join(timeout=5)
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.close()
+        self._child.stdout.close()
+        return "".join(self._lines)
+
+
+def _kill_group(child: subprocess.Popen[str]) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _path_of_this_package() -> str:
+    here = str(Path(__file__).parents[2])
+    return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+
+
+def _pickled(workload: Workload) -> bytes:
+    """Pickle a function by value also when its module is a file: the child must not import it."""
+    module = sys.modules.get(getattr(workload, "__module__", ""))
+    if module is None or module.__name__ == "__main__":
+        return cloudpickle.dumps(workload)  # type: ignore[no-any-return]
+    cloudpickle.register_pickle_by_value(module)
+    try:
+        return cloudpickle.dumps(workload)  # type: ignore[no-any-return]
+    finally:
+        cloudpickle.unregister_pickle_by_value(module)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(RAISED)
+
+
+def main(folder: Path) -> int:
+    """Run the pickled workload of `folder`; the exit code says how it went."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    ticket = Ticket.from_json((folder / "ticket.json").read_bytes())
+    workload = cloudpickle.loads((folder / "workload.pickle").read_bytes())
+    run = LiveRun(ticket)
+    error = perform(workload, run)
+    run.close()
+    if error is None:
+        return 0
+    traceback.print_exception(error)
+    return RAISED
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,166 @@
+"""What a workload holds in hand: the orders, the topic, and clients that are recorded.
+
+A ticket is everything a process needs to take part in a run. It travels as JSON to a child
+process, and from a grader to the learner's kernel. Nothing here knows the stage: the workload is
+told one address, which happens to be the proxy's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import orjson
+from confluent_kafka import KafkaException
+
+from lab_utils.clients import timers
+from lab_utils.clients.consumer import RecordingConsumer
+from lab_utils.clients.crash import CrashPoints
+from lab_utils.clients.producer import RecordingProducer
+from lab_utils.clients.recorder import Recorder
+from lab_utils.ledger.events import Event, value_text
+from lab_utils.ledger.store import Witness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ticket:
+    """Everything a process needs to take part in a run.
+
+    folder    where this process keeps its part of the ledger
+    attempt   which start of the workload this is, from 1; a restart after a crash is the next
+    crashes   where this process must die: [{"at": "after_ack", "nth": 3}, …]
+    """
+
+    run: str
+    folder: str
+    bootstrap: str
+    topic: str
+    orders: tuple[str, ...]
+    attempt: int = 1
+    crashes: tuple[dict[str, Any], ...] = ()
+
+    def to_json(self) -> bytes:
+        """The ticket as JSON."""
+        return orjson.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: bytes) -> Self:
+        """The ticket that `to_json` wrote."""
+        columns: dict[str, Any] = orjson.loads(text)
+        columns["orders"] = tuple(columns["orders"])
+        columns["crashes"] = tuple(columns["crashes"])
+        return cls(**columns)
+
+
+class LiveRun:
+    """A run while it lasts, as its workload sees it.
+
+    run.orders    list[str], the values to send, in order
+    run.topic     str, a new and empty topic
+    run.attempt   int, 1 at first; 2 after the first crash and restart
+    """
+
+    def __init__(self, ticket: Ticket) -> None:
+        self.orders = list(ticket.orders)
+        self.topic = ticket.topic
+        self.attempt = ticket.attempt
+        self._ticket = ticket
+        self._witness = Witness(Path(ticket.folder), f"client-{os.getpid()}-{ticket.attempt}")
+        self._crashes = CrashPoints(self._witness, ticket.run, ticket.crashes)
+        self._producers: list[RecordingProducer] = []
+        self._consumers: list[RecordingConsumer] = []
+
+    def __repr__(self) -> str:
+        return f"<LiveRun {self._ticket.run}: {len(self.orders)} orders for {self.topic!r}>"
+
+    def producer(self, configuration: dict[str, Any] | None = None) -> RecordingProducer:
+        """A confluent_kafka.Producer, recorded; your configuration wins over the lab's timers."""
+        name = f"producer-{len(self._producers) + self._first()}"
+        producer = RecordingProducer(
+            self._configuration(name, timers.PRODUCER, configuration),
+            Recorder(self._witness, self._ticket.run, name),
+            self._crashes,
+        )
+        self._producers.append(producer)
+        return producer
+
+    def consumer(self, configuration: dict[str, Any] | None = None) -> RecordingConsumer:
+        """A confluent_kafka.Consumer, recorded; its group is the run's unless you name one."""
+        name = f"consumer-{len(self._consumers) + self._first()}"
+        defaults = {"group.id": f"{self._ticket.run}-group"}
+        consumer = RecordingConsumer(
+            self._configuration(name, timers.CONSUMER, defaults | (configuration or {})),
+            Recorder(self._witness, self._ticket.run, name),
+            self._crashes,
+        )
+        self._consumers.append(consumer)
+        return consumer
+
+    def processed(self, message: Any) -> None:
+        """Say that the work for this message is done: it becomes a `processed` event."""
+        Recorder(self._witness, self._ticket.run, "workload").record(
+            "processed",
+            topic=message.topic(),
+            partition=message.partition(),
+            offset=message.offset(),
+            value=value_text(message.value()),
+        )
+        self._crashes.reached("after_process")
+
+    def note(self, kind: str, **columns: Any) -> None:
+        """Record an event of the workload itself: started, finished, raised."""
+        self._witness.record(
+            Event(run=self._ticket.run, source="workload", actor="workload", kind=kind, **columns)
+        )
+
+    def close(self) -> str | None:
+        """Close every client and this part of the ledger; return what went wrong with it."""
+        for consumer in self._consumers:
+            with suppress(KafkaException, RuntimeError):
+                consumer.close()
+        for producer in self._producers:
+            # What is still queued has had its time: the workload decided not to wait for it.
+            with suppress(KafkaException):
+                producer.purge()
+                producer.poll(0)
+        self._producers.clear()
+        self._consumers.clear()
+        self._witness.close()
+        return self._witness.trouble
+
+    def _first(self) -> int:
+        """Clients keep counting over restarts, so that each has a name of its own."""
+        return 1 + 10 * (self._ticket.attempt - 1)
+
+    def _configuration(
+        self,
+        name: str,
+        settings: tuple[timers.Setting, ...],
+        configuration: dict[str, Any] | None,
+    ) -> dict[str, Any]:
+        return {
+            **timers.values(settings),
+            **(configuration or {}),
+            "bootstrap.servers": self._ticket.bootstrap,
+            "client.id": f"{self._ticket.run}.{name}",
+        }
+
+
+Workload: TypeAlias = Callable[[LiveRun], object]
+
+
+def perform(workload: Workload, run: LiveRun) -> BaseException | None:
+    """Run the workload between `started` and `finished`; return what it raised, if anything."""
+    run.note("started", attempt=run.attempt)
+    try:
+        workload(run)
+    except BaseException as error:
+        detail = {"message": str(error)}
+        run.note("raised", attempt=run.attempt, error=type(error).__name__, detail=detail)
+        return error
+    run.note("finished", attempt=run.attempt)
+    return None

@@ -1,0 +1,94 @@
+"""The recording producer: the real confluent_kafka.Producer that also keeps a diary.
+
+Every method and setting of the parent works as documented there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import orjson
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+
+from lab_utils.clients.crash import CrashPoints
+from lab_utils.clients.recorder import Recorder, recorded_errors
+from lab_utils.ledger.events import value_text
+
+# A delivery report: `callback(error, message)`; exactly one of them says how it went.
+Report: TypeAlias = Any
+
+
+class RecordingProducer(Producer):
+    """A confluent_kafka.Producer whose sends and delivery reports are in the ledger."""
+
+    def __init__(
+        self, configuration: dict[str, Any], recorder: Recorder, crashes: CrashPoints
+    ) -> None:
+        self._recorder = recorder
+        self._crashes = crashes
+        # The report of the configuration, which produce() uses when it is given none of its own.
+        self._default_report: Report = configuration.get("on_delivery") or configuration.get(
+            "dr_cb"
+        )
+        error_cb = recorded_errors(recorder, configuration.get("error_cb"))
+        super().__init__({"logger": recorder.logger(), **configuration, "error_cb": error_cb})
+        recorder.created("producer", configuration)
+
+    def produce(
+        self,
+        topic: str,
+        value: str | bytes | None = None,
+        key: str | bytes | None = None,
+        partition: int = -1,
+        callback: Report = None,
+        on_delivery: Report = None,
+        timestamp: int = 0,
+        headers: Any = None,
+    ) -> None:
+        """Hand a record to the client, as confluent_kafka.Producer.produce does."""
+        encoded = orjson.dumps(value_text(value))
+        report = self._recorded(encoded, on_delivery or callback or self._default_report)
+        # The parent takes `headers` as it is or not at all: None is not the same as absent.
+        optional = {} if headers is None else {"headers": headers}
+        self._recorder.sent(topic, encoded, partition if partition >= 0 else None)
+        try:
+            super().produce(
+                topic, value, key, partition, on_delivery=report, timestamp=timestamp, **optional
+            )
+        except (KafkaException, BufferError) as refusal:
+            self._recorder.refused(topic, value_text(value), refusal)
+            raise
+        if self._crashes:
+            self._crashes.reached("after_send")
+
+    def produce_batch(
+        self,
+        topic: str,
+        messages: list[dict[str, Any]],
+        partition: int = -1,
+        callback: Report = None,
+        on_delivery: Report = None,
+    ) -> int:
+        """Hand a list of records over, each through produce(); return how many were taken."""
+        taken = 0
+        for message in messages:
+            try:
+                self.produce(
+                    topic, **{"partition": partition, "callback": callback or on_delivery} | message
+                )
+                taken += 1
+            except (KafkaException, BufferError) as refusal:
+                message["_error"] = refusal.args[0]
+        return taken
+
+    def _recorded(self, encoded: bytes, theirs: Report) -> Report:
+        recorder, crashes = self._recorder, self._crashes
+
+        def report(error: KafkaError | None, message: Message[Any, Any]) -> None:
+            recorder.reported(error, message, encoded)
+            if crashes and error is None:
+                crashes.reached("after_ack")
+            if theirs:
+                theirs(error, message)
+
+        return report

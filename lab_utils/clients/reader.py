@@ -1,0 +1,96 @@
+"""The honest reader: creates a run's topic and reads it back, past the proxy.
+
+It speaks to the brokers' DIRECT listener, which no learner's client is ever told. It is what the
+findings rest on, so it says whether it drained the topic.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from lab_utils.errors import StageError
+from lab_utils.ledger.events import Event, value_text
+
+
+class HonestReader:
+    """One connection of the lab's own to the brokers, kept open between runs."""
+
+    def __init__(self, direct: str) -> None:
+        self._admin = AdminClient({"bootstrap.servers": direct, "log_level": 0})
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": direct,
+                "group.id": "honest-reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": "read_uncommitted",
+                "fetch.wait.max.ms": 10,
+                "log_level": 0,
+            }
+        )
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a new and empty topic; raises StageError when the broker does not."""
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+        try:
+            self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout=15)
+        except KafkaException as error:
+            raise StageError(
+                f"topic {topic!r} could not be created: {error.args[0].str()}. Without it the run "
+                "cannot start. Look at `lab`, then run the cell again."
+            ) from None
+
+    def read(self, run: str, topic: str, partitions: int, timeout_s: float = 10) -> list[Event]:
+        """Read a topic from offset 0 to its end: `record` events, then one `end` a partition.
+
+        An `end` says with detail.drained whether the reader got there within `timeout_s`.
+        """
+        waiting = set(range(partitions))
+        events = []
+        self._consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
+        for message in self._messages(topic, time.monotonic() + timeout_s):
+            events.append(_event(run, message))
+            if events[-1].kind == "end":
+                waiting.discard(message.partition())
+            if not waiting:
+                break
+        self._consumer.unassign()
+        return events + [_not_drained(run, topic, number) for number in sorted(waiting)]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._consumer.close()
+
+    def _messages(self, topic: str, deadline: float) -> Iterator[Any]:
+        while (left_s := deadline - time.monotonic()) > 0:
+            for message in self._consumer.consume(10_000, timeout=min(left_s, 0.1)):
+                error = message.error()
+                if message.topic() == topic and error in (None, KafkaError._PARTITION_EOF):
+                    yield message
+
+
+def _event(run: str, message: Any) -> Event:
+    place = {"topic": message.topic(), "partition": message.partition()}
+    if message.error() is not None:
+        drained = {"drained": "true"}
+        return Event(
+            run=run, source="log", actor="reader", kind="end",
+            offset=message.offset(), detail=drained, **place,
+        )  # fmt: skip
+    return Event(
+        run=run, source="log", actor="reader", kind="record",
+        offset=message.offset(), value=value_text(message.value()),
+        detail={"timestamp_ms": str(message.timestamp()[1])}, **place,
+    )  # fmt: skip
+
+
+def _not_drained(run: str, topic: str, partition: int) -> Event:
+    return Event(
+        run=run, source="log", actor="reader", kind="end",
+        topic=topic, partition=partition, detail={"drained": "false"},
+    )  # fmt: skip

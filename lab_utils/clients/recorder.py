@@ -1,0 +1,141 @@
+"""The recorder: one client's voice in the ledger.
+
+It writes down and never decides. Its own failure (a full disk) is kept in the witness and makes
+the run INCONCLUSIVE; it is never raised into the code under study.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+from confluent_kafka import KafkaError
+
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import Witness
+
+# After these errors the record may be in the log: the request was, or may have been, on its way.
+# The Python client cannot tell a record that timed out in the queue from one that timed out in
+# flight (confluent-kafka-python issue 529), so both are unknown.
+UNKNOWN_ERRORS: Final = frozenset(
+    {
+        "_MSG_TIMED_OUT",
+        "_TIMED_OUT",
+        "_TIMED_OUT_QUEUE",
+        "_TRANSPORT",
+        "_PURGE_INFLIGHT",
+        "REQUEST_TIMED_OUT",
+        "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    }
+)
+
+SECRETS: Final = ("password", "secret", "key.pem", "sasl.username", "oauthbearer")
+
+
+def outcome(error: KafkaError | None) -> str:
+    """What a delivery report means for its record: acked, failed or unknown."""
+    if error is None:
+        return "acked"
+    return "unknown" if error.name() in UNKNOWN_ERRORS else "failed"
+
+
+class Recorder:
+    """Writes the events of one client of a run."""
+
+    def __init__(self, witness: Witness, run: str, actor: str) -> None:
+        self.witness = witness
+        self.run = run
+        self.actor = actor
+        self._attempts: Counter[bytes] = Counter()
+        names = {"run": run, "source": "client", "actor": actor}
+        self._start = orjson.dumps(names)[:-1]
+
+    def record(self, kind: str, **columns: Any) -> None:
+        """Append one event of this client."""
+        event = Event(run=self.run, source="client", actor=self.actor, kind=kind, **columns)
+        self.witness.record(event)
+
+    def sent(self, topic: str, value: bytes, partition: int | None) -> None:
+        """Record that a value was handed to produce(); written by hand, for it is in the way."""
+        self._attempts[value] += 1
+        self.witness.record_line(
+            b'%b,"kind":"sent","at_ns":%d,"topic":%b,"partition":%b,"value":%b,"attempt":%d}\n'
+            % (
+                self._start,
+                time.monotonic_ns(),
+                orjson.dumps(topic),
+                b"null" if partition is None else b"%d" % partition,
+                value,
+                self._attempts[value],
+            )
+        )
+
+    def refused(self, topic: str, value: str | None, refusal: Exception) -> None:
+        """Record that produce() itself raised: the client took nothing."""
+        error = refusal.args[0] if refusal.args else refusal
+        name = error.name() if isinstance(error, KafkaError) else type(refusal).__name__
+        self.record("failed", topic=topic, value=value, error=name)
+
+    def reported(self, error: KafkaError | None, message: Any, value: bytes) -> None:
+        """Record a delivery report; `value` is the record's value as JSON."""
+        offset, partition = message.offset(), message.partition()
+        self.witness.record_line(
+            b'%b,"kind":"%b","at_ns":%d,"topic":%b,"partition":%b,"offset":%b,"value":%b'
+            b',"error":%b}\n'
+            % (
+                self._start,
+                outcome(error).encode(),
+                time.monotonic_ns(),
+                orjson.dumps(message.topic()),
+                _number(partition),
+                _number(offset),
+                value,
+                orjson.dumps(error.name() if error else None),
+            )
+        )
+
+    def created(self, role: str, configuration: dict[str, Any]) -> None:
+        """Record a client and the configuration it was given, secrets left out."""
+        shown = {
+            name: str(value)
+            for name, value in configuration.items()
+            if not callable(value) and not any(secret in name for secret in SECRETS)
+        }
+        self.record("created", detail={"role": role, **shown})
+
+    def logger(self) -> logging.Logger:
+        """A logger for librdkafka whose lines become `note` events instead of stderr."""
+        logger = logging.Logger(f"{self.run}.{self.actor}")
+        logger.addHandler(_Notes(self))
+        return logger
+
+
+def recorded_errors(
+    recorder: Recorder, theirs: Callable[[KafkaError], None] | None
+) -> Callable[[KafkaError], None]:
+    """An error_cb that records the client's error and then calls the learner's own."""
+
+    def error_cb(error: KafkaError) -> None:
+        recorder.record("error", error=error.name(), detail={"text": error.str()})
+        if theirs:
+            theirs(error)
+
+    return error_cb
+
+
+class _Notes(logging.Handler):
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__()
+        self._recorder = recorder
+
+    def emit(self, line: logging.LogRecord) -> None:
+        self._recorder.record("note", detail={"level": line.levelname, "text": line.getMessage()})
+
+
+def _number(number: int | None) -> bytes:
+    """A JSON number; librdkafka says `unknown` as None or as a negative offset."""
+    return b"null" if number is None or number < 0 else b"%d" % number

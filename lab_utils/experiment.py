@@ -1,0 +1,134 @@
+"""One experiment: open a run, break one thing, close it, and read the log back.
+
+    begin ── topic, run folder, faults ──▶ ticket ──▶ a workload, here or in another process
+    finish ── faults that fired, the log through DIRECT ──▶ the rows of the ledger
+
+A learner's Lab performs the workload in its own kernel; a grader begins and finishes in a process
+that the learner's code cannot reach, and hands only the ticket over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from lab_utils.clients.live_run import Ticket
+from lab_utils.clients.reader import HonestReader
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import Witness, read_ledger
+from lab_utils.stage.connection import Stage
+from lab_utils.stage.faults import Fault, crash_client, to_json
+
+
+@dataclass
+class Experiment:
+    """A run that has begun and has yet to be finished."""
+
+    stage: Stage
+    reader: HonestReader
+    run: str
+    folder: Path
+    orders: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
+    partitions: int = 1
+    trouble: list[str] = field(default_factory=list)
+
+    @property
+    def topic(self) -> str:
+        """The topic of this run, which no other run writes to."""
+        return f"{self.run}-orders"
+
+    def begin(self, client_folder: Path | None = None) -> Ticket:
+        """Create the topic, open the run at the stage, arm the faults; return the ticket.
+
+        `client_folder` is where the workload's process keeps its part of the ledger, if that is
+        not to be this run's folder.
+        """
+        self.reader.create_topic(self.topic, self.partitions)
+        witness = Witness(self.folder, "run")
+        for order in self.orders:
+            witness.record(self._event("workload", "lab", "order", value=order))
+        for crash in self._crashes():
+            witness.record(self._event("fault", "crash_client", "armed", detail=_text(crash)))
+        self._keep_trouble(witness)
+        self.stage.open_run(self.run, self.folder)
+        for fault in self.faults:
+            if not isinstance(fault, crash_client):
+                self.stage.arm(self.run, fault)
+        return Ticket(
+            run=self.run,
+            folder=str(client_folder or self.folder),
+            bootstrap=self.stage.bootstrap,
+            topic=self.topic,
+            orders=self.orders,
+            crashes=tuple(self._crashes()),
+        )
+
+    def finish(self) -> list[Event]:
+        """Close the run at the stage, read the log back; return all rows, oldest first."""
+        closed = self.stage.close_run(self.run)
+        if closed.trouble:
+            self.trouble.append(closed.trouble)
+        witness = Witness(self.folder, "log")
+        for event in self._log():
+            witness.record(event)
+        self._keep_trouble(witness)
+        return read_ledger(self.folder)
+
+    def _log(self) -> Iterable[Event]:
+        yield from self.reader.read(self.run, self.topic, self.partitions)
+        for batch in self.stage.batches(self.topic):
+            yield _batch_event(self.run, self.topic, batch)
+
+    def _crashes(self) -> list[dict[str, Any]]:
+        return [to_json(fault) for fault in self.faults if isinstance(fault, crash_client)]
+
+    def _event(self, source: str, actor: str, kind: str, **columns: Any) -> Event:
+        return Event(run=self.run, source=source, actor=actor, kind=kind, **columns)
+
+    def _keep_trouble(self, witness: Witness) -> None:
+        witness.close()
+        if witness.trouble:
+            self.trouble.append(witness.trouble)
+
+
+def _batch_event(run: str, topic: str, batch: dict[str, Any]) -> Event:
+    """A record batch of the log as an event: a marker if it is a control batch."""
+    is_marker = bool(batch["is_control"])
+    detail = {"timestamp_ms": str(batch["timestamp_ms"])}
+    if is_marker:
+        detail["type"] = str(batch.get("marker"))
+    return Event(
+        run=run,
+        source="log",
+        actor=f"broker-{batch.get('broker', 1)}",
+        kind="marker" if is_marker else "batch",
+        topic=topic,
+        partition=batch["partition"],
+        offset=batch["base_offset"],
+        producer_id=batch["producer_id"],
+        producer_epoch=batch["producer_epoch"],
+        sequence=batch["sequence"],
+        records=batch["records"],
+        detail=detail,
+    )
+
+
+def _text(columns: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in columns.items()}
+
+
+def order_values(orders: int | Sequence[str]) -> tuple[str, ...]:
+    """The values to send: a number counts them from "0", a list names them."""
+    if isinstance(orders, int):
+        return tuple(str(number) for number in range(orders))
+    return tuple(orders)
+
+
+def write_summary(folder: Path, **columns: Any) -> None:
+    """Keep what is not an event beside the ledger, as run.json."""
+    (folder / "run.json").write_bytes(orjson.dumps(columns, option=orjson.OPT_INDENT_2))
