@@ -76,6 +76,8 @@ class Experiment:
         witness = Witness(self.folder, "log")
         for event in self._log():
             witness.record(event)
+        for crash in self._crashes_not_fired():
+            witness.record(self._event("fault", "crash_client", "unfired", detail=_text(crash)))
         self._keep_trouble(witness)
         return read_ledger(self.folder)
 
@@ -86,6 +88,12 @@ class Experiment:
 
     def _crashes(self) -> list[dict[str, Any]]:
         return [to_json(fault) for fault in self.faults if isinstance(fault, crash_client)]
+
+    def _crashes_not_fired(self) -> list[dict[str, Any]]:
+        """Each process dies of one crash at most, in order, so the first ones have fired."""
+        rows = read_ledger(self.folder) if self._crashes() else []
+        fired = [row for row in rows if (row.actor, row.kind) == ("crash_client", "fired")]
+        return self._crashes()[len(fired) :]
 
     def _event(self, source: str, actor: str, kind: str, **columns: Any) -> Event:
         return Event(run=self.run, source=source, actor=actor, kind=kind, **columns)

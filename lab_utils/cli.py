@@ -1,0 +1,156 @@
+"""The command line: up, down, doctor, test, build, grade, bench.
+
+Each command is a few lines around a function of another room. The front door `./lab` calls it in
+the project's own environment.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from lab_utils.errors import LabError
+
+ROOT = Path(__file__).parents[1]
+TIERS = {
+    "unit": "not (kafka or labs or browser)",
+    "kafka": "kafka",
+    "labs": "labs",
+    "browser": "browser",
+}
+console = Console(stderr=True)
+
+
+class Commands(click.Group):
+    """Shows a LabError as its sentence, without a traceback."""
+
+    def invoke(self, context: click.Context) -> object:
+        """Run the command."""
+        try:
+            return super().invoke(context)
+        except LabError as error:
+            raise click.ClickException(str(error)) from error
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+def main() -> None:
+    """A lab that shows what Apache Kafka's delivery guarantees really promise.
+
+    ./lab up starts JupyterLab with the notebooks and a bundled, real Kafka. ./lab test tests all
+    of it.
+    """
+
+
+@main.command()
+@click.option("--port", type=click.IntRange(0, 65535), default=8888, show_default=True,
+              help="JupyterLab's port; the next free one is taken if it is in use.")  # fmt: skip
+@click.option("--browser/--no-browser", default=False, show_default=True,
+              help="Open the address in a browser.")  # fmt: skip
+def up(port: int, browser: bool) -> None:
+    """Start JupyterLab with the labs and print its address; Ctrl-C ends everything."""
+    from lab_utils.jupyter import serve
+    from lab_utils.stage.prepare import prepare
+
+    with console.status("Preparing Kafka") as status:
+        prepare(lambda text: status.update(str(text)))
+    sys.exit(serve(ROOT, port=port, browser=browser, say=console.print))
+
+
+@main.command()
+def down() -> None:
+    """End every stage and the shared Spark session; nothing of the lab keeps running."""
+    from lab_utils.audit.session import stop_shared
+    from lab_utils.stage.connection import down as end_stages
+
+    ended = end_stages()
+    stop_shared()
+    click.echo(f"Ended {len(ended)} stage{'' if len(ended) == 1 else 's'}. Nothing is running.")
+
+
+@main.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
+def doctor(as_json: bool) -> None:
+    """Say what is there, what is missing, and the command that mends it; exit 1 if anything is."""
+    from lab_utils.stage.doctor import examine
+
+    rows = examine()
+    if as_json:
+        click.echo(json.dumps([row.to_json() for row in rows], indent=2))
+    else:
+        table = Table("", "what", "found", "mend it with", box=None)
+        for row in rows:
+            table.add_row("ok" if row.ok else "MISSING", row.name, row.what, row.mend or "")
+        Console().print(table)
+    sys.exit(0 if all(row.ok or not row.required for row in rows) else 1)
+
+
+@main.command(context_settings={"ignore_unknown_options": True})
+@click.argument("tier", type=click.Choice(["all", *TIERS]), default="all")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def test(tier: str, arguments: tuple[str, ...]) -> None:
+    """Run the tests of a TIER: unit, kafka, labs, browser, or all of them.
+
+    What follows the tier goes to pytest, as in: ./lab test unit -k ledger
+    """
+    only = [] if tier == "all" else ["-m", TIERS[tier]]
+    command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal"]
+    sys.exit(subprocess.run([*command, *only, *arguments], cwd=ROOT, check=False).returncode)
+
+
+@main.command()
+@click.argument("labs", nargs=-1)
+@click.option("--check", is_flag=True, help="Write nothing; fail if a notebook is not current.")
+def build(labs: tuple[str, ...], check: bool) -> None:
+    """Write the learners' notebooks labs/*.ipynb from labs/source/*.py."""
+    from lab_utils.grading.build import build_labs
+
+    changed = build_labs(ROOT / "labs", labs, write=not check)
+    for path, difference in changed:
+        click.echo(difference if check else f"wrote {path.relative_to(ROOT)}")
+    if check and changed:
+        raise click.ClickException("the notebooks are not what their sources say: ./lab build")
+
+
+@main.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), default=Path("grades"), show_default=True,
+              help="Where results.json and the reports are written.")  # fmt: skip
+@click.option("--jobs", type=click.IntRange(1), default=None,
+              help="Submissions graded at once; the number of cores if not given.")  # fmt: skip
+@click.option("--cell-seconds", type=click.IntRange(1), default=120, show_default=True,
+              help="The time budget of one cell.")  # fmt: skip
+@click.option("--total-seconds", type=click.IntRange(1), default=900, show_default=True,
+              help="The time budget of one submission.")  # fmt: skip
+def grade(
+    paths: tuple[Path, ...], out: Path, jobs: int | None, cell_seconds: int, total_seconds: int
+) -> None:
+    """Grade submitted notebooks (PATHS: files or folders) on the evidence of unseen faults.
+
+    Exit code 0 when the grading ran, whatever the scores; 2 when the infrastructure failed.
+    """
+    from lab_utils.grading.command import grade_and_report
+
+    sys.exit(grade_and_report(paths, out, jobs, cell_seconds, total_seconds, console))
+
+
+@main.command()
+@click.argument("names", nargs=-1)
+@click.option("--out", type=click.Path(path_type=Path), default=None,
+              help="Write the figures as JSON to this file, too.")  # fmt: skip
+def bench(names: tuple[str, ...], out: Path | None) -> None:
+    """Measure the README's figures, each as a ratio within one run."""
+    from benchmarks import run_benchmarks
+
+    figures = run_benchmarks(names, say=console.print)
+    if out:
+        out.write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(prog_name="lab")

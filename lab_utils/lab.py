@@ -1,0 +1,186 @@
+"""The lab: a stage to break things on, and the runs, predictions and checks made on it.
+
+It is the one module that knows all rooms. A learner makes one Lab in the first cell of a notebook
+and closes it in the last; a kernel that is restarted in between finds the same stage again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from lab_utils import folders
+from lab_utils.clients.live_run import Workload
+from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.workload import carry_out
+from lab_utils.errors import BadArgument, at_least
+from lab_utils.experiment import Experiment, order_values
+from lab_utils.ledger.predictions import Answer, Prediction, predict
+from lab_utils.run import Run
+from lab_utils.stage import connection
+from lab_utils.stage.faults import Fault
+
+
+class Lab:
+    """One lab of the course, and the stage it plays on.
+
+    Starts the stage, or joins the one that is there; the stage outlives this kernel.
+    """
+
+    def __init__(self, name: str, *, brokers: int = 1) -> None:
+        _require_name(name)
+        self.name = name
+        self._warm_up_spark()
+        self.stage = connection.join(name, at_least("brokers", brokers, 1))
+        self._reader = HonestReader(self.stage.direct)
+        self._verdicts: dict[str, Any] = {}
+
+    def run(
+        self,
+        workload: Workload,
+        *,
+        orders: int | Sequence[str] = 10,
+        faults: Sequence[Fault] = (),
+        partitions: int = 1,
+        timeout_s: float = 120,
+    ) -> Run:
+        """Perform the workload once, under these faults and no others; return what happened.
+
+        A workload that is to be crashed (`crash_client`) runs in a process of its own and is
+        started again after each crash. `timeout_s` bounds such a process; in the kernel, interrupt
+        the cell. What confluent_kafka raises is an outcome: it is in the run. Any other exception
+        is raised here, after the run has been closed.
+        """
+        experiment = self._experiment(workload, orders, faults, partitions)
+        ticket = experiment.begin()
+        try:
+            error = carry_out(workload, ticket, timeout_s=timeout_s)
+        finally:
+            experiment.finish()
+        finished = Run(
+            experiment.run,
+            experiment.folder,
+            topic=experiment.topic,
+            direct=self.stage.direct,
+            trouble=tuple(experiment.trouble),
+        )
+        if error is not None and not isinstance(error, KafkaException):
+            raise error
+        return finished
+
+    def predict(self, *, because: str, **expected: Answer) -> Prediction:
+        """Say what the next run will show, and why; stored now, compared afterwards.
+
+        Questions: sent, acked, failed, unknown, stored, duplicated, lost, and log (the values in
+        the order of their offsets).
+        """
+        prediction = predict(expected, because)
+        prediction.store(folders.runs_folder(self.name))
+        return prediction
+
+    def check(self, item: str, answer: Any = None, **given: Any) -> Any:
+        """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE."""
+        from lab_utils.checking import check
+
+        verdict = check(self, item, answer, **given)
+        self._verdicts[item] = verdict
+        return verdict
+
+    def score(self) -> Any:
+        """One line for each exercise of this lab: its verdict so far and its points."""
+        from lab_utils.checking import score
+
+        return score(self.name, self._verdicts)
+
+    def panel(self) -> Any:
+        """Buttons for this lab's faults and brokers, live, also while a cell is running."""
+        from lab_utils.views.panel import panel
+
+        return panel(self.stage, PANEL_FAULTS)
+
+    def close(self) -> None:
+        """End the stage of this lab, brokers and all; the ledgers of its runs stay."""
+        self._reader.close()
+        self.stage.shutdown()
+
+    def __repr__(self) -> str:
+        return f"<Lab {self.name}: {self.stage!r}>"
+
+    def _repr_html_(self) -> str:
+        from lab_utils.views.status_card import status_card
+
+        return status_card(self.name, self.stage.state())
+
+    def _experiment(
+        self,
+        workload: Workload,
+        orders: int | Sequence[str],
+        faults: Sequence[Fault],
+        partitions: int,
+    ) -> Experiment:
+        if not callable(workload):
+            raise BadArgument(
+                f"lab.run needs a function that takes the run; got {workload!r}. Pass the "
+                "function itself, without calling it."
+            )
+        run, folder = _new_run(self.name)
+        return Experiment(
+            self.stage,
+            self._reader,
+            run,
+            folder,
+            order_values(orders),
+            tuple(faults),
+            at_least("partitions", partitions, 1),
+        )
+
+    def _warm_up_spark(self) -> None:
+        """Begin to start Spark now: by the first query a learner has read three pages."""
+        from lab_utils.audit import session
+        from lab_utils.stage.jars import spark_kafka_jars
+
+        os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar) for jar in spark_kafka_jars()))
+        session.warm_up()
+
+
+def _require_name(name: str) -> None:
+    if not (isinstance(name, str) and name and name.replace("_", "").isalnum()):
+        raise BadArgument(f'a lab is named by letters and digits, as in Lab("03"); got {name!r}.')
+
+
+def _new_run(lab: str) -> tuple[str, Path]:
+    """The next free run id (03-a, 03-b, … 03-aa) and its new folder."""
+    parent = folders.runs_folder(lab)
+    parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    number = sum(1 for path in parent.iterdir() if path.is_dir())
+    while True:
+        run = f"{lab}-{_letters(number)}"
+        try:
+            (parent / run).mkdir(mode=0o700)
+        except FileExistsError:
+            # Another kernel took this one between our look and our mkdir.
+            number += 1
+        else:
+            return run, parent / run
+
+
+def _letters(number: int) -> str:
+    """A name for a number, as spreadsheets name columns.
+
+    >>> [_letters(number) for number in (0, 25, 26, 27, 702)]
+    ['a', 'z', 'aa', 'ab', 'aaa']
+    """
+    letters = ""
+    number += 1
+    while number:
+        number, last = divmod(number - 1, len(ascii_lowercase))
+        letters = ascii_lowercase[last] + letters
+    return letters
+
+
+PANEL_FAULTS: Sequence[Fault] = ()

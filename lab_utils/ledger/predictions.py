@@ -1,0 +1,91 @@
+"""Predictions: what a learner expected, stored before the run that decides it.
+
+A prediction is graded for being made, never for being right, so it is compared and not scored.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from lab_utils.errors import one_of
+from lab_utils.ledger.counts import count
+from lab_utils.ledger.events import Event
+
+QUESTIONS: Final = (
+    "sent", "acked", "failed", "unknown", "stored", "duplicated", "lost", "log",
+)  # fmt: skip
+
+Answer = int | str | Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One question of a prediction: what was expected, and what was observed."""
+
+    question: str
+    yours: str
+    observed: str
+
+    @property
+    def differs(self) -> bool:
+        """Is the observation another one than expected?"""
+        return self.yours != self.observed
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a learner expects of the next run: counts by name, the log in order, and a reason."""
+
+    expected: dict[str, str]
+    because: str
+
+    def compare(self, rows: Sequence[Event]) -> list[Compared]:
+        """The expectation beside the observation, question by question."""
+        seen = observed(rows)
+        return [
+            Compared(question, yours, seen[question]) for question, yours in self.expected.items()
+        ]
+
+    def store(self, folder: Path) -> None:
+        """Append this prediction to the lab's predictions, before anything is run."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        file = os.open(folder / "predictions.jsonl", flags, 0o600)
+        os.write(file, orjson.dumps(asdict(self), option=orjson.OPT_APPEND_NEWLINE))
+        os.close(file)
+
+
+def predict(expected: dict[str, Answer], because: str) -> Prediction:
+    """A prediction from the learner's words; raises BadArgument for a question nobody asked."""
+    return Prediction(
+        {one_of("what you predict", name, QUESTIONS): _text(it) for name, it in expected.items()},
+        because,
+    )
+
+
+def observed(rows: Sequence[Event]) -> dict[str, str]:
+    """What the ledger says to each question; the log is the values in order of their offsets."""
+    counts = count(rows)
+    records = (row for row in rows if (row.source, row.kind) == ("log", "record"))
+    in_order = sorted(records, key=lambda row: (row.partition or 0, row.offset or 0))
+    seen: dict[str, Answer] = {
+        name: getattr(counts, name) for name in QUESTIONS if name != "log"
+    } | {"log": [row.value or "" for row in in_order]}
+    return {name: _text(answer) for name, answer in seen.items()}
+
+
+def _text(answer: Answer) -> str:
+    """One spelling for an answer, so that `[0, 1]`, `"0, 1"` and `"0 1"` compare equal."""
+    if answer is None or answer is ...:
+        return "no answer"
+    if isinstance(answer, str):
+        return " ".join(answer.replace(",", " ").split())
+    if isinstance(answer, Sequence):
+        return " ".join(str(it) for it in answer)
+    return str(answer)

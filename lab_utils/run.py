@@ -1,0 +1,124 @@
+"""A finished run: what a learner holds in hand and asks questions of.
+
+Everything here is derived from the ledger folder alone; no broker is needed any more. The one
+exception is topic_log(), which reads the topic itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab_utils.ledger.counts import Counts, count
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import read_ledger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+class Run:
+    """One finished run of a workload, and the evidence it left."""
+
+    def __init__(
+        self,
+        run: str,
+        folder: Path,
+        *,
+        topic: str,
+        direct: str,
+        trouble: tuple[str, ...] = (),
+    ) -> None:
+        self.run = run
+        self.folder = folder
+        self.topic = topic
+        self.trouble = trouble
+        self._direct = direct
+
+    @cached_property
+    def rows(self) -> list[Event]:
+        """All events of the ledger, oldest first."""
+        return read_ledger(self.folder)
+
+    @property
+    def counts(self) -> Counts:
+        """How many orders met which outcome."""
+        return count(self.rows)
+
+    @property
+    def log(self) -> list[str]:
+        """The values in the log, in the order of their offsets, partition by partition."""
+        records = [row for row in self.rows if (row.source, row.kind) == ("log", "record")]
+        records.sort(key=lambda row: (row.partition or 0, row.offset or 0))
+        return [row.value or "" for row in records]
+
+    def events(self) -> DataFrame:
+        """The ledger as a Spark DataFrame, one row an event; columns as in Event."""
+        from lab_utils.audit.session import read_events
+
+        return read_events(self.folder)
+
+    def topic_log(self) -> DataFrame:
+        """The topic itself through Spark's Kafka source.
+
+        Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
+        """
+        from lab_utils.audit.session import read_topic
+
+        return read_topic(self._direct, self.topic)
+
+    def findings(self) -> Any:
+        """What the audit found, each finding beside what this configuration may do."""
+        from lab_utils.audit.judged import judged_findings
+        from lab_utils.views.findings_table import findings_table
+
+        return findings_table(judged_findings(self.events()))
+
+    def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:
+        """The requests that crossed the wire, drawn: client, proxy, broker; None is every API."""
+        from lab_utils.views.timeline import timeline
+
+        return timeline(self.rows, apis=apis)
+
+    def orders_by_offset(self) -> Any:
+        """Which order is at which offset, drawn: a row for each produce(), a column an offset."""
+        from lab_utils.views.orders_by_offset import orders_by_offset
+
+        return orders_by_offset(self.rows)
+
+    def requests(self, api: str = "Produce") -> list[Event]:
+        """The requests and responses of one API as the proxy decoded them, oldest first."""
+        return [row for row in self.rows if row.source == "wire" and row.api == api]
+
+    def __repr__(self) -> str:
+        return f"<Run {self.run}: {self.counts}{self._faults()}{self._raised()}{self._trouble()}>"
+
+    def _faults(self) -> str:
+        armed = [row for row in self.rows if (row.source, row.kind) == ("fault", "armed")]
+        fired = [row for row in self.rows if (row.source, row.kind) == ("fault", "fired")]
+        if not armed:
+            return ""
+        if not fired:
+            return "; the fault never fired" if len(armed) == 1 else "; no fault fired"
+        subject = "the fault" if len(armed) == 1 else f"{len(armed)} faults armed, they"
+        return f"; {subject} fired {_times(len(fired))}"
+
+    def _raised(self) -> str:
+        raised = [row for row in self.rows if (row.source, row.kind) == ("workload", "raised")]
+        return f"; the workload raised {raised[-1].error}" if raised else ""
+
+    def _trouble(self) -> str:
+        return f"; INCONCLUSIVE: {'; '.join(self.trouble)}" if self.trouble else ""
+
+
+def _times(count_of: int) -> str:
+    return {1: "once", 2: "twice"}.get(count_of, f"{count_of} times")
+
+
+def source(function: Callable[..., Any]) -> Any:
+    """The text of a function of the lab, shown as code: everything here can be read."""
+    from lab_utils.views.source_code import source_code
+
+    return source_code(function)
