@@ -1,0 +1,53 @@
+"""The counts say how many orders met which outcome, and never more than the ledger knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab_utils.ledger.counts import count
+from lab_utils.ledger.events import Event
+
+
+def client(kind: str, value: str) -> Event:
+    return Event(run="r", source="client", actor="p", kind=kind, value=value)
+
+
+def log(kind: str, **columns: Any) -> Event:
+    return Event(run="r", source="log", actor="reader", kind=kind, topic="t", **columns)
+
+
+DRAINED = log("end", partition=0, offset=2, detail={"drained": "true"})
+STUCK = log("end", partition=0, detail={"drained": "false"})
+
+
+def test_two_offsets_are_a_duplicate() -> None:
+    """One value at two offsets is one duplicated order and two stored records."""
+    rows = [client("sent", "1"), client("acked", "1"), log("record", value="1", offset=0),
+            log("record", value="1", offset=1), DRAINED]  # fmt: skip
+
+    assert "1 sent, 1 acked, 2 in the log, 1 duplicated" == str(count(rows))
+
+
+def test_two_values_are_none() -> None:
+    """Two values at one offset each are no duplicate."""
+    rows = [log("record", value="1", offset=0), log("record", value="2", offset=1), DRAINED]
+
+    assert 0 == count(rows).duplicated
+
+
+def test_acked_and_not_in_a_drained_log_is_lost() -> None:
+    """A loss needs an ack and a log that was read to its end."""
+    assert 1 == count([client("acked", "1"), DRAINED]).lost
+
+
+def test_undrained_log_proves_no_loss() -> None:
+    """A log that was not read to its end cannot show that something is missing."""
+    assert count([client("acked", "1"), STUCK]).lost is None
+    assert count([client("acked", "1")]).lost is None
+
+
+def test_unknown_is_not_lost() -> None:
+    """A report that does not know makes no loss, and no failure."""
+    counts = count([client("sent", "1"), client("unknown", "1"), DRAINED])
+
+    assert (0, 0, 1) == (counts.lost, counts.failed, counts.unknown)

@@ -1,0 +1,55 @@
+"""A prediction is stored before the run, compared after it, and never scored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+
+from lab_utils.errors import BadArgument
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.predictions import predict
+
+
+def record(value: str, offset: int, partition: int = 0) -> Event:
+    return Event(run="r", source="log", actor="reader", kind="record", value=value,
+                 offset=offset, partition=partition, topic="t")  # fmt: skip
+
+
+def test_log_is_compared_in_the_order_of_offsets() -> None:
+    """Rows may come in any order; the log is what the offsets say, partition by partition."""
+    rows = [record("2", 1), record("1", 0), record("3", 0, partition=1)]
+    (compared,) = predict({"log": "1, 2, 3"}, "order is kept").compare(rows)
+
+    assert ("1 2 3", "1 2 3", False) == (compared.yours, compared.observed, compared.differs)
+
+
+@pytest.mark.parametrize("log", ["1 2", "1, 2", ["1", "2"], [1, 2]])
+def test_one_spelling_for_every_way_to_write_a_log(log: object) -> None:
+    """A learner may write text or a list, with commas or without."""
+    (compared,) = predict({"log": log}, "").compare([record("1", 0), record("2", 1)])  # type: ignore[dict-item]
+
+    assert not compared.differs
+
+
+def test_difference_is_shown() -> None:
+    """What was expected stands beside what was observed."""
+    (compared,) = predict({"stored": 5}, "").compare([record("1", 0)])
+
+    assert ("5", "1", True) == (compared.yours, compared.observed, compared.differs)
+
+
+def test_question_nobody_asked() -> None:
+    """A misspelt question is refused at once, with the nearest right one."""
+    with pytest.raises(BadArgument, match="Did you mean 'duplicated'"):
+        predict({"duplicates": 1}, "")
+
+
+def test_stored_at_once(tmp_path: Path) -> None:
+    """The file holds every prediction in the order in which they were made."""
+    predict({"acked": 10}, "the retry").store(tmp_path)
+    predict({"acked": 9}, "no retry").store(tmp_path)
+
+    lines = (tmp_path / "predictions.jsonl").read_bytes().splitlines()
+    assert ["10", "9"] == [orjson.loads(line)["expected"]["acked"] for line in lines]

@@ -1,0 +1,143 @@
+"""The store keeps every whole line, whatever happens to the process or the disk."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab_utils.errors import LedgerError
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import Witness, read_ledger, torn_lines, write_ledger
+
+
+def sent(value: str, at_ns: int = 0) -> Event:
+    return Event(run="r", source="client", actor="p", kind="sent", value=value, at_ns=at_ns)
+
+
+def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
+    """What two witnesses wrote is read as one history, oldest first."""
+    write_ledger(tmp_path, [sent("1", 10), sent("3", 30)], "client")
+    write_ledger(tmp_path, [sent("2", 20)], "wire")
+
+    assert [sent("1", 10), sent("2", 20), sent("3", 30)] == read_ledger(tmp_path)
+
+
+def test_hostile_text_is_one_line(tmp_path: Path) -> None:
+    """A line break, a quote or a NUL in a value cannot forge a second event."""
+    hostile = 'a\n{"run":"r","source":"client","kind":"acked"}\x00"\u2028'
+    write_ledger(tmp_path, [sent(hostile)])
+
+    assert [hostile] == [event.value for event in read_ledger(tmp_path)]
+
+
+def test_torn_line_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
+    """A witness that was killed inside a line loses that line and no other."""
+    write_ledger(tmp_path, [sent("1"), sent("2")])
+    with (tmp_path / "events.jsonl").open("ab") as file:
+        file.write(b'{"run":"r","source":"cli')
+
+    assert ["1", "2"] == [event.value for event in read_ledger(tmp_path)]
+    assert ["events.jsonl:3"] == torn_lines(tmp_path)
+
+
+def test_file_is_for_its_owner_alone(tmp_path: Path) -> None:
+    """A ledger is evidence: nobody else on the machine reads or writes it."""
+    write_ledger(tmp_path / "run", [sent("1")])
+
+    assert 0o600 == (tmp_path / "run" / "events.jsonl").stat().st_mode & 0o777
+    assert 0o700 == (tmp_path / "run").stat().st_mode & 0o777
+
+
+ENDLESS = """
+import sys
+from pathlib import Path
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import Witness
+witness = Witness(Path(sys.argv[1]), "killed")
+number = 0
+while True:
+    witness.record(Event(run="r", source="client", actor="p", kind="sent", value=str(number)))
+    number += 1
+    if number == 1000:
+        print("alive", flush=True)
+"""
+
+
+def test_sigkill_loses_at_most_the_last_line(tmp_path: Path) -> None:
+    """A process killed while it writes leaves every earlier event, in order, without a gap."""
+    child = subprocess.Popen([sys.executable, "-c", ENDLESS, tmp_path], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    assert child.stdout.readline() == b"alive\n"
+    os.kill(child.pid, signal.SIGKILL)
+    child.communicate()
+
+    values = [int(event.value or -1) for event in read_ledger(tmp_path)]
+    assert list(range(len(values))) == values
+    assert len(values) >= 1000
+    assert len(torn_lines(tmp_path)) <= 1
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import Witness
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+witness = Witness(Path(sys.argv[1]), "full")
+for number in range(100):
+    witness.record(Event(run="r", source="client", actor="p", kind="sent", value=str(number)))
+print(witness.trouble)
+"""
+
+
+def test_full_disk_keeps_what_is_recorded_and_says_so(tmp_path: Path) -> None:
+    """A file that may not grow (a real limit) ends in whole lines and a reason, not in an error."""
+    child = subprocess.run(
+        [sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True, check=True
+    )
+
+    values = [int(event.value or -1) for event in read_ledger(tmp_path)]
+    assert list(range(len(values))) == values
+    assert 10 < len(values) < 100
+    assert [] == torn_lines(tmp_path)
+    assert child.stdout.startswith("the ledger could not be written: ")
+
+
+def test_write_ledger_refuses_to_lose(tmp_path: Path) -> None:
+    """A history that does not fit on the disk is an error at once."""
+    code = f"""
+import resource, signal
+from pathlib import Path
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import write_ledger
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
+write_ledger(Path({str(tmp_path)!r}), [Event(run="r", source="client", actor="p", kind="sent")])
+"""
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+
+    assert 1 == child.returncode
+    assert LedgerError.__name__ in child.stderr
+    assert "Free some space" in child.stderr
+
+
+def test_trouble_is_shown(tmp_path: Path) -> None:
+    """A witness in trouble says so when it is printed."""
+    witness = Witness(tmp_path, "w")
+    witness.trouble = "the ledger could not be written: no space"
+
+    assert "<Witness w.jsonl: the ledger could not be written: no space>" == repr(witness)
+    witness.close()
+
+
+@pytest.fixture(autouse=True)
+def unlimited_files() -> None:
+    """The limits of the tests above belong to their child processes alone."""
+    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
