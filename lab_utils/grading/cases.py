@@ -1,0 +1,167 @@
+"""The cases of a lab as data: exercises, the runs that decide them, rules and named mistakes.
+
+    Exercise ── trials ──▶ runs on a stage ──▶ Evidence ── rules, mistakes ──▶ Verdict (judge.py)
+
+labs/checks/labNN.py holds one tuple EXERCISES of these. `lab.check` uses the public trials, the
+grader those that `unseen(nonce)` returns; both judge in the same way. This module runs nothing.
+"""
+
+from __future__ import annotations
+
+import runpy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from lab_utils.errors import BadArgument, one_of
+from lab_utils.ledger.events import Event
+
+LABS: Final = Path(__file__).parents[2] / "labs"
+
+# value     the answer is data; it is compared with a run that the lab or the grader made
+# workload  the answer is a function f(run); it is performed under the faults of each trial
+# query     the answer is a function DataFrame -> DataFrame; it reads the ledger of each trial
+# faults    the answer is a fault, or a list of them; the trial's own workload runs under it
+KINDS: Final = ("value", "workload", "query", "faults")
+
+Workload: TypeAlias = Callable[[Any], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One run that helps to decide an exercise.
+
+    orders    how many; the grader names them after its nonce
+    workload  what performs the run; None is the learner's own function
+    without   sources (as "log") that are left out of the ledger a learner's query is given
+    """
+
+    name: str
+    faults: tuple[Any, ...] = ()
+    orders: int = 6
+    partitions: int = 1
+    workload: Workload | None = None
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """What one trial left behind, as its witnesses saw it.
+
+    rows      wire, fault and log events and the orders; of the client only if the trial's own
+              workload ran, for a learner's code could write anything there
+    returned  query: the rows that the learner's function returned
+    raised    what the learner's function raised, as one line
+    trouble   why the ledger of this run is not whole
+    """
+
+    trial: Trial
+    orders: tuple[str, ...]
+    rows: tuple[Event, ...]
+    returned: tuple[dict[str, Any], ...] | None = None
+    raised: str | None = None
+    trouble: tuple[str, ...] = ()
+
+    @property
+    def log(self) -> list[Event]:
+        """The records that an honest reader found, partition by partition, by offset."""
+        records = [row for row in self.rows if (row.source, row.kind) == ("log", "record")]
+        return sorted(records, key=lambda row: (row.partition or 0, row.offset or 0))
+
+    @property
+    def stored(self) -> list[str]:
+        """The values in the log, in the order of `log`."""
+        return [row.value or "" for row in self.log]
+
+    def requests(self, api: str = "Produce") -> list[Event]:
+        """The requests of one API that crossed the wire, oldest first."""
+        return [
+            row for row in self.rows
+            if (row.source, row.kind, row.api) == ("wire", "request", api)
+        ]  # fmt: skip
+
+    def faults(self, kind: str) -> list[Event]:
+        """The fault events of one kind: armed, fired or unfired."""
+        return [row for row in self.rows if (row.source, row.kind) == ("fault", kind)]
+
+
+# A rule says in one sentence, with numbers, what is wrong; None is: it holds.
+Rule: TypeAlias = Callable[[Any, Evidence], "str | None"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mistake:
+    """A mistake with a name: how the evidence shows it, and a thought that leads out of it.
+
+    likely  a clause; it is printed after "Likely: "
+    look    a sentence that names a place to look, never the answer
+    """
+
+    name: str
+    is_made: Callable[[Any, Evidence], bool]
+    likely: str
+    look: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exercise:
+    """One exercise: where its answer is, what decides it, what it is worth.
+
+    answer    the name that holds the learner's answer in the notebook
+    public    the trials of lab.check
+    unseen    nonce -> the trials of the grader; None: the public ones, with other order names
+    rules     all must hold in every trial
+    mistakes  the first that is made gives the hint
+    passed    one sentence with numbers for PASS; None: what was counted
+    blank     the hint while there is no answer
+    """
+
+    item: str
+    title: str
+    points: int
+    kind: str
+    answer: str
+    public: tuple[Trial, ...]
+    rules: tuple[Rule, ...]
+    unseen: Callable[[str], Sequence[Trial]] | None = None
+    mistakes: tuple[Mistake, ...] = ()
+    passed: Callable[[Any, Sequence[Evidence]], str] | None = None
+    blank: str = "Replace `# YOUR CODE` in the cell above, run it, then run this check again."
+
+    def __post_init__(self) -> None:
+        one_of(f"the kind of exercise {self.item}", self.kind, KINDS)
+        needs_workload = self.kind != "workload"
+        for trial in self.public:
+            assert needs_workload == (trial.workload is not None), (self.item, trial.name)
+
+    def trials(self, nonce: str | None = None) -> tuple[Trial, ...]:
+        """The trials that decide: the public ones, or those drawn from the grader's nonce."""
+        if nonce is None or self.unseen is None:
+            return self.public
+        return tuple(self.unseen(nonce))
+
+
+def exercises(lab: str, labs: Path = LABS) -> tuple[Exercise, ...]:
+    """The exercises of a lab, from labs/checks/labNN.py; a lab without checks has none."""
+    return _loaded(Path(labs) / "checks" / f"lab{lab}.py")
+
+
+def exercise(item: str, labs: Path = LABS) -> Exercise:
+    """The exercise of one item as "03.2"; raises BadArgument with the nearest right one."""
+    lab = str(item).partition(".")[0]
+    found = {each.item: each for each in exercises(lab, labs)}
+    if not found:
+        raise BadArgument(f"there are no checks for lab {lab!r}; an item is named as in '03.2'.")
+    return found[one_of("an item", item, found)]
+
+
+@cache
+def _loaded(path: Path) -> tuple[Exercise, ...]:
+    if not path.is_file():
+        return ()
+    found = tuple(runpy.run_path(str(path), run_name=path.stem)["EXERCISES"])
+    items = [each.item for each in found]
+    assert len(set(items)) == len(items), f"{path}: an item is there twice: {items}"
+    return found
