@@ -1,0 +1,102 @@
+"""What lab.check does: perform an exercise's public trials on the learner's stage, and judge them.
+
+The judge and the rules are the grader's; only the schedules differ. It raises nothing but
+BadArgument for an item that does not exist: an answer of any shape gets a verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lab_utils.clients.workload import WorkloadError
+from lab_utils.errors import LabError
+from lab_utils.experiment import order_values
+from lab_utils.grading import cases, inside, shown
+from lab_utils.grading.cases import Evidence, Exercise, Trial
+from lab_utils.grading.judge import failed, inconclusive, judge, no_answer, witnessed
+from lab_utils.ledger.store import write_ledger
+
+if TYPE_CHECKING:
+    from lab_utils.audit.verdicts import Verdict
+    from lab_utils.lab import Lab
+    from lab_utils.run import Run
+
+
+def check(lab: Lab, item: str, answer: Any = None, *, run: Run | None = None) -> shown.Checked:
+    """Decide one exercise; `run` is a run of the learner's own that stands for the trials."""
+    exercise = cases.exercise(item)
+    return shown.Checked(exercise.item, _verdict(lab, exercise, answer, run))
+
+
+def score(lab: str, checked: Mapping[str, shown.Checked]) -> shown.Score:
+    """The score of a lab so far."""
+    return shown.score(lab, cases.exercises(lab), checked)
+
+
+def _verdict(lab: Lab, exercise: Exercise, answer: Any, run: Run | None) -> Verdict:
+    if answer is None or answer is ...:
+        return no_answer(exercise)
+    if exercise.kind in ("value", "faults"):
+        try:
+            answer = inside.read_answer(json.loads(inside.answer_text(answer)), exercise.kind)
+        except ValueError as error:
+            return failed(exercise, str(error))
+    elif not callable(answer):
+        return failed(exercise, f"your answer is {answer!r}, and that is no function.")
+    try:
+        evidence = [_evidence(lab, exercise, trial, answer, run) for trial in exercise.public]
+    except LabError as error:
+        return inconclusive(exercise, str(error))
+    return judge(exercise, answer, evidence)
+
+
+def _evidence(lab: Lab, exercise: Exercise, trial: Trial, answer: Any, run: Run | None) -> Evidence:
+    if exercise.kind == "faults":
+        trial = replace(trial, faults=answer)
+    if exercise.kind == "workload":
+        return _learners(lab, trial, answer)
+    found = run or _run(lab, trial, trial.workload)
+    evidence = _of(found, trial)
+    return _queried(evidence, answer) if exercise.kind == "query" else evidence
+
+
+def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
+    """The learner's workload under the trial's faults; what it raises is its own doing."""
+    try:
+        evidence = _of(_run(lab, trial, answer), trial)
+    except WorkloadError as error:
+        return _raised(trial, error)
+    except LabError:
+        raise
+    except Exception as error:
+        return _raised(trial, error)
+    return replace(evidence, rows=witnessed(evidence.rows))
+
+
+def _queried(evidence: Evidence, answer: Any) -> Evidence:
+    """The learner's query on a copy of the ledger, less what the trial leaves out."""
+    kept = [row for row in evidence.rows if row.source not in evidence.trial.without]
+    with tempfile.TemporaryDirectory(prefix="lab-check-") as folder:
+        write_ledger(Path(folder), kept)
+        said = json.loads(inside.run_query(answer, folder))
+    rows = None if "blank" in said else tuple(said.get("rows", ()))
+    return replace(evidence, returned=rows, raised=said.get("raised"))
+
+
+def _run(lab: Lab, trial: Trial, workload: Any) -> Run:
+    return lab.run(workload, orders=trial.orders, faults=trial.faults, partitions=trial.partitions)
+
+
+def _of(run: Run, trial: Trial) -> Evidence:
+    orders = tuple(row.value or "" for row in run.rows if row.kind == "order")
+    return Evidence(trial=trial, orders=orders, rows=tuple(run.rows), trouble=run.trouble)
+
+
+def _raised(trial: Trial, error: Exception) -> Evidence:
+    orders = order_values(trial.orders)
+    return Evidence(trial=trial, orders=orders, rows=(), raised=inside.raised(error))

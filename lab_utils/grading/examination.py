@@ -1,0 +1,211 @@
+"""The examination: the grader breaks a stage of its own while the learner's function runs on it.
+
+    grader ── opens the run, arms the unseen faults ──▶ examination stage ◀── Produce ── kernel
+       ╰──── ticket: bootstrap, topic, run id, orders ─────────────────────────────────────▶ ╯
+       ◀── wire, faults, log: read back by the grader, judged in the grader
+
+The stage's token and folder never reach the kernel. Imports all that an experiment needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+from lab_utils.audit.verdicts import Verdict
+from lab_utils.clients.live_run import Ticket
+from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.workload import carry_out
+from lab_utils.errors import LabError
+from lab_utils.experiment import Experiment
+from lab_utils.grading.cases import Evidence, Exercise, Trial
+from lab_utils.grading.inside import read_answer
+from lab_utils.grading.judge import failed, judge, no_answer, witnessed
+from lab_utils.grading.sitting import Sitting
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import write_ledger
+from lab_utils.stage import connection
+
+INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
+
+WITHOUT_AN_ANSWER: Final = {
+    "late": "your function had not returned when its time was up, and was interrupted.",
+    "dead": "the kernel died while your function ran.",
+    "spent": "the submission's time was spent before this could be examined.",
+}
+
+# What the learner's kernel said when it was asked for something.
+Said = dict[str, Any]
+
+
+class Infrastructure(LabError):
+    """The grader's own machinery failed; no learner is to blame."""
+
+
+class Examiner:
+    """Examines the items of one submission on a stage that only the grader holds."""
+
+    def __init__(self, sitting: Sitting, folder: Path, nonce: str, name: str) -> None:
+        self._sitting = sitting
+        self._folder = folder
+        self._nonce = nonce
+        self._name = name
+        self._stage: connection.Stage | None = None
+        self._reader: HonestReader | None = None
+        self._runs = 0
+
+    def examine(self, exercise: Exercise, position: int) -> Verdict:
+        """Decide one item in the state after the cell at `position`; raises Infrastructure."""
+        answer: Any = None
+        if exercise.kind in ("value", "faults"):
+            said = self._ask(position, f"{INSIDE}.answer_text({exercise.answer})")
+            try:
+                answer = read_answer(said, exercise.kind)
+            except ValueError as error:
+                return failed(exercise, str(error))
+            if answer is None:
+                return no_answer(exercise)
+        evidence: list[Evidence] = []
+        for trial in exercise.trials(self._nonce):
+            found = self._decided(exercise, trial, answer, position)
+            if found is None:
+                return no_answer(exercise)
+            evidence.append(found)
+            if found.raised:
+                break
+        return judge(exercise, answer, evidence)
+
+    def close(self) -> None:
+        """End the examination stage."""
+        with suppress(LabError, KafkaException, RuntimeError, OSError):
+            if self._reader is not None:
+                self._reader.close()
+        with suppress(LabError, OSError):
+            if self._stage is not None:
+                self._stage.shutdown()
+        self._stage = self._reader = None
+
+    def _decided(
+        self, exercise: Exercise, trial: Trial, answer: Any, position: int
+    ) -> Evidence | None:
+        """The evidence of one trial; None if the learner's function is still blank."""
+        if exercise.kind == "faults":
+            trial = replace(trial, faults=answer)
+        if exercise.kind == "workload":
+            return self._learners(exercise, trial, position)
+        evidence = self._references(trial, plain_names=exercise.kind == "value")
+        return evidence if exercise.kind != "query" else self._queried(exercise, evidence, position)
+
+    def _learners(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
+        """The learner's workload under the trial's faults; only witnesses are heard."""
+        said: Said = {}
+
+        def perform(ticket: Ticket) -> None:
+            call = f"run_ticket({exercise.answer}, {asdict(ticket)!r})"
+            said.update(self._ask(position, f"{INSIDE}.{call}"))
+
+        evidence = self._run(trial, perform, plain_names=False, in_kernel=True)
+        if "blank" in said:
+            return None
+        return replace(evidence, rows=witnessed(evidence.rows), raised=said.get("raised"))
+
+    def _references(self, trial: Trial, *, plain_names: bool) -> Evidence:
+        """The trial's own workload, performed by the grader; its clients are witnesses, too."""
+        assert trial.workload is not None, trial.name
+        workload = trial.workload
+        evidence = self._run(
+            trial, lambda ticket: carry_out(workload, ticket), plain_names=plain_names
+        )
+        if evidence.trouble:
+            raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
+        return evidence
+
+    def _queried(self, exercise: Exercise, evidence: Evidence, position: int) -> Evidence | None:
+        """The learner's query on a copy of the trial's ledger."""
+        folder = self._client_folder()
+        kept = [row for row in evidence.rows if row.source not in evidence.trial.without]
+        write_ledger(folder, kept)
+        said = self._ask(position, f"{INSIDE}.run_query({exercise.answer}, {str(folder)!r})")
+        if "blank" in said:
+            return None
+        if "raised" in said:
+            return replace(evidence, raised=str(said["raised"]))
+        rows = said.get("rows")
+        if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+            return replace(evidence, raised="the kernel gave no rows that could be read.")
+        return replace(evidence, returned=tuple(rows))
+
+    def _ask(self, position: int, expression: str) -> Said:
+        """What the kernel answers; a kernel that cannot answer has `raised` the reason."""
+        status, said = self._sitting.evaluate(position, expression)
+        if status != "ok":
+            return {"raised": WITHOUT_AN_ANSWER.get(status, "the kernel did not answer.")}
+        return said or {"raised": "the kernel's answer could not be read."}
+
+    def _run(
+        self,
+        trial: Trial,
+        perform: Callable[[Ticket], object],
+        *,
+        plain_names: bool,
+        in_kernel: bool = False,
+    ) -> Evidence:
+        """Begin an experiment, have it performed, finish it; retried once if the stage fails."""
+        experiment, ticket = self._begun(trial, plain_names=plain_names, in_kernel=in_kernel)
+        perform(ticket)
+        trouble: tuple[str, ...] = ()
+        rows: list[Event] = []
+        try:
+            rows = experiment.finish()
+            trouble = tuple(experiment.trouble)
+        except (LabError, KafkaException, OSError) as error:
+            trouble = (_one_line(error),)
+            self.close()  # the next run gets a new stage
+        return Evidence(trial=trial, orders=ticket.orders, rows=tuple(rows), trouble=trouble)
+
+    def _begun(
+        self, trial: Trial, *, plain_names: bool, in_kernel: bool
+    ) -> tuple[Experiment, Ticket]:
+        for last_time in (False, True):
+            try:
+                experiment = self._experiment(trial, plain_names=plain_names)
+                folder = self._client_folder() if in_kernel else None
+                return experiment, experiment.begin(folder)
+            except (LabError, KafkaException, OSError) as error:
+                self.close()
+                if last_time:
+                    raise Infrastructure(_one_line(error)) from error
+        raise AssertionError("unreachable")
+
+    def _experiment(self, trial: Trial, *, plain_names: bool) -> Experiment:
+        if self._stage is None or self._reader is None:
+            self._stage = connection.join(self._name, 1)
+            self._reader = HonestReader(self._stage.direct)
+        self._runs += 1
+        # The names tell nothing of the nonce, from which the schedules can be computed.
+        mark = hashlib.blake2s(f"{self._nonce} {self._name} {self._runs}".encode()).hexdigest()
+        numbers = [str(number) for number in range(trial.orders)]
+        return Experiment(
+            self._stage,
+            self._reader,
+            run=f"x-{mark[:8]}",
+            folder=self._folder / mark[:8],
+            orders=tuple(numbers if plain_names else (f"{mark[8:12]}-{each}" for each in numbers)),
+            faults=tuple(trial.faults),
+            partitions=trial.partitions,
+        )
+
+    def _client_folder(self) -> Path:
+        """A new folder in the submission's own place."""
+        self._runs += 1
+        return self._sitting.folder / "runs" / str(self._runs)
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())[:500] or type(error).__name__

@@ -1,0 +1,170 @@
+"""Grades one submission: runs its cells in order, and examines each item when its cell has run.
+
+Whatever a cell does costs its own item at most. A failure of the grader's own machinery is no
+verdict: the item or the submission is reported as `infrastructure`.
+"""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from lab_utils.audit.verdicts import Verdict
+from lab_utils.errors import LabError
+from lab_utils.grading.cases import LABS, Exercise
+from lab_utils.grading.examination import Examiner, Infrastructure
+from lab_utils.grading.judge import failed, no_answer
+from lab_utils.grading.kernel import Reply
+from lab_utils.grading.results import (
+    GRADED,
+    INFRASTRUCTURE,
+    REJECTED,
+    ItemResult,
+    SubmissionResult,
+)
+from lab_utils.grading.sitting import Budget, Sitting
+from lab_utils.grading.submission import NotASubmission, Submission, read_submission
+
+# Why an answer cell that did not end well leaves nothing to examine.
+UNWELL: Final = {
+    "error": "the cell of this answer raised {}",
+    "late": "the cell of this answer had not ended when its time was up, and was interrupted.",
+    "dead": "the kernel died while the cell of this answer ran.",
+    "spent": "the submission's time was spent before the cell of this answer.",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """The terms that are the same for every submission of a grading."""
+
+    nonce: str
+    cell_s: float
+    total_s: float
+    labs: Path = LABS
+
+
+def grade_submission(
+    path: Path, terms: Terms, say: Callable[[str], object] = lambda _: None
+) -> SubmissionResult:
+    """Grade one file. Raises nothing that a submission can cause."""
+    started = time.monotonic()
+    try:
+        submission = read_submission(path, terms.labs)
+    except NotASubmission as error:
+        return _without_items(path, None, REJECTED, started, str(error))
+    for last_time in (False, True):
+        try:
+            items = _graded(submission, terms, say)
+            break
+        except LabError as error:
+            if last_time:
+                lab = submission.lab
+                return _without_items(path, lab, INFRASTRUCTURE, started, str(error))
+    return SubmissionResult(
+        path=str(path), lab=submission.lab, status=GRADED, seconds=_since(started), items=items
+    )
+
+
+def _graded(
+    submission: Submission, terms: Terms, say: Callable[[str], object]
+) -> tuple[ItemResult, ...]:
+    """The items of a submission; raises LabError when no kernel could be started."""
+    name = f"grade-{secrets.token_hex(6)}"
+    with tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place:
+        theirs, ours = Path(place) / "theirs", Path(place) / "ours"
+        ours.mkdir(mode=0o700)
+        sitting = Sitting(submission, theirs, Budget(terms.cell_s, terms.total_s))
+        examiner = Examiner(sitting, ours, terms.nonce, name)
+        try:
+            return _examined(submission, sitting, examiner, say)
+        finally:
+            sitting.close()
+            examiner.close()
+
+
+def _examined(
+    submission: Submission, sitting: Sitting, examiner: Examiner, say: Callable[[str], object]
+) -> tuple[ItemResult, ...]:
+    found: dict[str, ItemResult] = {}
+    for position, cell in enumerate(submission.cells):
+        if not cell.checks:
+            say(f"cell {position + 1} of {len(submission.cells)}")
+            sitting.run_cell(position)
+        for exercise in submission.due_after(position):
+            say(exercise.item)
+            found[exercise.item] = _item(submission, sitting, examiner, exercise, position)
+    return tuple(
+        replace(
+            found.get(each.item) or _result(each, no_answer(each, "the answer cell is missing.")),
+            notes=submission.notes(each.item),
+        )
+        for each in submission.exercises
+    )
+
+
+def _item(
+    submission: Submission,
+    sitting: Sitting,
+    examiner: Examiner,
+    exercise: Exercise,
+    position: int,
+) -> ItemResult:
+    answer = submission.answer_cell(exercise.item)
+    if answer is None:
+        return _result(exercise, no_answer(exercise, "the answer cell is missing."))
+    reply = sitting.replies[answer]
+    if reply.status != "ok":
+        return _result(exercise, failed(exercise, _unwell(reply)))
+    try:
+        return _result(exercise, examiner.examine(exercise, position))
+    except Infrastructure as error:
+        return _not_examined(exercise, str(error))
+
+
+def _unwell(reply: Reply) -> str:
+    return UNWELL[reply.status].format(reply.error)
+
+
+def _result(exercise: Exercise, verdict: Verdict) -> ItemResult:
+    return ItemResult(
+        item=exercise.item,
+        title=exercise.title,
+        kind=exercise.kind,
+        status=str(verdict.status),
+        points=verdict.points,
+        possible=exercise.points,
+        reason=verdict.reason,
+        hint=verdict.hint,
+        evidence=tuple(verdict.evidence),
+    )
+
+
+def _not_examined(exercise: Exercise, reason: str) -> ItemResult:
+    """An item that the machinery could not examine: no points, and no verdict either."""
+    return ItemResult(
+        item=exercise.item,
+        title=exercise.title,
+        kind=exercise.kind,
+        status="INFRASTRUCTURE",
+        points=0,
+        possible=exercise.points,
+        reason=reason,
+    )
+
+
+def _without_items(
+    path: Path, lab: str | None, status: str, started: float, reason: str
+) -> SubmissionResult:
+    return SubmissionResult(
+        path=str(path), lab=lab, status=status, seconds=_since(started), reason=reason
+    )
+
+
+def _since(started: float) -> float:
+    return round(time.monotonic() - started, 1)

@@ -1,0 +1,119 @@
+"""The half of an examination that runs inside the learner's kernel.
+
+What happens here is the learner's word: it is data for the judge, and never a verdict. Answers
+leave as JSON text of bounded size; functions are performed on a ticket that the grader made.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from lab_utils.errors import LabError
+
+CHARACTERS_MAX: Final = 1_000_000
+ROWS_MAX: Final = 10_000
+
+
+def answer_text(answer: Any) -> str:
+    """An answer as JSON text: {"value": …}, {"faults": […]}, {"blank": true} or {"raised": …}."""
+    if answer is None or answer is ...:
+        return json.dumps({"blank": True})
+    if callable(answer):
+        return json.dumps({"function": True})
+    faults = answer if isinstance(answer, list | tuple) else [answer]
+    if faults and all(is_dataclass(each) and hasattr(each, "__module__") for each in faults):
+        return _bounded({"faults": [_fault(each) for each in faults]})
+    return _bounded({"value": answer})
+
+
+def read_answer(said: Mapping[str, Any], kind: str) -> Any:
+    """The answer in what `answer_text` said, or None; raises ValueError for what is none.
+
+    It is called outside: by the grader, and by lab.check, so that both see the same answer.
+    """
+    if "raised" in said:
+        raise ValueError(str(said["raised"]))
+    if "function" in said:
+        raise ValueError("your answer is a function, and the exercise asks for a value.")
+    if kind == "value":
+        return said["faults"] if "faults" in said else said.get("value")
+    if "faults" not in said:
+        if "value" in said:
+            raise ValueError(f"your answer is {said['value']!r}, and that is no fault.")
+        return None
+    return tuple(map(_read_fault, said["faults"]))
+
+
+def run_ticket(function: Callable[[Any], object], ticket: Mapping[str, Any]) -> str:
+    """Perform a learner's workload for the grader's ticket; {"raised": …} or {"done": true}."""
+    from lab_utils.clients.live_run import Ticket
+    from lab_utils.clients.workload import carry_out
+
+    if not callable(function):
+        return json.dumps({"blank": True})
+    error = carry_out(function, Ticket.from_json(json.dumps(ticket).encode()))
+    return json.dumps({"done": True} if error is None else {"raised": raised(error)})
+
+
+def run_query(function: Callable[[Any], Any], folder: str) -> str:
+    """Give a learner's query the ledger in `folder`; {"rows": […]}, {"blank": …} or {"raised"}."""
+    from lab_utils.audit.session import read_events
+
+    if not callable(function):
+        return json.dumps({"blank": True})
+    try:
+        returned = function(read_events(Path(folder)))
+        if returned is None:
+            return json.dumps({"blank": True})
+        rows = [row.asDict(recursive=True) for row in returned.limit(ROWS_MAX).collect()]
+    except Exception as error:  # a learner's code may raise anything
+        return json.dumps({"raised": raised(error)})
+    return _bounded({"rows": rows})
+
+
+def _fault(fault: Any) -> dict[str, Any]:
+    from lab_utils.stage.faults import to_json
+
+    return dict(to_json(fault))
+
+
+def _read_fault(columns: Any) -> Any:
+    from lab_utils.stage.faults import from_json
+
+    try:
+        return from_json(columns)
+    except (LabError, TypeError, KeyError, ValueError, AttributeError) as error:
+        raise ValueError(f"your answer is no fault: {error}") from error
+
+
+def _bounded(reply: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(reply, default=_plain, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        return json.dumps({"raised": f"the answer is not plain data: {error}"})
+    if len(text) > CHARACTERS_MAX:
+        return json.dumps({"raised": f"the answer is longer than {CHARACTERS_MAX} characters."})
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """What JSON does not know but a learner may well have: numbers of numpy, sets, timestamps."""
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} cannot be an answer")
+
+
+def raised(error: BaseException) -> str:
+    """What a learner's function raised, as one line; its last line if it ran in a child."""
+    text: Sequence[str] = traceback.format_exception_only(error)
+    last = "".join(text).strip().splitlines()[-1]
+    return f"your function raised {' '.join(last.split())}"[:500]

@@ -1,0 +1,175 @@
+"""The judge: an exercise, an answer and the evidence of its trials become one verdict.
+
+    no answer, or it raised ──▶ FAIL     a trial that proves nothing ──▶ INCONCLUSIVE
+    a rule that does not hold ──▶ FAIL   else ──▶ PASS
+
+`lab.check` and the grader judge here, so they cannot differ. It runs nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+from lab_utils.audit.verdicts import FAIL, INCONCLUSIVE, PASS, Verdict
+from lab_utils.grading.cases import Evidence, Exercise
+from lab_utils.grading.rules import attempts, everything_crossed_the_proxy
+from lab_utils.ledger.counts import was_drained
+from lab_utils.ledger.events import Event
+
+# What a learner's own code may not bear witness of: its clients write these.
+SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log")
+
+
+def witnessed(rows: Iterable[Event]) -> tuple[Event, ...]:
+    """The rows that do not come from the learner's own process.
+
+    A crash is one of the process's own words, too; that it happened is seen on the wire.
+    """
+    return tuple(
+        row
+        for row in rows
+        if (row.source in SOURCES_OF_WITNESSES and row.actor != "crash_client")
+        or row.kind == "order"
+    )
+
+
+def no_answer(exercise: Exercise, reason: str = "there is no answer yet.") -> Verdict:
+    """The verdict on a cell that is still blank, or gone."""
+    return _verdict(exercise, FAIL, reason, hint=exercise.blank)
+
+
+def failed(exercise: Exercise, reason: str) -> Verdict:
+    """The verdict on an answer that could not be judged by what it does."""
+    return _verdict(exercise, FAIL, reason)
+
+
+def inconclusive(exercise: Exercise, reason: str) -> Verdict:
+    """The verdict on an answer that could not be examined."""
+    return _verdict(exercise, INCONCLUSIVE, reason)
+
+
+def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:
+    """The verdict on an answer; `answer` is data for the kinds value and faults, else unused."""
+    steps: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
+        (FAIL, lambda each: _failure(exercise, each)),
+        (INCONCLUSIVE, _weakness),
+        (FAIL, lambda each: _breach(exercise, answer, each)),
+    )
+    for status, step in steps:
+        found = next(filter(None, map(step, evidence)), None)
+        if found is not None:
+            hint = _hint(exercise, answer, evidence, found)
+            return _verdict(exercise, status, found, hint, evidence)
+    said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
+    return _verdict(exercise, PASS, said, None, evidence)
+
+
+def summary(evidence: Sequence[Evidence]) -> str:
+    """What was counted over all trials, in one sentence."""
+    orders = sum(len(each.orders) for each in evidence)
+    stored = sum(len(each.stored) for each in evidence)
+    missing = sum(len(set(each.orders) - set(each.stored)) for each in evidence)
+    twice = sum(len(each.stored) - len(set(each.stored)) for each in evidence)
+    fired = sum(len(each.faults("fired")) for each in evidence)
+    runs = "" if len(evidence) == 1 else f" in {len(evidence)} runs"
+    counted = f"{orders} orders{runs}, {stored} in the log, {missing} missing, {twice} duplicated"
+    times = "once" if fired == 1 else f"{fired} times"
+    return f"{counted}{f'; faults fired {times}' if fired else ''}."
+
+
+def _passed(exercise: Exercise, evidence: Sequence[Evidence]) -> str:
+    if exercise.kind == "value":
+        return "that is what happened."
+    if exercise.kind == "query":
+        rows = sum(len(each.returned or ()) for each in evidence)
+        return f"the right rows, {rows} in all, for {_runs(len(evidence))}."
+    return summary(evidence)
+
+
+def _runs(number: int) -> str:
+    return "1 run" if number == 1 else f"{number} runs"
+
+
+def _failure(exercise: Exercise, each: Evidence) -> str | None:
+    """What went wrong with the learner's function itself."""
+    if each.raised:
+        return each.raised
+    if exercise.kind == "query" and each.returned is None:
+        return "your function returned no DataFrame."
+    if exercise.kind == "workload" and not each.requests("Produce") and not each.stored:
+        return "nothing was sent: no Produce request crossed the wire."
+    return None
+
+
+def _weakness(each: Evidence) -> str | None:
+    """Why this trial proves nothing, whatever it shows."""
+    if each.trouble:
+        return f"the evidence is not whole: {each.trouble[0]}."
+    armed, fired, unfired = map(each.faults, ("armed", "fired", "unfired"))
+    if unfired or (armed and not fired):
+        return "the fault never fired, so this run proves nothing."
+    crashes = sum(1 for fault in each.trial.faults if type(fault).__name__ == "crash_client")
+    if crashes and max(attempts(each.rows), default=0) <= crashes:
+        return "the process was not seen to crash and start again, so this run proves nothing."
+    if not each.requests("Produce"):
+        return "nothing was sent, so this run proves nothing."
+    if not was_drained(each.rows):
+        return "the log could not be read to its end, so nothing can be said to be missing."
+    return None
+
+
+def _breach(exercise: Exercise, answer: Any, each: Evidence) -> str | None:
+    """The first rule that does not hold."""
+    rules = exercise.rules
+    if exercise.kind == "workload":
+        rules = (everything_crossed_the_proxy, *rules)
+    for rule in rules:
+        try:
+            broken = rule(answer, each)
+        except (TypeError, KeyError, ValueError, IndexError, AttributeError):
+            if exercise.kind != "value":
+                raise
+            broken = f"your answer {answer!r} does not have the form that was asked for."
+        if broken:
+            return broken
+    return None
+
+
+def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: str) -> str | None:
+    if found.startswith("nothing was sent:") or found == "your function returned no DataFrame.":
+        return exercise.blank
+    for mistake in exercise.mistakes:
+        if any(_is_made(mistake.is_made, answer, each) for each in evidence):
+            return "\n".join(filter(None, [f"Likely: {mistake.likely}", mistake.look]))
+    return None
+
+
+def _is_made(predicate: Any, answer: Any, each: Evidence) -> bool:
+    """Is the mistake made? An answer in a form that nobody thought of makes none with a name."""
+    try:
+        return bool(predicate(answer, each))
+    except (TypeError, KeyError, ValueError, IndexError, AttributeError):
+        return False
+
+
+def _verdict(
+    exercise: Exercise,
+    status: Any,
+    reason: str,
+    hint: str | None = None,
+    evidence: Sequence[Evidence] = (),
+) -> Verdict:
+    points = exercise.points if status == PASS else 0
+    lines = [_line(each) for each in evidence]
+    return Verdict(status, reason, points, exercise.points, hint, lines)
+
+
+def _line(each: Evidence) -> str:
+    """One trial as a line of a report."""
+    faults = ", ".join(map(repr, each.trial.faults)) or "no fault"
+    rows = "" if each.returned is None else f"; {len(each.returned)} rows returned"
+    return (
+        f"{each.trial.name}: {faults}; {len(each.requests())} Produce requests; "
+        f"log {' '.join(each.stored[:40])}{rows}"
+    )

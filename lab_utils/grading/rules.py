@@ -1,0 +1,174 @@
+"""Rules that exercises are made of: each says what is wrong in one sentence, or None.
+
+A rule takes the learner's answer and the evidence of one trial. Those on the log and the wire
+read only what the broker, the proxy and the honest reader wrote down. A lab may add its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from lab_utils.grading.cases import Evidence, Rule
+from lab_utils.ledger.events import Event
+
+
+def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
+    """Is every order in the log at least once?"""
+    stored = set(evidence.stored)
+    missing = [order for order in evidence.orders if order not in stored]
+    if not missing:
+        return None
+    return f"{_orders(missing)} not in the log: {len(missing)} of {len(evidence.orders)} missing."
+
+
+def no_order_is_stored_twice(_: Any, evidence: Evidence) -> str | None:
+    """Is no order in the log more than once?"""
+    places = defaultdict(list)
+    for row in evidence.log:
+        places[row.value or ""].append(row)
+    twice = {value: rows for value, rows in places.items() if len(rows) > 1}
+    if not twice:
+        return None
+    value, rows = next(iter(twice.items()))
+    others = f" {len(twice)} orders are stored more than once." if len(twice) > 1 else ""
+    return f"order {value} is in the log {_times(len(rows))}, at {_offsets(rows)}.{others}"
+
+
+def nothing_else_is_stored(_: Any, evidence: Evidence) -> str | None:
+    """Does the log hold nothing but the orders of the run?"""
+    strange = sorted(set(evidence.stored) - set(evidence.orders))
+    if not strange:
+        return None
+    what = "a value that is no order" if len(strange) == 1 else f"{len(strange)} values, no orders"
+    return f"the log holds {what} of this run: {', '.join(map(repr, strange[:3]))}."
+
+
+def orders_are_stored_in_order(_: Any, evidence: Evidence) -> str | None:
+    """Does each order's first copy stand behind those of the orders before it, by partition?"""
+    rank = {order: number for number, order in enumerate(evidence.orders)}
+    highest: dict[int | None, str] = {}
+    seen: set[str] = set()
+    for row in evidence.log:
+        value = row.value or ""
+        if value not in rank or value in seen:
+            continue
+        seen.add(value)
+        before = highest.get(row.partition)
+        if before is not None and rank[value] < rank[before]:
+            return f"order {value} is behind order {before}, at offset {row.offset}."
+        highest[row.partition] = value
+    return None
+
+
+def the_process_was_restarted(_: Any, evidence: Evidence) -> str | None:
+    """Did a second process take part? Its clients have names of their own on the wire."""
+    if any(attempt > 1 for attempt in attempts(evidence.rows)):
+        return None
+    return "no client of a restarted process ever came to the wire."
+
+
+def everything_crossed_the_proxy(_: Any, evidence: Evidence) -> str | None:
+    """Does the log hold no more records than Produce requests have carried to the broker?"""
+    carried: Counter[int | None] = Counter()
+    for row in evidence.requests("Produce"):
+        if row.fate != "dropped":
+            carried[row.partition] += row.records or 0
+    for partition, stored in Counter(row.partition for row in evidence.log).items():
+        if stored > carried[partition]:
+            return (
+                f"partition {partition} holds {stored} records, but only {carried[partition]} "
+                "crossed the proxy."
+            )
+    return None
+
+
+def answer_equals(expected: Callable[[Evidence], Any]) -> Rule:
+    """The answer is the value that `expected` reads from the evidence."""
+
+    def equals(answer: Any, evidence: Evidence) -> str | None:
+        right = expected(evidence)
+        if not isinstance(right, dict) or not isinstance(answer, dict):
+            same = type(answer) is type(right) and answer == right
+            return None if same else f"your answer is {answer!r}, and that is not what happened."
+        wrong = [name for name in right if name not in answer or answer[name] != right[name]]
+        return f"{_parts(wrong)} not what happened: {_quoted(wrong, answer)}." if wrong else None
+
+    return equals
+
+
+def rows_equal(expected: Callable[[Evidence], Iterable[dict[str, Any]]]) -> Rule:
+    """The rows that the learner's query returned are those that `expected` finds, in any order."""
+
+    def equals(_: Any, evidence: Evidence) -> str | None:
+        wanted = list(expected(evidence))
+        right = Counter(_row(row, None) for row in wanted)
+        columns = sorted(wanted[0]) if wanted else None
+        returned = evidence.returned or ()
+        if columns and (absent := [c for c in columns if returned and c not in returned[0]]):
+            return f"the column {absent[0]!r} is missing; there are {', '.join(returned[0])}."
+        yours = Counter(_row(row, columns) for row in returned)
+        if yours == right:
+            return None
+        return _difference(yours, right)
+
+    return equals
+
+
+def attempts(rows: Iterable[Event]) -> set[int]:
+    """Which starts of the workload's process are on the wire, counted from 1.
+
+    The first process names its clients from producer-1, the second from producer-11, and so on.
+    """
+    named = {row.actor for row in rows if row.source == "wire" and row.kind == "request"}
+    numbers = (name.rpartition("-")[2] for name in named)
+    return {(int(number) - 1) // 10 + 1 for number in numbers if number.isdigit()}
+
+
+def _difference(yours: Counter[Any], right: Counter[Any]) -> str:
+    text = f"your query returns {_rows(yours.total())}; there should be {right.total()}."
+    if yours.total() == right.total():
+        text = f"your query returns {_rows(yours.total())}, but not all are right."
+    for title, rows in (("Not right", yours - right), ("Not found", right - yours)):
+        if rows:
+            text += f" {title}: {dict(next(iter(rows)))}."
+    return text
+
+
+def _rows(number: int) -> str:
+    return "1 row" if number == 1 else f"{number} rows"
+
+
+def _row(row: dict[str, Any], columns: Iterable[str] | None) -> tuple[tuple[str, Any], ...]:
+    """A row that can be counted; of `columns` only, if they are given."""
+    names = sorted(row) if columns is None else columns
+    return tuple((name, _plain(row.get(name))) for name in names)
+
+
+def _plain(value: Any) -> Any:
+    return repr(value) if isinstance(value, list | dict) else value
+
+
+def _orders(values: list[str]) -> str:
+    shown = ", ".join(values[:3]) + (", …" if len(values) > 3 else "")
+    return f"order {shown} is" if len(values) == 1 else f"orders {shown} are"
+
+
+def _offsets(rows: list[Event]) -> str:
+    numbers = [str(row.offset) for row in rows]
+    place = "" if len({row.partition for row in rows}) == 1 else " on several partitions"
+    return f"offsets {', '.join(numbers[:-1])} and {numbers[-1]}{place}"
+
+
+def _times(number: int) -> str:
+    return "twice" if number == 2 else f"{number} times"
+
+
+def _parts(names: list[str]) -> str:
+    return f"{names[0]!r} is" if len(names) == 1 else f"{', '.join(map(repr, names))} are"
+
+
+def _quoted(names: list[str], answer: dict[str, Any]) -> str:
+    said = [f"{name} = {answer[name]!r}" for name in names if name in answer]
+    return ", ".join(said) if said else "your answer does not name it"

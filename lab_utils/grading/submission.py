@@ -1,0 +1,158 @@
+"""A submission as it was handed in, held against what was handed out.
+
+It reads notebooks (and sources, whose solutions are the submission then) and says which cell is
+what. A learner may have edited, moved, doubled or deleted any of them; nothing here trusts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import nbformat
+
+from lab_utils.errors import LabError
+from lab_utils.grading.cases import LABS, Exercise, exercises
+from lab_utils.grading.notebook import (
+    grade_id,
+    instructor_notebook,
+    lab_of,
+    learner_notebook,
+    read_source,
+)
+
+BYTES_MAX: Final = 50_000_000
+
+
+class NotASubmission(LabError):
+    """A file is not a notebook of this course; it cannot be graded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A code cell: its text, and the item it answers or checks."""
+
+    source: str
+    answers: str | None = None
+    checks: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """The code cells of a submission, in order, and its exercises."""
+
+    path: Path
+    lab: str
+    exercises: tuple[Exercise, ...]
+    cells: tuple[Cell, ...]
+    handed_out: tuple[Cell, ...]
+
+    def answer_cell(self, item: str) -> int | None:
+        """Where the answer of an item is; the last one, if a learner doubled the cell."""
+        return self._last(lambda cell: cell.answers == item)
+
+    def check_cell(self, item: str) -> int | None:
+        """Where the check of an item is."""
+        return self._last(lambda cell: cell.checks == item)
+
+    def due_after(self, position: int) -> list[Exercise]:
+        """The exercises that are examined when the cell at this position has run."""
+        return [
+            each for each in self.exercises
+            if position == _latest(self.answer_cell(each.item), self.check_cell(each.item))
+        ]  # fmt: skip
+
+    def notes(self, item: str) -> tuple[str, ...]:
+        """What a teacher may want to know of the item's check cell; it never changes a grade."""
+        wanted = [cell.source for cell in self.handed_out if cell.checks == item]
+        found = [cell.source for cell in self.cells if cell.checks == item]
+        if not found:
+            return ("The check cell is missing; the grader's own examination stands in its place.",)
+        if found != wanted:
+            return ("The check cell was edited; the grader's own examination stands in its place.",)
+        return ()
+
+    def _last(self, wanted: Any) -> int | None:
+        found = [position for position, cell in enumerate(self.cells) if wanted(cell)]
+        return found[-1] if found else None
+
+
+def read_submission(path: Path, labs: Path = LABS) -> Submission:
+    """Read a notebook or a source; raises NotASubmission with the reason."""
+    found = {lab_of(source.stem): source for source in sorted((labs / "source").glob("*.py"))}
+    if path.suffix == ".py":
+        lab = _known(path, lab_of(path.stem), found)
+        notebook = instructor_notebook(read_source(path), lab, exercises(lab, labs))
+    else:
+        notebook = _notebook(path)
+        lab = _known(path, _lab(notebook, path), found)
+    handed_out = learner_notebook(read_source(found[lab]), lab, exercises(lab, labs))
+    items = exercises(lab, labs)
+    return Submission(path, lab, items, _cells(notebook, items), _cells(handed_out, items))
+
+
+def submissions(paths: Sequence[Path]) -> list[Path]:
+    """The files to grade: those named, and the notebooks below each folder, sorted."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            below = sorted(path.rglob("*.ipynb"))
+            files += [each for each in below if ".ipynb_checkpoints" not in each.parts]
+        else:
+            files.append(path)
+    return list(dict.fromkeys(files))
+
+
+def _notebook(path: Path) -> Any:
+    try:
+        if path.stat().st_size > BYTES_MAX:
+            raise NotASubmission(f"the file has more than {BYTES_MAX:,} bytes.")
+        read: Any = nbformat
+        notebook = read.read(str(path), as_version=4)
+        list(notebook.cells)
+    except NotASubmission:
+        raise
+    except OSError as error:
+        raise NotASubmission(f"the file cannot be read: {error.strerror}.") from error
+    except Exception as error:  # nbformat raises whatever the JSON leads it to
+        raise NotASubmission(f"the file is not a notebook ({type(error).__name__}).") from error
+    return notebook
+
+
+def _lab(notebook: Any, path: Path) -> str | None:
+    """The lab that the notebook says it is of, in its metadata or else by its name."""
+    said = notebook.metadata.get("delivery_lab")
+    lab = said.get("lab") if isinstance(said, dict) else None
+    return lab if isinstance(lab, str) else lab_of(path.stem)
+
+
+def _known(path: Path, lab: str | None, found: Any) -> str:
+    if lab is None or lab not in found:
+        labs = ", ".join(sorted(filter(None, found)))
+        raise NotASubmission(f"{path.name} is no notebook of a lab of this course ({labs}).")
+    return lab
+
+
+def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
+    answers = {grade_id("answer", each.item): each.item for each in items}
+    checks = {grade_id("check", each.item): each.item for each in items}
+    cells = []
+    for cell in notebook.cells:
+        if cell.get("cell_type") == "code":
+            name = _grade_id(cell)
+            source = cell.get("source", "")
+            cells.append(Cell(source, answers.get(name), checks.get(name)))
+    return tuple(cells)
+
+
+def _grade_id(cell: Any) -> str:
+    graded = cell.get("metadata", {}).get("nbgrader")
+    name = graded.get("grade_id") if isinstance(graded, dict) else None
+    return name if isinstance(name, str) else ""
+
+
+def _latest(*positions: int | None) -> int:
+    """The later of the positions that are there; -1 when neither is."""
+    return max((position for position in positions if position is not None), default=-1)

@@ -1,0 +1,182 @@
+"""The judge gives three verdicts, and never points for a run that proves nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from lab_utils.errors import BadArgument
+from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
+from lab_utils.grading.judge import judge, no_answer, witnessed
+from lab_utils.grading.rules import each_order_is_stored, no_order_is_stored_twice
+from lab_utils.ledger.events import Event
+
+
+@dataclass(frozen=True)
+class crash_client:  # noqa: N801
+    at: str = "after_ack"
+
+
+def event(source: str, kind: str, **columns: Any) -> Event:
+    return Event(run="r", source=source, actor=columns.pop("actor", "a"), kind=kind, **columns)
+
+
+def produce(actor: str = "producer-1") -> Event:
+    return event("wire", "request", actor=actor, api="Produce", partition=0, records=9,
+                 fate="forwarded")  # fmt: skip
+
+
+def record(value: str, offset: int) -> Event:
+    return event("log", "record", partition=0, offset=offset, value=value)
+
+
+ARMED, FIRED, UNFIRED = (event("fault", kind) for kind in ("armed", "fired", "unfired"))
+END = event("log", "end", detail={"drained": "true"})
+STUCK = event("log", "end", detail={"drained": "false"})
+STORED = (produce(), record("0", 0), record("1", 1), END)
+TWICE = (*STORED, record("1", 2))
+
+
+def evidence(*rows: Event, faults: tuple[Any, ...] = (), **columns: Any) -> Evidence:
+    trial = Trial(name="lost answer", faults=faults)
+    return Evidence(trial=trial, orders=("0", "1"), rows=rows, **columns)
+
+
+EXERCISE = Exercise(
+    item="03.2",
+    title="Store each order once",
+    points=5,
+    kind="workload",
+    answer="send_once",
+    public=(Trial(name="lost answer"),),
+    rules=(each_order_is_stored, no_order_is_stored_twice),
+    mistakes=(
+        Mistake(
+            name="sent again by hand",
+            is_made=lambda _, seen: len(seen.requests()) > 1,
+            likely="the function sends again by itself.",
+        ),
+        Mistake(
+            name="no idempotence",
+            is_made=lambda _, seen: "1" in seen.stored,
+            likely="the broker could not recognise the retry.",
+            look="Look at the second Produce request.",
+        ),
+    ),
+)
+
+
+def test_all_rules_hold() -> None:
+    """When every rule holds in every trial the points are given, with the numbers."""
+    verdict = judge(EXERCISE, None, [evidence(*STORED), evidence(*STORED, ARMED, FIRED)])
+
+    assert ("PASS", 5, 5) == (str(verdict.status), verdict.points, verdict.possible)
+    assert "4 orders in 2 runs, 4 in the log, 0 missing, 0 duplicated; faults fired once." == (
+        verdict.reason
+    )
+
+
+def test_one_trial_breaks_a_rule() -> None:
+    """One broken rule in one trial is a FAIL without points; the first mistake made is the hint."""
+    verdict = judge(EXERCISE, None, [evidence(*STORED), evidence(*TWICE)])
+
+    assert ("FAIL", 0) == (str(verdict.status), verdict.points)
+    assert "order 1 is in the log twice, at offsets 1 and 2." == verdict.reason
+    assert "Likely: the broker could not recognise the retry.\nLook at the second Produce" in (
+        verdict.hint or ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("weak", "reason"),
+    [
+        (evidence(*TWICE, ARMED, UNFIRED), "the fault never fired"),
+        (evidence(*TWICE, ARMED), "the fault never fired"),
+        (evidence(*TWICE[:3], STUCK), "the log could not be read to its end"),
+        (evidence(*TWICE[:3]), "the log could not be read to its end"),
+        (evidence(*TWICE, trouble=("no space left",)), "the evidence is not whole: no space left"),
+        (evidence(*TWICE, faults=(crash_client(),)), "the process was not seen to crash"),
+    ],
+)
+def test_a_run_that_proves_nothing(weak: Evidence, reason: str) -> None:
+    """A weak trial makes the verdict INCONCLUSIVE, even where another breaks a rule."""
+    verdict = judge(EXERCISE, None, [evidence(*TWICE), weak])
+
+    assert ("INCONCLUSIVE", 0) == (str(verdict.status), verdict.points)
+    assert verdict.reason.startswith(reason)
+
+
+def test_a_crash_is_seen_on_the_wire() -> None:
+    """A client of the second process proves the crash that its own ledger may only claim."""
+    seen = evidence(*STORED, produce("producer-11"), faults=(crash_client(),))
+
+    assert "PASS" == str(judge(EXERCISE, None, [seen]).status)
+
+
+def test_a_function_that_sends_nothing_fails() -> None:
+    """Nothing sent is the learner's inaction, not a weak run, although no fault fired."""
+    verdict = judge(EXERCISE, None, [evidence(END, ARMED, UNFIRED)])
+
+    assert "FAIL" == str(verdict.status)
+    assert verdict.reason.startswith("nothing was sent")
+    assert EXERCISE.blank == verdict.hint
+
+
+def test_a_function_that_raises_fails() -> None:
+    """What a function raised is the reason, before anything else is looked at."""
+    verdict = judge(EXERCISE, None, [evidence(raised="your function raised KeyError: 1")])
+
+    assert ("FAIL", "your function raised KeyError: 1") == (str(verdict.status), verdict.reason)
+
+
+def test_records_that_did_not_cross_the_proxy_fail() -> None:
+    """A workload that writes past the proxy gets no points, whatever the log looks like."""
+    rows = [*STORED[1:], event("wire", "request", api="Produce", partition=0, records=1)]
+
+    verdict = judge(EXERCISE, None, [evidence(*rows)])
+
+    assert "partition 0 holds 2 records, but only 1 crossed the proxy." == verdict.reason
+
+
+def test_no_answer_has_a_hint() -> None:
+    """A blank cell fails with the exercise's own hint."""
+    verdict = no_answer(EXERCISE)
+
+    assert ("FAIL", 0, "there is no answer yet.", EXERCISE.blank) == (
+        str(verdict.status),
+        verdict.points,
+        verdict.reason,
+        verdict.hint,
+    )
+
+
+def test_an_answer_in_another_form_fails() -> None:
+    """An answer that a rule cannot read fails; it does not break the judge."""
+    exercise = Exercise(
+        item="03.1", title="", points=1, kind="value", answer="answer_1", public=(),
+        rules=(lambda answer, _: None if answer["order"] else "wrong",),
+    )  # fmt: skip
+
+    verdict = judge(exercise, [1], [evidence(*STORED)])
+
+    assert "your answer [1] does not have the form that was asked for." == verdict.reason
+
+
+def test_only_witnesses_are_heard() -> None:
+    """What the learner's process wrote is left out: its clients' reports and its crashes."""
+    forged = [
+        event("client", "acked", value="0"),
+        event("workload", "finished"),
+        event("fault", "fired", actor="crash_client"),
+    ]
+    true = [event("workload", "order", value="0"), produce(), FIRED, record("0", 0)]
+
+    assert tuple(true) == witnessed([*forged, *true])
+
+
+def test_unknown_kind_is_refused() -> None:
+    """A kind that nobody can examine is refused when the checks are read."""
+    with pytest.raises(BadArgument, match="Did you mean 'workload'"):
+        Exercise(item="1", title="", points=1, kind="worklod", answer="f", public=(), rules=())

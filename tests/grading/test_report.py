@@ -1,0 +1,156 @@
+"""Every report is a function of the results; docs/grading.md says which."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from lab_utils.grading.feedback import feedback
+from lab_utils.grading.report import table, to_csv, to_gradescope, to_junit
+from lab_utils.grading.report_files import write_reports
+from lab_utils.grading.results import ItemResult, Results, SubmissionResult, read_results
+
+ONCE = ItemResult(
+    item="03.2",
+    title="Once",
+    kind="workload",
+    status="FAIL",
+    points=0,
+    possible=5,
+    reason='=order "k<3>" is there twice\x00.',
+    hint="Likely: no id.\nLook at the wire.",
+    evidence=("lost answer: log <0> 0",),
+    notes=("The check cell was edited.",),
+)
+WHICH = ItemResult(item="03.1", title="Which", kind="value", status="PASS", points=3, possible=3,
+                   reason="that is what happened.")  # fmt: skip
+WEAK = ItemResult(item="03.3", title="Weak", kind="query", status="INCONCLUSIVE", points=0,
+                  possible=4, reason="the fault never fired.")  # fmt: skip
+HALF = SubmissionResult(
+    path="a/03.ipynb", lab="03", status="graded", seconds=12.5, items=(WHICH, ONCE, WEAK)
+)
+NONE = SubmissionResult(
+    path="b/03.ipynb", lab=None, status="rejected", seconds=0.1, reason="not a notebook."
+)
+DOWN = SubmissionResult(
+    path="c/x.ipynb", lab="03", status="infrastructure", seconds=9.0, reason="no Java."
+)
+RESULTS = Results(nonce="n0", versions={"kafka": "4.3.1"}, submissions=(HALF, NONE))
+
+
+def test_results_survive_their_file() -> None:
+    """results.json holds everything, with its schema first and the sums beside the items."""
+    written = json.loads(RESULTS.to_json())
+
+    assert RESULTS == Results.from_json(RESULTS.to_json())
+    assert ["schema", "nonce", "versions", "submissions"] == list(written)
+    assert "delivery-lab-results/1" == written["schema"]
+    assert (3, 12) == tuple(written["submissions"][0][name] for name in ("points", "possible"))
+
+
+def test_another_schema_is_refused() -> None:
+    """A file of another version is not guessed at."""
+    with pytest.raises(ValueError, match="delivery-lab-results/1"):
+        Results.from_json(RESULTS.to_json().replace("results/1", "results/2"))
+
+
+def test_infrastructure_is_told_apart() -> None:
+    """A learner's failures are none of the machinery; one submission or item of it is enough."""
+    broken = ItemResult(item="1", title="", kind="value", status="INFRASTRUCTURE", points=0,
+                        possible=1, reason="")  # fmt: skip
+    with_item = SubmissionResult(path="x", lab="03", status="graded", seconds=1, items=(broken,))
+
+    assert [False, True, True] == [
+        Results(nonce="", versions={}, submissions=each).infrastructure_failed
+        for each in ((HALF, NONE), (HALF, DOWN), (with_item,))
+    ]
+
+
+def test_table() -> None:
+    """Each submission has its points or its status, and below it what is missing."""
+    assert (
+        "a/03.ipynb            3/12    12.5 s\n"
+        '    FAIL 03.2: =order "k<3>" is there twice\\x00.\n'
+        "    INCONCLUSIVE 03.3: the fault never fired.\n"
+        "b/03.ipynb        rejected     0.1 s\n"
+        "    not a notebook."
+    ) == table(RESULTS).replace("\x00", "\\x00")
+
+
+def test_csv_holds_no_formula() -> None:
+    """A cell of the sheet that would be a formula is text."""
+    assert (
+        "path,lab,item,status,points,possible,reason\n"
+        "a/03.ipynb,03,03.1,PASS,3,3,that is what happened.\n"
+        'a/03.ipynb,03,03.2,FAIL,0,5,"\'=order ""k<3>"" is there twice\\x00."\n'
+        "a/03.ipynb,03,03.3,INCONCLUSIVE,0,4,the fault never fired.\n"
+        "b/03.ipynb,,,rejected,0,0,not a notebook.\n"
+    ) == to_csv(RESULTS).replace("\x00", "\\x00")
+
+
+def test_junit_has_a_case_for_each_item() -> None:
+    """FAIL is a failure, INCONCLUSIVE is skipped, what was not graded is an error."""
+    root = ElementTree.fromstring(to_junit(RESULTS))
+
+    outcomes = [
+        (case.get("name"), [child.tag for child in case if child.tag != "system-out"])
+        for case in root.iter("testcase")
+    ]
+    assert [
+        ("03.1", []),
+        ("03.2", ["failure"]),
+        ("03.3", ["skipped"]),
+        ("rejected", ["error"]),
+    ] == (outcomes)
+
+
+def test_gradescope() -> None:
+    """Gradescope's fields: score, and for each test number, name, score, max_score and output."""
+    written = json.loads(to_gradescope(HALF))
+
+    assert (3, 12.5, 3) == (written["score"], written["execution_time"], len(written["tests"]))
+    assert {
+        "number": "03.1",
+        "name": "03.1 Which",
+        "score": 3,
+        "max_score": 3,
+        "status": "passed",
+        "output": "PASS: that is what happened.",
+        "output_format": "text",
+    } == written["tests"][0]
+    assert "Look at the wire.\nThe check cell was edited." in written["tests"][1]["output"]
+
+
+def test_feedback_is_complete_and_escaped() -> None:
+    """The page shows reason, hint, note and evidence as text, and loads nothing."""
+    page = feedback(HALF)
+
+    assert "3 of 12 points" in page
+    assert "=order &quot;k&lt;3&gt;&quot; is there twice" in page
+    assert "<p>Look at the wire.</p>" in page
+    assert "lost answer: log &lt;0&gt; 0" in page
+    assert not any(word in page for word in ("http", "<script", "@import", "url("))
+
+
+def test_feedback_of_a_rejected_file() -> None:
+    """A file that was not graded has its reason."""
+    assert "<p>not a notebook.</p>" in feedback(NONE)
+
+
+def test_reports_are_written(tmp_path: Path) -> None:
+    """Submissions with the same name get reports of their own, named after their folders."""
+    write_reports(RESULTS, tmp_path)
+
+    assert RESULTS == read_results(tmp_path / "results.json")
+    assert [
+        "feedback/a-03.html",
+        "feedback/b-03.html",
+        "grades.csv",
+        "gradescope/a-03.json",
+        "gradescope/b-03.json",
+        "junit.xml",
+        "results.json",
+    ] == sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file())
