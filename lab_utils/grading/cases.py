@@ -8,10 +8,10 @@ grader those that `unseen(nonce)` returns; both judge in the same way. This modu
 
 from __future__ import annotations
 
-import runpy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -161,7 +161,12 @@ def exercise(item: str, labs: Path = LABS) -> Exercise:
 def _loaded(path: Path) -> tuple[Exercise, ...]:
     if not path.is_file():
         return ()
-    found = tuple(runpy.run_path(str(path), run_name=path.stem)["EXERCISES"])
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None, path
+    assert spec.loader is not None, path
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    found: tuple[Exercise, ...] = tuple(module.EXERCISES)
     items = [each.item for each in found]
     assert len(set(items)) == len(items), f"{path}: an item is there twice: {items}"
     return found

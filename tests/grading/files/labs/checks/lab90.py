@@ -1,0 +1,128 @@
+"""The checks of a tiny lab with one exercise of each kind, for the tests of the grader."""
+
+from __future__ import annotations
+
+import random
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import (
+    answer_equals,
+    each_order_is_stored,
+    no_order_is_stored_twice,
+    nothing_else_is_stored,
+    rows_equal,
+    the_process_was_restarted,
+)
+from lab_utils.stage.faults import crash_client, drop_request, drop_response
+
+ONCE = (each_order_is_stored, no_order_is_stored_twice, nothing_else_is_stored)
+
+
+def one_at_a_time(run):
+    producer = run.producer({"acks": "all"})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+
+def second_copy(evidence):
+    """The order that is stored twice, and the offset of its second copy."""
+    seen = set()
+    for row in evidence.log:
+        if row.value in seen:
+            return {"order": row.value, "second_copy": row.offset}
+        seen.add(row.value)
+    return {}
+
+
+def acked(evidence):
+    """How many orders the client reported as acked, in one row."""
+    rows = (row for row in evidence.rows if (row.source, row.kind) == ("client", "acked"))
+    return [{"acked": len({row.value for row in rows})}]
+
+
+def lost_at(nth):
+    return Trial(name="a lost answer", faults=(drop_response("Produce", nth=nth),))
+
+
+def lost_somewhere(nonce):
+    place = random.Random(nonce)
+    lost_request = (drop_request("Produce", nth=place.randint(1, 6)),)
+    return [lost_at(place.randint(1, 6)), Trial(name="a lost request", faults=lost_request)]
+
+
+def reference(orders, nth=3):
+    faults = (drop_response("Produce", nth=nth),)
+    return Trial(name="a lost answer", faults=faults, orders=orders, workload=one_at_a_time)
+
+
+def crash_at(nth):
+    faults = (crash_client("after_ack", nth=nth),)
+    return Trial(name="a crash", faults=faults, orders=5)
+
+
+EXERCISES = (
+    Exercise(
+        item="90.1",
+        title="A value",
+        points=2,
+        kind="value",
+        answer="answer_1",
+        public=(reference(5),),
+        rules=(answer_equals(second_copy),),
+        mistakes=(
+            Mistake(
+                name="first copy",
+                is_made=lambda answer, _: answer["second_copy"] == 2,
+                likely="that is the offset of the first copy.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="90.2",
+        title="A workload",
+        points=4,
+        kind="workload",
+        answer="send_once",
+        public=(lost_at(3),),
+        unseen=lost_somewhere,
+        rules=ONCE,
+        mistakes=(
+            Mistake(
+                name="no idempotence",
+                is_made=lambda _, seen: all(row.producer_id == -1 for row in seen.requests()),
+                likely="the retry carried no producer id.",
+                look="Look at the Produce requests of the run.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="90.3",
+        title="A query",
+        points=3,
+        kind="query",
+        answer="count_acked",
+        public=(reference(4),),
+        unseen=lambda nonce: [reference(random.Random(nonce).randint(4, 9))],
+        rules=(rows_equal(acked),),
+    ),
+    Exercise(
+        item="90.4",
+        title="A fault",
+        points=1,
+        kind="faults",
+        answer="fault_4",
+        public=(Trial(name="your fault", workload=one_at_a_time),),
+        rules=(each_order_is_stored,),
+    ),
+    Exercise(
+        item="90.5",
+        title="A restart",
+        points=2,
+        kind="workload",
+        answer="send_the_rest",
+        public=(crash_at(2),),
+        unseen=lambda nonce: [crash_at(random.Random(nonce).randint(1, 4))],
+        rules=(the_process_was_restarted, *ONCE),
+    ),
+)

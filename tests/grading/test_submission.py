@@ -1,0 +1,150 @@
+"""A submission is read whatever a learner did to it, and a file that is none says why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.grading.submission import (
+    NotASubmission,
+    Submission,
+    read_submission,
+    submissions,
+)
+
+LABS = Path(__file__).parent / "files" / "labs"
+NOTES = "The check cell {}; the grader's own examination stands in its place."
+
+
+def cell(source: str, grade_id: str = "") -> dict[str, Any]:
+    return {
+        "cell_type": "code",
+        "execution_count": None,
+        "id": f"id-{abs(hash((source, grade_id)))}",
+        "metadata": {"nbgrader": {"grade_id": grade_id}} if grade_id else {},
+        "outputs": [],
+        "source": source,
+    }
+
+
+ANSWER = cell("answer_1 = {}", "answer-90-1")
+CHECK = cell('lab.check("90.1", answer_1)', "check-90-1")
+
+
+def read(folder: Path, *cells: dict[str, Any], **metadata: Any) -> Submission:
+    notebook = {"cells": list(cells), "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
+    path = folder / "90_tiny.ipynb"
+    path.write_text(json.dumps(notebook))
+    return read_submission(path, LABS)
+
+
+def due(submission: Submission) -> list[list[str]]:
+    return [[each.item for each in submission.due_after(position)]
+            for position in range(len(submission.cells))]  # fmt: skip
+
+
+def test_an_item_is_due_at_its_check(tmp_path: Path) -> None:
+    """An item is examined where its check cell stands, in the state that a learner saw there."""
+    submission = read(tmp_path, cell("x = 1"), ANSWER, cell("y = 2"), CHECK)
+
+    assert [[], [], [], ["90.1"]] == due(submission)
+    assert () == submission.notes("90.1")
+
+
+def test_without_its_check_it_is_due_at_its_answer(tmp_path: Path) -> None:
+    """A check cell that is gone costs nothing; the teacher is told."""
+    submission = read(tmp_path, cell("x = 1"), ANSWER)
+
+    assert [[], ["90.1"]] == due(submission)
+    assert (NOTES.format("is missing"),) == submission.notes("90.1")
+
+
+def test_a_check_above_its_answer(tmp_path: Path) -> None:
+    """A check that was moved above its answer waits for the answer."""
+    assert [[], ["90.1"]] == due(read(tmp_path, CHECK, ANSWER))
+
+
+def test_an_edited_check_is_told(tmp_path: Path) -> None:
+    """An edited check is no check of ours; the teacher is told, and nothing else changes."""
+    submission = read(tmp_path, ANSWER, cell("print('PASS')", "check-90-1"))
+
+    assert (NOTES.format("was edited"),) == submission.notes("90.1")
+
+
+def test_the_last_of_two_answers_counts(tmp_path: Path) -> None:
+    """A copied cell keeps its id; the last one is the answer, as it is for the reader."""
+    submission = read(tmp_path, ANSWER, cell("answer_1 = 2", "answer-90-1"), CHECK)
+
+    assert 1 == submission.answer_cell("90.1")
+
+
+def test_metadata_names_the_lab(tmp_path: Path) -> None:
+    """A renamed file is still of its lab."""
+    path = read(tmp_path, ANSWER, delivery_lab={"lab": "90"}).path
+
+    renamed = path.rename(tmp_path / "Anna (2).ipynb")
+
+    assert "90" == read_submission(renamed, LABS).lab
+
+
+def test_a_source_is_a_submission() -> None:
+    """The source of a lab, with its solutions, can be graded itself."""
+    (source,) = (LABS / "source").glob("90_*.py")
+
+    submission = read_submission(source, LABS)
+
+    assert all(submission.answer_cell(each.item) is not None for each in submission.exercises)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (b"", "the file is not a notebook"),
+        (b"\x00\xff", "the file is not a notebook"),
+        (b"[1]", "the file is not a notebook"),
+        (b'{"cells": 3, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "is not a notebook"),
+        (b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}}', "the file is not a notebook"),
+        (
+            b'{"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}',
+            "mine.ipynb is no notebook of a lab of this course (90).",
+        ),
+        (
+            b'{"cells": [], "metadata": {"delivery_lab": {"lab": "../x"}}, "nbformat": 4,'
+            b' "nbformat_minor": 5}',
+            "is no notebook of a lab",
+        ),
+        (
+            b'{"cells": [{"cell_type": "code", "source": 3}], "nbformat": 4, "nbformat_minor": 5,'
+            b' "metadata": {"delivery_lab": {"lab": "90"}}}',
+            "the file is not a notebook",
+        ),
+    ],
+)
+def test_what_is_no_submission(tmp_path: Path, text: bytes, reason: str) -> None:
+    """A file that cannot be graded is refused with its reason, whatever is in it."""
+    path = tmp_path / "mine.ipynb"
+    path.write_bytes(text)
+
+    with pytest.raises(NotASubmission) as refusal:
+        read_submission(path, LABS)
+
+    assert reason in str(refusal.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    """A missing file is a submission's problem, not the grading's."""
+    with pytest.raises(NotASubmission, match="cannot be read: No such file"):
+        read_submission(tmp_path / "none.ipynb", LABS)
+
+
+def test_folders_are_searched(tmp_path: Path) -> None:
+    """A folder stands for the notebooks below it, each once, without Jupyter's own copies."""
+    for name in ("b/x.ipynb", "a/x.ipynb", "a/.ipynb_checkpoints/x.ipynb", "a/notes.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    a, b = tmp_path / "a" / "x.ipynb", tmp_path / "b" / "x.ipynb"
+
+    assert [b, a] == submissions([b, tmp_path])
