@@ -7,10 +7,11 @@ verdict: the item or the submission is reported as `infrastructure`.
 from __future__ import annotations
 
 import secrets
-import tempfile
+import shutil
+import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -41,12 +42,18 @@ UNWELL: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The terms that are the same for every submission of a grading."""
+    """The terms that are the same for every submission of a grading.
+
+    place  a private folder; each submission gets a folder in it
+    stop   when it is set, whatever is still to be done is given up
+    """
 
     nonce: str
     cell_s: float
     total_s: float
+    place: Path
     labs: Path = LABS
+    stop: threading.Event = field(default_factory=threading.Event)
 
 
 def grade_submission(
@@ -76,16 +83,17 @@ def _graded(
 ) -> tuple[ItemResult, ...]:
     """The items of a submission; raises LabError when no kernel could be started."""
     name = f"grade-{secrets.token_hex(6)}"
-    with tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place:
-        theirs, ours = Path(place) / "theirs", Path(place) / "ours"
-        ours.mkdir(mode=0o700)
-        sitting = Sitting(submission, theirs, Budget(terms.cell_s, terms.total_s))
-        examiner = Examiner(sitting, ours, terms.nonce, name)
-        try:
-            return _examined(submission, sitting, examiner, say)
-        finally:
-            sitting.close()
-            examiner.close()
+    theirs, ours = terms.place / f"{name}-theirs", terms.place / f"{name}-ours"
+    ours.mkdir(mode=0o700)
+    sitting = Sitting(submission, theirs, Budget(terms.cell_s, terms.total_s, terms.stop))
+    examiner = Examiner(sitting, ours, terms.nonce, name)
+    try:
+        return _examined(submission, sitting, examiner, say)
+    finally:
+        sitting.close()
+        examiner.close()
+        for folder in (theirs, ours):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _examined(

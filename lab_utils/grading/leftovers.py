@@ -1,6 +1,7 @@
 """Ends what a submission left running, wherever it hid.
 
-Every process of a submission inherits one variable in its environment. On Linux they are found by
+Every process of a submission inherits one variable in its environment: the folder it may write
+to, which lies in the folder of its grading. On Linux they are found by
 it, also those that left the kernel's process group. Elsewhere they end with their owner, the
 grader, whose pid they watch (LAB_OWNER).
 """
@@ -20,7 +21,7 @@ MARKER: Final = "LAB_SUBMISSION"
 
 
 def end(marker: str) -> None:
-    """Kill every process that carries the marker, until none is left."""
+    """Kill every process whose mark begins so, until none is left: one's, or all of a grading."""
     wait_until(
         lambda: not _killed(marker),
         "the processes of a submission to end",
@@ -30,11 +31,12 @@ def end(marker: str) -> None:
 
 
 def running(marker: str) -> Iterator[int]:
-    """The processes that carry the marker; one that has ended carries nothing any more."""
+    """The processes whose mark begins so; one that has ended carries nothing any more."""
     wanted = f"{MARKER}={marker}".encode()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if any(variable.startswith(wanted) for variable in variables):
                 yield int(folder.name)
 
 

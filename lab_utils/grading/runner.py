@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from pathlib import Path
 from platform import python_version
 
 from lab_utils.errors import BadArgument
+from lab_utils.grading import leftovers
 from lab_utils.grading.cases import LABS
 from lab_utils.grading.grader import Terms, grade_submission
 from lab_utils.grading.results import INFRASTRUCTURE, Results, SubmissionResult
@@ -52,10 +54,29 @@ def grade(
         names = ", ".join(map(str, paths))
         raise BadArgument(f"there is no notebook in {names}. Name files or folders with *.ipynb.")
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
-    terms = Terms(nonce=nonce or secrets.token_hex(8), cell_s=cell_s, total_s=total_s, labs=labs)
-    with ThreadPoolExecutor(max_workers=jobs or os.cpu_count() or 1) as pool:
-        found = list(pool.map(lambda path: _one(path, terms, say), files))
+    with tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place:
+        terms = Terms(
+            nonce=nonce or secrets.token_hex(8),
+            cell_s=cell_s,
+            total_s=total_s,
+            labs=labs,
+            place=Path(place),
+        )
+        found = _all(files, terms, jobs or os.cpu_count() or 1, say)
     return Results(nonce=terms.nonce, versions=versions(), submissions=tuple(found))
+
+
+def _all(
+    files: Sequence[Path], terms: Terms, jobs: int, say: Callable[[Progress], object]
+) -> list[SubmissionResult]:
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            return list(pool.map(lambda path: _one(path, terms, say), files))
+        except BaseException:  # Ctrl-C: end the kernels, or the threads would wait for them
+            terms.stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            leftovers.end(str(terms.place))
+            raise
 
 
 def versions() -> dict[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -34,10 +35,13 @@ class Budget:
 
     cell_s: float
     total_s: float
+    stop: threading.Event = field(default_factory=threading.Event)
     started: float = field(default_factory=time.monotonic)
 
     def left_s(self) -> float:
         """What the next piece of code may take: zero when the submission's time is spent."""
+        if self.stop.is_set():
+            return 0.0
         return max(0.0, min(self.cell_s, self.started + self.total_s - time.monotonic()))
 
 
@@ -71,11 +75,10 @@ class Sitting:
             self._kernel = None
 
     def _execute(self, position: int, code: str, **expressions: str) -> Reply:
-        kernel = self._prepared(position)
-        left_s = self.budget.left_s()
-        if left_s == 0:
+        if self.budget.left_s() == 0:
             return Reply("spent")
-        reply = kernel.execute(code, left_s, **expressions)
+        kernel = self._prepared(position)
+        reply = kernel.execute(code, self.budget.left_s(), **expressions)
         if not kernel.is_alive:
             self._bury(position if code else None)
         return reply
@@ -116,7 +119,7 @@ def _environment(folder: Path) -> Mapping[str, str]:
         (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
     return {
         **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
-        leftovers.MARKER: folder.name,
+        leftovers.MARKER: str(folder),
         "HOME": str(folder / "home"),
         "IPYTHONDIR": str(folder / "home" / "ipython"),
         "TMPDIR": str(folder / "temporary"),
