@@ -1,0 +1,306 @@
+"""One client's connection and its connection to the broker, with the faults in between.
+
+    client ── request ──▶ match ──▶ outbox ───────────────▶ broker
+    client ◀── exchanges, in the order of the requests ◀──── broker
+
+Requests wait in the outbox and answers in their exchange. Both leave in order, so what is held
+holds what is behind it on this connection, and nothing elsewhere. `_step` does what is due; it runs
+after each frame and when the one timer rings.
+
+Two rules make a fault's outcome the same each time, however fast the broker is. An answer that is
+a fault's work is given when the client has been quiet. A connection is cut when the client has
+been quiet and the broker has answered all that it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import takewhile
+from math import inf
+from typing import Final
+from uuid import UUID
+
+from lab_utils.stage.actions import Action, Answer, Cut
+from lab_utils.stage.board import Armed, FaultBoard
+from lab_utils.stage.exchange import Exchange
+from lab_utils.stage.frames import (
+    RESPONSE_START,
+    Request,
+    Response,
+    Unreadable,
+    read_request,
+    topic_ids,
+)
+from lab_utils.stage.sides import WAITING_BYTES_LIMIT, Side
+from lab_utils.stage.wire_witness import WireWitness
+
+# A client is quiet when it has sent nothing for this long. One that never is, gets the limit.
+QUIET_S: Final = 0.04
+QUIET_LIMIT_S: Final = 0.5
+# How long a connection that is to end waits for the broker's answers: a paused one gives none.
+ANSWERS_LIMIT_S: Final = 2.0
+
+
+class Relay:
+    """A pair of connections. It begins when the client's is made and ends with both."""
+
+    def __init__(
+        self,
+        witness: WireWitness,
+        board: FaultBoard,
+        topic_names: dict[UUID, str],
+        *,
+        on_made: Callable[[Relay], object],
+        on_end: Callable[[Relay], object],
+    ) -> None:
+        self._witness = witness
+        self._board = board
+        self._topic_names = topic_names
+        self._on_end = on_end
+        self._loop = asyncio.get_running_loop()
+        self.client = Side(
+            on_made=lambda: on_made(self),
+            on_frame=self._take_request,
+            on_room=self._listen,
+            on_lost=self._lost_client,
+        )
+        self.broker = Side(
+            on_made=self._step,
+            on_frame=self._take_response,
+            on_room=self._listen,
+            on_lost=self._lost_broker,
+        )
+        self._outbox: deque[Exchange | bytes] = deque()
+        self._exchanges: deque[Exchange] = deque()
+        self._waiting_bytes = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._heard_at = self._moved_at = self._loop.time()
+        self._is_deaf = False  # what the client sends goes nowhere
+        self._is_mute = False  # what the broker answers goes nowhere
+        self._ended_by = ""
+        self._ended_at = inf
+        self._is_over = False
+
+    def abort(self, by: str) -> None:
+        """End now, with what is on its way undelivered."""
+        self._begin_to_end(by)
+        self._close()
+        self.client.abort()
+        self.broker.abort()
+
+    # From the client to the broker.
+
+    def _take_request(self, frame: bytes) -> None:
+        now = self._heard_at = self._loop.time()
+        request = self._read(frame)
+        if request is None:
+            self._pass_unread_request(frame)
+            self._step()
+        elif self._is_deaf:
+            self._witness.request(request, "dropped", time.monotonic_ns())
+        else:
+            exchange = Exchange(request, self._board.match(request))
+            self._act(exchange, *exchange.decide_request(now))
+            self._step()
+            exchange.request_was_held = self.broker.is_open and not exchange.is_sent
+
+    def _read(self, frame: bytes) -> Request | None:
+        if self.client.is_raw:
+            return None
+        try:
+            request = read_request(frame, self._topic_names)
+        except Unreadable:
+            return None
+        self._witness.meet(request)
+        return request
+
+    def _act(self, exchange: Exchange, armed: Armed | None, action: Action | None) -> None:
+        """Queue the exchange as the action wants it, and note that the fault has fired."""
+        if isinstance(action, Answer):
+            exchange.fires = armed  # when the answer is given
+        elif armed is not None:
+            self._fired(armed, exchange.request, **exchange.request_change())
+        if isinstance(action, Answer | Cut):
+            self._witness.request(exchange.request, exchange.request_fate, exchange.arrived_ns)
+        else:
+            self._outbox.append(exchange)
+            self._waiting_bytes += len(exchange.frame)
+        if isinstance(action, Cut):
+            self._is_deaf = True
+            self._begin_to_end("fault")
+        elif exchange.request.has_response:
+            self._exchanges.append(exchange)
+
+    def _send(self, now: float) -> float:
+        """Send what is due to the broker; when the next is due."""
+        while self._outbox and self.broker.is_open:
+            first = self._outbox[0]
+            if isinstance(first, Exchange) and first.send_at > now:
+                return first.send_at
+            self._outbox.popleft()
+            self._moved_at = now
+            if isinstance(first, bytes):
+                self.broker.write(first)
+            else:
+                self._waiting_bytes -= len(first.frame)
+                self.broker.write(first.frame)
+                self._note_sent(first)
+        return inf
+
+    def _note_sent(self, exchange: Exchange) -> None:
+        exchange.is_sent = True
+        fate = "held" if exchange.request_was_held else exchange.request_fate
+        detail = _released(exchange.request_was_held)
+        self._witness.request(exchange.request, fate, exchange.arrived_ns, **detail)
+
+    # From the broker to the client.
+
+    def _take_response(self, frame: bytes) -> None:
+        now = self._loop.time()
+        exchange = self._asked(frame)
+        if exchange is None:
+            self._pass_unread_response(frame)
+            return
+        armed, _ = exchange.decide_response(frame, now)
+        self._topic_names.update(topic_ids(Response(frame, exchange.request)))
+        if exchange.answer_fate != "forwarded":
+            exchange.fires = armed  # when the answer is given, or is not
+        elif armed is not None:
+            self._fired(armed, exchange.request)
+        self._step()
+        exchange.answer_was_held = not exchange.is_given
+
+    def _asked(self, frame: bytes) -> Exchange | None:
+        """The exchange that this is the answer of: the first one, as a broker answers in order."""
+        if self.broker.is_raw or len(frame) < RESPONSE_START.size:
+            return None
+        correlation_id = RESPONSE_START.unpack_from(frame)[1]
+        open_ones = (exchange for exchange in self._exchanges if exchange.answer is None)
+        return next(
+            (one for one in open_ones if one.request.correlation_id == correlation_id), None
+        )
+
+    def _answer(self, now: float) -> float:
+        """Give the client the answers that are due; when the next is due."""
+        while self._exchanges:
+            first = self._exchanges[0]
+            due = first.answer_at
+            if first.awaits_quiet and self.client.is_open:
+                due = max(due, self._quiet_at(first.answered_at))
+            if due > now:
+                return due
+            self._exchanges.popleft()
+            self._moved_at = now
+            self._give(first)
+        return inf
+
+    def _give(self, exchange: Exchange) -> None:
+        exchange.is_given = True
+        answer, fate, armed = exchange.answer, exchange.answer_fate, exchange.fires
+        assert answer is not None
+        if fate == "dropped":
+            self._is_mute = True
+            self._begin_to_end("fault")
+        if self._is_mute:
+            fate = "dropped"
+        else:
+            self.client.write(answer.frame)
+        if armed is not None:
+            sent = {"answer": answer.error or "none"} if fate == "replaced" else {}
+            self._fired(armed, exchange.request, **sent)
+        if exchange.answer_was_held and fate == "forwarded":
+            fate = "held"
+        detail = _released(exchange.answer_was_held)
+        self._witness.response(answer, fate, exchange.answered_ns, **detail)
+
+    # Faults, and frames that nobody can read.
+
+    def _fired(self, armed: Armed, request: Request, **detail: str) -> None:
+        self._board.fired(armed, request, connection=self._witness.connection, **detail)
+
+    def _pass_unread_request(self, frame: bytes) -> None:
+        if not self._is_deaf:
+            self._outbox.append(frame)
+            self._witness.unread("request", frame, in_pieces=self.client.is_raw)
+
+    def _pass_unread_response(self, frame: bytes) -> None:
+        if not self._is_mute:
+            self.client.write(frame)
+            self._witness.unread("response", frame, in_pieces=self.broker.is_raw)
+
+    # What is due, and the end.
+
+    def _step(self) -> None:
+        """Do all that is due, and set the timer for what will be."""
+        if self._is_over:
+            return
+        now = self._loop.time()
+        due = min(self._send(now), self._answer(now))
+        due = min(due, self._finish(now))
+        self._listen()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due < inf and not self._is_over:
+            self._timer = self._loop.call_at(due, self._step)
+
+    def _finish(self, now: float) -> float:
+        """Close both connections if it is time to; when to look again."""
+        due = self._end_due(now)
+        if due <= now:
+            self._close()
+        return due
+
+    def _end_due(self, now: float) -> float:
+        if not self._ended_by or self._outbox:
+            return inf
+        if self._exchanges:
+            is_answered = self._exchanges[0].answer is not None
+            return inf if is_answered else max(self._ended_at, self._moved_at) + ANSWERS_LIMIT_S
+        both = self.client.is_open and self.broker.is_open
+        return self._quiet_at(self._ended_at) if both else now
+
+    def _quiet_at(self, since: float) -> float:
+        return min(max(self._heard_at, since) + QUIET_S, since + QUIET_LIMIT_S)
+
+    def _listen(self) -> None:
+        """Read from a side as long as there is room for what it sends."""
+        crowded = self._waiting_bytes > WAITING_BYTES_LIMIT
+        self.client.listen(not (self.broker.is_full or crowded))
+        self.broker.listen(not self.client.is_full)
+
+    def _lost_client(self) -> None:
+        self._is_mute = True
+        self._begin_to_end("client")
+        self._step()
+
+    def _lost_broker(self) -> None:
+        """Nothing more can be sent, and only the answers that are here can be given."""
+        self._outbox.clear()
+        here = takewhile(lambda exchange: exchange.answer is not None, self._exchanges)
+        self._exchanges = deque(here)
+        self._begin_to_end("broker")
+        self._step()
+
+    def _begin_to_end(self, by: str) -> None:
+        if not self._ended_by:
+            self._ended_by = by
+            self._ended_at = self._loop.time()
+
+    def _close(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self.client.close()
+        self.broker.close()
+        self._witness.closed(self._ended_by)
+        self._on_end(self)
+
+
+def _released(was_held: bool) -> dict[str, str]:
+    return {"released_at_ns": str(time.monotonic_ns())} if was_held else {}
