@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from lab_utils.errors import LabError
+from lab_utils.stage.faults import Fault, from_json, to_json
 
 CHARACTERS_MAX: Final = 1_000_000
 ROWS_MAX: Final = 10_000
@@ -26,8 +26,8 @@ def answer_text(answer: Any) -> str:
     if callable(answer):
         return json.dumps({"function": True})
     faults = answer if isinstance(answer, list | tuple) else [answer]
-    if faults and all(is_dataclass(each) and hasattr(each, "__module__") for each in faults):
-        return _bounded({"faults": [_fault(each) for each in faults]})
+    if faults and all(isinstance(each, Fault) for each in faults):
+        return _bounded({"faults": [to_json(each) for each in faults]})
     return _bounded({"value": answer})
 
 
@@ -76,15 +76,7 @@ def run_query(function: Callable[[Any], Any], folder: str) -> str:
     return _bounded({"rows": rows})
 
 
-def _fault(fault: Any) -> dict[str, Any]:
-    from lab_utils.stage.faults import to_json
-
-    return dict(to_json(fault))
-
-
 def _read_fault(columns: Any) -> Any:
-    from lab_utils.stage.faults import from_json
-
     try:
         return from_json(columns)
     except (LabError, TypeError, KeyError, ValueError, AttributeError) as error:
