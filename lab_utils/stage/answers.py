@@ -19,7 +19,6 @@ from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_writer
 
-from lab_utils.stage.batches import RECORDS_START
 from lab_utils.stage.entities import partitions
 from lab_utils.stage.frames import LENGTH, Produced, Request, Response
 
@@ -32,9 +31,9 @@ def corrupted(request: Request, produced: Produced) -> bytes:
     The byte is covered by the batch's CRC and by nothing else, so the broker reads the request,
     finds the batch damaged, and says so.
     """
-    at = _end_of_records(request, produced) - 1
+    assert produced.batches, "there is no byte to flip where there is no batch"
     changed = bytearray(request.frame)
-    changed[at] ^= 0xFF
+    changed[produced.end - 1] ^= 0xFF
     return bytes(changed)
 
 
@@ -49,17 +48,6 @@ def with_error(response: Response, error: str) -> bytes:
     """The broker's response with each of its error codes replaced; offsets become -1."""
     changed = _with_error(response.body, ErrorCode[error.lower()])
     return _frame(response.request, changed, type(response.body))
-
-
-def _end_of_records(request: Request, produced: Produced) -> int:
-    """Where these records end in the frame; equal records may stand before them."""
-    at = 0
-    for other in request.produced:
-        at = request.frame.index(other.data, at) + len(other.data)
-        if other is produced:
-            break
-    assert len(produced.data) > RECORDS_START, "an empty batch has no byte to flip"
-    return at
 
 
 def _frame(request: Request, entity: Any, schema: Any) -> bytes:

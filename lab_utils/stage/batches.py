@@ -109,10 +109,9 @@ def read_header(data: bytes, start: int = 0) -> BatchHeader:
     )
 
 
-def read_headers(data: bytes) -> Iterator[BatchHeader]:
-    """The headers of all batches in a record set."""
-    start = 0
-    while start < len(data):
+def read_headers(data: bytes, start: int, end: int) -> Iterator[BatchHeader]:
+    """The headers of all batches of the record set that lies from `start` to `end`."""
+    while start < end:
         header = read_header(data, start)
         yield header
         start = header.end

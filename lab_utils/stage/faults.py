@@ -130,7 +130,12 @@ class corrupt_request(WireFault):  # noqa: N801
 
     def _chosen(self, request: Request) -> Produced | None:
         return next(
-            (item for item in request.produced if self.names(item.topic, item.partition)), None
+            (
+                item
+                for item in request.produced
+                if item.batches and self.names(item.topic, item.partition)
+            ),
+            None,
         )
 
 

@@ -13,6 +13,8 @@ from typing import Final
 LENGTH_BYTES: Final = 4
 FRAME_LIMIT: Final = 64 * 1024 * 1024
 RECEIVE: Final = 256 * 1024
+# A buffer that grew for a large frame is kept for the next one up to this size.
+KEPT: Final = 2 * 1024 * 1024
 
 
 class FrameBuffer:
@@ -59,10 +61,11 @@ class FrameBuffer:
     def _make_room(self) -> None:
         """Move the rest to the front of a buffer that its frame fits into."""
         room = RECEIVE if self.is_raw else max(RECEIVE, self._size())
-        if not self._start and room == len(self._buffer):
+        fits = room <= len(self._buffer) <= max(room, KEPT)
+        if fits and not self._start:
             return
         rest = bytes(memoryview(self._buffer)[self._start : self._end])
-        if room != len(self._buffer):
+        if not fits:
             self._buffer = bytearray(room)
         self._buffer[: len(rest)] = rest
         self._start, self._end = 0, len(rest)

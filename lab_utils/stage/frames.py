@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Final
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from kio.serial import entity_reader
 from lab_utils.stage.apis import API_NAMES
 from lab_utils.stage.batches import BatchHeader, DamagedBatch, read_headers
 from lab_utils.stage.entities import first_error, topic_name, topic_partitions
+from lab_utils.stage.produce import read_produce
 
 LENGTH: Final = struct.Struct(">i")
 REQUEST_START: Final = struct.Struct(">ihhih")
@@ -38,12 +39,12 @@ class Unreadable(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Produced:
-    """What a Produce request brings to one partition."""
+    """What a Produce request brings to one partition, and where its records end in the frame."""
 
     topic: str
     partition: int
     batches: tuple[BatchHeader, ...]
-    data: bytes
+    end: int
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,10 @@ class Request:
 
     @cached_property
     def body(self) -> Any:
-        """The request as kio's dataclass, or None if it cannot be read."""
+        """The request as kio's dataclass, or None if it cannot be read.
+
+        Produce is read by produce.py, which leaves the records where they are.
+        """
         return self._read()
 
     @cached_property
@@ -90,18 +94,20 @@ class Request:
 
     def _read(self) -> Any:
         try:
-            schema = load_request_schema(self.api_key, self.version)
-            header_size = entity_reader(schema.__header_schema__)(self.frame, LENGTH.size)[1]
-            return entity_reader(schema)(self.frame, LENGTH.size + header_size)[0]
+            schema = _request_schema(self.api_key, self.version)
+            start = _body_start(schema, self.frame)
+            if self.api == "Produce":
+                return read_produce(self.frame, start, self.version)
+            return entity_reader(schema)(self.frame, start)[0]
         except Exception:  # kio has an error of its own for each way to be unreadable.
             return None
 
     def _produced(self) -> Iterator[Produced]:
         for topic in self.body.topic_data:
             name = topic_name(topic, self.topic_names) or ""
-            for partition in topic.partition_data:
-                data = partition.records or b""
-                yield Produced(name, partition.index, _headers(data), data)
+            for data in topic.partition_data:
+                headers = _headers(self.frame, data.start, data.end)
+                yield Produced(name, data.index, headers, data.end)
 
 
 @dataclass(frozen=True)
@@ -125,12 +131,6 @@ class Response:
         bodies = (self._read(version) for version in versions)
         return next((body for body in bodies if body is not None), None)
 
-    @property
-    def body_start(self) -> int:
-        """Where the body begins in the frame."""
-        schema = load_response_schema(self.request.api_key, self.request.version)
-        return LENGTH.size + entity_reader(schema.__header_schema__)(self.frame, LENGTH.size)[1]
-
     @cached_property
     def error(self) -> str | None:
         """The name of the first error in the response, if there is one."""
@@ -139,9 +139,8 @@ class Response:
 
     def _read(self, version: int) -> Any:
         try:
-            schema = load_response_schema(self.request.api_key, version)
-            header_size = entity_reader(schema.__header_schema__)(self.frame, LENGTH.size)[1]
-            return entity_reader(schema)(self.frame, LENGTH.size + header_size)[0]
+            schema = _response_schema(self.request.api_key, version)
+            return entity_reader(schema)(self.frame, _body_start(schema, self.frame))[0]
         except Exception:  # As above.
             return None
 
@@ -186,8 +185,18 @@ def error_name(code: ErrorCode) -> str:
     return code.name.upper()
 
 
-def _headers(data: bytes) -> tuple[BatchHeader, ...]:
+def _body_start(schema: Any, frame: bytes) -> int:
+    """Where the body begins: behind the header, which has a form of its own for each version."""
+    return LENGTH.size + int(entity_reader(schema.__header_schema__)(frame, LENGTH.size)[1])
+
+
+# kio looks a schema up by name each time.
+_request_schema = cache(load_request_schema)
+_response_schema = cache(load_response_schema)
+
+
+def _headers(frame: bytes, start: int, end: int) -> tuple[BatchHeader, ...]:
     try:
-        return tuple(read_headers(data))
+        return tuple(read_headers(frame, start, end))
     except DamagedBatch:
         return ()

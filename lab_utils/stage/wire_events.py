@@ -43,7 +43,7 @@ def request_events(request: Request, seen: Sighting) -> Iterator[Event]:
     if request.body is None:
         yield replace(event, kind="opaque", detail=event.detail | {"side": event.kind})
     elif request.produced:
-        yield from (_produced(event, item) for item in request.produced)
+        yield from (_produced(event, request, item) for item in request.produced)
     else:
         yield replace(event, **_named_one(request), **_numbers(request.body))
 
@@ -94,10 +94,10 @@ def _event(kind: str, request: Request, frame: bytes, seen: Sighting) -> Event:
     )
 
 
-def _produced(event: Event, item: Produced) -> Event:
+def _produced(event: Event, request: Request, item: Produced) -> Event:
     """What one partition gets of a Produce request."""
     first = item.batches[0] if item.batches else None
-    values = list(_values(item))
+    values = list(_values(request, item))
     more = {"values": orjson.dumps(values).decode()} if len(values) > 1 else {}
     return replace(
         event,
@@ -112,14 +112,14 @@ def _produced(event: Event, item: Produced) -> Event:
     )
 
 
-def _values(item: Produced) -> Iterator[str | None]:
+def _values(request: Request, item: Produced) -> Iterator[str | None]:
     if any(batch.is_compressed for batch in item.batches):
         return
     if sum(batch.count for batch in item.batches) > VALUES_LIMIT:
         return
     try:
         for batch in item.batches:
-            yield from (value_text(record.value) for record in read_records(item.data, batch))
+            yield from (value_text(record.value) for record in read_records(request.frame, batch))
     except (DamagedBatch, ValueError):
         return  # a client may send what is no record; the broker will say so
 
