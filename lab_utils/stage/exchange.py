@@ -1,20 +1,23 @@
-"""One request on a connection and what becomes of it: when it leaves, and how it is answered.
+"""The requests of a connection that are yet to be answered, and what becomes of each.
 
-It is the state that a relay keeps for each request between its arrival and its answer.
+An exchange is one request from its arrival to its answer: which faults it met, when it leaves,
+what the client is given. It decides and keeps; the relay sends.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import inf
 
 from lab_utils.stage.actions import Action, Answer, Cut, Forward
 from lab_utils.stage.board import Armed
 from lab_utils.stage.faults import WireFault
-from lab_utils.stage.frames import Request, Response
+from lab_utils.stage.frames import RESPONSE_START, Request, Response
 
 log = logging.getLogger(__name__)
 
@@ -110,3 +113,37 @@ class Exchange:
             if action is not None:
                 return armed, action
         return None, None
+
+
+class Exchanges:
+    """The exchanges of one connection, in the order of their requests."""
+
+    def __init__(self) -> None:
+        self._open: deque[Exchange] = deque()
+
+    @property
+    def first(self) -> Exchange | None:
+        """The one whose answer the client waits for."""
+        return self._open[0] if self._open else None
+
+    def put(self, exchange: Exchange) -> None:
+        """Add the exchange of a new request."""
+        self._open.append(exchange)
+
+    def take(self) -> None:
+        """The first one is over."""
+        self._open.popleft()
+
+    def asked(self, frame: bytes) -> Exchange | None:
+        """The exchange that this is the answer of: the first open one, as brokers keep order."""
+        if len(frame) < RESPONSE_START.size:
+            return None
+        correlation_id = RESPONSE_START.unpack_from(frame)[1]
+        unanswered = (exchange for exchange in self._open if exchange.answer is None)
+        return next(
+            (one for one in unanswered if one.request.correlation_id == correlation_id), None
+        )
+
+    def keep_answered(self) -> None:
+        """The broker is gone: what it has not answered, and what is behind that, is over."""
+        self._open = deque(takewhile(lambda exchange: exchange.answer is not None, self._open))

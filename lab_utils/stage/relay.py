@@ -16,24 +16,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable
-from itertools import takewhile
 from math import inf
 from typing import Final
 from uuid import UUID
 
 from lab_utils.stage.actions import Action, Answer, Cut
 from lab_utils.stage.board import Armed, FaultBoard
-from lab_utils.stage.exchange import Exchange
+from lab_utils.stage.exchange import Exchange, Exchanges
 from lab_utils.stage.frames import (
-    RESPONSE_START,
     Request,
     Response,
     Unreadable,
     read_request,
     topic_ids,
 )
+from lab_utils.stage.outbox import Outbox
 from lab_utils.stage.sides import WAITING_BYTES_LIMIT, Side
 from lab_utils.stage.wire_witness import WireWitness
 
@@ -68,14 +66,13 @@ class Relay:
             on_lost=self._lost_client,
         )
         self.broker = Side(
-            on_made=self._step,
+            on_made=self._made_broker,
             on_frame=self._take_response,
             on_room=self._listen,
             on_lost=self._lost_broker,
         )
-        self._outbox: deque[Exchange | bytes] = deque()
-        self._exchanges: deque[Exchange] = deque()
-        self._waiting_bytes = 0
+        self._outbox = Outbox()
+        self._exchanges = Exchanges()
         self._timer: asyncio.TimerHandle | None = None
         self._heard_at = self._moved_at = self._loop.time()
         self._is_deaf = False  # what the client sends goes nowhere
@@ -126,29 +123,23 @@ class Relay:
         if isinstance(action, Answer | Cut):
             self._witness.request(exchange.request, exchange.request_fate, exchange.arrived_ns)
         else:
-            self._outbox.append(exchange)
-            self._waiting_bytes += len(exchange.frame)
+            self._outbox.put(exchange.frame, exchange)
         if isinstance(action, Cut):
             self._is_deaf = True
             self._begin_to_end("fault")
         elif exchange.request.has_response:
-            self._exchanges.append(exchange)
+            self._exchanges.put(exchange)
 
     def _send(self, now: float) -> float:
         """Send what is due to the broker; when the next is due."""
-        while self._outbox and self.broker.is_open:
-            first = self._outbox[0]
-            if isinstance(first, Exchange) and first.send_at > now:
-                return first.send_at
-            self._outbox.popleft()
+        if not self.broker.is_open:
+            return inf
+        for frame, exchange in self._outbox.leaving(now):
             self._moved_at = now
-            if isinstance(first, bytes):
-                self.broker.write(first)
-            else:
-                self._waiting_bytes -= len(first.frame)
-                self.broker.write(first.frame)
-                self._note_sent(first)
-        return inf
+            self.broker.write(frame)
+            if exchange is not None:
+                self._note_sent(exchange)
+        return self._outbox.next_at()
 
     def _note_sent(self, exchange: Exchange) -> None:
         exchange.is_sent = True
@@ -160,7 +151,7 @@ class Relay:
 
     def _take_response(self, frame: bytes) -> None:
         now = self._loop.time()
-        exchange = self._asked(frame)
+        exchange = None if self.broker.is_raw else self._exchanges.asked(frame)
         if exchange is None:
             self._pass_unread_response(frame)
             return
@@ -173,26 +164,15 @@ class Relay:
         self._step()
         exchange.answer_was_held = not exchange.is_given
 
-    def _asked(self, frame: bytes) -> Exchange | None:
-        """The exchange that this is the answer of: the first one, as a broker answers in order."""
-        if self.broker.is_raw or len(frame) < RESPONSE_START.size:
-            return None
-        correlation_id = RESPONSE_START.unpack_from(frame)[1]
-        open_ones = (exchange for exchange in self._exchanges if exchange.answer is None)
-        return next(
-            (one for one in open_ones if one.request.correlation_id == correlation_id), None
-        )
-
     def _answer(self, now: float) -> float:
         """Give the client the answers that are due; when the next is due."""
-        while self._exchanges:
-            first = self._exchanges[0]
+        while (first := self._exchanges.first) is not None:
             due = first.answer_at
             if first.awaits_quiet and self.client.is_open:
                 due = max(due, self._quiet_at(first.answered_at))
             if due > now:
                 return due
-            self._exchanges.popleft()
+            self._exchanges.take()
             self._moved_at = now
             self._give(first)
         return inf
@@ -223,7 +203,7 @@ class Relay:
 
     def _pass_unread_request(self, frame: bytes) -> None:
         if not self._is_deaf:
-            self._outbox.append(frame)
+            self._outbox.put(frame)
             self._witness.unread("request", frame, in_pieces=self.client.is_raw)
 
     def _pass_unread_response(self, frame: bytes) -> None:
@@ -257,20 +237,25 @@ class Relay:
     def _end_due(self, now: float) -> float:
         if not self._ended_by or self._outbox:
             return inf
-        if self._exchanges:
-            is_answered = self._exchanges[0].answer is not None
-            return inf if is_answered else max(self._ended_at, self._moved_at) + ANSWERS_LIMIT_S
-        both = self.client.is_open and self.broker.is_open
-        return self._quiet_at(self._ended_at) if both else now
+        if (first := self._exchanges.first) is not None:
+            unanswered = max(self._ended_at, self._moved_at) + ANSWERS_LIMIT_S
+            return unanswered if first.answer is None else inf
+        is_cut = self.client.is_lost or self.broker.is_lost
+        return now if is_cut else self._quiet_at(self._ended_at)
 
     def _quiet_at(self, since: float) -> float:
         return min(max(self._heard_at, since) + QUIET_S, since + QUIET_LIMIT_S)
 
     def _listen(self) -> None:
         """Read from a side as long as there is room for what it sends."""
-        crowded = self._waiting_bytes > WAITING_BYTES_LIMIT
+        crowded = self._outbox.waiting_bytes > WAITING_BYTES_LIMIT
         self.client.listen(not (self.broker.is_full or crowded))
         self.broker.listen(not self.client.is_full)
+
+    def _made_broker(self) -> None:
+        if self._is_over:
+            self.broker.abort()  # the client did not wait for it
+        self._step()
 
     def _lost_client(self) -> None:
         self._is_mute = True
@@ -280,8 +265,7 @@ class Relay:
     def _lost_broker(self) -> None:
         """Nothing more can be sent, and only the answers that are here can be given."""
         self._outbox.clear()
-        here = takewhile(lambda exchange: exchange.answer is not None, self._exchanges)
-        self._exchanges = deque(here)
+        self._exchanges.keep_answered()
         self._begin_to_end("broker")
         self._step()
 

@@ -27,6 +27,7 @@ class Side(asyncio.BufferedProtocol):
         on_lost: Callable[[], object],
     ) -> None:
         self.is_open = False
+        self.is_lost = False
         self.is_full = False
         self._frames = FrameBuffer()
         self._transport: asyncio.Transport | None = None
@@ -95,4 +96,5 @@ class Side(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """The other end is gone."""
         self.is_open = False
+        self.is_lost = True
         self._on_lost()
