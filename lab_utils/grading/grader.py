@@ -39,6 +39,13 @@ UNWELL: Final = {
     "spent": "the submission's time was spent before the cell of this answer.",
 }
 
+ENDED: Final = {
+    "error": "raised {}",
+    "late": "was interrupted when its time was up.",
+    "dead": "ended the kernel.",
+    "spent": "was not run: the submission's time was spent.",
+}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
@@ -67,28 +74,33 @@ def grade_submission(
         return _without_items(path, None, REJECTED, started, str(error))
     for last_time in (False, True):
         try:
-            items = _graded(submission, terms, say)
+            items, notes = _graded(submission, terms, say)
             break
         except LabError as error:
             if last_time:
                 lab = submission.lab
                 return _without_items(path, lab, INFRASTRUCTURE, started, str(error))
     return SubmissionResult(
-        path=str(path), lab=submission.lab, status=GRADED, seconds=_since(started), items=items
+        path=str(path),
+        lab=submission.lab,
+        status=GRADED,
+        seconds=_since(started),
+        items=items,
+        notes=notes,
     )
 
 
 def _graded(
     submission: Submission, terms: Terms, say: Callable[[str], object]
-) -> tuple[ItemResult, ...]:
-    """The items of a submission; raises LabError when no kernel could be started."""
+) -> tuple[tuple[ItemResult, ...], tuple[str, ...]]:
+    """The items and notes of a submission; raises LabError when no kernel could be started."""
     name = f"grade-{secrets.token_hex(6)}"
     theirs, ours = terms.place / f"{name}-theirs", terms.place / f"{name}-ours"
     ours.mkdir(mode=0o700)
     sitting = Sitting(submission, theirs, Budget(terms.cell_s, terms.total_s, terms.stop))
     examiner = Examiner(sitting, ours, terms.nonce, name)
     try:
-        return _examined(submission, sitting, examiner, say)
+        return _examined(submission, sitting, examiner, say), _notes(sitting)
     finally:
         sitting.close()
         examiner.close()
@@ -133,6 +145,15 @@ def _item(
         return _result(exercise, examiner.examine(exercise, position))
     except Infrastructure as error:
         return _not_examined(exercise, str(error))
+
+
+def _notes(sitting: Sitting) -> tuple[str, ...]:
+    """Which cells did not end well; a cell that answers nothing costs nothing."""
+    return tuple(
+        f"Code cell {position + 1} {ENDED[reply.status].format(reply.error)}"
+        for position, reply in sorted(sitting.replies.items())
+        if reply.status in ENDED
+    )
 
 
 def _unwell(reply: Reply) -> str:

@@ -1,0 +1,128 @@
+"""Submissions of the tiny lab, made from its source by saying what each answer cell holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from lab_utils.grading.cases import exercises
+from lab_utils.grading.notebook import (
+    instructor_notebook,
+    learner_notebook,
+    notebook_text,
+    read_source,
+)
+
+LABS: Final = Path(__file__).parent / "files" / "labs"
+SOURCE: Final = LABS / "source" / "90_tiny.py"
+
+# A cell that a learner added at the top, and one cell for each item that differs.
+WRONG_HALF: Final = {
+    "90.1": 'answer_1 = {"order": "2", "second_copy": 2}',
+    "90.3": """
+def count_acked(events):
+    return events.where("source = 'log' AND kind = 'record'").selectExpr("count(*) AS acked")
+""",
+}
+
+# Each of these costs its own item, and two cost nothing: noise, and an edited check.
+UNRULY: Final = {
+    "top": "import sys\nprint('x' * 10_000_000)\nprint('!', file=sys.stderr)\n1 / 0",
+    "90.1": "answer_1 = {}\nimport os\nos._exit(1)",
+    "90.2": """
+def send_once(run):
+    producer = run.producer({"enable.idempotence": True})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+    producer.flush()
+    sys.stderr.write("done")
+""",
+    "check 90.2": "raise SystemExit",
+    "90.3": "def count_acked(events): ...\nwhile True: pass",
+    "90.4": None,
+    "90.5": "def send_the_rest(run):\n    while True: pass",
+}
+
+# A learner who would rather change the grader than the answer.
+HOSTILE: Final = {
+    "top": """
+import os, shutil
+import lab_utils.grading.judge, lab_utils.grading.rules, lab_utils.clients.recorder
+from lab_utils.clients.producer import RecordingProducer
+lab_utils.grading.judge._breach = lambda *_: None
+lab_utils.grading.rules.each_order_is_stored = lambda *_: None
+for folder in ("LAB_STATE", "TMPDIR"):
+    shutil.rmtree(os.environ[folder], ignore_errors=True)
+for module in ("judge", "rules", "cases"):
+    path = os.path.join(os.path.dirname(lab_utils.grading.judge.__file__), module + ".py")
+    open(path, "w").write("raise SystemExit('rewritten')")
+""",
+    "90.1": """
+class Anything:
+    def __eq__(self, other):
+        return True
+    __hash__ = None
+answer_1 = Anything()
+""",
+    "90.2": """
+def send_once(run):
+    for order in run.orders:
+        for kind in ("sent", "acked"):
+            lab_utils.clients.recorder.Recorder(run._witness, run._ticket.run, "producer-1").record(
+                kind, topic=run.topic, partition=0, offset=0, value=order)
+""",
+    "90.3": """
+def count_acked(events):
+    class Rows:
+        def limit(self, number): return self
+        def collect(self): return [self]
+        def asDict(self, recursive): return {"acked": 10**6}
+    return Rows()
+""",
+    "90.5": """
+def send_the_rest(run):
+    from confluent_kafka import Producer
+    producer = Producer({"bootstrap.servers": run._ticket.bootstrap, "client.id": "nobody"})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+    producer.flush(10)
+""",
+}
+
+
+def source_notebook() -> Any:
+    """The notebook with all solutions."""
+    return instructor_notebook(read_source(SOURCE), "90", exercises("90", LABS))
+
+
+def blank_notebook() -> Any:
+    """The notebook as it is handed out."""
+    return learner_notebook(read_source(SOURCE), "90", exercises("90", LABS))
+
+
+def changed(cells: Mapping[str, str | None]) -> Any:
+    """The notebook with solutions, but for these cells; None takes a cell out."""
+    notebook = source_notebook()
+    for name, source in cells.items():
+        role, _, item = name.rpartition(" ")
+        wanted = f"{role or 'answer'}-{item.replace('.', '-')}"
+        if name == "top":
+            # Behind the cell that opens the lab.
+            cell = dict(notebook.cells[1], id="top", source=source)
+            notebook.cells.insert(2, type(notebook)(cell))
+            continue
+        place = next(n for n, cell in enumerate(notebook.cells) if cell.id == wanted)
+        if source is None:
+            del notebook.cells[place]
+        else:
+            notebook.cells[place].source = source
+    return notebook
+
+
+def hand_in(folder: Path, **notebooks: Any) -> Path:
+    """Write notebooks into a folder; a text is written as it is."""
+    for name, notebook in notebooks.items():
+        text = notebook if isinstance(notebook, str) else notebook_text(notebook)
+        (folder / f"{name}.ipynb").write_text(text, encoding="utf-8")
+    return folder

@@ -1,0 +1,172 @@
+"""The same work gets the same grade, and whatever a submission does costs itself alone."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from lab_utils.grading import leftovers
+from lab_utils.grading.results import ItemResult, Results, SubmissionResult
+from lab_utils.grading.runner import grade
+from tests.grading import handed_in
+
+pytestmark = [pytest.mark.labs, pytest.mark.timeout(300)]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """Where the gradings of this module put their submissions; the name is short for sockets."""
+    with TemporaryDirectory(prefix="lab-test-") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", folder)
+        yield Path(folder)
+
+
+@pytest.fixture(scope="module")
+def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, SubmissionResult]:
+    """All submissions graded at once, by name."""
+    folder = handed_in.hand_in(
+        tmp_path_factory.mktemp("submissions"),
+        blank=handed_in.blank_notebook(),
+        correct=handed_in.source_notebook(),
+        half=handed_in.changed(handed_in.WRONG_HALF),
+        hostile=handed_in.changed(handed_in.HOSTILE),
+        no_notebook="Dear teacher, my dog ate it.",
+        unruly=handed_in.changed(handed_in.UNRULY),
+    )
+    graded = grade([folder], cell_s=20, labs=handed_in.LABS)
+    return {Path(each.path).stem: each for each in graded.submissions}
+
+
+def outcomes(submission: SubmissionResult) -> dict[str, tuple[str, int]]:
+    return {item.item: (item.status, item.points) for item in submission.items}
+
+
+def items(submission: SubmissionResult) -> dict[str, ItemResult]:
+    return {item.item: item for item in submission.items}
+
+
+def test_correct(results: dict[str, SubmissionResult]) -> None:
+    """Right answers of each kind get all points."""
+    assert {
+        "90.1": ("PASS", 2),
+        "90.2": ("PASS", 4),
+        "90.3": ("PASS", 3),
+        "90.4": ("PASS", 1),
+        "90.5": ("PASS", 2),
+    } == outcomes(results["correct"])
+
+
+def test_blank(results: dict[str, SubmissionResult]) -> None:
+    """The notebook as it was handed out gets nothing, with a hint where an answer is missing."""
+    blank = results["blank"]
+
+    assert {
+        "90.1": ("FAIL", 0),
+        "90.2": ("FAIL", 0),
+        "90.3": ("FAIL", 0),
+        "90.4": ("INCONCLUSIVE", 0),
+        "90.5": ("FAIL", 0),
+    } == outcomes(blank)
+    assert "# YOUR CODE" in (items(blank)["90.1"].hint or "")
+    assert "Likely: the retry carried no producer id." in (items(blank)["90.2"].hint or "")
+
+
+def test_half_right(results: dict[str, SubmissionResult]) -> None:
+    """Wrong answers cost their own points; the mistake that has a name gets its hint."""
+    half = results["half"]
+
+    assert (7, 12) == (half.points, half.possible)
+    assert "Likely: that is the offset of the first copy." == items(half)["90.1"].hint
+    assert "Not right" in items(half)["90.3"].reason
+
+
+@pytest.mark.parametrize(
+    ("item", "status", "points", "reason"),
+    [
+        ("90.1", "FAIL", 0, "the kernel died while the cell of this answer ran."),
+        ("90.2", "PASS", 4, "12 orders in 2 runs, 12 in the log, 0 missing, 0 duplicated"),
+        ("90.3", "FAIL", 0, "the cell of this answer had not ended when its time was up"),
+        ("90.4", "FAIL", 0, "the answer cell is missing."),
+        ("90.5", "FAIL", 0, "your function had not returned when its time was up"),
+    ],
+)
+def test_unruly(
+    results: dict[str, SubmissionResult], item: str, status: str, points: int, reason: str
+) -> None:
+    """A dead kernel, a loop, a missing cell and a function without end cost their own items."""
+    found = items(results["unruly"])[item]
+
+    assert (status, points) == (found.status, found.points)
+    assert found.reason.startswith(reason)
+
+
+def test_an_edited_check_is_noted(results: dict[str, SubmissionResult]) -> None:
+    """The teacher is told of the edited check, and it changes nothing."""
+    (note,) = items(results["unruly"])["90.2"].notes
+
+    assert note.startswith("The check cell was edited")
+
+
+@pytest.mark.parametrize(
+    ("item", "status", "points", "reason"),
+    [
+        ("90.1", "FAIL", 0, "the answer is not plain data"),
+        ("90.2", "FAIL", 0, "nothing was sent: no Produce request crossed the wire."),
+        ("90.3", "FAIL", 0, "your query returns 1 row, but not all are right."),
+        ("90.4", "PASS", 1, "6 orders"),
+        ("90.5", "INCONCLUSIVE", 0, "the process was not seen to crash and start again"),
+    ],
+)
+def test_hostile(
+    results: dict[str, SubmissionResult], item: str, status: str, points: int, reason: str
+) -> None:
+    """Forged events, patched code and answers that equal everything earn nothing."""
+    found = items(results["hostile"])[item]
+
+    assert (status, points) == (found.status, found.points)
+    assert found.reason.startswith(reason)
+
+
+def test_no_notebook(results: dict[str, SubmissionResult]) -> None:
+    """A file that is no notebook is rejected with its reason, and the others are graded."""
+    rejected = results["no_notebook"]
+
+    assert ("rejected", 0) == (rejected.status, rejected.possible)
+    assert "the file is not a notebook" in (rejected.reason or "")
+
+
+def test_nothing_is_left(results: dict[str, SubmissionResult], place: Path) -> None:
+    """No process and no folder of any submission survives the grading."""
+    assert results
+    assert [] == list(leftovers.running(str(place)))
+    assert [] == list(place.glob("lab-grade-*"))
+
+
+def test_the_same_grade_again(results: dict[str, SubmissionResult], tmp_path: Path) -> None:
+    """Other schedules and other names of orders change no points."""
+    handed_in.hand_in(
+        tmp_path,
+        correct=handed_in.source_notebook(),
+        half=handed_in.changed(handed_in.WRONG_HALF),
+    )
+
+    again = grade([tmp_path], cell_s=20, nonce="another", labs=handed_in.LABS)
+
+    assert [outcomes(results[name]) for name in ("correct", "half")] == [
+        outcomes(each) for each in again.submissions
+    ]
+
+
+def test_no_stage_is_nobodys_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no broker can be started the items say so, and the grading as a whole has failed."""
+    monkeypatch.setenv("LAB_JAVA", str(tmp_path / "no-java"))
+    handed_in.hand_in(tmp_path, correct=handed_in.source_notebook())
+
+    graded: Results = grade([tmp_path], labs=handed_in.LABS)
+
+    assert graded.infrastructure_failed
+    assert {"INFRASTRUCTURE"} == {item.status for item in graded.submissions[0].items}
