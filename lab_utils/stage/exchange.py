@@ -30,7 +30,7 @@ class Exchange:
     answer          what the client is given, from answer_at on
     answer_fate     what was done to the answer; `fires` is the fault that did it
     awaits_quiet    the answer is a fault's work, so it waits until the client is quiet
-    was_held        did a fault hold the request, or the answer, or one before it?
+    request_was_held, answer_was_held   did a fault hold it, or one before it?
     """
 
     request: Request
@@ -38,7 +38,6 @@ class Exchange:
     arrived_ns: int = field(default_factory=time.monotonic_ns)
     frame: bytes = b""
     send_at: float = 0.0
-    is_sent: bool = False
     request_was_held: bool = False
     request_fate: str = "forwarded"
     answer: Response | None = None
@@ -57,7 +56,7 @@ class Exchange:
         self.frame = self.request.frame
         match action:
             case Forward(frame, after_ms):
-                self.send_at = now + after_ms / 1000
+                self.send_at = now + after_ms / 1000 if after_ms else 0.0
                 if frame is not None:
                     self.frame, self.request_fate, self.awaits_quiet = frame, "corrupted", True
             case Answer(frame):

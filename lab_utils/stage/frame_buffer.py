@@ -43,24 +43,23 @@ class FrameBuffer:
     def _whole(self) -> int:
         """The size of the whole frame that stands first, or 0."""
         received = self._end - self._start
+        size = self._size()
+        if size is not None and not LENGTH_BYTES <= size <= self._limit:
+            self.is_raw = True
         if self.is_raw:
             return received
-        size = self._size()
-        if not LENGTH_BYTES <= size <= self._limit:
-            self.is_raw = True
-            return received
-        return size if size <= received else 0
+        return size if size is not None and size <= received else 0
 
-    def _size(self) -> int:
-        """How long the first frame will be, as far as is known."""
-        if self._end - self._start < LENGTH_BYTES:
-            return LENGTH_BYTES if self._end > self._start else RECEIVE
+    def _size(self) -> int | None:
+        """How long the first frame will be; None as long as its length is not there."""
+        if self.is_raw or self._end - self._start < LENGTH_BYTES:
+            return None
         length = self._buffer[self._start : self._start + LENGTH_BYTES]
         return LENGTH_BYTES + int.from_bytes(length, "big", signed=True)
 
     def _make_room(self) -> None:
         """Move the rest to the front of a buffer that its frame fits into."""
-        room = RECEIVE if self.is_raw else max(RECEIVE, self._size())
+        room = max(RECEIVE, self._size() or 0)
         fits = room <= len(self._buffer) <= max(room, KEPT)
         if fits and not self._start:
             return

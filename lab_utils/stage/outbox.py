@@ -23,7 +23,12 @@ class Outbox:
         return bool(self._frames)
 
     def put(self, frame: bytes, exchange: Exchange | None = None) -> None:
-        """Add a frame at the end."""
+        """Add a frame at the end; it is held if it is to wait, or one before it is held."""
+        if exchange is not None:
+            last = self._frames[-1][1] if self._frames else None
+            exchange.request_was_held = exchange.send_at > 0 or (
+                last is not None and last.request_was_held
+            )
         self._frames.append((frame, exchange))
         self.waiting_bytes += len(frame)
 

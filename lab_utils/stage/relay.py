@@ -102,7 +102,7 @@ class Relay:
             exchange = Exchange(request, self._board.match(request))
             self._act(exchange, *exchange.decide_request(now))
             self._step()
-            exchange.request_was_held = self.broker.is_open and not exchange.is_sent
+            exchange.answer_was_held = exchange.answer is not None and not exchange.is_given
 
     def _read(self, frame: bytes) -> Request | None:
         if self.client.is_raw:
@@ -142,7 +142,6 @@ class Relay:
         return self._outbox.next_at()
 
     def _note_sent(self, exchange: Exchange) -> None:
-        exchange.is_sent = True
         fate = "held" if exchange.request_was_held else exchange.request_fate
         detail = _released(exchange.request_was_held)
         self._witness.request(exchange.request, fate, exchange.arrived_ns, **detail)

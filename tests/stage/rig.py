@@ -141,10 +141,11 @@ class Rig:
         self.call(die)
 
     def events_of(self, source: str, kind: str, count: int = 1) -> list[Event]:
-        """The events of this kind, when there are as many as expected."""
+        """The events of this kind, oldest first, when there are as many as expected."""
 
         def found() -> list[Event]:
-            return [e for e in self.events.copy() if (e.source, e.kind) == (source, kind)]
+            found = [e for e in self.events.copy() if (e.source, e.kind) == (source, kind)]
+            return sorted(found, key=lambda event: event.at_ns)
 
         what = f"{count} {source} {kind} events"
         wait_until(
