@@ -27,9 +27,9 @@ def rig() -> Iterator[Rig]:
 def page(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     """The names that the page's code defines; its faults are forgotten after the test."""
     monkeypatch.setattr(Fault, "kinds", dict(Fault.kinds))
-    names: dict[str, Any] = {"__name__": "page"}
+    names: dict[str, Any] = {"__name__": __name__}
     for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
-        exec(block, names)
+        exec(compile(block, str(PAGE), "exec", dont_inherit=True), names)
     return names
 
 
