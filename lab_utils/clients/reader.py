@@ -52,6 +52,8 @@ class HonestReader:
         """
         waiting = set(range(partitions))
         events = []
+        # A consumer that is assigned a topic it has never heard of waits a second for metadata.
+        self._consumer.list_topics(topic, timeout=timeout_s)
         self._consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
         for message in self._messages(topic, time.monotonic() + timeout_s):
             events.append(_event(run, message))
@@ -68,9 +70,14 @@ class HonestReader:
 
     def _messages(self, topic: str, deadline: float) -> Iterator[Any]:
         while (left_s := deadline - time.monotonic()) > 0:
-            for message in self._consumer.consume(10_000, timeout=min(left_s, 0.1)):
+            # consume() waits until it has all that it was asked for, so ask for one, then for more.
+            messages = self._consumer.consume(1, timeout=min(left_s, 0.1))
+            for message in messages + self._consumer.consume(10_000, timeout=0):
                 error = message.error()
-                if message.topic() == topic and error in (None, KafkaError._PARTITION_EOF):
+                # Not `in (None, …)`: comparing a KafkaError with None leaves an exception pending.
+                if message.topic() == topic and (
+                    error is None or error.code() == KafkaError._PARTITION_EOF
+                ):
                     yield message
 
 
