@@ -34,6 +34,7 @@ from lab_utils.stage import connection
 
 INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
 
+SPARK_START_S: Final = 120
 WITHOUT_AN_ANSWER: Final = {
     "late": "your function had not returned when its time was up, and was interrupted.",
     "dead": "the kernel died while your function ran.",
@@ -131,6 +132,7 @@ class Examiner:
         folder = self._client_folder()
         kept = [row for row in evidence.rows if row.source not in evidence.trial.without]
         write_ledger(folder, kept)
+        self._start_spark(position, folder)
         said = self._ask(position, f"{INSIDE}.run_query({exercise.answer}, {str(folder)!r})")
         if "blank" in said:
             return None
@@ -140,6 +142,14 @@ class Examiner:
         if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
             return replace(evidence, raised="the kernel gave no rows that could be read.")
         return replace(evidence, returned=tuple(rows))
+
+    def _start_spark(self, position: int, folder: Path) -> None:
+        """Spark's start is the lab's own doing: it takes none of the learner's time."""
+        call = f"{INSIDE}.start_spark({str(folder)!r})"
+        status, said = self._sitting.evaluate(position, call, SPARK_START_S)
+        if status != "spent" and "done" not in said:
+            reason = said.get("raised", status)
+            raise Infrastructure(f"Spark did not start in the submission's kernel: {reason}")
 
     def _ask(self, position: int, expression: str) -> Said:
         """What the kernel answers; a kernel that cannot answer has `raised` the reason."""

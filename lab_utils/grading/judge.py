@@ -72,10 +72,10 @@ def summary(evidence: Sequence[Evidence]) -> str:
     missing = sum(len(set(each.orders) - set(each.stored)) for each in evidence)
     twice = sum(len(each.stored) - len(set(each.stored)) for each in evidence)
     fired = sum(len(each.faults("fired")) for each in evidence)
-    runs = "" if len(evidence) == 1 else f" in {len(evidence)} runs"
+    runs = f" in {_count(len(evidence), 'run')}"
     counted = f"{orders} orders{runs}, {stored} in the log, {missing} missing, {twice} duplicated"
-    times = "once" if fired == 1 else f"{fired} times"
-    return f"{counted}{f'; faults fired {times}' if fired else ''}."
+    told = f"; {_count(fired, 'fault')} fired" if fired else ""
+    return f"{counted}{told}."
 
 
 def _passed(exercise: Exercise, evidence: Sequence[Evidence]) -> str:
@@ -83,12 +83,13 @@ def _passed(exercise: Exercise, evidence: Sequence[Evidence]) -> str:
         return "that is what happened."
     if exercise.kind == "query":
         rows = sum(len(each.returned or ()) for each in evidence)
-        return f"the right rows, {rows} in all, for {_runs(len(evidence))}."
+        runs = _count(len(evidence), "run")
+        return f"the rows are right: {_count(rows, 'row')} for {runs}."
     return summary(evidence)
 
 
-def _runs(number: int) -> str:
-    return "1 run" if number == 1 else f"{number} runs"
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _failure(exercise: Exercise, each: Evidence) -> str | None:

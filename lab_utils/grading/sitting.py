@@ -38,11 +38,12 @@ class Budget:
     stop: threading.Event = field(default_factory=threading.Event)
     started: float = field(default_factory=time.monotonic)
 
-    def left_s(self) -> float:
+    def left_s(self, wanted_s: float | None = None) -> float:
         """What the next piece of code may take: zero when the submission's time is spent."""
         if self.stop.is_set():
             return 0.0
-        return max(0.0, min(self.cell_s, self.started + self.total_s - time.monotonic()))
+        left_s = self.started + self.total_s - time.monotonic()
+        return max(0.0, min(wanted_s or self.cell_s, left_s))
 
 
 class Sitting:
@@ -63,9 +64,14 @@ class Sitting:
         self.replies[position] = reply
         return reply
 
-    def evaluate(self, position: int, expression: str) -> tuple[str, dict[str, Any]]:
-        """Evaluate an expression after the cell at `position`: its status and the JSON it gave."""
-        reply = self._execute(position + 1, "", said=expression)
+    def evaluate(
+        self, position: int, expression: str, timeout_s: float | None = None
+    ) -> tuple[str, dict[str, Any]]:
+        """Evaluate an expression after the cell at `position`: its status and the JSON it gave.
+
+        `timeout_s` is for what is the lab's own doing; without it there is the time of a cell.
+        """
+        reply = self._execute(position + 1, "", timeout_s, said=expression)
         return reply.status, parsed(reply.values.get("said", ""))
 
     def close(self) -> None:
@@ -74,11 +80,13 @@ class Sitting:
             self._kernel.kill()
             self._kernel = None
 
-    def _execute(self, position: int, code: str, **expressions: str) -> Reply:
+    def _execute(
+        self, position: int, code: str, timeout_s: float | None = None, **expressions: str
+    ) -> Reply:
         if self.budget.left_s() == 0:
             return Reply("spent")
         kernel = self._prepared(position)
-        reply = kernel.execute(code, self.budget.left_s(), **expressions)
+        reply = kernel.execute(code, self.budget.left_s(timeout_s), **expressions)
         if not kernel.is_alive:
             self._bury(position if code else None)
         return reply

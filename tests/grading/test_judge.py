@@ -73,7 +73,7 @@ def test_all_rules_hold() -> None:
     verdict = judge(EXERCISE, None, [evidence(*STORED), evidence(*STORED, ARMED, FIRED)])
 
     assert ("PASS", 5, 5) == (str(verdict.status), verdict.points, verdict.possible)
-    assert "4 orders in 2 runs, 4 in the log, 0 missing, 0 duplicated; faults fired once." == (
+    assert "4 orders in 2 runs, 4 in the log, 0 missing, 0 duplicated; 1 fault fired." == (
         verdict.reason
     )
 

@@ -86,7 +86,13 @@ lab.check("90.4", fault_4)
 # %% answer="90.5"
 def send_the_rest(run):
     ### BEGIN SOLUTION
-    stored = run.orders_in_the_log()
+    from confluent_kafka import TopicPartition
+
+    consumer = run.consumer({"enable.partition.eof": True})
+    consumer.assign([TopicPartition(run.topic, 0, 0)])
+    stored = set()
+    while (message := consumer.poll(10)) and not message.error():
+        stored.add(message.value().decode())
     producer = run.producer({"enable.idempotence": True})
     for order in run.orders:
         if order not in stored:
