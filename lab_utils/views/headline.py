@@ -107,7 +107,8 @@ def _stored_once(run: _Run) -> str:
     cause = run.why_again(again)
     if all(was_recognised(value, run.carried_by) for value in again):
         cause = "the broker knew the sequence number"
-    return _say("{orders} crossed the wire twice and {were} stored once", again, cause)
+    often = "twice" if {len(run.carried_by[value]) for value in again} == {2} else "more than once"
+    return _say("{orders} crossed the wire " + often + " and {were} stored once", again, cause)
 
 
 def _unplaced(run: _Run) -> str:

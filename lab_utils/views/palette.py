@@ -59,7 +59,7 @@ ORDER: Final = {
     "unacked": Style("stored, and not acked", ORANGE, symbol="circle-open"),
     "lost": Style("acked, not in the log", BLACK, symbol="x-thin-open"),
     "foreign": Style("stored, and never sent", PURPLE, symbol="star"),
-    "marker": Style("transaction marker", GREY, symbol="line-ns-open"),
+    "marker": Style("transaction marker", GREY, symbol="square-open"),
 }
 
 

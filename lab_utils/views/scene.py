@@ -34,7 +34,6 @@ REPORTS_LIMIT: Final = 3
 WIDTH_PX: Final = 770
 LETTER_PX: Final = 7.2
 LINE_PX: Final = 13
-MARGIN_NS: Final = 1_000 * MS  # what happened just after the last frame belongs to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ class Scene:
             for exchange in self.found
             if (row := exchange.request)
         ]
-        return thinned(named, self.column_px)
+        return thinned(named, self.column_px, turned=are_turned(named, self.column_px))
 
     def offsets(self) -> list[Label]:
         """The offset that each answer names, where it leaves the broker."""
@@ -95,7 +94,7 @@ class Scene:
             for exchange in self.found
             if (row := exchange.response)
         ]
-        return thinned([label for label in named if label.text], self.column_px)
+        return thinned([label for label in named if label.text], self.column_px, turned=False)
 
     def errors(self) -> list[Label]:
         """What went wrong as the client was told, and then the program, in order of time."""
@@ -126,7 +125,7 @@ class Scene:
         kind = f"{names[0]} request" if len(names) == 1 else "request"
         ends = [released_ns(row) for exchange in self.found for row in _frames(exchange)]
         lasted = ms_text((max(ends) - self.time.instants[0]) / MS)
-        told = [f"{counted(self.of, kind)} crossed the wire; {lasted} ms are shown."]
+        told = [f"{counted(self.of, kind)} crossed the wire in {lasted} ms."]
         if self.of > len(self.found):
             last = self.first + len(self.found)
             told = [f"Of {counted(self.of, kind)}, {self.first + 1} to {last} are shown."]
@@ -154,8 +153,10 @@ def scene(rows: Sequence[Event], apis: Sequence[str] | None) -> Scene:
     first = window_start(everything)
     found = everything[first : first + EXCHANGES_LIMIT]
     reports = [row for row in rows if row.source == "client" and row.kind in ("failed", "unknown")]
-    time = time_of(found, reports[:REPORTS_LIMIT])
-    known = [mark for mark in marks(rows, found) if _is_within(mark, time)]
+    events = marks(rows, found)
+    others = [row.at_ns for row in reports[:REPORTS_LIMIT]] + [mark.at_ns for mark in events]
+    time = time_of(found, others)
+    known = [mark for mark in events if mark.at_ns in time.instants]
     alone = apis is not None and tuple(apis) == ("Produce",)
     seen = [row for row in reports[:REPORTS_LIMIT] if row.at_ns in time.instants]
     where = lanes(found)
@@ -168,12 +169,13 @@ def window_start(found: Sequence[Exchange]) -> int:
     return max(0, min(odd - BEFORE_ODD, len(found) - EXCHANGES_LIMIT))
 
 
-def thinned(labels: Sequence[Label], column_px: float) -> list[Label]:
+def thinned(labels: Sequence[Label], column_px: float, *, turned: bool) -> list[Label]:
     """Without those that would cover the one before; a loud one is never left out for a quiet."""
     kept: list[Label] = []
     for label in sorted(labels, key=lambda it: it.column):
         neighbour = next((it for it in reversed(kept) if it.height == label.height), None)
-        is_near = neighbour and (label.column - neighbour.column) * column_px < LINE_PX * 0.85
+        room = LINE_PX * 0.85 if turned else _half_px(label) + _half_px(neighbour)
+        is_near = neighbour and (label.column - neighbour.column) * column_px < room
         if is_near and neighbour and label.is_loud and not neighbour.is_loud:
             kept.remove(neighbour)
         elif is_near:
@@ -186,17 +188,13 @@ def are_turned(labels: Sequence[Label], column_px: float) -> bool:
     """Must the labels be turned, because one of them would not fit beside the next?"""
     by_height = sorted(labels, key=lambda it: (it.height, it.column))
     pairs = [(a, b) for a, b in pairwise(by_height) if a.height == b.height]
-    return any(
-        (b.column - a.column) * column_px < (len(a.text) + len(b.text)) / 2 * LETTER_PX + 3
-        for a, b in pairs
-    )
+    return any((b.column - a.column) * column_px < _half_px(a) + _half_px(b) for a, b in pairs)
 
 
 def _frames(exchange: Exchange) -> list[Event]:
     return [row for row in (exchange.request, exchange.response) if row]
 
 
-def _is_within(mark: Mark, time: ElasticTime) -> bool:
-    if not time.instants:
-        return False
-    return time.instants[0] <= mark.at_ns <= time.instants[-1] + MARGIN_NS
+def _half_px(label: Label | None) -> float:
+    """Half of what a label takes in width."""
+    return len(label.text) / 2 * LETTER_PX + 2 if label else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 
 from lab_utils.views.wording import shown
 
@@ -15,7 +16,8 @@ CELL_LIMIT = 400
 class Table:
     """Columns and rows of text; `marked` are the numbers of the rows that stand out.
 
-    `about` says what the table holds, for a reader who cannot see it.
+    A cell may be a tuple, one line of text each. `about` says what the table holds, for a reader
+    who cannot see it.
     """
 
     columns: Sequence[str]
@@ -24,7 +26,8 @@ class Table:
     marked: frozenset[int] = frozenset()
 
     def __repr__(self) -> str:
-        lines = [tuple(self.columns), *(tuple(map(_text, row)) for row in self.rows)]
+        rows = [[(name,) for name in self.columns], *(map(_lines, row) for row in self.rows)]
+        lines = [line for row in rows for line in zip_longest(*row, fillvalue="")]
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         return "\n".join(
             "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
@@ -42,12 +45,16 @@ class Table:
 
     def _row(self, number: int, row: Sequence[object]) -> str:
         style = f"{_LEFT}; font-weight: bold" if number in self.marked else _LEFT
-        cells = "".join(f'<td style="{style}">{escape(_text(cell))}</td>' for cell in row)
+        cells = "".join(
+            f'<td style="{style}">{"<br>".join(map(escape, _lines(cell)))}</td>' for cell in row
+        )
         return f"<tr>{cells}</tr>"
 
 
 _LEFT = "text-align: left; vertical-align: top"
 
 
-def _text(cell: object) -> str:
-    return "" if cell is None else shown(cell, CELL_LIMIT)
+def _lines(cell: object) -> tuple[str, ...]:
+    if isinstance(cell, tuple):
+        return tuple(shown(line, CELL_LIMIT) for line in cell) or ("",)
+    return ("" if cell is None else shown(cell, CELL_LIMIT),)

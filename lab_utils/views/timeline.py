@@ -24,6 +24,7 @@ from lab_utils.views.wording import title_lines
 
 LANE_PX: Final = 95
 BELOW_PX: Final = 104
+CROWDED_PX: Final = 12  # where columns are narrower, symbols are smaller
 
 
 def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -> Picture:
@@ -45,6 +46,7 @@ def draw(shown: Scene, title: str) -> Figure:
         palette.layout(heading, int((high - low) * LANE_PX + above + BELOW_PX)),
         margin={"l": 92, "r": 16, "t": above, "b": BELOW_PX},
         legend={"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom"},
+        showlegend=True,
         xaxis=time_axis(shown),
         yaxis={"visible": False, "fixedrange": True, "range": [low - 0.08, high + 0.02]},
         shapes=shapes(shown),
@@ -59,7 +61,7 @@ def _traces(name: str, lines: Sequence[Path], shown: Scene) -> list[Scatter]:
     line = {"color": style.colour, "dash": style.dash, "width": style.width}
     marker = {"size": 9, "color": style.colour, "symbol": style.symbol.replace("arrow", "circle")}
     return [
-        _arrows(lines, line),
+        _arrows(lines, line, 10 if shown.column_px > CROWDED_PX else 7),
         _measured(lines, style, shown),
         Scatter(
             x=[None], y=[None], mode="lines+markers", name=style.name, line=line, marker=marker
@@ -67,10 +69,10 @@ def _traces(name: str, lines: Sequence[Path], shown: Scene) -> list[Scatter]:
     ]
 
 
-def _arrows(lines: Sequence[Path], line: dict[str, object]) -> Scatter:
+def _arrows(lines: Sequence[Path], line: dict[str, object], size: int) -> Scatter:
     """The lines with gaps between them, an arrow at the end of each that arrives."""
     gap = (None, None, 0)
-    corners = [corner for path in lines for corner in [*_corners(path), gap]]
+    corners = [corner for path in lines for corner in [*_corners(path, size), gap]]
     xs, ys, sizes = (list(column) for column in zip(*corners, strict=True))
     return Scatter(
         x=xs, y=ys, mode="lines+markers", line=line, hoverinfo="skip", showlegend=False,
@@ -80,10 +82,10 @@ def _arrows(lines: Sequence[Path], line: dict[str, object]) -> Scatter:
     )  # fmt: skip
 
 
-def _corners(path: Path) -> list[tuple[float, float, int]]:
+def _corners(path: Path, size: int) -> list[tuple[float, float, int]]:
     last = len(path.points) - 1
     return [
-        (x, y, 10 if number == last != path.measured else 0)
+        (x, y, size if number == last != path.measured else 0)
         for number, (x, y) in enumerate(path.points)
     ]
 
@@ -91,7 +93,8 @@ def _corners(path: Path) -> list[tuple[float, float, int]]:
 def _measured(lines: Sequence[Path], style: Style, shown: Scene) -> Scatter:
     """The moments at the proxy; here is what hovering shows."""
     points = [path.points[path.measured] for path in lines]
-    symbol, size = ("circle", 6) if style.symbol == "arrow" else (style.symbol, 11)
+    dot = 6 if shown.column_px > CROWDED_PX else 4
+    symbol, size = ("circle", dot) if style.symbol == "arrow" else (style.symbol, 11)
     return Scatter(
         x=[x for x, _ in points], y=[y for _, y in points], mode="markers", cliponaxis=False,
         hovertext=[hover(it.event, shown.exchange_of(it.event), shown.time) for it in lines],

@@ -51,9 +51,15 @@ def batch_text(values: Sequence[str], records: int) -> str:
 
 
 def answer_of(exchange: Exchange) -> str:
-    """What an answer to a Produce request says, if it came: the offset of the record."""
+    """What the broker answered to a Produce request: the offsets of the records, if it did."""
+    records = {row.partition: row.records or 1 for row in exchange.requests}
     answers = [row for row in exchange.responses if row.api == "Produce" and row.fate != "replaced"]
-    return " ".join(str(row.offset) for row in answers if row.offset is not None)
+    places = [(row.offset, records.get(row.partition, 1)) for row in answers]
+    return " ".join(_offsets(offset, many) for offset, many in places if offset is not None)
+
+
+def _offsets(offset: int, records: int) -> str:
+    return str(offset) if records == 1 else f"{offset}…{offset + records - 1}"
 
 
 def marks(rows: Sequence[Event], found: Sequence[Exchange]) -> list[Mark]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.elastic_time import ElasticTime, elastic_time
+from lab_utils.views.elastic_time import MS, ElasticTime, elastic_time
 from lab_utils.views.exchanges import Exchange
 
 # Half the columns that a frame takes from client to broker: less than half a column, so that
@@ -23,6 +23,7 @@ SLOPE: Final = 0.42
 LANE_GAP: Final = 0.5
 CLIENTS_LIMIT: Final = 4
 PROXY: Final = 0.0
+AFTER_NS: Final = 2_000 * MS  # what comes this soon after the last frame is in the picture
 
 Point = tuple[float, float]
 
@@ -76,14 +77,14 @@ def released_ns(row: Event) -> int:
     return int(row.detail.get("released_at_ns", row.at_ns))
 
 
-def time_of(found: Sequence[Exchange], others: Sequence[Event] = ()) -> ElasticTime:
-    """The time axis of these exchanges, with room for other events among them."""
+def time_of(found: Sequence[Exchange], others: Sequence[int] = ()) -> ElasticTime:
+    """The time axis of these exchanges, with room for other moments among them, in nanoseconds."""
     frames = [row for exchange in found for row in (exchange.request, exchange.response) if row]
     if not frames:
         return elastic_time([])
-    start = min(row.at_ns for row in frames)
-    seen = [*frames, *(row for row in others if row.at_ns >= start)]
-    return elastic_time(at_ns for row in seen for at_ns in (row.at_ns, released_ns(row)))
+    moments = [at_ns for row in frames for at_ns in (row.at_ns, released_ns(row))]
+    start, end = min(moments), max(moments) + AFTER_NS
+    return elastic_time([*moments, *(at_ns for at_ns in others if start <= at_ns <= end)])
 
 
 def paths(found: Sequence[Exchange], time: ElasticTime, where: Lanes) -> list[Path]:

@@ -1,0 +1,128 @@
+"""Orders by offset: a row for each produce(), a cell for each record."""
+
+from __future__ import annotations
+
+from lab_utils.ledger.events import Event
+from lab_utils.views.orders import orders
+from lab_utils.views.orders_by_offset import orders_by_offset
+from lab_utils.views.orders_grid import CALLS_LIMIT, Cell, grid_of
+from tests.views import histories
+from tests.views.histories import acked, event, log, sent, unknown
+
+
+def cells(rows: list[Event]) -> list[Cell]:
+    return grid_of(orders(rows)).cells
+
+
+def outcomes(rows: list[Event]) -> list[str]:
+    return [cell.outcome for cell in cells(rows)]
+
+
+def test_calm_run_is_a_diagonal() -> None:
+    """Each order is one column further than the one before."""
+    diagonal = [(0, 0, "0"), (1, 1, "1"), (2, 2, "2")]
+
+    assert diagonal == [(it.row, it.column, it.text) for it in cells(histories.calm())]
+
+
+def test_duplicate_is_two_cells_in_a_row() -> None:
+    """An order that is stored twice has two cells, and its neighbours have one."""
+    found = cells(histories.lost_answer())
+
+    assert [(2, 2), (2, 3)] == [(it.row, it.column) for it in found if it.outcome == "twice"]
+
+
+def test_acked_and_nowhere_stands_in_the_margin() -> None:
+    """A lost order has a mark beyond all offsets."""
+    found = cells(histories.hole())
+
+    assert ("lost", 0) == (found[0].outcome, found[0].row)
+    assert found[0].column > max(cell.column for cell in found[1:])
+
+
+def test_undrained_log_has_no_lost_order() -> None:
+    """What was not read to its end cannot show a loss."""
+    assert [] == outcomes([sent(0, "0"), acked(1, "0", 0)])
+
+
+def test_stored_and_not_acked() -> None:
+    """A stored order whose report does not know is marked as such."""
+    assert ["unacked"] == outcomes([sent(0, "0"), unknown(1, "0"), *log("0")])
+
+
+def test_never_sent() -> None:
+    """A record that nobody sent has a row of its own."""
+    assert ["once", "foreign"] == outcomes([sent(0, "0"), acked(1, "0", 0), *log("0", "x")])
+
+
+def test_report_says_which_record_is_whose() -> None:
+    """Of two calls with one value, each has the record that its report names."""
+    rows = [sent(0, "0"), sent(1, "0", attempt=2), acked(2, "0", 1), acked(3, "0", 0),
+            *log("0", "0")]  # fmt: skip
+
+    assert [[(0, 1)], [(0, 0)]] == [call.places for call in orders(rows).calls]
+
+
+def test_crash_ends_the_wait_for_a_report() -> None:
+    """A report after a restart belongs to a call after the restart."""
+    rows = [sent(0, "0"), event(1, "workload", "lab", "restarted"), sent(2, "0", attempt=2),
+            acked(3, "0", 1), *log("0", "0")]  # fmt: skip
+
+    assert ["no report", "acked, offset 1"] == [call.told for call in orders(rows).calls]
+    assert [[(0, 0)], [(0, 1)]] == [call.places for call in orders(rows).calls]
+
+
+def test_success_without_offset_is_told() -> None:
+    """A report without an offset says so."""
+    assert "acked, no offset" == orders(histories.hole()).calls[0].told
+
+
+def test_partitions_stand_side_by_side() -> None:
+    """Each partition has its own offsets, with a column between."""
+    rows = [sent(0, "0"), sent(1, "1"), *log("0"), *log("1", partition=1)]
+
+    assert {(0, 0): 0, (1, 0): 2} == grid_of(orders(rows)).columns
+
+
+def test_marker_takes_an_offset() -> None:
+    """A transaction marker has a cell in a row of its own."""
+    commit = event(2, "log", "broker-1", "marker", partition=0, offset=1, detail={"type": "COMMIT"})
+    rows = [sent(0, "0"), acked(1, "0", 0), *log("0"), commit]
+
+    assert ("marker", 1, "C") == (
+        cells(rows)[-1].outcome,
+        cells(rows)[-1].column,
+        cells(rows)[-1].text,
+    )
+
+
+def test_long_run_is_shown_around_what_stands_out() -> None:
+    """Of many calls those around the first odd one are shown, and the summary says so."""
+    values = [str(number) for number in range(100)]
+    rows = [row for at, it in enumerate(values) for row in (sent(at, it), acked(at + 0.5, it, at))]
+    picture = orders_by_offset([*rows, *log(*values, "60")])
+
+    assert "Calls 53 to 92 are shown. Order 60 is at offsets 60 and 100" in picture.summary
+    assert CALLS_LIMIT == len(grid_of(orders([*rows, *log(*values, "60")])).calls)
+
+
+def test_table_has_every_call() -> None:
+    """The table beside the picture says of each call where it is and what was told."""
+    picture = orders_by_offset(histories.lost_answer())
+
+    assert ("2", 1, "0", "2, 3", "acked, offset 3") == picture.table.rows[2]
+    assert {2} == picture.table.marked
+
+
+def test_nothing_was_sent() -> None:
+    """A run without a call has a picture too."""
+    assert "0 calls of produce(), 0 records in the log." == orders_by_offset([]).summary
+
+
+def test_hostile_value() -> None:
+    """A value is shown and never interpreted."""
+    value = "<i>"
+    picture = orders_by_offset([sent(0, value), acked(1, value, 0), *log(value, value)])
+
+    assert value not in str(picture.bundle()["application/vnd.plotly.v1+json"])
+    assert value not in picture._repr_html_()

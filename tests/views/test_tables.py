@@ -1,0 +1,86 @@
+"""Tables: what they say, in text and in HTML, and that no cell is believed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from lab_utils.errors import at_least
+from lab_utils.ledger.predictions import Compared
+from lab_utils.views.findings_table import findings_table
+from lab_utils.views.prediction_table import prediction_table
+from lab_utils.views.source_code import SourceCode, source_code
+from lab_utils.views.table import Table
+
+LOST = {"finding": "lost-write", "evidence": "order 0 is nowhere", "judgement": "breach"}
+TWICE = {"finding": "duplicate", "judgement": "allowed", "allowed_by": "enable.idempotence=false"}
+
+
+def test_findings_are_counted_and_breaches_come_first() -> None:
+    """One row for each finding, with its number, and the breach on top and marked."""
+    table = findings_table([TWICE | {"evidence": "a"}, TWICE | {"evidence": "b"}, LOST])
+
+    assert ("lost-write", 1, ("order 0 is nowhere",), "breach") == table.rows[0]
+    assert ("duplicate", 2, ("a", "b"), "allowed by enable.idempotence=false") == table.rows[1]
+    assert {0} == table.marked
+
+
+def test_evidence_is_limited() -> None:
+    """Three sentences are shown, and how many more there are."""
+    table = findings_table(TWICE | {"evidence": str(number)} for number in range(9))
+
+    assert [("0", "1", "2", "and 6 more")] == [row[2] for row in table.rows]
+
+
+def test_unjudged_finding() -> None:
+    """A finding without a judgement is shown without one."""
+    table = findings_table([{"finding": "unseen", "evidence": "order 1 was never polled"}])
+
+    assert [("unseen", 1, ("order 1 was never polled",), "")] == table.rows
+
+
+def test_nothing_found_is_said() -> None:
+    """An empty audit is a row that says so, not an empty table."""
+    assert "The audit found nothing." in repr(findings_table([]))
+
+
+def test_difference_is_marked() -> None:
+    """A prediction that differs is marked; one that came true is not."""
+    table = prediction_table([Compared("acked", "10", "10"), Compared("stored", "10", "11")])
+
+    assert [("acked", "10", "10", "as predicted"), ("stored", "10", "11", "differs")] == table.rows
+    assert {1} == table.marked
+
+
+def test_text_is_aligned() -> None:
+    """In a terminal columns are aligned, and a cell of two lines takes two."""
+    table = Table(("a", "evidence"), [("x", ("one", "two")), ("longer", None)])
+
+    assert "a       evidence\nx       one\n        two\nlonger" == repr(table)
+
+
+@pytest.mark.parametrize("make", [
+    lambda text: Table((text,), [(text,)], text),
+    lambda text: Table(("a",), [((text, text),)]),
+    lambda text: findings_table([{"finding": text, "evidence": text, "judgement": text}]),
+    lambda text: prediction_table([Compared(text, text, text)]),
+])  # fmt: skip
+def test_html_is_escaped(make: Callable[[str], Table]) -> None:
+    """No cell, column or caption reaches the browser as markup."""
+    assert "<script" not in make('<script src="x">&')._repr_html_()
+
+
+def test_control_characters_are_visible() -> None:
+    """A value cannot break the line or reverse the text around it."""
+    assert "a\\nb\\u202ec" in repr(Table(("value",), [("a\nb\u202ec",)]))
+
+
+def test_source_code_is_the_text() -> None:
+    """A function is shown as it is written."""
+    assert repr(source_code(at_least)).startswith("def at_least(what: str")
+
+
+def test_source_code_cannot_end_its_fence() -> None:
+    """Backticks in the text do not end the block that shows it."""
+    assert "````python\n```\n````" == SourceCode("```")._repr_markdown_()

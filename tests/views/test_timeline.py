@@ -1,0 +1,193 @@
+"""The timeline: an arrow for each frame, broken where the proxy kept it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab_utils.ledger.events import Event
+from lab_utils.views.exchanges import exchanges
+from lab_utils.views.scene import EXCHANGES_LIMIT, Label, scene, thinned
+from lab_utils.views.timeline import timeline
+from lab_utils.views.timeline_paths import PROXY, Path, lanes, paths, time_of
+from tests.views import histories
+from tests.views.histories import event, fired, request, response, sent
+
+
+def drawn(rows: list[Event]) -> list[Path]:
+    found = exchanges(rows)
+    return paths(found, time_of(found), lanes(found))
+
+
+def styles(rows: list[Event]) -> list[str]:
+    return [path.style for path in drawn(rows)]
+
+
+def texts(rows: list[Event], **options: Any) -> list[str]:
+    return [note.text for note in timeline(rows, **options).figure.layout.annotations]
+
+
+def test_request_reaches_the_broker_and_its_answer_the_client() -> None:
+    """Both arrows pass all three lanes, one down and one up."""
+    heights = [[y for _, y in path.points] for path in drawn(histories.calm(1))]
+
+    assert [[1, 0, -1], [-1, 0, 1]] == heights
+
+
+def test_dropped_answer_ends_at_the_proxy() -> None:
+    """A dropped answer is a broken arrow: it leaves the broker and comes no further."""
+    (lost,) = [path for path in drawn(histories.lost_answer()) if path.style == "lost"]
+
+    assert [-1, PROXY] == [y for _, y in lost.points]
+
+
+def test_dropped_request_ends_at_the_proxy() -> None:
+    """A dropped request leaves the client and comes no further."""
+    (lost,) = drawn([request(1, "0", 1, fate="dropped")])
+
+    assert ("lost", [1, PROXY]) == (lost.style, [y for _, y in lost.points])
+
+
+def test_refused_request_is_answered_by_the_proxy() -> None:
+    """The broker has no part in a request that the proxy answers."""
+    rows = [request(1, "0", 1, fate="dropped"), response(2, 1, fate="replaced", error="E")]
+
+    assert ["lost", "replaced"] == styles(rows)
+
+
+def test_replaced_answer_of_the_broker() -> None:
+    """An answer that the proxy rewrote comes from the broker and leaves the proxy as another."""
+    rows = [request(1, "0", 1), response(2, 1, fate="replaced", error="E")]
+
+    assert ["request", "answer", "replaced"] == styles(rows)
+
+
+def test_corrupted_request_is_answered_with_an_error() -> None:
+    """A corrupted request reaches the broker; its answer is drawn as an error."""
+    rows = [request(1, "0", 1, fate="corrupted"), response(2, 1, error="CORRUPT_MESSAGE")]
+
+    assert ["corrupted", "error"] == styles(rows)
+
+
+def test_held_answer_waits_at_the_proxy() -> None:
+    """A held answer runs along the proxy's lane until it is released."""
+    rows = [request(1, "0", 1), histories.held_response(2, 1, 40, offset=0)]
+    (wait,) = [path for path in drawn(rows) if path.style == "held"]
+
+    assert [PROXY, PROXY] == [y for _, y in wait.points]
+    assert wait.points[0][0] < wait.points[1][0]
+
+
+def test_arrows_keep_the_order_of_events() -> None:
+    """An answer leaves the broker after its request has arrived there."""
+    request_path, answer_path = drawn(histories.calm(1))
+
+    assert request_path.points[-1][0] < answer_path.points[0][0]
+
+
+def test_mark_stands_where_the_fault_struck() -> None:
+    """A fault that fired late is marked at the frame it acted on."""
+    rows = [request(1, "0", 5), response(2, 5, 0, fate="dropped"), fired(42, "drop_response", 5, 1)]
+    (mark,) = scene(rows, ("Produce",)).marks
+
+    assert (2_000_000, 'drop_response("Produce", nth=1)') == (mark.at_ns, mark.text)
+
+
+def test_mark_of_a_killed_broker() -> None:
+    """What was done to a broker is marked at its own moment."""
+    rows = [*histories.calm(2), event(0.9, "broker", "broker-1", "killed")]
+
+    assert ["broker-1 killed"] == [mark.text for mark in scene(rows, None).marks]
+
+
+def test_orders_and_offsets_are_labels() -> None:
+    """Orders stand where they leave the client, offsets where the broker answers."""
+    shown = scene(histories.lost_answer(), ("Produce",))
+
+    assert ["0", "1", "2", "↻2", "3", "4"] == [label.text for label in shown.requests()]
+    assert ["0", "1", "2", "3", "4", "5"] == [label.text for label in shown.offsets()]
+
+
+def test_batch_is_named_by_its_ends() -> None:
+    """A batch of many is its first and last value, and its answer the first and last offset."""
+    rows = [request(1, None, 1, records=4, detail={"values": '["0","1","2","3"]'}),
+            response(2, 1, 8)]  # fmt: skip
+    shown = scene(rows, ("Produce",))
+
+    assert ["0…3", "8…11"] == [shown.requests()[0].text, shown.offsets()[0].text]
+
+
+def test_report_that_does_not_know_is_shown() -> None:
+    """The moment at which the client gave up is in the picture, before the late answer."""
+    assert "order 3 unknown: _MSG_TIMED_OUT" in "\n".join(texts(histories.late_answer()))
+
+
+def test_same_errors_are_one_label() -> None:
+    """Neighbouring answers with one error are one label with their number."""
+    rows = [
+        row
+        for at in range(3)
+        for row in (request(1 + at / 9, str(at), at), response(3 + at / 9, at, error="E"))
+    ]
+
+    assert ["E (3 times)"] == [label.text for label in scene(rows, ("Produce",)).errors()]
+
+
+def test_long_run_is_shown_around_the_fault() -> None:
+    """Of a long run the first exchange that went wrong and what is around it are shown."""
+    rows = [row for at in range(400) for row in (
+        request(at, str(at), at),
+        response(at + 0.5, at, at, fate="dropped" if at == 150 else "forwarded"))]  # fmt: skip
+    picture = timeline(rows)
+
+    assert EXCHANGES_LIMIT == len(picture.table.rows)
+    assert "Of 400 Produce requests, 136 to 195 are shown." in picture.summary
+
+
+def test_loud_label_displaces_a_quiet_one() -> None:
+    """Where labels would cover each other, the one that went wrong is kept."""
+    labels = [Label(0, 1, "1"), Label(1, 1, "2", is_loud=True), Label(2, 1, "3")]
+
+    assert ["2"] == [label.text for label in thinned(labels, 5, turned=True)]
+
+
+def test_every_api_on_demand() -> None:
+    """With apis=None a request is named by its API too."""
+    rows = [request(1, None, 1, api="InitProducerId", records=None), request(2, "0", 2)]
+
+    assert "Produce 0" in texts(rows, apis=None)
+    assert "InitProducerId" in texts(rows, apis=None)
+    assert "InitProducerId" not in texts(rows)
+
+
+def test_a_lane_for_each_client_and_broker() -> None:
+    """Two clients and two brokers have a lane of their own each."""
+    rows = [request(1, "0", 1),
+            request(2, "1", 2, actor="producer-2", detail={"broker": "2"})]  # fmt: skip
+
+    assert {"<b>producer-1</b>", "<b>producer-2</b>", "<b>broker 2</b>"} <= set(texts(rows))
+
+
+def test_no_request_is_a_picture_too() -> None:
+    """A run without a request has a picture that says so."""
+    assert "No such request crossed the wire" == timeline([sent(0, "0")]).title
+
+
+def test_hover_shows_the_decoded_request() -> None:
+    """Hovering shows the batch's key, its place and its connection."""
+    figure = timeline([request(1, "7", 5, producer_id=4000, producer_epoch=0, sequence=2)]).figure
+    (hover,) = [text for trace in figure.data for text in trace.hovertext or ()]
+
+    assert "producer id 4000, epoch 0, sequence 2" in hover
+    assert "connection c1, correlation id 5" in hover
+
+
+@pytest.mark.parametrize("value", ["<script>alert(1)</script>", "<b>x</b>", "$x^2$"])
+def test_hostile_value(value: str) -> None:
+    """A value is shown and never interpreted, by Plotly or by the browser."""
+    rows = [sent(0, value), request(1, value, 1), response(2, 1, 0), *histories.log(value, value)]
+    picture = timeline(rows)
+
+    assert value not in str(picture.bundle()["application/vnd.plotly.v1+json"])
+    assert value not in picture._repr_html_() or "<" not in value
