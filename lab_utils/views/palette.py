@@ -39,8 +39,9 @@ class Style:
     width: float = 1.6
 
 
-# What crosses the wire, by what became of it.
+# What crosses the wire, by what became of it; the first is drawn below the others.
 WIRE: Final = {
+    "held": Style("held by the proxy", SKY, symbol="square", width=5),
     "request": Style("request", BLUE),
     "answer": Style("answer", GREEN, dash="6px,3px"),
     "error": Style("answer with an error", ORANGE, dash="10px,3px,2px,3px", symbol="triangle-up"),
@@ -49,7 +50,6 @@ WIRE: Final = {
     "replaced": Style(
         "answered by the proxy", PURPLE, dash="10px,4px", symbol="diamond", width=2.6
     ),
-    "held": Style("held by the proxy", SKY, symbol="square", width=5),
 }
 
 # What became of an order, as a cell of a picture.

@@ -143,6 +143,8 @@ class Scene:
                     yield f"The proxy {verb} {counted(number, kind)}"
         if number := sum(row.fate == "replaced" for row in frames):
             yield f"The proxy wrote {counted(number, 'answer')} itself"
+        if number := sum(not exchange.responses for exchange in self.found):
+            yield f"{counted(number, 'request')} got no answer in this time"
         if again := [name_of(exchange) for exchange in self.found if exchange.is_repeat]:
             yield f"{counted(len(again), 'request')} came again ({AGAIN})"
 
@@ -182,6 +184,19 @@ def thinned(labels: Sequence[Label], column_px: float, *, turned: bool) -> list[
             continue
         kept.append(label)
     return kept
+
+
+def stacked(labels: Sequence[Label], column_px: float) -> list[int]:
+    """For each label the row in which it has room, from 0, if it may extend to either side."""
+    ends: list[float] = []
+    rows = []
+    for label in labels:
+        half = 2 * _half_px(label) + LINE_PX
+        start, end = label.column * column_px - half, label.column * column_px + half
+        row = next((number for number, taken in enumerate(ends) if taken <= start), len(ends))
+        ends[row : row + 1] = [end]
+        rows.append(row)
+    return rows
 
 
 def are_turned(labels: Sequence[Label], column_px: float) -> bool:

@@ -64,7 +64,13 @@ def _traces(name: str, lines: Sequence[Path], shown: Scene) -> list[Scatter]:
         _arrows(lines, line, 10 if shown.column_px > CROWDED_PX else 7),
         _measured(lines, style, shown),
         Scatter(
-            x=[None], y=[None], mode="lines+markers", name=style.name, line=line, marker=marker
+            x=[None],
+            y=[None],
+            mode="lines+markers",
+            name=style.name,
+            line=line,
+            marker=marker,
+            legendrank=1001 if name == "held" else 1000,
         ),
     ]
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from lab_utils.views import palette
 from lab_utils.views.elastic_time import ms_text
-from lab_utils.views.scene import LETTER_PX, Label, Scene, are_turned
+from lab_utils.views.scene import LETTER_PX, Label, Scene, are_turned, stacked
 from lab_utils.views.timeline_paths import PROXY
 from lab_utils.views.wording import in_picture
 
@@ -22,7 +22,7 @@ Drawn = dict[str, Any]
 def above_px(shown: Scene, heading: str) -> int:
     """The room above the lanes: the title's lines, the marks, and the labels of the requests."""
     title = 20 + TITLE_LINE_PX * (1 + heading.count("<br>"))
-    rows = bool(shown.marks) + bool(shown.errors())
+    rows = _rows(shown.errors(), shown) + _rows(_marks(shown), shown)
     return int(title + ROW_PX * rows + _label_px(shown) + 14)
 
 
@@ -86,10 +86,7 @@ def _text(label: Label) -> str:
 
 def _errors(shown: Scene) -> list[Drawn]:
     """The errors that clients were told, in a row of their own above the labels."""
-    return [
-        _named(label.column, label.text, palette.ORANGE, _label_px(shown) + 2, shown)
-        for label in shown.errors()
-    ]
+    return _stack(shown.errors(), palette.ORANGE, _label_px(shown) + 2, shown)
 
 
 def _lane_names(shown: Scene) -> list[Drawn]:
@@ -120,9 +117,27 @@ def _beside(height: float, text: str, shift: int) -> Drawn:
 
 def _mark_names(shown: Scene) -> list[Drawn]:
     """The names of the marks above the rest; marks of one name in one column are one."""
+    up = _label_px(shown) + 2 + ROW_PX * _rows(shown.errors(), shown)
+    return _stack(_marks(shown), palette.BLACK, up, shown)
+
+
+def _marks(shown: Scene) -> list[Label]:
     placed = dict.fromkeys((shown.time.column(mark.at_ns), mark.text) for mark in shown.marks)
-    up = _label_px(shown) + 2 + ROW_PX * bool(shown.errors())
-    return [_named(column, text, palette.BLACK, up, shown) for column, text in placed]
+    return [Label(column, 0, text) for column, text in placed]
+
+
+def _rows(labels: Sequence[Label], shown: Scene) -> int:
+    """How many rows these names take above the lanes."""
+    return max(stacked(labels, shown.column_px), default=-1) + 1
+
+
+def _stack(labels: Sequence[Label], colour: str, up: float, shown: Scene) -> list[Drawn]:
+    """Names above the lanes, in as many rows as they need."""
+    rows = stacked(labels, shown.column_px)
+    return [
+        _named(label.column, label.text, colour, up + ROW_PX * row, shown)
+        for label, row in zip(labels, rows, strict=True)
+    ]
 
 
 def _named(column: float, text: str, colour: str, up: float, shown: Scene) -> Drawn:
@@ -137,7 +152,11 @@ def _named(column: float, text: str, colour: str, up: float, shown: Scene) -> Dr
 
 
 def _pause_names(shown: Scene) -> list[Drawn]:
-    wide = [it for it in shown.time.pauses() if (it[1] - it[0] - 1) * shown.column_px > 34]
+    wide = [
+        (start, end, gap)
+        for start, end, gap in shown.time.pauses()
+        if (end - start - 1) * shown.column_px > len(ms_text(gap) + " ms") * LETTER_PX
+    ]
     return [
         {"x": (start + end) / 2, "y": shown.where.bottom, "yanchor": "bottom", "showarrow": False,
          "text": f"{ms_text(gap)} ms", "font": {"size": 11, "color": palette.GREY}}

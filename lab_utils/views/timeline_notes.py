@@ -84,22 +84,22 @@ def _fault_mark(row: Event, found: Sequence[Exchange]) -> Mark:
     """A fault that fired, at the frame it acted on; it may have waited before it did."""
     given = row.detail
     at = row.api or given.get("at", "")
-    text = f'{row.actor}("{at}", nth={given.get("nth", "?")})'
+    text = f'{row.actor}("{at}", nth={given.get("nth", "1")})'
     for exchange in found:
         first = exchange.first
         place = (first.correlation_id, first.detail.get("connection"))
         if place == (row.correlation_id, given.get("connection")):
-            return Mark(_struck(exchange, row.actor).at_ns, text)
+            struck = _struck(exchange, row.actor)
+            return Mark(struck.at_ns if struck else row.at_ns, text)
     return Mark(row.at_ns, text)
 
 
-def _struck(exchange: Exchange, fault: str) -> Event:
-    """The frame of an exchange that a fault acted on."""
+def _struck(exchange: Exchange, fault: str) -> Event | None:
+    """The frame of an exchange that a fault acted on; an answer may not have come yet."""
     request, response = exchange.request, exchange.response
-    spared = request is None or (response is not None and request.fate == "forwarded")
-    if response is not None and (fault.endswith("_response") or spared):
+    if request is None or fault.endswith("_response"):
         return response
-    return exchange.first
+    return response if response and request.fate == "forwarded" else request
 
 
 def hover(row: Event, exchange: Exchange, time: ElasticTime) -> str:
@@ -150,8 +150,10 @@ def fate_text(row: Event) -> str:
 
 def table(found: Sequence[Exchange], time: ElasticTime) -> Table:
     """The exchanges as a table, one row each; those that went wrong or came again are marked."""
-    columns = ("ms", "client", "connection", "request", "partition", "producer id, epoch, sequence",
-               "the proxy", "answer", "the proxy")  # fmt: skip
+    columns = (
+        "ms", "client", "connection", "request", "partition", "producer id, epoch, sequence",
+        "done to the request", "answer", "done to the answer",
+    )  # fmt: skip
     rows = [_table_row(exchange, time) for exchange in found]
     odd = {at for at, exchange in enumerate(found) if is_odd(exchange)}
     return Table(columns, rows, "Requests and their answers, oldest first.", frozenset(odd))

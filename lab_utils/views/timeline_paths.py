@@ -122,7 +122,8 @@ def _response_paths(exchange: Exchange, time: ElasticTime, where: Lanes) -> list
     if row.fate == "replaced":
         was_asked = request is not None and request.fate != "dropped"
         asked = [Path("answer", (broker, (comes, PROXY)), 1, row)] if was_asked else []
-        return [*asked, Path("replaced", ((comes, PROXY), client), 0, row)]
+        given = Path("replaced", ((goes, PROXY), client), 0, row)
+        return [*asked, given, *_wait(row, comes, goes)]
     style = "error" if row.error else "answer"
     way = tuple(dict.fromkeys([broker, (comes, PROXY), (goes, PROXY), client]))
     return [Path(style, way, 1, row), *_wait(row, comes, goes)]

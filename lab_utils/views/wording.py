@@ -33,7 +33,7 @@ def in_picture(text: object, limit: int = LENGTH_LIMIT) -> str:
     return escape(shown(text, limit), quote=False).replace("$", "&#36;")
 
 
-def title_lines(sentence: str, width: int = 94) -> str:
+def title_lines(sentence: str, width: int = 86) -> str:
     """A sentence as the title of a picture, in lines that fit 900 pixels."""
     return "<br>".join(in_picture(line, width) for line in wrap(shown(sentence, 4 * width), width))
 

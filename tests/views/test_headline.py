@@ -30,7 +30,7 @@ def test_many_are_counted() -> None:
 def test_recognised() -> None:
     """A retry that the broker knew by its sequence number was stored once."""
     expected = (
-        "Order 2 crossed the wire twice and was stored once: the broker knew the sequence number"
+        "Order 2 crossed the wire twice and was stored once: the broker knew its sequence number"
     )
 
     assert expected == headline(histories.recognised())
