@@ -11,6 +11,7 @@ from lab_utils.ledger.predictions import Compared
 from lab_utils.views.findings_table import findings_table
 from lab_utils.views.prediction_table import prediction_table
 from lab_utils.views.source_code import SourceCode, source_code
+from lab_utils.views.status_card import status_card
 from lab_utils.views.table import Table
 
 LOST = {"finding": "lost-write", "evidence": "order 0 is nowhere", "judgement": "breach"}
@@ -84,3 +85,22 @@ def test_source_code_is_the_text() -> None:
 def test_source_code_cannot_end_its_fence() -> None:
     """Backticks in the text do not end the block that shows it."""
     assert "````python\n```\n````" == SourceCode("```")._repr_markdown_()
+
+
+def test_card_of_a_stage_that_is_well() -> None:
+    """A running broker makes a stage that is ready."""
+    card = status_card(
+        "03", {"bootstrap": "127.0.0.1:9", "brokers": [{"id": 1, "state": "running"}]}
+    )
+
+    assert "The stage is ready." in card
+    assert "127.0.0.1:9" in card
+
+
+def test_card_names_what_is_unwell_and_what_mends_it() -> None:
+    """A broker that died is named, with the command to run."""
+    card = status_card("<03>", {"brokers": [{"id": 2, "state": "died"}]})
+
+    assert "Broker 2 has died." in card
+    assert "./lab down" in card
+    assert "<03>" not in card
