@@ -94,7 +94,8 @@ def _line(line: Line, view: Scene) -> Iterator[str]:
     way = " L".join(f"{x} {y}" for x, y in points)
     dash = "" if style.dash == "solid" else ' stroke-dasharray="6 3"'
     is_lost = line.style == "lost"
-    head = "" if is_lost else f' marker-end="url(#{"answer" if dash else "request"})"'
+    is_broken = line.measured == len(line.points) - 1
+    head = "" if is_broken else f' marker-end="url(#{"answer" if dash else "request"})"'
     yield (
         f'<path d="M{way}" fill="none" stroke="{style.colour}" '
         f'stroke-width="{style.width}"{dash}{head}/>'

@@ -65,10 +65,11 @@ ORDER: Final = {
 
 def layout(title: str, height: int) -> dict[str, object]:
     """What all pictures share; white in a dark notebook too, so that the colours hold."""
+    top = 14 + 12 * title.count("<br>")  # Plotly centres the lines around the first
     return {
         "title": {
             "text": title, "x": 0.012, "xref": "container", "xanchor": "left",
-            "y": 1, "yanchor": "top", "pad": {"t": 14}, "font": {"size": 17},
+            "y": 1, "yanchor": "top", "pad": {"t": top}, "font": {"size": 17},
         },
         "font": {"family": FONT, "size": FONT_SIZE, "color": BLACK},
         "height": height,

@@ -106,8 +106,7 @@ def _request_paths(exchange: Exchange, time: ElasticTime, where: Lanes) -> list[
     if row.fate == "dropped":
         return [Path("lost", (client, (comes, PROXY)), 1, row)]
     style = "corrupted" if row.fate == "corrupted" else "request"
-    way = tuple(dict.fromkeys([client, (comes, PROXY), (goes, PROXY), broker]))
-    return [Path(style, way, 1, row), *_wait(row, comes, goes)]
+    return _through(style, row, client, (comes, goes), broker)
 
 
 def _response_paths(exchange: Exchange, time: ElasticTime, where: Lanes) -> list[Path]:
@@ -125,8 +124,18 @@ def _response_paths(exchange: Exchange, time: ElasticTime, where: Lanes) -> list
         given = Path("replaced", ((goes, PROXY), client), 0, row)
         return [*asked, given, *_wait(row, comes, goes)]
     style = "error" if row.error else "answer"
-    way = tuple(dict.fromkeys([broker, (comes, PROXY), (goes, PROXY), client]))
-    return [Path(style, way, 1, row), *_wait(row, comes, goes)]
+    return _through(style, row, broker, (comes, goes), client)
+
+
+def _through(
+    style: str, row: Event, start: Point, proxy: tuple[float, float], end: Point
+) -> list[Path]:
+    """A frame on its way through the proxy: in one line, or in two with a wait between."""
+    comes, goes = (proxy[0], PROXY), (proxy[1], PROXY)
+    if comes == goes:
+        return [Path(style, (start, comes, end), 1, row)]
+    first, second = Path(style, (start, comes), 1, row), Path(style, (goes, end), 0, row)
+    return [first, second, *_wait(row, *proxy)]
 
 
 def _wait(row: Event, comes: float, goes: float) -> list[Path]:
