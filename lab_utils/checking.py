@@ -39,7 +39,7 @@ def score(lab: str, checked: Mapping[str, shown.Checked]) -> shown.Score:
 
 
 def _verdict(lab: Lab, exercise: Exercise, answer: Any, run: Run | None) -> Verdict:
-    if answer is None or answer is ...:
+    if inside.is_blank(answer):
         return no_answer(exercise)
     if exercise.kind in ("value", "faults"):
         try:

@@ -19,9 +19,18 @@ CHARACTERS_MAX: Final = 1_000_000
 ROWS_MAX: Final = 10_000
 
 
+def is_blank(answer: Any) -> bool:
+    """Is there no answer yet: nothing, or `...` somewhere in what is there?"""
+    if isinstance(answer, dict | list | tuple):
+        return any(
+            part is ... for part in (answer.values() if isinstance(answer, dict) else answer)
+        )
+    return answer is None or answer is ...
+
+
 def answer_text(answer: Any) -> str:
     """An answer as JSON text: {"value": …}, {"faults": […]}, {"blank": true} or {"raised": …}."""
-    if answer is None or answer is ...:
+    if is_blank(answer):
         return json.dumps({"blank": True})
     if callable(answer):
         return json.dumps({"function": True})

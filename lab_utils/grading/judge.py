@@ -59,7 +59,7 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
     for status, step in steps:
         found = next(filter(None, map(step, evidence)), None)
         if found is not None:
-            hint = _hint(exercise, answer, evidence, found)
+            hint = _hint(exercise, answer, evidence)
             return _verdict(exercise, status, found, hint, evidence)
     said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
     return _verdict(exercise, PASS, said, None, evidence)
@@ -137,8 +137,11 @@ def _breach(exercise: Exercise, answer: Any, each: Evidence) -> str | None:
     return None
 
 
-def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: str) -> str | None:
-    if found.startswith("nothing was sent:") or found == "your function returned no DataFrame.":
+def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> str | None:
+    """What leads on: the way to an answer, or the first mistake that the evidence shows."""
+    if any(each.raised for each in evidence):
+        return None
+    if all(_failure(exercise, each) for each in evidence):
         return exercise.blank
     for mistake in exercise.mistakes:
         if any(_is_made(mistake.is_made, answer, each) for each in evidence):

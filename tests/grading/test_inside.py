@@ -23,6 +23,8 @@ def said(answer: Any) -> Any:
         (False, {"value": False}),
         (..., {"blank": True}),
         (None, {"blank": True}),
+        ({"order": "2", "first": ...}, {"blank": True}),
+        (["2", ...], {"blank": True}),
         (print, {"function": True}),
     ],
 )

@@ -1,0 +1,188 @@
+"""The checks of lab 00: Where is my message?"""
+
+from __future__ import annotations
+
+import random
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import answer_equals, rows_equal
+from lab_utils.stage.faults import delay_response, drop_response
+
+
+def send_orders(run):
+    """The workload of the lab's first run."""
+    producer = run.producer({"acks": "all"})
+    for order in run.orders:
+        producer.produce(run.topic, order)
+        producer.flush()
+
+
+def impatient(run):
+    """The workload that gives an order one second."""
+    producer = run.producer({"message.timeout.ms": 1000})
+    for order in run.orders:
+        producer.produce(run.topic, order)
+        producer.flush()
+
+
+def impatient_and_again(run):
+    """The impatient one, whose program sends its first order three times."""
+    producer = run.producer({"message.timeout.ms": 1000})
+    for order in [*run.orders[:1] * 2, *run.orders]:
+        producer.produce(run.topic, order)
+        producer.flush()
+
+
+def eventful(orders, lost, late):
+    """A run in which sent, reported, acked and stored are five different numbers.
+
+    One order is sent three times, one answer is lost (so one more record is stored), and one answer
+    is late (the order is unknown, and stored).
+    """
+    faults = (
+        drop_response("Produce", nth=lost),
+        delay_response("Produce", nth=late, by_ms=1500),
+    )
+    return Trial(
+        name="a lost and a late answer", faults=faults, orders=orders, workload=impatient_and_again
+    )
+
+
+def eventful_somewhere(nonce):
+    """An eventful run at positions drawn from the nonce; the late answer is an only report's."""
+    place = random.Random(nonce)
+    return [eventful(place.randint(7, 9), lost=place.randint(1, 3), late=place.randint(6, 7))]
+
+
+def acked_orders(evidence):
+    """The orders that have an acked event."""
+    return {row.value for row in evidence.rows if (row.source, row.kind) == ("client", "acked")}
+
+
+def of_client(evidence, kind):
+    """The client's events of one kind."""
+    return [row for row in evidence.rows if (row.source, row.kind) == ("client", kind)]
+
+
+def returned_count(evidence):
+    """The one number that the learner's query returned, or None."""
+    rows = evidence.returned or ()
+    return next(iter(rows[0].values()), None) if len(rows) == 1 else None
+
+
+def outcome_of_order_3(evidence):
+    """What the report of order 3 said, and whether the log holds it."""
+    kinds = [
+        row.kind
+        for row in evidence.rows
+        if row.source == "client"
+        and row.value == "3"
+        and row.kind in ("acked", "failed", "unknown")
+    ]
+    return {"outcome": kinds[-1], "in_the_log": "3" in evidence.stored}
+
+
+EXERCISES = (
+    Exercise(
+        item="00.1",
+        title="Count the acked orders",
+        points=2,
+        kind="query",
+        answer="count_acked",
+        public=(eventful(6, lost=2, late=6),),
+        unseen=eventful_somewhere,
+        rules=(rows_equal(lambda evidence: [{"acked": len(acked_orders(evidence))}]),),
+        mistakes=(
+            Mistake(
+                name="counted reports",
+                is_made=lambda _, seen: returned_count(seen) == len(of_client(seen, "acked")),
+                likely="you counted reports, and an order that was sent again has several.",
+                look="Look at how often each value occurs among the acked events.",
+            ),
+            Mistake(
+                name="counted what was sent",
+                is_made=lambda _, seen: (
+                    returned_count(seen) in (len(of_client(seen, "sent")), len(seen.orders))
+                ),
+                likely="your number includes an order that no report calls a success.",
+                look="Look at the kinds of events that the client wrote.",
+            ),
+            Mistake(
+                name="counted the log",
+                is_made=lambda _, seen: returned_count(seen) == len(seen.stored),
+                likely="you counted records in the log, and acked is a word about the client.",
+                look="Look at the column `source`.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="00.2",
+        title="Name the outcome",
+        points=2,
+        kind="value",
+        answer="answer_2",
+        public=(
+            Trial(
+                name="a late answer",
+                faults=(delay_response("Produce", nth=4, by_ms=1500),),
+                orders=6,
+                workload=impatient,
+            ),
+        ),
+        rules=(answer_equals(outcome_of_order_3),),
+        mistakes=(
+            Mistake(
+                name="an error is a failure",
+                is_made=lambda answer, _: answer["outcome"] == "failed",
+                likely="you read an error report as a statement about the log.",
+                look="Look at late.log, then at the two words that have to do with errors.",
+            ),
+            Mistake(
+                name="a stored order is acked",
+                is_made=lambda answer, _: answer["outcome"] == "acked",
+                likely="you know more than the client knew when it reported.",
+                look="Look at the row of order 3 among the reports.",
+            ),
+            Mistake(
+                name="not in the log",
+                is_made=lambda answer, _: answer["in_the_log"] is False,
+                likely="you took the report's word for it.",
+                look="Look at late.log.",
+            ),
+            Mistake(
+                name="True as text",
+                is_made=lambda answer, _: isinstance(answer["in_the_log"], str),
+                likely="`in_the_log` is a text, and the question asks for True or False.",
+            ),
+        ),
+        blank='Fill in both names, as in answer_2 = {"outcome": "...", "in_the_log": ...}.',
+    ),
+    Exercise(
+        item="00.3",
+        title="A run that proves nothing",
+        points=1,
+        kind="faults",
+        answer="fault_3",
+        public=(Trial(name="your fault", orders=10, workload=send_orders),),
+        rules=(),
+        mistakes=(
+            Mistake(
+                name="too late",
+                is_made=lambda _, seen: any(
+                    getattr(fault, "nth", 1) > len(seen.requests(getattr(fault, "api", "")))
+                    for fault in seen.trial.faults
+                ),
+                likely="the fault waits for a request that never comes.",
+                look="Count the requests of that API in the timeline, then look at nth.",
+            ),
+        ),
+        passed=lambda _, evidence: (
+            f"the fault fired {_times(len(evidence[0].faults('fired')))}, so this run proves "
+            f"something: {len(evidence[0].orders)} orders, {len(evidence[0].stored)} in the log."
+        ),
+    ),
+)
+
+
+def _times(number):
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")

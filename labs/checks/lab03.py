@@ -1,0 +1,345 @@
+"""The checks of lab 03: Why did the order arrive twice, and why last?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import (
+    answer_equals,
+    attempts,
+    each_order_is_stored,
+    no_order_is_stored_twice,
+    nothing_else_is_stored,
+    rows_equal,
+    the_process_was_restarted,
+)
+from lab_utils.stage.faults import crash_client, drop_request, drop_response
+
+STORED_ONCE = (nothing_else_is_stored, each_order_is_stored, no_order_is_stored_twice)
+
+
+def one_at_a_time(run):
+    """The lab's first workload."""
+    producer = run.producer({"acks": "all"})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+
+def with_and_without_a_key(run):
+    """Two producers on two partitions: one idempotent, one not, and both have something re-sent."""
+    for configuration in ({"enable.idempotence": True}, {"acks": "all"}):
+        producer = run.producer(configuration)
+        for number, order in enumerate(run.orders):
+            producer.produce(run.topic, order, partition=number % 2)
+        producer.flush()
+
+
+def on_two_partitions(run):
+    """Several in flight, not idempotent; an order keeps to its partition."""
+    producer = run.producer({"acks": "all"})
+    for number, order in enumerate(run.orders):
+        producer.produce(run.topic, order, partition=number % 2)
+    producer.flush()
+
+
+def the_lie(evidence):
+    """The order that is stored twice, where its first copy is, and what its report said."""
+    seen = {}
+    for row in evidence.log:
+        if row.value in seen:
+            acked = [
+                report.offset
+                for report in evidence.rows
+                if (report.source, report.kind, report.value) == ("client", "acked", row.value)
+            ]
+            return {"order": row.value, "first_copy": seen[row.value], "reported": acked[-1]}
+        seen[row.value] = row.offset
+    return {}
+
+
+def keys(evidence):
+    """How often each batch with a producer id crossed the wire."""
+    return Counter(
+        (row.partition, row.producer_id, row.producer_epoch, row.sequence)
+        for row in evidence.requests()
+        if row.producer_id is not None and row.producer_id >= 0
+    )
+
+
+def resent(evidence):
+    """The batches that crossed the wire more than once."""
+    columns = ("partition", "producer_id", "producer_epoch", "sequence", "times")
+    return [
+        dict(zip(columns, (*key, times), strict=True))
+        for key, times in keys(evidence).items()
+        if times > 1
+    ]
+
+
+def is_over_all_partitions(evidence, returned):
+    """Does a returned row count a sequence number on several partitions as one?"""
+    wanted = tuple(returned.get(name) for name in ("producer_id", "producer_epoch", "sequence"))
+    everywhere = sum(times for (_, *key), times in keys(evidence).items() if tuple(key) == wanted)
+    here = keys(evidence)[(returned.get("partition"), *wanted)]
+    return returned.get("times") == everywhere != here
+
+
+def sent_by_hand(evidence):
+    """Was an order that is stored twice sent as two batches, each with a key of its own?"""
+    twice = {value for value, times in Counter(evidence.stored).items() if times > 1}
+    batches = {
+        (row.value, row.producer_id, row.producer_epoch, row.sequence)
+        for row in evidence.requests()
+        if row.value in twice and row.producer_id != -1
+    }
+    return len(batches) > len({value for value, *_ in batches})
+
+
+def first_copies(evidence):
+    """Each order once, with the place of its first copy."""
+    places = {}
+    for row in evidence.log:
+        places.setdefault((row.value, row.partition), row.offset)
+    return [
+        {"value": value, "partition": partition, "offset": offset}
+        for (value, partition), offset in places.items()
+    ]
+
+
+def lost(answer_at, request_at):
+    """One run that loses an answer, one that loses a request."""
+    return (
+        Trial(name="a lost answer", faults=(drop_response("Produce", nth=answer_at),)),
+        Trial(name="a lost request", faults=(drop_request("Produce", nth=request_at),)),
+    )
+
+
+def lost_somewhere(nonce):
+    """The same at positions drawn from the nonce; there are at least six requests."""
+    place = random.Random(nonce)
+    return lost(place.randint(1, 6), place.randint(1, 6))
+
+
+def two_answers_lost(nth, orders=6):
+    """Two lost answers: one of the producer with a key, one of the producer without.
+
+    The first producer sends each order once, and again at most what was in flight; so the request
+    after twice as many is the second one's, and it sends enough to get there.
+    """
+    faults = (drop_response("Produce", nth=nth), drop_response("Produce", nth=2 * orders + 1))
+    return Trial(
+        name="two lost answers",
+        faults=faults,
+        orders=orders,
+        partitions=2,
+        workload=with_and_without_a_key,
+    )
+
+
+def stored_twice(nth, orders=6):
+    """A run whose log holds orders twice, on two partitions."""
+    return Trial(
+        name="a lost answer",
+        faults=(drop_response("Produce", nth=nth),),
+        orders=orders,
+        partitions=2,
+        workload=on_two_partitions,
+    )
+
+
+def crashed(acked, sent):
+    """Two runs whose process is killed and started again.
+
+    After an ack the log holds something, so who begins anew stores it twice. After a send the last
+    orders were never handed over, so who gives up leaves them out.
+    """
+    return (
+        Trial(name="a crash after an ack", faults=(crash_client("after_ack", nth=acked),)),
+        Trial(name="a crash after a send", faults=(crash_client("after_send", nth=sent),)),
+    )
+
+
+def crashed_somewhere(nonce):
+    """The same at moments drawn from the nonce."""
+    place = random.Random(nonce)
+    return crashed(place.randint(1, 5), place.randint(1, 4))
+
+
+def second_process(evidence):
+    """The Produce requests of the process that was started after the crash."""
+    return [row for row in evidence.requests() if attempts([row]) - {1}]
+
+
+EXERCISES = (
+    Exercise(
+        item="03.1",
+        title="Which report lied?",
+        points=3,
+        kind="value",
+        answer="answer_1",
+        public=(
+            Trial(
+                name="a lost answer",
+                faults=(drop_response("Produce", nth=3),),
+                orders=5,
+                workload=one_at_a_time,
+            ),
+        ),
+        rules=(answer_equals(the_lie),),
+        mistakes=(
+            Mistake(
+                name="order as a number",
+                is_made=lambda answer, _: isinstance(answer["order"], int),
+                likely="your order is a number, and in the ledger a value is text.",
+            ),
+            Mistake(
+                name="the other way round",
+                is_made=lambda answer, seen: (
+                    (answer["reported"], answer["first_copy"])
+                    == (the_lie(seen)["first_copy"], the_lie(seen)["reported"])
+                ),
+                likely="you took the report for the one that got lost.",
+                look="Look at which of the two answers reached the client in twice.timeline().",
+            ),
+            Mistake(
+                name="the lost answer's offset",
+                is_made=lambda answer, seen: answer["reported"] == the_lie(seen)["first_copy"],
+                likely="that offset stood in an answer that nobody received.",
+                look="Look at the offset of the acked event of that order.",
+            ),
+            Mistake(
+                name="counted requests",
+                is_made=lambda answer, seen: (
+                    answer["first_copy"] == the_lie(seen)["first_copy"] + 1
+                ),
+                likely="you counted requests from 1; offsets are counted from 0.",
+                look="Look at twice.orders_by_offset().",
+            ),
+        ),
+        blank='Fill in answer_1 = {"order": "...", "first_copy": ..., "reported": ...}.',
+    ),
+    Exercise(
+        item="03.2",
+        title="Store each order once",
+        points=5,
+        kind="workload",
+        answer="send_once",
+        public=lost(answer_at=3, request_at=2),
+        unseen=lost_somewhere,
+        rules=STORED_ONCE,
+        mistakes=(
+            Mistake(
+                name="no producer id",
+                is_made=lambda _, seen: all(row.producer_id == -1 for row in seen.requests()),
+                likely="the retry carried no producer id, so the broker could not recognise it.",
+                look="Look at the second Produce request of that order in run.timeline().",
+            ),
+            Mistake(
+                name="sent again by hand",
+                is_made=lambda _, seen: sent_by_hand(seen),
+                likely="your program sent an order again by itself; to the broker that is new.",
+                look="Look at the sequence numbers of the two requests in run.timeline().",
+            ),
+        ),
+        blank="Look at what the last line of the workload waits for, and whether it is there.",
+    ),
+    Exercise(
+        item="03.3",
+        title="Find what was sent twice",
+        points=4,
+        kind="query",
+        answer="resent",
+        public=(two_answers_lost(3),),
+        unseen=lambda nonce: [two_answers_lost(random.Random(nonce).randint(1, 5))],
+        rules=(rows_equal(resent),),
+        mistakes=(
+            Mistake(
+                name="no producer id",
+                is_made=lambda _, seen: any(
+                    row.get("producer_id", 0) in (-1, None) for row in seen.returned or ()
+                ),
+                likely="-1 is not a producer id; two batches without one have nothing in common.",
+                look="Look at the rows that your query returns for the second producer.",
+            ),
+            Mistake(
+                name="without the partition",
+                is_made=lambda _, seen: any(
+                    is_over_all_partitions(seen, row) for row in seen.returned or ()
+                ),
+                likely="the key leaves something out: each partition counts its own sequence.",
+                look="Look at the batches with sequence 0.",
+            ),
+            Mistake(
+                name="everything",
+                is_made=lambda _, seen: any(row.get("times") == 1 for row in seen.returned or ()),
+                likely="your query also returns what was sent once.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="03.4",
+        title="Deduplicate after the fact",
+        points=4,
+        kind="query",
+        answer="first_copies",
+        public=(stored_twice(3),),
+        unseen=lambda nonce: [stored_twice(random.Random(nonce).randint(3, 6), orders=8)],
+        rules=(rows_equal(first_copies),),
+        mistakes=(
+            Mistake(
+                name="every copy",
+                is_made=lambda _, seen: len(seen.returned or ()) == len(seen.stored),
+                likely="your query still returns every record of the log.",
+                look="Look for an order that is in your result more than once.",
+            ),
+            Mistake(
+                name="the last copy",
+                is_made=lambda _, seen: (
+                    len(seen.returned or ()) == len(set(seen.stored))
+                    and any(
+                        row.get("offset") != _first_offset(seen, row) for row in seen.returned or ()
+                    )
+                ),
+                likely="you kept a later copy; a reader that has gone on has used the first.",
+                look="Look at the offsets of an order that is there twice.",
+            ),
+            Mistake(
+                name="only the doubled ones",
+                is_made=lambda _, seen: len(seen.returned or ()) < len(set(seen.stored)),
+                likely="orders are missing from your result; those stored once belong to it, too.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="03.5",
+        title="Survive a restart",
+        points=4,
+        kind="workload",
+        answer="send_the_rest",
+        public=crashed(acked=3, sent=2),
+        unseen=crashed_somewhere,
+        rules=(*STORED_ONCE, the_process_was_restarted),
+        mistakes=(
+            Mistake(
+                name="began anew",
+                is_made=lambda _, seen: len(second_process(seen)) >= len(seen.orders),
+                likely="the second process sent every order; its producer id is new.",
+                look="Look at which orders were in the log when it started.",
+            ),
+            Mistake(
+                name="gave up",
+                is_made=lambda _, seen: not second_process(seen),
+                likely="the second process sent nothing, and the first had not finished.",
+                look="Look at what is missing from the log.",
+            ),
+        ),
+    ),
+)
+
+
+def _first_offset(evidence, returned):
+    """The offset of the first copy of the order in a returned row."""
+    return next((row.offset for row in evidence.log if row.value == returned.get("value")), None)
