@@ -89,6 +89,11 @@ class Exchange:
         at = next((at for at, pair in pairs if pair[0] != pair[1]), len(before))
         return {"changed": f"byte {at}: {before[at : at + 1].hex()} to {after[at : at + 1].hex()}"}
 
+    def forget_frame(self) -> None:
+        """Give up the bytes of a request that has been sent, so that the next one has room."""
+        self.frame = b""
+        self.request.forget_frame()
+
     def _answered(self, frame: bytes, fate: str, now: float) -> Response:
         self.answer = Response(frame, self.request)
         self.answer_fate = fate

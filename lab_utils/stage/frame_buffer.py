@@ -35,9 +35,10 @@ class FrameBuffer:
         """Take in `count` bytes; give out the frames that are whole now, length and all."""
         self._end += count
         while size := self._whole():
-            frame = bytes(memoryview(self._buffer)[self._start : self._start + size])
+            start = self._start
             self._start += size
-            yield frame
+            # Not kept in a name here: the next frame then takes the memory that this one had.
+            yield bytes(memoryview(self._buffer)[start : start + size])
         self._make_room()
 
     def _whole(self) -> int:

@@ -36,7 +36,7 @@ from lab_utils.stage.sides import WAITING_BYTES_LIMIT, Side
 from lab_utils.stage.wire_witness import WireWitness
 
 # A client is quiet when it has sent nothing for this long. One that never is, gets the limit.
-QUIET_S: Final = 0.04
+QUIET_S: Final = 0.03
 QUIET_LIMIT_S: Final = 0.5
 # How long a connection that is to end waits for the broker's answers: a paused one gives none.
 ANSWERS_LIMIT_S: Final = 2.0
@@ -139,6 +139,7 @@ class Relay:
             self.broker.write(frame)
             if exchange is not None:
                 self._note_sent(exchange)
+                exchange.forget_frame()
         return self._outbox.next_at()
 
     def _note_sent(self, exchange: Exchange) -> None:
