@@ -165,7 +165,7 @@ def _result(exercise: Exercise, verdict: Verdict) -> ItemResult:
         item=exercise.item,
         title=exercise.title,
         kind=exercise.kind,
-        status=str(verdict.status),
+        status=verdict.status,
         points=verdict.points,
         possible=exercise.points,
         reason=verdict.reason,

@@ -159,7 +159,7 @@ def _is_made(predicate: Any, answer: Any, each: Evidence) -> bool:
 
 def _verdict(
     exercise: Exercise,
-    status: Any,
+    status: str,
     reason: str,
     hint: str | None = None,
     evidence: Sequence[Evidence] = (),

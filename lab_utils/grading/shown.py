@@ -28,7 +28,7 @@ class Checked:
     @property
     def status(self) -> str:
         """PASS, FAIL or INCONCLUSIVE."""
-        return str(self.verdict.status)
+        return self.verdict.status
 
     def __repr__(self) -> str:
         head = f"{self.status} {self.item}".ljust(INDENT)
