@@ -20,8 +20,8 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.errors import BadArgument, at_least
 from lab_utils.experiment import Experiment, order_values
-from lab_utils.ledger.predictions import Answer, Prediction, predict
-from lab_utils.run import Run
+from lab_utils.ledger.predictions import Answer, predict
+from lab_utils.run import Predicted, Run
 from lab_utils.stage import connection
 from lab_utils.stage.faults import Fault
 
@@ -73,7 +73,7 @@ class Lab:
             raise error
         return finished
 
-    def predict(self, *, because: str, **expected: Answer) -> Prediction:
+    def predict(self, *, because: str, **expected: Answer) -> Predicted:
         """Say what the next run will show, and why; stored now, compared afterwards.
 
         Questions: sent, acked, failed, unknown, stored, duplicated, lost, and log (the values in
@@ -81,7 +81,7 @@ class Lab:
         """
         prediction = predict(expected, because)
         prediction.store(folders.runs_folder(self.name))
-        return prediction
+        return Predicted(prediction)
 
     def check(self, item: str, answer: Any = None, **given: Any) -> Any:
         """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.predictions import Prediction
 from lab_utils.ledger.store import read_ledger
 
 if TYPE_CHECKING:
@@ -111,6 +112,23 @@ class Run:
 
     def _trouble(self) -> str:
         return f"; INCONCLUSIVE: {'; '.join(self.trouble)}" if self.trouble else ""
+
+
+class Predicted:
+    """A prediction that is stored, and waits for the run that decides it."""
+
+    def __init__(self, prediction: Prediction) -> None:
+        self._prediction = prediction
+
+    def compare(self, run: Run) -> Any:
+        """What you expected beside what was observed, as a table; it is not scored."""
+        from lab_utils.views.prediction_table import prediction_table
+
+        return prediction_table(self._prediction.compare(run.rows))
+
+    def __repr__(self) -> str:
+        expected = ", ".join(f"{name}: {it}" for name, it in self._prediction.expected.items())
+        return f"<Predicted {expected}; because: {self._prediction.because}>"
 
 
 def _times(count_of: int) -> str:

@@ -21,6 +21,7 @@ from lab_utils.clients import timers
 from lab_utils.clients.consumer import RecordingConsumer
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.producer import RecordingProducer
+from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.recorder import Recorder
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
@@ -99,6 +100,19 @@ class LiveRun:
         )
         self._consumers.append(consumer)
         return consumer
+
+    def orders_in_the_log(self) -> list[str]:
+        """The values that the topic holds now, read from its start to its end.
+
+        Any consumer could do this. The reader is not one of the run's clients: its requests are
+        not part of the evidence, and no fault of the run meets it.
+        """
+        reader = HonestReader(self._ticket.bootstrap)
+        try:
+            rows = reader.read(self._ticket.run, self.topic, reader.partitions(self.topic))
+        finally:
+            reader.close()
+        return [row.value or "" for row in rows if row.kind == "record"]
 
     def processed(self, message: Any) -> None:
         """Say that the work for this message is done: it becomes a `processed` event."""

@@ -64,6 +64,10 @@ class HonestReader:
         self._consumer.unassign()
         return events + [_not_drained(run, topic, number) for number in sorted(waiting)]
 
+    def partitions(self, topic: str, timeout_s: float = 10) -> int:
+        """How many partitions a topic has."""
+        return len(self._consumer.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
+
     def close(self) -> None:
         """Close the connection."""
         self._consumer.close()

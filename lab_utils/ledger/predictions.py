@@ -9,6 +9,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import EllipsisType
 from typing import Final
 
 import orjson
@@ -21,7 +22,8 @@ QUESTIONS: Final = (
     "sent", "acked", "failed", "unknown", "stored", "duplicated", "lost", "log",
 )  # fmt: skip
 
-Answer = int | str | Sequence[str] | None
+# `...` stands in a notebook where the learner has not answered yet.
+Answer = int | str | Sequence[str] | EllipsisType | None
 
 
 @dataclass(frozen=True, slots=True)

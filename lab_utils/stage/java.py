@@ -1,0 +1,104 @@
+"""The Java that Kafka and Spark run on: 17 or newer, found, or fetched once.
+
+Looked for in LAB_JAVA (a java executable or a JDK folder), JAVA_HOME and PATH, in this order. If
+none serves, cjdk fetches a JDK into the user's cache. It knows nothing of Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from lab_utils.errors import SetupError
+
+MINIMUM: Final = 17
+FETCHED: Final = "17"
+MEND: Final = (
+    "Debian and Ubuntu: apt-get install openjdk-17-jre-headless · macOS: brew install openjdk@17 "
+    "· conda: conda install -c conda-forge openjdk=17"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A java executable that serves, its feature version, and what it says of itself."""
+
+    executable: Path
+    version: int
+    text: str
+
+    @property
+    def home(self) -> Path:
+        """The folder that JAVA_HOME would name."""
+        return self.executable.resolve().parents[1]
+
+
+def find_java(progress: Callable[[str], object] = lambda _: None) -> Java:
+    """The Java to use. Raises SetupError with the command that mends it, if there is none."""
+    unfit = []
+    for place, executable in _candidates():
+        java = _ask(executable)
+        if java is not None and java.version >= MINIMUM:
+            return java
+        said = f"Java {java.version}" if java else "no Java that runs"
+        unfit.append(f"{place} has {said} ({executable})")
+        if place == "LAB_JAVA":
+            raise SetupError(f"LAB_JAVA must name Java {MINIMUM} or newer; {unfit[-1]}. {MEND}")
+    progress(f"fetching a JDK {FETCHED}, once")
+    return _fetched(unfit)
+
+
+def _candidates() -> Iterator[tuple[str, Path]]:
+    for variable in ("LAB_JAVA", "JAVA_HOME"):
+        if os.environ.get(variable):
+            path = Path(os.environ[variable])
+            yield variable, path / "bin" / "java" if path.is_dir() else path
+    found = shutil.which("java")
+    if found:
+        yield "PATH", Path(found)
+
+
+def _ask(executable: Path) -> Java | None:
+    """Ask an executable for its version; None if it is no Java."""
+    try:
+        said = subprocess.run(
+            [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
+        ).stderr
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = feature_version(said)
+    return Java(executable, version, said) if version else None
+
+
+def feature_version(said: str) -> int:
+    """The feature version in what `java -version` prints; 0 if there is none.
+
+    >>> feature_version('openjdk version "17.0.15" 2025-04-15')
+    17
+    >>> feature_version('java version "1.8.0_392"')
+    8
+    """
+    found = re.search(r'version "(?:1\.)?(\d+)', said)
+    return int(found.group(1)) if found else 0
+
+
+def _fetched(unfit: list[str]) -> Java:
+    import cjdk
+
+    try:
+        home = cjdk.java_home(vendor="temurin", version=FETCHED)
+        java = _ask(Path(home) / "bin" / "java")
+    except Exception as error:  # cjdk lets requests' errors through as they are.
+        raise SetupError(
+            f"Kafka and Spark need Java {MINIMUM} or newer; {'; '.join(unfit) or 'none is here'}, "
+            f"and none could be fetched ({error}). {MEND}"
+        ) from error
+    if java is None:
+        raise SetupError(f"the JDK that was fetched to {home} does not run here. {MEND}")
+    return java

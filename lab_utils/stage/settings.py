@@ -1,0 +1,121 @@
+"""server.properties: what a broker of the lab is told, and where it differs from the default.
+
+The differences are short timers and small internal topics; nothing that a lab makes a claim about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+# Each beside Kafka's default; the notebooks show the default too (kafka.apache.org/43).
+TIMERS: Final = MappingProxyType(
+    {
+        "broker.session.timeout.ms": "3000",  # 9000
+        "broker.heartbeat.interval.ms": "500",  # 2000
+        "replica.lag.time.max.ms": "2000",  # 30000
+        "group.initial.rebalance.delay.ms": "0",  # 3000
+    }
+)
+SMALL: Final = MappingProxyType(
+    {
+        "offsets.topic.num.partitions": "1",  # 50
+        "num.network.threads": "2",  # 3
+        "num.io.threads": "4",  # 8
+        "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MiB
+        "auto.create.topics.enable": "false",  # true; a topic is made by the lab, on purpose
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """The ports of one broker: its own four, and the proxy's, which clients are told."""
+
+    direct: int
+    lab: int
+    replication: int
+    controller: int
+    proxy: int
+    replication_proxy: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """What one Kafka process is: its id, its roles, and who votes in the quorum."""
+
+    node_id: int
+    ports: Ports
+    roles: str = "broker,controller"
+    voters: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def properties(self, data: Path) -> dict[str, str]:
+        """All of server.properties; what the lab set by `settings` comes last and wins."""
+        return {
+            "process.roles": self.roles,
+            "node.id": str(self.node_id),
+            "log.dirs": str(data),
+            "controller.quorum.voters": self.voters or _voter(self.node_id, self.ports.controller),
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": _protocols(),
+            **self._listeners(),
+            **_internal_topics(1),
+            **TIMERS,
+            **SMALL,
+            **self.settings,
+        }
+
+    def _listeners(self) -> dict[str, str]:
+        own = {
+            "DIRECT": self.ports.direct,
+            "LAB": self.ports.lab,
+            "REPLICATION": self.ports.replication,
+        }
+        told = own | {
+            "LAB": self.ports.proxy,
+            "REPLICATION": self.ports.replication_proxy or self.ports.replication,
+        }
+        controller = {"CONTROLLER": self.ports.controller}
+        if "broker" not in self.roles:
+            return {"listeners": _addresses(controller)}
+        listeners = own | (controller if "controller" in self.roles else {})
+        return {
+            "listeners": _addresses(listeners),
+            "advertised.listeners": _addresses(told),
+            "inter.broker.listener.name": "REPLICATION",
+        }
+
+
+def _voter(node_id: int, port: int) -> str:
+    return f"{node_id}@127.0.0.1:{port}"
+
+
+def _addresses(ports: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
+
+
+def _protocols() -> str:
+    names = ("DIRECT", "LAB", "REPLICATION", "CONTROLLER")
+    return ",".join(f"{name}:PLAINTEXT" for name in names)
+
+
+def _internal_topics(replicas: int) -> dict[str, str]:
+    """Kafka's own topics on as many brokers as there are."""
+    in_sync = str(min(replicas, 2))
+    return {
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": in_sync,
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": in_sync,
+        "share.coordinator.state.topic.num.partitions": "1",
+    }
+
+
+def text(properties: Mapping[str, str]) -> str:
+    """Properties as the lines of a file."""
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
