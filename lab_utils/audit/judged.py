@@ -1,0 +1,67 @@
+"""Findings beside the contract: what happened, and whether this configuration allows it.
+
+It brings the few rows that are findings out of Spark, and never the events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from lab_utils.audit.contracts import PROVES_NOTHING, SENT_AGAIN, Clause, clause
+from lab_utils.audit.findings import findings
+from lab_utils.audit.selections import ORDER, client, grouped
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# Whose configuration decides a finding.
+ROLES: Final = {"unseen": "consumer", "duplicate-delivery": "consumer"}
+
+Configurations = Mapping[tuple[str, str], Mapping[str, str]]
+
+
+def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
+    """One row for each finding: FINDING_COLUMNS, judgement, allowed_by and reason."""
+    sends = grouped(client(events, "sent"), ORDER, "count(*) AS sends")
+    found = findings(events).join(sends, ORDER, "left")
+    rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
+    configurations = _configurations(events) if rows else {}
+    return [judged(row.asDict(), configurations) for row in rows]
+
+
+def judged(found: Mapping[str, Any], configurations: Configurations) -> dict[str, Any]:
+    """One finding with its judgement; `sends` says how often its value was sent."""
+    row = {name: value for name, value in found.items() if name != "sends"}
+    if row["finding"] == "inconclusive":
+        said: dict[str, Any] = {"judgement": PROVES_NOTHING, "allowed_by": None}
+        return row | said | {"reason": row["evidence"]}
+    decided = _clause(found, configurations)
+    return row | {
+        "judgement": decided.judgement,
+        "allowed_by": decided.allowed_by,
+        "reason": decided.reason,
+    }
+
+
+def _clause(found: Mapping[str, Any], configurations: Configurations) -> Clause:
+    decided = clause(found["finding"], _those_of(found, configurations))
+    sent_again = found["finding"] == "duplicate" and (found.get("sends") or 0) > 1
+    return SENT_AGAIN if sent_again and decided.judgement == "breach" else decided
+
+
+def _those_of(
+    found: Mapping[str, Any], configurations: Configurations
+) -> Sequence[Mapping[str, str]]:
+    """The configurations of the clients that a finding names, or of all in that role."""
+    role = ROLES.get(found["finding"], "producer")
+    run = {actor: given for (run, actor), given in configurations.items() if run == found["run"]}
+    in_role = {actor: given for actor, given in run.items() if given.get("role") == role}
+    named = [in_role[actor] for actor in str(found["actor"] or "").split(", ") if actor in in_role]
+    return named or list(in_role.values())
+
+
+def _configurations(events: DataFrame) -> Configurations:
+    created = events.where("source = 'client' AND kind = 'created'")
+    rows = created.select("run", "actor", "detail").collect()
+    return {(row["run"], row["actor"]): row["detail"] or {} for row in rows}

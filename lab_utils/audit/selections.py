@@ -1,0 +1,95 @@
+"""What the findings are made of: selections of the ledger, groups, and the columns of a finding.
+
+Each is one step of a query, with a name, so that a finding reads like its rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+# The columns of a finding, with the types of those that a finding may leave empty.
+FINDING_COLUMNS: Final = {
+    "run": "STRING",
+    "finding": "STRING",
+    "topic": "STRING",
+    "partition": "BIGINT",
+    "value": "STRING",
+    "offsets": "ARRAY<BIGINT>",
+    "actor": "STRING",
+    "evidence": "STRING",
+}
+
+TOPIC: Final = ["run", "topic"]
+PARTITION: Final = [*TOPIC, "partition"]
+ORDER: Final = [*TOPIC, "value"]
+COPY: Final = [*PARTITION, "value"]
+PRODUCED: Final = ["run", "actor", "topic", "value"]
+
+
+def client(events: DataFrame, *kinds: str) -> DataFrame:
+    """What clients said of these kinds; an event of a record without a value names no order."""
+    named = ", ".join(f"'{kind}'" for kind in kinds)
+    about_orders = "value IS NOT NULL OR kind = 'assigned'"
+    return events.where(f"source = 'client' AND kind IN ({named}) AND ({about_orders})")
+
+
+def stored(events: DataFrame) -> DataFrame:
+    """Every record that the honest reader found in the log, once for each place."""
+    records = events.where("source = 'log' AND kind = 'record' AND value IS NOT NULL")
+    return records.select(*COPY, "offset").distinct()
+
+
+def read_to_the_end(events: DataFrame) -> DataFrame:
+    """The partitions whose log was read to its end."""
+    ends = events.where("source = 'log' AND kind = 'end' AND detail['drained'] = 'true'")
+    return ends.select(PARTITION).distinct()
+
+
+def undrained(events: DataFrame) -> DataFrame:
+    """The partitions whose log was read, and never to its end."""
+    ends = events.where("source = 'log' AND kind = 'end'").select(PARTITION).distinct()
+    return ends.join(read_to_the_end(events), PARTITION, "left_anti")
+
+
+def reported_as_errors(events: DataFrame, leaving_out: Sequence[str] = ()) -> DataFrame:
+    """Orders with a report of failed or unknown and none of acked; their errors in one text."""
+    wanted = "error IS NOT NULL" + "".join(f" AND error <> '{error}'" for error in leaving_out)
+    reports = client(events, "failed", "unknown").where(wanted)
+    never_acked = reports.join(client(events, "acked"), ORDER, "left_anti")
+    return grouped(never_acked, ORDER, listed("error"), listed("actor"))
+
+
+def grouped(rows: DataFrame, keys: list[str], *columns: str) -> DataFrame:
+    """One row for each group; the columns are SQL aggregates."""
+    from pyspark.sql import functions
+
+    if not columns:
+        return rows.select(keys).distinct()
+    return rows.groupBy(keys).agg(*map(functions.expr, columns))
+
+
+def ordered(column: str, name: str, *, collect: str = "collect_set") -> str:
+    """An SQL aggregate: the values of a column in a group, in order, as an array."""
+    return f"array_sort({collect}({column})) AS {name}"
+
+
+def listed(column: str) -> str:
+    """An SQL aggregate: the different values of a column in a group, as one text."""
+    return f"array_join(array_sort(collect_set({column})), ', ') AS {column}"
+
+
+def as_finding(rows: DataFrame, finding: str, evidence: str) -> DataFrame:
+    """The rows as findings of this name; `evidence` is SQL for a sentence about the order."""
+    about_order = "value" in rows.columns
+    sentence = f"'order ' || value || ' ' || {evidence}" if about_order else evidence
+    given = {"finding": f"'{finding}'", "evidence": sentence}
+    values = {
+        name: given.get(name, name if name in rows.columns else "NULL") for name in FINDING_COLUMNS
+    }
+    return rows.selectExpr(
+        *(f"CAST({values[name]} AS {kind}) AS {name}" for name, kind in FINDING_COLUMNS.items())
+    )

@@ -1,0 +1,153 @@
+"""The Spark session of the audit, and the two things it reads: a ledger, and a topic.
+
+All notebooks of one state folder share one local JVM (audit/server.py) through Spark Connect.
+SPARK_REMOTE (sc://…) or SPARK_MASTER (spark://…) in the environment send the same queries
+elsewhere. This module knows the ledger, and neither brokers nor findings.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from lab_utils.audit import server
+from lab_utils.errors import LedgerError
+from lab_utils.ledger.events import spark_schema
+from lab_utils.ledger.store import torn_lines
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LOCAL_MASTER: Final = "local[2]"
+TORN: Final = "_torn"
+
+
+class _Shared:
+    """The one session of this process, and the thread that may be starting it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.session: SparkSession | None = None
+        self.server: server.Server | None = None
+        self.warming: threading.Thread | None = None
+
+
+_shared = _Shared()
+
+
+def spark() -> SparkSession:
+    """The Spark session of this process, started if need be.
+
+    Raises StageError with the end of Spark's log if it does not start.
+    """
+    with _shared.lock:
+        if _shared.session is None or _is_gone():
+            _shared.session = _new_session()
+        return _shared.session
+
+
+def warm_up() -> None:
+    """Begin to start Spark in the background; an error in it is raised by spark(), not here."""
+    if _shared.session is None and _shared.warming is None:
+        _prepare_environment()
+        _shared.warming = threading.Thread(target=_try_to_start, name="spark", daemon=True)
+        _shared.warming.start()
+
+
+def stop_shared() -> None:
+    """End the shared Spark server of this state folder, whoever started it, and its files."""
+    if _shared.warming is not None:
+        _shared.warming.join()
+        _shared.warming = None
+    with _shared.lock:
+        _forget_session()
+        server.stop()
+
+
+def read_events(folder: Path) -> DataFrame:
+    """The ledger in `folder` as a DataFrame, one row an event; columns as in Event.
+
+    A line that a killed witness left half written is left out, and reported as a warning.
+    """
+    if not any(Path(folder).glob("*.jsonl")):
+        raise LedgerError(f"there is no ledger in {folder}: no file there ends in .jsonl.")
+    torn = torn_lines(Path(folder))
+    if torn:
+        text = f"left out what is no whole event, torn when its witness ended: {', '.join(torn)}"
+        warnings.warn(text, stacklevel=2)
+    reader = spark().read.schema(f"{spark_schema()}, {TORN} STRING")
+    events = reader.option("columnNameOfCorruptRecord", TORN).json(
+        str(folder), pathGlobFilter="*.jsonl"
+    )
+    return events.where(f"{TORN} IS NULL").drop(TORN) if torn else events.drop(TORN)
+
+
+def read_topic(bootstrap: str, topic: str) -> DataFrame:
+    """All records that are in a topic now, through Spark's Kafka source.
+
+    Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
+    """
+    records = (
+        spark()
+        .read.format("kafka")
+        .options(
+            **{
+                "kafka.bootstrap.servers": bootstrap,
+                "subscribe": topic,
+                "startingOffsets": "earliest",
+                "endingOffsets": "latest",
+                # Offsets may have gaps: transaction markers occupy them. A gap is no loss.
+                "failOnDataLoss": "false",
+            }
+        )
+    )
+    return records.load().selectExpr(
+        "partition", "offset", "CAST(key AS STRING)", "CAST(value AS STRING)", "timestamp"
+    )
+
+
+def _new_session() -> SparkSession:
+    _prepare_environment()
+    from pyspark.sql import SparkSession
+
+    _forget_session()
+    master = os.environ.get("SPARK_MASTER", LOCAL_MASTER)
+    if remote := os.environ.get("SPARK_REMOTE"):
+        return SparkSession.builder.remote(remote).create()
+    if not master.startswith("local"):
+        return SparkSession.builder.master(master).getOrCreate()
+    _shared.server = server.join(master)
+    return SparkSession.builder.remote(_shared.server.address).create()
+
+
+def _prepare_environment() -> None:
+    """What pyspark and gRPC read when they are imported: no noise, no proxy, and Connect."""
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    os.environ.setdefault("no_grpc_proxy", "localhost,127.0.0.1")
+    if os.environ.get("SPARK_MASTER", LOCAL_MASTER).startswith("local"):
+        # Then `F.col` and its like work before the session stands.
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+
+
+def _is_gone() -> bool:
+    """Has the shared server ended since this process joined it, or was the state moved?"""
+    return _shared.server is not None and server.running(server.spark_folder()) != _shared.server
+
+
+def _forget_session() -> None:
+    """Leave the session without a word to its server, which may be gone."""
+    session, _shared.session, _shared.server = _shared.session, None, None
+    if session is not None and "SPARK_CONNECT_MODE_ENABLED" in os.environ:
+        session.release_session_on_close = False  # type: ignore[attr-defined]
+        session.stop()
+
+
+def _try_to_start() -> None:
+    # spark() tries again, and raises it where it can be read.
+    with suppress(Exception):
+        spark()
