@@ -104,10 +104,10 @@ class LiveRun:
     def orders_in_the_log(self) -> list[str]:
         """The values that the topic holds now, read from its start to its end.
 
-        Any consumer could do this. The reader is not one of the run's clients: its requests are
-        not part of the evidence, and no fault of the run meets it.
+        Any consumer could do this. It goes through the proxy, as reader-1 of this run.
         """
-        reader = HonestReader(self._ticket.bootstrap)
+        client_id = f"{self._ticket.run}.reader-{self._first()}"
+        reader = HonestReader(self._ticket.bootstrap, client_id)
         try:
             rows = reader.read(self._ticket.run, self.topic, reader.partitions(self.topic))
         finally:

@@ -20,11 +20,14 @@ from lab_utils.ledger.events import Event, value_text
 class HonestReader:
     """One connection of the lab's own to the brokers, kept open between runs."""
 
-    def __init__(self, direct: str) -> None:
-        self._admin = AdminClient({"bootstrap.servers": direct, "log_level": 0})
+    def __init__(self, bootstrap: str, client_id: str = "honest-reader") -> None:
+        self._admin = AdminClient(
+            {"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0}
+        )
         self._consumer = Consumer(
             {
-                "bootstrap.servers": direct,
+                "bootstrap.servers": bootstrap,
+                "client.id": client_id,
                 "group.id": "honest-reader",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,

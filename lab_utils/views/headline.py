@@ -106,7 +106,8 @@ def _stored_once(run: _Run) -> str:
         return ""
     cause = run.why_again(again)
     if all(was_recognised(value, run.carried_by) for value in again):
-        cause = "the broker knew its sequence number"
+        whose = "its sequence number" if len(again) == 1 else "their sequence numbers"
+        cause = f"the broker knew {whose}"
     often = "twice" if {len(run.carried_by[value]) for value in again} == {2} else "more than once"
     return _say("{orders} crossed the wire " + often + " and {were} stored once", again, cause)
 

@@ -322,7 +322,7 @@ lab.run(five_in_flight, orders=6, faults=[corrupt_request("Produce", nth=2)]).lo
 def six_in_flight(run):
     run.producer({"enable.idempotence": True, "max.in.flight": 6})
 
-lab.run(six_in_flight).rows[-1].detail
+[row.detail["message"] for row in lab.run(six_in_flight).rows if row.kind == "raised"]
 
 # %% [markdown]
 # ## The hole
