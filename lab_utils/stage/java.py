@@ -1,7 +1,8 @@
 """The Java that Kafka and Spark run on: 17 or newer, found, or fetched once.
 
 Looked for in LAB_JAVA (a java executable or a JDK folder), JAVA_HOME and PATH, in this order. If
-none serves, cjdk fetches a JDK into the user's cache. It knows nothing of Kafka.
+none serves, cjdk fetches a JDK into the user's cache; later starts find it there without a
+network. It knows nothing of Kafka.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from lab_utils.errors import SetupError
+from lab_utils.folders import cache_folder
 
 MINIMUM: Final = 17
 FETCHED: Final = "17"
@@ -39,9 +41,11 @@ class Java:
         return self.executable.resolve().parents[1]
 
 
-def find_java(progress: Callable[[str], object] = lambda _: None) -> Java:
+def find_java(
+    progress: Callable[[str], object] = lambda _: None, *, may_fetch: bool = True
+) -> Java:
     """The Java to use. Raises SetupError with the command that mends it, if there is none."""
-    unfit = []
+    unfit: list[str] = []
     for place, executable in _candidates():
         java = _ask(executable)
         if java is not None and java.version >= MINIMUM:
@@ -50,6 +54,8 @@ def find_java(progress: Callable[[str], object] = lambda _: None) -> Java:
         unfit.append(f"{place} has {said} ({executable})")
         if place == "LAB_JAVA":
             raise SetupError(f"LAB_JAVA must name Java {MINIMUM} or newer; {unfit[-1]}. {MEND}")
+    if not may_fetch:
+        raise _lacking(unfit, "the next start will try to fetch one")
     progress(f"fetching a JDK {FETCHED}, once")
     return _fetched(unfit)
 
@@ -62,6 +68,13 @@ def _candidates() -> Iterator[tuple[str, Path]]:
     found = shutil.which("java")
     if found:
         yield "PATH", Path(found)
+    if _fetched_home().exists():
+        yield "the lab's cache", _fetched_home() / "bin" / "java"
+
+
+def _fetched_home() -> Path:
+    """A link to the JDK that was fetched: cjdk would ask the network for its index again."""
+    return cache_folder() / "jdk"
 
 
 def _ask(executable: Path) -> Java | None:
@@ -95,10 +108,16 @@ def _fetched(unfit: list[str]) -> Java:
         home = cjdk.java_home(vendor="temurin", version=FETCHED)
         java = _ask(Path(home) / "bin" / "java")
     except Exception as error:  # cjdk lets requests' errors through as they are.
-        raise SetupError(
-            f"Kafka and Spark need Java {MINIMUM} or newer; {'; '.join(unfit) or 'none is here'}, "
-            f"and none could be fetched ({error}). {MEND}"
-        ) from error
+        raise _lacking(unfit, f"none could be fetched ({error})") from error
     if java is None:
         raise SetupError(f"the JDK that was fetched to {home} does not run here. {MEND}")
+    _fetched_home().unlink(missing_ok=True)
+    _fetched_home().symlink_to(home)
     return java
+
+
+def _lacking(unfit: list[str], what: str) -> SetupError:
+    return SetupError(
+        f"Kafka and Spark need Java {MINIMUM} or newer; {'; '.join(unfit) or 'none is here'}, "
+        f"and {what}. {MEND}"
+    )
