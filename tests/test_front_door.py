@@ -1,0 +1,262 @@
+"""./lab on machines that lack something: one clear message each, and the command that mends it.
+
+The script is run for real in a folder of its own. What a machine lacks is really lacking: a Python
+tree without ensurepip, an index that refuses, a folder of another user, a disk without room.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import time
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from lab_utils.waiting import wait_until
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("lab", "installer.lock", "requirements.lock")
+CLOSED = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_FIND_LINKS": "", "PIP_NO_INDEX": ""}
+CLI = """import os, sys
+import lab_utils
+print(lab_utils.__file__, os.getcwd(), *sys.argv[1:], sep="|")
+"""
+
+
+def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run ./lab of a folder with the Python of this test."""
+    return subprocess.run(
+        [sys.executable, folder / "lab", *arguments],
+        env={**os.environ, "PYTHONPATH": "", **environment},
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder with the front door, its locks, and a command line that says how it was called."""
+    with TemporaryDirectory(prefix="lab test-") as place:
+        folder = Path(place) / "the lab"
+        (folder / "lab_utils").mkdir(parents=True)
+        for name in PARTS:
+            shutil.copy(ROOT / name, folder)
+        (folder / "lab_utils" / "__init__.py").touch()
+        (folder / "lab_utils" / "cli.py").write_text(CLI)
+        yield folder
+
+
+@pytest.fixture
+def door(folder: Path) -> Any:
+    """The script of that folder as a module."""
+    loader = SourceFileLoader("front_door", str(folder / "lab"))
+    module = module_from_spec(spec_from_loader("front_door", loader) or pytest.fail("no spec"))
+    loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def installed(folder: Path, door: Any) -> Path:
+    """That folder with an environment that has nothing but the stamp of a whole one."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder / ".venv"], check=True)
+    packages = Path(door.site_packages())
+    (packages / "lab.pth").write_text(f"{folder}\n")
+    door.write(door.STAMP, stamp_of(folder))
+    return folder
+
+
+def stamp_of(folder: Path) -> str:
+    """The stamp as a start with this test's Python would write it."""
+    code = "import runpy; print(runpy.run_path('lab')['expected_stamp'](), end='')"
+    return subprocess.check_output([sys.executable, "-c", code], cwd=folder, text=True)
+
+
+def test_help_installs_nothing(folder: Path) -> None:
+    """--help before anything is installed says what the commands are, and makes nothing."""
+    done = run(folder, "--help")
+
+    assert (0, "Usage: ./lab COMMAND", "") == (done.returncode, done.stdout[:20], done.stderr)
+    assert not (folder / ".venv").exists()
+
+
+def test_a_second_start_runs_the_command_line(installed: Path) -> None:
+    """With a stamp, the command line runs at once, where the person is, with what was typed."""
+    done = subprocess.run(
+        [installed / "lab", "grade", "my work.ipynb"],
+        cwd="/",
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert f"{installed}/lab_utils/__init__.py|/|grade|my work.ipynb\n" == done.stdout
+
+
+def test_a_stamp_is_for_one_lock(installed: Path, door: Any) -> None:
+    """A lock that has changed is not installed, nor is a folder that has moved."""
+    assert stamp_of(installed) == door.STAMP.read_text()
+    moved = installed.rename(installed.with_name("elsewhere"))
+    assert stamp_of(moved) != (moved / ".venv" / "lab-stamp").read_text()
+    (moved / "requirements.lock").write_text("")
+    assert stamp_of(moved) != stamp_of(ROOT)
+
+
+def test_python_too_old(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old Python names itself, what is needed, and what to type on each system."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(door.SetupError) as raised:
+        door.become_newer([])
+
+    assert "The lab needs Python 3.11 or newer; this is 3." in str(raised.value)
+    assert "apt-get install python3 python3-venv" in str(raised.value)
+
+
+def test_an_old_python_starts_a_newer_one(installed: Path) -> None:
+    """An old python3 hands over to the newer one that PATH has."""
+    name = f"python3.{sys.version_info.minor}"
+    (installed / "bin").mkdir()
+    (installed / "bin" / name).symlink_to(sys.executable)
+    code = "import runpy; runpy.run_path('lab')['become_newer'](['up'])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=installed,
+        env={"PATH": str(installed / "bin"), "HOME": str(installed)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert "|up\n" == done.stdout[-4:], done.stderr
+
+
+def test_no_module_that_makes_environments(folder: Path) -> None:
+    """A Python without venv and ensurepip, as Debian ships it, names the package that has them."""
+    library = folder / "python" / "lib" / f"python3.{sys.version_info.minor}"
+    library.mkdir(parents=True)
+    for path in Path(sysconfig.get_path("stdlib")).iterdir():
+        if path.name not in ("venv", "ensurepip", "site-packages"):
+            (library / path.name).symlink_to(path)
+    done = run(folder, "up", PYTHONHOME=str(folder / "python"))
+
+    assert 1 == done.returncode
+    assert "it lacks the module venv and ensurepip" in done.stderr
+    assert "apt-get install python3-venv" in done.stderr
+
+
+def test_no_network(folder: Path) -> None:
+    """An index that refuses: the message says what could not be had; nothing is called whole."""
+    done = run(folder, "up", PIP_RETRIES="0", **CLOSED)
+
+    assert 1 == done.returncode
+    assert "pip could not fetch uv==" in done.stderr
+    assert "Connect this machine to the network, then run ./lab again" in done.stderr
+    assert not (folder / ".venv" / "lab-stamp").exists()
+
+
+def test_no_room(door: Any) -> None:
+    """A disk with less than is needed is named, with both numbers."""
+    with pytest.raises(door.SetupError, match=r"need 1000000000000 MB in .*, and \d+ MB are free"):
+        door.check_room(10**12)
+
+
+def test_a_folder_of_another_user(folder: Path) -> None:
+    """In a folder that takes no files, the message names it and two ways out."""
+    folder.parent.chmod(0o755)
+    folder.chmod(0o555)
+    other = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
+    python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+    done = subprocess.run(
+        [python, folder / "lab", "up"], capture_output=True, text=True, check=False, **other
+    )
+    folder.chmod(0o755)
+
+    assert 1 == done.returncode
+    assert f"You may not write to {folder}, where the lab's packages go." in done.stderr
+    assert "clone the lab into a folder of yours" in done.stderr
+
+
+def test_ctrl_c(folder: Path) -> None:
+    """Ctrl-C while it installs ends with one sentence, and the next start begins again."""
+    door = subprocess.Popen(
+        [sys.executable, folder / "lab", "up"],
+        env={**os.environ, **CLOSED},
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until((folder / ".venv").exists, "the environment to be begun", timeout_s=20)
+    os.killpg(door.pid, signal.SIGINT)
+    said = door.communicate(timeout=20)[1]
+
+    assert 130 == door.returncode
+    assert "Stopped. Run ./lab again: it goes on where it was." == said.splitlines()[-1]
+    assert "Traceback" not in said
+
+
+def test_an_image_installs_nothing(folder: Path) -> None:
+    """With LAB_INSTALL=no the Python at hand runs the command line; no environment is made."""
+    done = run(folder, "doctor", LAB_INSTALL="no")
+
+    assert f"{folder}/lab_utils/__init__.py" == done.stdout.partition("|")[0]
+    assert not (folder / ".venv").exists()
+
+
+def test_pip_and_uv_ask_in_one_place(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What pip is told of this machine's index is what uv is told."""
+    monkeypatch.setattr(door, "PYTHON", sys.executable if has_pip() else shutil.which("python3"))
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
+
+    assert "http://127.0.0.1:9/simple" == door.pip_settings()["index-url"]
+
+
+def has_pip() -> bool:
+    """Has the Python of this test pip?"""
+    command = [sys.executable, "-m", "pip", "--version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+@pytest.mark.install
+@pytest.mark.timeout(600)
+def test_two_starts_at_once(tmp_path: Path) -> None:
+    """Two first starts take turns: one installs, both run; what is installed is what is locked."""
+    subprocess.run(["git", "clone", "-q", ROOT, tmp_path / "clone"], check=True)
+    command = [sys.executable, tmp_path / "clone" / "lab", "doctor", "--json"]
+    starts = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(2)
+    ]
+    said = [start.communicate(timeout=500)[1] for start in starts]
+
+    assert 1 == sum("Setting up" in text for text in said), said
+    assert 1 == sum("Another ./lab is installing; waiting for it." in text for text in said), said
+
+
+@pytest.mark.install
+@pytest.mark.timeout(600)
+def test_an_interrupted_installation_recovers(tmp_path: Path) -> None:
+    """Killed while uv installs, the next start completes the environment."""
+    subprocess.run(["git", "clone", "-q", ROOT, tmp_path / "clone"], check=True)
+    door = subprocess.Popen([sys.executable, tmp_path / "clone" / "lab", "-h", "x"],
+                            start_new_session=True)  # fmt: skip
+    packages = tmp_path / "clone" / ".venv" / "lib"
+    wait_until(lambda: list(packages.glob("*/site-packages/py*")), "packages", timeout_s=300)
+    os.killpg(door.pid, signal.SIGKILL)
+    door.wait()
+    started = time.monotonic()
+    done = run(tmp_path / "clone", "build", "--help")
+
+    assert (0, "Usage: lab build") == (done.returncode, done.stdout[:16]), done.stderr
+    assert time.monotonic() - started < 500
