@@ -98,7 +98,8 @@ def doctor(as_json: bool) -> None:
 def test(tier: str, arguments: tuple[str, ...]) -> None:
     """Run the tests of a TIER: unit, kafka, labs, browser, or all of these.
 
-    The tier install is left out of them: it installs the lab anew and builds its image. What follows the tier goes to pytest, as in: ./lab test unit -k ledger
+    The tier install is left out of them: it installs the lab anew and builds its image. What
+    follows the tier goes to pytest, as in: ./lab test unit -k ledger
     """
     command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal"]
     command += ["-m", TIERS[tier], *arguments]
