@@ -26,7 +26,11 @@ from lab_utils.stage.faults import Fault, crash_client, to_json
 
 @dataclass
 class Experiment:
-    """A run that has begun and has yet to be finished."""
+    """A run that has begun and has yet to be finished.
+
+    topics  short names of further topics, each as empty and as wide as the first
+    filled  are the orders in the first topic before the workload starts, to be consumed?
+    """
 
     stage: Stage
     reader: HonestReader
@@ -35,6 +39,8 @@ class Experiment:
     orders: tuple[str, ...]
     faults: tuple[Fault, ...] = ()
     partitions: int = 1
+    topics: tuple[str, ...] = ()
+    filled: bool = False
     trouble: list[str] = field(default_factory=list)
 
     @property
@@ -42,13 +48,21 @@ class Experiment:
         """The topic of this run, which no other run writes to."""
         return f"{self.run}-orders"
 
+    @property
+    def further_topics(self) -> dict[str, str]:
+        """The other topics of this run, by the short name that its workload uses."""
+        return {name: f"{self.run}-{name}" for name in self.topics}
+
     def begin(self, client_folder: Path | None = None) -> Ticket:
         """Create the topic, open the run at the stage, arm the faults; return the ticket.
 
         `client_folder` is where the workload's process keeps its part of the ledger, if that is
         not to be this run's folder.
         """
-        self.reader.create_topic(self.topic, self.partitions)
+        for topic in (self.topic, *self.further_topics.values()):
+            self.reader.create_topic(topic, self.partitions)
+        if self.filled:
+            self.reader.fill(self.topic, self.orders, self.partitions)
         witness = Witness(self.folder, "run")
         for order in self.orders:
             witness.record(self._event("workload", "lab", "order", value=order))
@@ -65,6 +79,7 @@ class Experiment:
             bootstrap=self.stage.bootstrap,
             topic=self.topic,
             orders=self.orders,
+            topics=self.further_topics,
             crashes=tuple(self._crashes()),
         )
 
@@ -82,9 +97,10 @@ class Experiment:
         return read_ledger(self.folder)
 
     def _log(self) -> Iterable[Event]:
-        yield from self.reader.read(self.run, self.topic, self.partitions)
-        for batch in self.stage.batches(self.topic):
-            yield _batch_event(self.run, self.topic, batch)
+        for topic in (self.topic, *self.further_topics.values()):
+            yield from self.reader.read(self.run, topic, self.partitions)
+            for batch in self.stage.batches(topic):
+                yield _batch_event(self.run, topic, batch)
 
     def _crashes(self) -> list[dict[str, Any]]:
         return [to_json(fault) for fault in self.faults if isinstance(fault, crash_client)]

@@ -23,7 +23,14 @@ from lab_utils.experiment import Experiment, order_values
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.run import Predicted, Run
 from lab_utils.stage import connection
-from lab_utils.stage.faults import Fault
+from lab_utils.stage.faults import (
+    Fault,
+    corrupt_request,
+    delay_response,
+    drop_request,
+    drop_response,
+    refuse,
+)
 
 
 class Lab:
@@ -47,6 +54,8 @@ class Lab:
         orders: int | Sequence[str] = 10,
         faults: Sequence[Fault] = (),
         partitions: int = 1,
+        topics: Sequence[str] = (),
+        filled: bool = False,
         timeout_s: float = 120,
     ) -> Run:
         """Perform the workload once, under these faults and no others; return what happened.
@@ -55,8 +64,18 @@ class Lab:
         started again after each crash. `timeout_s` bounds such a process; in the kernel, interrupt
         the cell. What confluent_kafka raises is an outcome: it is in the run. Any other exception
         is raised here, after the run has been closed.
+
+        `topics` names further, empty topics (run.topics["invoices"] in the workload). With
+        `filled`, the orders are in run.topic from the start, to be consumed.
         """
-        experiment = self._experiment(workload, orders, faults, partitions)
+        experiment = self._experiment(
+            workload,
+            order_values(orders),
+            tuple(faults),
+            partitions=at_least("partitions", partitions, 1),
+            topics=tuple(topics),
+            filled=filled,
+        )
         ticket = experiment.begin()
         try:
             error = carry_out(workload, ticket, timeout_s=timeout_s)
@@ -117,11 +136,7 @@ class Lab:
         return status_card(self.name, self.stage.state())
 
     def _experiment(
-        self,
-        workload: Workload,
-        orders: int | Sequence[str],
-        faults: Sequence[Fault],
-        partitions: int,
+        self, workload: Workload, orders: tuple[str, ...], faults: tuple[Fault, ...], **given: Any
     ) -> Experiment:
         if not callable(workload):
             raise BadArgument(
@@ -129,15 +144,7 @@ class Lab:
                 "function itself, without calling it."
             )
         run, folder = _new_run(self.name)
-        return Experiment(
-            self.stage,
-            self._reader,
-            run,
-            folder,
-            order_values(orders),
-            tuple(faults),
-            at_least("partitions", partitions, 1),
-        )
+        return Experiment(self.stage, self._reader, run, folder, orders, faults, **given)
 
     def _warm_up_spark(self) -> None:
         """Begin to start Spark now: by the first query a learner has read three pages."""
@@ -183,4 +190,11 @@ def _letters(number: int) -> str:
     return letters
 
 
-PANEL_FAULTS: Sequence[Fault] = ()
+# What the panel of each lab offers: one request goes wrong, the next one.
+PANEL_FAULTS: Sequence[Fault] = (
+    drop_response("Produce"),
+    drop_request("Produce"),
+    corrupt_request("Produce"),
+    refuse("Produce", error="NOT_ENOUGH_REPLICAS"),
+    delay_response("Produce", by_ms=3000),
+)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -32,6 +32,7 @@ class Ticket:
     """Everything a process needs to take part in a run.
 
     folder    where this process keeps its part of the ledger
+    topics    further topics of the run, by the short name that the workload uses
     attempt   which start of the workload this is, from 1; a restart after a crash is the next
     crashes   where this process must die: [{"at": "after_ack", "nth": 3}, …]
     """
@@ -41,6 +42,7 @@ class Ticket:
     bootstrap: str
     topic: str
     orders: tuple[str, ...]
+    topics: dict[str, str] = field(default_factory=dict)
     attempt: int = 1
     crashes: tuple[dict[str, Any], ...] = ()
 
@@ -61,13 +63,15 @@ class LiveRun:
     """A run while it lasts, as its workload sees it.
 
     run.orders    list[str], the values to send, in order
-    run.topic     str, a new and empty topic
+    run.topic     str, a new topic: empty, or filled with the orders if they are to be consumed
+    run.topics    dict[str, str], the further topics that lab.run was asked for, new and empty
     run.attempt   int, 1 at first; 2 after the first crash and restart
     """
 
     def __init__(self, ticket: Ticket) -> None:
         self.orders = list(ticket.orders)
         self.topic = ticket.topic
+        self.topics = dict(ticket.topics)
         self.attempt = ticket.attempt
         self._ticket = ticket
         self._witness = Witness(Path(ticket.folder), f"client-{os.getpid()}-{ticket.attempt}")

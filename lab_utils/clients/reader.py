@@ -7,10 +7,10 @@ findings rest on, so it says whether it drained the topic.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from lab_utils.errors import StageError
@@ -21,19 +21,20 @@ class HonestReader:
     """One connection of the lab's own to the brokers, kept open between runs."""
 
     def __init__(self, bootstrap: str, client_id: str = "honest-reader") -> None:
-        self._admin = AdminClient(
-            {"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0}
-        )
+        self._connection = {
+            "bootstrap.servers": bootstrap,
+            "client.id": client_id,
+            "log_level": 0,
+        }
+        self._admin = AdminClient(dict(self._connection))
         self._consumer = Consumer(
             {
-                "bootstrap.servers": bootstrap,
-                "client.id": client_id,
+                **self._connection,
                 "group.id": "honest-reader",
                 "enable.auto.commit": False,
                 "enable.partition.eof": True,
                 "isolation.level": "read_uncommitted",
                 "fetch.wait.max.ms": 10,
-                "log_level": 0,
             }
         )
 
@@ -66,6 +67,24 @@ class HonestReader:
                 break
         self._consumer.unassign()
         return events + [_not_drained(run, topic, number) for number in sorted(waiting)]
+
+    def fill(self, topic: str, values: Sequence[str], partitions: int) -> None:
+        """Write these values, in turn to each partition; raises StageError if one is refused."""
+        producer = Producer({**self._connection, "acks": "all", "enable.idempotence": True})
+        refused: list[str] = []
+
+        def report(error: KafkaError | None, _: object) -> None:
+            if error is not None:
+                refused.append(error.str())
+
+        for number, value in enumerate(values):
+            producer.produce(topic, value, partition=number % partitions, on_delivery=report)
+        unsent = producer.flush(15)
+        if unsent or refused:
+            raise StageError(
+                f"topic {topic!r} could not be filled: {unsent} of {len(values)} orders were not "
+                f"answered, {len(refused)} refused {refused[:1]}. Look at `lab`, then run again."
+            )
 
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
         """How many partitions a topic has."""
