@@ -2,15 +2,18 @@
 
 jars.lock is the truth: a section, `group:artifact:version` and a SHA-256 on each line. A jar is
 fetched to a temporary name, checked, and renamed; so what is in the cache is whole, and a start
-that was interrupted is continued by the next one. Nothing is fetched once it is there.
+that was interrupted is continued by the next one. Nothing is fetched once it is there. They come
+from Maven Central, or from the mirror whose address LAB_MAVEN has.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -21,7 +24,9 @@ from lab_utils.errors import SetupError
 from lab_utils.folders import cache_folder
 
 LOCK: Final = Path(__file__).with_name("jars.lock")
+MIRROR: Final = "LAB_MAVEN"
 DOWNLOADS_AT_ONCE: Final = 8
+ABANDONED_AFTER_S: Final = 3600
 
 # What a maintainer asks for when the lock is written anew (python -m lab_utils.stage.jars).
 ROOTS: Final = {
@@ -98,6 +103,7 @@ def fetch(jars: list[Jar], progress: Progress = lambda _: None) -> list[Path]:
 
 def _fetch_all(wanted: list[Jar], progress: Progress) -> None:
     (cache_folder() / "jars").mkdir(exist_ok=True)
+    _remove_abandoned()
     with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
         downloads = [pool.submit(_fetch_one, jar) for jar in wanted]
         try:
@@ -128,10 +134,18 @@ def _fetch_one(jar: Jar) -> None:
         path.replace(jar.path)
 
 
+def _remove_abandoned() -> None:
+    """Remove what a start that was killed has left; a slow one may still be at work."""
+    for folder in cache_folder().glob("fetching-*"):
+        if time.time() - folder.stat().st_mtime > ABANDONED_AFTER_S:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
 def _download(coordinate: str, folder: Path) -> Path:
     from jgo.maven import MavenContext  # Loaded only where something is fetched.
 
-    context = MavenContext(repo_cache=folder)
+    mirror = os.environ.get(MIRROR)
+    context = MavenContext(repo_cache=folder, remote_repos={"mirror": mirror} if mirror else None)
     return Path(context.create_dependency(coordinate).artifact.resolve())
 
 
