@@ -1,0 +1,145 @@
+"""The control panel: buttons for a lab's faults and brokers, and what crosses the wire, live.
+
+The browser's half is one module in three files (panel_paths.js: the two ways to the stage,
+panel_feed.js: what is known of it, panel_view.js: what is shown). It speaks to the stage server
+through jupyter-server-proxy, so a click acts while a cell is running. Where the page has no such
+path, the browser asks this half, and the kernel asks the stage.
+
+The widget carries the address and the token of the stage: both are worthless once it has ended.
+This module is given a stage and knows nothing else of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import anywidget
+import traitlets
+
+from lab_utils.errors import BadArgument, LabError, one_of
+from lab_utils.views import palette
+from lab_utils.views.fault_words import fault_code, fault_json, fault_words
+
+if TYPE_CHECKING:
+    from lab_utils.stage.connection import Stage
+    from lab_utils.stage.faults import Fault
+
+HERE: Final = Path(__file__).parent
+SCRIPTS: Final = ("panel_paths.js", "panel_feed.js", "panel_view.js")
+VERBS: Final = ("kill", "pause", "resume", "stop", "start")
+EVENTS_LIMIT: Final = 100
+REPAIR: Final = "Run the notebook's first cell again, then this cell."
+
+
+def panel(stage: Stage, faults: Sequence[Fault] = ()) -> Panel:
+    """The panel of a stage; asked for again, the same widget, so a repeated cell leaks none."""
+    shown = _panels.get(stage)
+    if shown is None or shown.comm is None or shown.arms != tuple(faults):
+        shown = _panels[stage] = Panel(stage, faults)
+    return shown
+
+
+class Panel(anywidget.AnyWidget):
+    """The widget: what the browser needs to begin with, and the kernel's half of the panel."""
+
+    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    _css = (HERE / "panel.css").read_text(encoding="utf-8")
+
+    stage: Stage
+    arms: tuple[Fault, ...]
+    lab = traitlets.Unicode().tag(sync=True)
+    port = traitlets.Int().tag(sync=True)
+    token = traitlets.Unicode().tag(sync=True)
+    faults: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    colours: traitlets.Dict[str, str] = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, stage: Stage, faults: Sequence[Fault] = ()) -> None:
+        # All in the message that makes the widget: the browser draws what it holds, and no more.
+        super().__init__(
+            lab=stage.name,
+            port=urlsplit(stage.url).port,
+            token=stage.token,
+            faults=[_button(fault) for fault in faults],
+            colours=_colours(),
+        )
+        self.stage = stage
+        self.arms = tuple(faults)
+        self.on_msg(self._answer)
+
+    def __repr__(self) -> str:
+        return f"<Panel of lab {self.lab}: {len(self.arms)} faults; shown by JupyterLab>"
+
+    def perform(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what the browser asks for; return the stage's state and its latest events.
+
+        `verb` is state, arm (`fault`: the number of a button), disarm (`id`), reset, or a verb of
+        a broker (`broker`: its id). Raises BadArgument, StageError.
+        """
+        verb = one_of("verb", str(asked.get("verb")), (*_ASKED, *VERBS))
+        if verb in VERBS:
+            self.stage.broker(verb, _number(asked, "broker"))
+        else:
+            _ASKED[verb](self, asked)
+        state = self.stage.state()
+        after = max(_number(asked, "after"), state["seen"] - EVENTS_LIMIT)
+        return {"state": state, "events": self.stage.events(after)}
+
+    def _arm(self, asked: Mapping[str, Any]) -> None:
+        number = _number(asked, "fault")
+        if number >= len(self.arms):
+            raise BadArgument(f"this panel has {len(self.arms)} faults; got number {number}.")
+        self.stage.arm("", self.arms[number])
+
+    def _disarm(self, asked: Mapping[str, Any]) -> None:
+        fault_id = asked.get("id")
+        if not (isinstance(fault_id, str) and fault_id.isalnum()):
+            raise BadArgument(f'a fault is named by its id, as in "f1"; got {fault_id!r}.')
+        self.stage.clear(fault_id)
+
+    def _answer(self, _: Panel, asked: object, __: object) -> None:
+        """Answer one message of the browser; what carries no number waits for no answer."""
+        if not (isinstance(asked, Mapping) and isinstance(asked.get("number"), int)):
+            return
+        try:
+            answer = self.perform(asked)
+        except LabError as error:
+            answer = {"error": str(error), "kind": type(error).__name__}
+        except RuntimeError:  # The connection of a stage that this kernel has ended is closed.
+            answer = {"error": f"This stage has ended. {REPAIR}", "kind": "StageError"}
+        self.send({"number": asked["number"], **answer})
+
+
+_ASKED: Final[Mapping[str, Callable[[Panel, Mapping[str, Any]], object]]] = {
+    "state": lambda _, __: None,
+    "arm": Panel._arm,
+    "disarm": Panel._disarm,
+    "reset": lambda panel, _: panel.stage.reset(),
+}
+_panels: WeakKeyDictionary[Stage, Panel] = WeakKeyDictionary()
+
+
+def _number(asked: Mapping[str, Any], name: str) -> int:
+    number = asked.get(name, 0)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise BadArgument(f"{name!r} must be a number from 0 on; got {number!r}.")
+    return number
+
+
+def _button(fault: Fault) -> dict[str, Any]:
+    about = (type(fault).__doc__ or "").partition("\n")[0]
+    return {
+        "words": fault_words(fault),
+        "code": fault_code(fault),
+        "about": about,
+        "fault": fault_json(fault),
+    }
+
+
+def _colours() -> dict[str, str]:
+    """The pictures' colours, for the marks beside the words."""
+    names = ("BLUE", "GREEN", "VERMILLION", "PURPLE", "ORANGE", "SKY", "GREY")
+    return {name.lower(): getattr(palette, name) for name in names}

@@ -1,0 +1,208 @@
+"""A real JupyterLab in a real Chromium: start it, open a notebook, run it, read what it shows.
+
+Waits are conditions of the page. Every address that the page asks for is kept: the tests assert
+that none is on another machine.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import nbformat
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from lab_utils import jupyter
+from lab_utils.waiting import wait_until
+
+ROOT = Path(__file__).parents[2]
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+    "--disable-background-networking", "--disable-component-update",
+)  # fmt: skip
+PAGE_MS = 60_000
+IDLE_MS = 100_000
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A JupyterLab that runs: where, with which token, on which folder of notebooks."""
+
+    address: str
+    token: str
+    folder: Path
+
+    def write(self, name: str, *cells: str) -> str:
+        """Write a notebook of code cells; return its path for `open_notebook`."""
+        notebook = nbformat.v4.new_notebook(
+            cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+            metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+        )
+        nbformat.write(notebook, self.folder / name)
+        return name
+
+
+@contextmanager
+def jupyterlab(home: Path, *, dark: bool = False, options: tuple[str, ...] = ()) -> Iterator[Lab]:
+    """JupyterLab as `./lab up` starts it, with settings of its own, on a free port."""
+    folder = home / "notebooks"
+    folder.mkdir(parents=True)
+    port, token = jupyter.free_port(0), secrets.token_urlsafe(16)
+    command = [*jupyter.command(folder, port, token, browser=False), *options]
+    # The page then offers its commands to us: to run all cells is a command, not a guessed click.
+    command.append("--LabApp.expose_app_in_browser=True")
+    with (home / "jupyter.log").open("wb") as log:
+        server = subprocess.Popen(
+            command, env=_environment(home, dark), stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        lab = Lab(f"http://127.0.0.1:{port}", token, folder)
+        wait_until(
+            lambda: _answers(lab, server),
+            "JupyterLab",
+            timeout_s=60,
+            every_s=0.1,
+            last_seen=lambda _: (home / "jupyter.log").read_text(encoding="utf-8")[-2000:],
+        )
+        yield lab
+    finally:
+        server.terminate()
+        server.wait(timeout=20)
+
+
+def _answers(lab: Lab, server: subprocess.Popen[bytes]) -> bool:
+    assert server.poll() is None, "JupyterLab has ended"
+    try:
+        return httpx.get(f"{lab.address}/api/status", params={"token": lab.token}).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _environment(home: Path, dark: bool) -> dict[str, str]:
+    """Nothing of this machine's Jupyter settings is read or written."""
+    names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
+    own = {f"JUPYTER_{name}": str(home / name) for name in names}
+    own |= {f"JUPYTERLAB_{name}_DIR": str(home / name) for name in ("SETTINGS", "WORKSPACES")}
+    themes = home / "SETTINGS" / "@jupyterlab" / "apputils-extension" / "themes.jupyterlab-settings"
+    themes.parent.mkdir(parents=True)
+    themes.write_text(json.dumps({"theme": f"JupyterLab {'Dark' if dark else 'Light'}"}))
+    return {**jupyter.environment(ROOT), **own, "LAB_OWNER": str(os.getpid())}
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, which speaks to nobody by itself."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            args=[*QUIET, "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"],
+        )
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def new_page(browser: Browser, asked: list[str]) -> Iterator[Page]:
+    """A page of its own; each address it asks for is added to `asked`."""
+    page = browser.new_page(viewport={"width": 1100, "height": 900})
+    page.set_default_timeout(PAGE_MS)
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    yield page
+    page.close()
+
+
+def elsewhere(asked: list[str]) -> list[str]:
+    """The addresses that are not on this machine; data and blob addresses are in the page."""
+    places = [url for url in asked if urlsplit(url).scheme not in ("data", "blob")]
+    return [url for url in places if urlsplit(url).hostname != "127.0.0.1"]
+
+
+def open_notebook(page: Page, lab: Lab, path: str) -> None:
+    """Open a notebook, and return when its kernel is ready."""
+    page.goto(f"{lab.address}/doc/tree/{path}?token={lab.token}")
+    page.wait_for_selector(".jp-Notebook")
+    page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+
+
+def run_all(page: Page) -> None:
+    """Begin to run all cells; `wait_for_idle` waits for the last."""
+    _command(page, "notebook:run-all-cells")
+
+
+def run_cell(page: Page, number: int) -> None:
+    """Begin to run one cell, counted from 0."""
+    page.evaluate(f"() => {{ {NOTEBOOK}.content.activeCellIndex = {number}; }}")
+    _command(page, "notebook:run-cell")
+
+
+def wait_for_idle(page: Page, timeout_ms: int = IDLE_MS) -> None:
+    """Return when all that was begun has run, and the kernel is idle."""
+    page.wait_for_function(
+        f"() => window.labRuns === 0 && {KERNEL}?.status === 'idle'", timeout=timeout_ms
+    )
+
+
+def outputs(page: Page) -> list[list[dict[str, Any]]]:
+    """The outputs of each code cell, as the notebook file would hold them."""
+    found: list[list[dict[str, Any]]] = page.evaluate(
+        f"() => {NOTEBOOK}.content.model.toJSON().cells"
+        ".filter(cell => cell.cell_type === 'code').map(cell => cell.outputs)"
+    )
+    return found
+
+
+def texts(page: Page) -> list[str]:
+    """The outputs of each code cell as plain text."""
+    return ["".join(map(_text, cell)) for cell in outputs(page)]
+
+
+def errors(page: Page) -> list[str]:
+    """What went wrong in cells: name and sentence of each exception."""
+    return [
+        f"{output['ename']}: {output['evalue']}"
+        for cell in outputs(page)
+        for output in cell
+        if output["output_type"] == "error"
+    ]
+
+
+def wait_for_text(page: Page, look: Callable[[], str], wanted: str, timeout_s: float = 30) -> str:
+    """Return what `look` sees when it holds the wanted text; the page lives on meanwhile."""
+
+    def seen() -> str:
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        return text if wanted in (text := look()) else ""
+
+    return wait_until(seen, repr(wanted), timeout_s=timeout_s, last_seen=lambda _: look())
+
+
+NOTEBOOK = "window.jupyterapp.shell.currentWidget"
+KERNEL = f"{NOTEBOOK}?.sessionContext?.session?.kernel"
+
+
+def _command(page: Page, name: str) -> None:
+    """Begin a command of JupyterLab; `labRuns` counts those that have not ended."""
+    page.evaluate(
+        """name => {
+            window.labRuns = (window.labRuns ?? 0) + 1;
+            const over = () => { window.labRuns -= 1; };
+            window.jupyterapp.commands.execute(name).then(over, over);
+        }""",
+        name,
+    )
+
+
+def _text(output: dict[str, Any]) -> str:
+    text = output.get("text") or output.get("data", {}).get("text/plain", "")
+    return text if isinstance(text, str) else "".join(text)
