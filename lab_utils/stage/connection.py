@@ -96,6 +96,10 @@ class Stage:
         """Start, stop, kill, pause or resume a broker; returns when it is so."""
         return self._ask("POST", f"/brokers/{broker_id}/{verb}")
 
+    def events(self, after: int) -> list[dict[str, Any]]:
+        """What is kept of the events after this number, each with its `number`."""
+        return list(self._ask("GET", "/events", parameters={"after": str(after)})["events"])
+
     def batches(self, topic: str) -> list[dict[str, Any]]:
         """The record batches of a topic, as the segment files have them."""
         return list(self._ask("GET", "/log", parameters={"topic": topic})["batches"])

@@ -6,7 +6,7 @@
     POST   /brokers/<id>/<verb>       start · stop · kill · pause · resume
     POST   /reset                     no fault is armed, every broker runs
     GET    /log?topic=T               the record batches in the segment files
-    GET    /events[?after=N]          one JSON object a line as server-sent events, live
+    GET    /events[?after=N]          the latest events; live to who accepts text/event-stream
     POST   /shutdown
 
 It listens on loopback. Each request brings the token of stage.json (which only its owner can
@@ -45,6 +45,7 @@ from lab_utils.stage.prepare import prepare
 IDLE_S: Final = 3600
 LOOK_S: Final = 0.5
 HEARTBEAT_S: Final = 10
+STREAM_S: Final = 60
 
 
 class Handler(web.RequestHandler):
@@ -171,18 +172,29 @@ class LogHandler(Handler):
 
 
 class EventsHandler(Handler):
-    """GET /events: server-sent events."""
+    """GET /events: what is kept of the latest events, and then each as it comes."""
 
     async def get(self) -> None:
-        """All events after number `after`, then each as it comes, until the reader leaves."""
+        """All events after number `after`: once in JSON, or live as server-sent events.
+
+        A stream ends after a minute, and its reader comes again with the last number: behind
+        jupyter-server-proxy a reader that has left is never noticed.
+        """
+        after = int(self.get_query_argument("after", str(self.cluster.seen)))
+        if "text/event-stream" in self.request.headers.get("Accept", ""):
+            await self._stream(after)
+        else:
+            self.reply(events=self._since(after), seen=self.cluster.seen)
+
+    async def _stream(self, after: int) -> None:
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-store")
-        after = int(self.get_query_argument("after", str(self.cluster.seen)))
+        ends_at = time.monotonic() + STREAM_S
         news = asyncio.Event()
         stop = self.cluster.watch(news.set)
         try:
             with suppress(StreamClosedError):
-                while True:
+                while time.monotonic() < ends_at:
                     news.clear()
                     after = self._send_since(after)
                     await self.flush()
@@ -190,6 +202,13 @@ class EventsHandler(Handler):
                         await asyncio.wait_for(news.wait(), HEARTBEAT_S)
         finally:
             stop()
+
+    def _since(self, after: int) -> list[dict[str, Any]]:
+        return [
+            {"number": number, **as_columns(event)}
+            for number, event in self.cluster.events
+            if number > after
+        ]
 
     def _send_since(self, after: int) -> int:
         self.write(": alive\n")
