@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import orjson
 from confluent_kafka import KafkaException
@@ -25,6 +25,8 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.recorder import Recorder
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
+
+PURGED_S: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,10 +143,12 @@ class LiveRun:
             with suppress(KafkaException, RuntimeError):
                 consumer.close()
         for producer in self._producers:
-            # What is still queued has had its time: the workload decided not to wait for it.
-            with suppress(KafkaException):
+            # What is still queued has had its time: the workload decided not to wait for it. Its
+            # reports are waited for, or the ledger would end without them. A callback that raises
+            # here has nobody to tell, and a producer that the workload closed itself has no queue.
+            with suppress(Exception):
                 producer.purge()
-                producer.poll(0)
+                producer.flush(PURGED_S)
         self._producers.clear()
         self._consumers.clear()
         self._witness.close()

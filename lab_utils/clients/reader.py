@@ -21,7 +21,7 @@ class HonestReader:
     """One connection of the lab's own to the brokers, kept open between runs."""
 
     def __init__(self, bootstrap: str, client_id: str = "honest-reader") -> None:
-        self._connection = {
+        self._connection: dict[str, str | int | float] = {
             "bootstrap.servers": bootstrap,
             "client.id": client_id,
             "log_level": 0,

@@ -24,6 +24,9 @@ from lab_utils.ledger.events import Event
 
 COLUMNS = tuple(column.name for column in fields(Event))
 
+# No number of an open file: a client that outlives its run must not write into the next one's.
+CLOSED = -1
+
 
 class Witness:
     """One writer of a run's ledger, with a file of its own; safe to use from several threads."""
@@ -57,8 +60,10 @@ class Witness:
             self.trouble = "the ledger could not be written: no space left for a whole line"
 
     def close(self) -> None:
-        """Close the file; recording after this is a programmer's error."""
-        os.close(self._file)
+        """Close the file; what is recorded after this is lost, and in no other file."""
+        file, self._file = self._file, CLOSED
+        if file != CLOSED:
+            os.close(file)
 
 
 def write_ledger(folder: Path, events: Iterable[Event], name: str = "events") -> None:

@@ -1,0 +1,35 @@
+"""A run on the shared stage, as a workload holds it in hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.opened import Opened
+
+NUMBERS = count(1)
+
+
+@pytest.fixture(scope="module")
+def reader(stage: Any) -> Iterator[Any]:
+    """The lab's own connection to the broker, past the proxy."""
+    from lab_utils.clients.reader import HonestReader
+
+    reader = HonestReader(stage.direct)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def opened(stage: Any, reader: Any, tmp_path: Path) -> Iterator[Opened]:
+    """A run that is open at the stage, with three orders and one partition."""
+    from lab_utils.experiment import Experiment
+
+    name = f"c{next(NUMBERS)}-a"
+    opened = Opened(Experiment(stage, reader, name, tmp_path / name, ("0", "1", "2")))
+    yield opened
+    opened.close()
