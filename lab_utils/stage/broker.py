@@ -190,7 +190,7 @@ class Broker:
             said = log.read().decode(errors="replace")
         return StageError(
             f"broker {self.broker_id} {what}. {why(said)}The last lines of its log:\n"
-            + "\n".join(said.splitlines()[-8:])
+            + "\n".join(telling(said)[-8:])
         )
 
     def _end(self, how: signal.Signals, timeout_s: float) -> None:
@@ -237,6 +237,7 @@ def why(said: str) -> str:
         "UnsupportedClassVersionError": "Its Java is too old; run ./lab doctor. ",
         "OutOfMemoryError": "Its heap is too small for what it holds. ",
         "Too small initial heap": "Its heap is too small for a JVM. ",
+        "Too small maximum heap": "Its heap is too small for a JVM. ",
         "Could not reserve enough space": "This machine has no memory left for it; end some "
         "programs, or run ./lab down. ",
         "No space left on device": "The disk is full; make room, then start it again. ",
@@ -244,6 +245,16 @@ def why(said: str) -> str:
         "AccessDenied": "It may not write to its data folder. ",
     }
     return next((mend for cause, mend in causes.items() if cause in said), "")
+
+
+def telling(said: str) -> list[str]:
+    r"""The lines of a log that tell why: no stack frames, and no INFO if there is anything else.
+
+    >>> telling("INFO starting\nERROR Address already in use\n\tat a.b.C\nINFO shut down")
+    ['ERROR Address already in use']
+    """
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("\t")]
+    return [line for line in lines if "INFO" not in line] or lines
 
 
 def answers(port: int) -> bool:
