@@ -33,6 +33,8 @@ def command(folder: Path, port: int, token: str, *, browser: bool) -> list[str]:
         f"--ServerApp.open_browser={browser}",
         f"--IdentityProvider.token={token}",
         "--ServerApp.allow_root=True",
+        # Else JupyterLab asks each learner whether it may fetch news from the internet.
+        f"--LabApp.app_settings_dir={Path(__file__).parent / 'jupyter_settings'}",
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
