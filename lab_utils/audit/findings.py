@@ -38,6 +38,20 @@ OWN_ERRORS: Final = (
     "_PURGE_QUEUE", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
 )  # fmt: skip
 
+# The furthest place that is known of an order. What was not read is not known.
+PLACE: Final = """CASE
+    WHEN processed THEN 'processed'
+    WHEN delivered AND worked THEN 'delivered, not processed'
+    WHEN delivered THEN 'delivered'
+    WHEN stored AND consumed THEN 'in the log, not delivered'
+    WHEN stored THEN 'in the log'
+    WHEN NOT sent THEN 'never sent'
+    WHEN acked AND read THEN 'acked, not in the log'
+    WHEN acked THEN 'acked, log not read to its end'
+    WHEN read THEN 'sent, not acked'
+    ELSE 'sent, log not read to its end'
+END"""
+
 
 def findings(events: DataFrame) -> DataFrame:
     """Everything that was found, one row a finding; columns FINDING_COLUMNS."""
@@ -174,3 +188,27 @@ def inconclusive(events: DataFrame) -> DataFrame:
     ]
     parts = [as_finding(rows, "inconclusive", said) for rows, said in reasons]
     return reduce(lambda some, more: some.unionByName(more), parts)
+
+
+def located(events: DataFrame) -> DataFrame:
+    """Each order that was intended or sent, and how far it came: run, value, place, offsets."""
+    seen = {
+        "sent": "source = 'client' AND kind = 'sent'",
+        "acked": "source = 'client' AND kind = 'acked'",
+        "stored": "source = 'log' AND kind = 'record'",
+        "delivered": "kind = 'delivered'",
+        "processed": "kind = 'processed'",
+        "intended": "kind IN ('order', 'sent')",
+    }
+    orders = grouped(
+        events.where("value IS NOT NULL"), ["run", "value"],
+        *(f"count_if({which}) > 0 AS {name}" for name, which in seen.items()),
+        "array_sort(collect_set(IF(source = 'log', offset, NULL))) AS offsets",
+    ).where("intended")  # fmt: skip
+    runs = grouped(
+        events, ["run"],
+        "coalesce(bool_and(detail['drained'] = 'true') FILTER (WHERE kind = 'end'), false) AS read",
+        "count_if(kind IN ('assigned', 'delivered')) > 0 AS consumed",
+        "count_if(kind = 'processed') > 0 AS worked",
+    )  # fmt: skip
+    return orders.join(runs, "run").selectExpr("run", "value", f"{PLACE} AS place", "offsets")

@@ -31,7 +31,8 @@ LOOK_EVERY_S: Final = 0.5
 
 # The JVM is small and starts fast; it leaves no file of its own in the machine's temp folder.
 JVM: Final = (
-    "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData -Xshare:auto "
+    "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData "
+    "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 "
     "-Djava.net.preferIPv4Stack=true"
 )
 SETTINGS: Final = {
@@ -48,7 +49,9 @@ SETTINGS: Final = {
     "spark.sql.repl.eagerEval.truncate": "120",
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.files.minPartitionNum": "1",
-    "spark.sql.ui.retainedExecutions": "10",
+    # A lab's tables are tiny: compiling a query would take longer than interpreting it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
 
 
@@ -114,7 +117,7 @@ class Keeper:
         tmp = self._folder / "tmp"
         settings = SETTINGS | {
             "spark.connect.grpc.binding.port": str(port),
-            "spark.driver.memory": os.environ.get("LAB_SPARK_MEMORY", "640m"),
+            "spark.driver.memory": os.environ.get("LAB_SPARK_MEMORY", "512m"),
             "spark.driver.extraJavaOptions": f"{JVM} -Djava.io.tmpdir={tmp}",
             "spark.jars": os.environ.get("LAB_SPARK_JARS", ""),
             "spark.local.dir": str(tmp),

@@ -121,7 +121,12 @@ def _new_session() -> SparkSession:
     if not master.startswith("local"):
         return SparkSession.builder.master(master).getOrCreate()
     _shared.server = server.join(master)
-    return SparkSession.builder.remote(_shared.server.address).create()
+    session = SparkSession.builder.remote(_shared.server.address).create()
+    # The default goes on for ten minutes when the server is gone, while a notebook hangs.
+    from pyspark.sql.connect.client.retries import DefaultPolicy
+
+    session.client.set_retry_policies([DefaultPolicy(max_retries=4)])
+    return session
 
 
 def _prepare_environment() -> None:

@@ -1,0 +1,81 @@
+"""The contracts: which configuration allows which finding. No Spark."""
+
+import pytest
+
+from lab_utils.audit.contracts import (
+    EXEMPTIONS,
+    MAY,
+    MUST,
+    MUST_NOT,
+    PROMISES,
+    clause,
+    contract,
+    effective,
+)
+from lab_utils.audit.judged import judged
+
+IDEMPOTENT = {"enable.idempotence": "True"}
+
+# finding, configuration as a program gives it, rule, the setting that decides
+CLAUSES = [
+    ("lost-write", {"acks": "0"}, MAY, "acks=0"),
+    ("lost-write", {"request.required.acks": "1"}, MAY, "acks=1"),
+    ("lost-write", {"acks": "all"}, MUST_NOT, None),
+    ("lost-write", {}, MUST_NOT, None),
+    ("lost-write", IDEMPOTENT, MUST_NOT, None),
+    ("duplicate", {}, MAY, "enable.idempotence=false"),
+    ("duplicate", {"retries": "0"}, MUST_NOT, None),
+    ("duplicate", {"message.send.max.retries": "0"}, MUST_NOT, None),
+    ("duplicate", IDEMPOTENT, MUST_NOT, None),
+    ("duplicate", {"transactional.id": "t"}, MUST_NOT, None),
+    ("nonmonotonic-send", {}, MAY, "max.in.flight=1000000"),
+    ("nonmonotonic-send", {"max.in.flight": "5"}, MAY, "max.in.flight=5"),
+    ("nonmonotonic-send", {"max.in.flight": "1"}, MAY, "retry.backoff.ms=100"),
+    ("nonmonotonic-send", {"max.in.flight": "1", "retries": "0"}, MUST_NOT, None),
+    ("nonmonotonic-send", IDEMPOTENT, MUST_NOT, None),
+    ("phantom", {"message.timeout.ms": "1000"}, MAY, "message.timeout.ms=1000"),
+    ("unavailable", {"acks": "all"}, MUST, "acks=all"),
+    ("unseen", {"auto.offset.reset": "latest"}, MAY, "auto.offset.reset=latest"),
+    ("unseen", {"auto.offset.reset": "earliest"}, MAY, None),
+    ("duplicate-delivery", {"enable.auto.commit": "False"}, MAY, "enable.auto.commit=false"),
+]
+
+
+@pytest.mark.parametrize(("finding", "given", "rule", "allowed_by"), CLAUSES)
+def test_clause(finding: str, given: dict[str, str], rule: str, allowed_by: str | None) -> None:
+    """A configuration decides whether a finding must, may or must not happen, and by what."""
+    decided = clause(finding, [given])
+
+    assert (rule, allowed_by) == (decided.rule, decided.allowed_by)
+
+
+def test_several_clients() -> None:
+    """Of several clients the one that allows it decides."""
+    assert clause("duplicate", [IDEMPOTENT, {}]).rule == MAY
+
+
+def test_defaults() -> None:
+    """An idempotent producer has five in flight unless the program says otherwise."""
+    assert effective(IDEMPOTENT)["max.in.flight"] == "5"
+
+
+def test_each_finding_has_a_clause() -> None:
+    """A contract has a clause for each finding, and each exemption is about one of them."""
+    assert set(PROMISES) == set(contract({}))
+    assert {exemption.finding for exemption in EXEMPTIONS} <= set(PROMISES)
+
+
+def test_sent_twice() -> None:
+    """A duplicate of what the program sent twice is no breach, even with idempotence."""
+    row = {"run": "00-a", "finding": "duplicate", "actor": "producer-1", "sends": 2}
+    configurations = {("00-a", "producer-1"): {"role": "producer", **IDEMPOTENT}}
+
+    assert judged(row, configurations)["judgement"] == "allowed"
+    assert judged(row | {"sends": 1}, configurations)["judgement"] == "breach"
+
+
+def test_inconclusive() -> None:
+    """What is inconclusive is no breach and not allowed: it proves nothing."""
+    row = {"run": "00-a", "finding": "inconclusive", "actor": None, "evidence": "not drained"}
+
+    assert judged(row, {})["judgement"] == "proves nothing"
