@@ -1,4 +1,4 @@
-"""The command line: up, down, doctor, test, build, grade, bench.
+"""The command line: up, prepare, down, doctor, test, build, grade, bench.
 
 Each command is a few lines around a function of another room. The front door `./lab` calls it in
 the project's own environment.
@@ -57,11 +57,23 @@ def main() -> None:
 def up(port: int, browser: bool) -> None:
     """Start JupyterLab with the labs and print its address; Ctrl-C ends everything."""
     from lab_utils.jupyter import serve
+
+    _prepare()
+    sys.exit(serve(ROOT, port=port, browser=browser, say=console.print))
+
+
+@main.command("prepare")
+def prepare_command() -> None:
+    """Fetch and make what a first start needs; from then on the lab needs no network."""
+    _prepare()
+    click.echo("Kafka is there. No network is needed from now on.")
+
+
+def _prepare() -> None:
     from lab_utils.stage.prepare import prepare
 
     with console.status("Preparing Kafka") as status:
         prepare(lambda text: status.update(str(text)))
-    sys.exit(serve(ROOT, port=port, browser=browser, say=console.print))
 
 
 @main.command()
@@ -101,6 +113,8 @@ def test(tier: str, arguments: tuple[str, ...]) -> None:
     The tier install is left out of them: it installs the lab anew and builds its image. What
     follows the tier goes to pytest, as in: ./lab test unit -k ledger
     """
+    if tier != "unit":
+        _prepare()  # Once, before the workers: each would fetch what is not there yet.
     command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal"]
     command += ["-m", TIERS[tier], *arguments]
     sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
