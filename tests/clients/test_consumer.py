@@ -1,0 +1,245 @@
+"""The recording consumer is the real one, and deliveries, commits and rebalances are recorded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from lab_utils.stage.faults import refuse
+from lab_utils.waiting import wait_until
+from tests.clients.opened import Opened
+
+pytestmark = pytest.mark.kafka
+
+BY_HAND = {"enable.auto.commit": False}
+
+
+@pytest.fixture
+def filled(opened: Opened) -> Opened:
+    """A run whose topic holds the orders 0, 1 and 2."""
+    return fill(opened)
+
+
+def fill(opened: Opened) -> Opened:
+    producer = opened.live.producer()
+    for number, order in enumerate(opened.live.orders):
+        producer.produce(opened.live.topic, order, partition=number % opened.experiment.partitions)
+    producer.flush()
+    return opened
+
+
+def subscribed(opened: Opened, **callbacks: Any) -> Consumer:
+    consumer = opened.live.consumer(BY_HAND)
+    consumer.subscribe([opened.live.topic], **callbacks)
+    return consumer
+
+
+def read_next(consumer: Consumer) -> Any:
+    return wait_until(lambda: consumer.poll(0.1), "a message", timeout_s=20)
+
+
+def commits(opened: Opened) -> list[tuple[Any, ...]]:
+    return [
+        (row.kind, row.partition, row.offset, row.error)
+        for row in opened.rows("committed", "error")
+    ]
+
+
+def test_polled(filled: Opened) -> None:
+    """Each message that poll() returns is delivered once, with its place and its value."""
+    consumer = subscribed(filled)
+    values = [read_next(consumer).value() for _ in range(3)]
+
+    assert [b"0", b"1", b"2"] == values
+    assert [(0, 0, "0"), (0, 1, "1"), (0, 2, "2")] == [
+        (row.partition, row.offset, row.value) for row in filled.rows("delivered")
+    ]
+
+
+def test_nothing_to_poll(filled: Opened) -> None:
+    """A poll() that returns None leaves nothing in the ledger."""
+    consumer = filled.live.consumer()
+
+    assert consumer.poll(0) is None
+    assert ["created"] == [row.kind for row in filled.rows() if row.actor == "consumer-1"]
+
+
+def test_consumed(filled: Opened) -> None:
+    """Each message of the list that consume() returns is delivered once."""
+    consumer = subscribed(filled)
+    messages = consumer.consume(3, timeout=20)
+
+    assert [0, 1, 2] == [message.offset() for message in messages]
+    assert [0, 1, 2] == [row.offset for row in filled.rows("delivered")]
+
+
+def test_delivered_again(filled: Opened) -> None:
+    """What is read a second time is delivered a second time, at the same offset."""
+    consumer = subscribed(filled)
+    read_next(consumer)
+    consumer.seek(TopicPartition(filled.live.topic, 0, 0))
+    wait_until(lambda: read_next(consumer).offset() == 0, "order 0 again", timeout_s=20)
+
+    assert 2 == [row.offset for row in filled.rows("delivered")].count(0)
+
+
+def test_end_of_a_partition(filled: Opened) -> None:
+    """A message that is an event of the client is no delivery."""
+    consumer = filled.live.consumer({"enable.partition.eof": True})
+    consumer.assign([TopicPartition(filled.live.topic, 0, 3)])
+    read_next(consumer)
+
+    assert [] == filled.rows("delivered")
+
+
+@pytest.mark.parametrize("with_callback", [False, True])
+def test_commit_that_waits(filled: Opened, with_callback: bool) -> None:
+    """A commit that waits is recorded once; its offset is the next to read."""
+    told: list[Any] = []
+    callback = {"on_commit": lambda *said: told.append(said)} if with_callback else {}
+    consumer = filled.live.consumer(BY_HAND | callback)
+    consumer.subscribe([filled.live.topic])
+    message = read_next(consumer)
+    (place,) = consumer.commit(message, asynchronous=False)
+    consumer.poll(0.2)
+
+    assert (1, []) == (place.offset, told)
+    assert [("committed", 0, 1, None)] == commits(filled)
+
+
+def test_commit_that_does_not_wait(filled: Opened) -> None:
+    """An asynchronous commit is recorded once, when the broker has answered."""
+    told: list[Any] = []
+    consumer = filled.live.consumer(
+        BY_HAND | {"on_commit": lambda error, places: told.append((error, places[0].offset))}
+    )
+    consumer.subscribe([filled.live.topic])
+    # All of them: the client looks up what to commit a moment later, when more may have been read.
+    for _ in filled.live.orders:
+        read_next(consumer)
+
+    assert consumer.commit() is None
+    wait_until(lambda: (consumer.poll(0.05), told)[1], "on_commit", timeout_s=20)
+    assert [(None, 3)] == told
+    assert [("committed", 0, 3, None)] == commits(filled)
+
+
+def test_commit_of_offsets(filled: Opened) -> None:
+    """Offsets that are named are committed as they are."""
+    consumer = subscribed(filled)
+    read_next(consumer)
+    consumer.commit(offsets=[TopicPartition(filled.live.topic, 0, 3)], asynchronous=False)
+
+    assert [("committed", 0, 3, None)] == commits(filled)
+    assert [3] == [
+        place.offset for place in consumer.committed([TopicPartition(filled.live.topic, 0)])
+    ]
+
+
+def test_commit_by_itself(filled: Opened) -> None:
+    """The commit that a client makes when it is closed is recorded, too."""
+    consumer = filled.live.consumer()
+    consumer.subscribe([filled.live.topic])
+    read_next(consumer)
+    consumer.close()
+
+    assert [("committed", 0, 1, None)] == commits(filled)
+
+
+def test_commit_that_is_refused(opened: Opened) -> None:
+    """A refused commit is an error, no commit, and is raised as the parent raises it."""
+    filled = fill(opened.under(refuse("OffsetCommit", 1, "GROUP_AUTHORIZATION_FAILED")))
+    consumer = subscribed(filled)
+    message = read_next(consumer)
+
+    with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
+        consumer.commit(message, asynchronous=False)
+    assert [("error", None, None, "GROUP_AUTHORIZATION_FAILED")] == commits(filled)
+
+
+def test_assigned_and_revoked(opened: Opened) -> None:
+    """Each partition is assigned once and revoked once, and the learner's callbacks are called."""
+    told: list[tuple[str, list[int]]] = []
+
+    def telling(kind: str) -> Any:
+        return lambda consumer, places: told.append((kind, [it.partition for it in places]))
+
+    filled = fill(opened.under(partitions=2))
+    consumer = subscribed(filled, on_assign=telling("assigned"), on_revoke=telling("revoked"))
+    read_next(consumer)
+    consumer.close()
+
+    assert [("assigned", [0, 1]), ("revoked", [0, 1])] == told
+    assert [("assigned", 0), ("assigned", 1), ("revoked", 0), ("revoked", 1)] == [
+        (row.kind, row.partition) for row in filled.rows("assigned", "revoked", "lost")
+    ]
+
+
+def test_on_assign_decides(filled: Opened) -> None:
+    """A callback that assigns offsets of its own decides where reading begins."""
+
+    def from_the_last(consumer: Any, places: list[TopicPartition]) -> None:
+        for place in places:
+            place.offset = 2
+        consumer.assign(places)
+
+    consumer = subscribed(filled, on_assign=from_the_last)
+
+    assert 2 == read_next(consumer).offset()
+
+
+def test_cooperative(opened: Opened) -> None:
+    """Two members that share a topic bit by bit record what each is given and gives away."""
+    filled = fill(opened.under(partitions=2))
+    strategy = {"partition.assignment.strategy": "cooperative-sticky"}
+    settings = BY_HAND | strategy | {"heartbeat.interval.ms": 100}
+    first, second = (filled.live.consumer(settings) for _ in range(2))
+    first.subscribe([filled.live.topic])
+    wait_until(lambda: first.poll(0.05) or first.assignment(), "the first", timeout_s=20)
+    second.subscribe([filled.live.topic])
+
+    def shared() -> bool:
+        first.poll(0.05)
+        second.poll(0.05)
+        return (1, 1) == (len(first.assignment()), len(second.assignment()))
+
+    wait_until(shared, "a partition for each", timeout_s=20)
+    assert [("consumer-1", "assigned"), ("consumer-1", "assigned"), ("consumer-1", "revoked"),
+            ("consumer-2", "assigned")] == [
+        (row.actor, row.kind)
+        for row in filled.rows("assigned", "revoked", "lost")
+        if row.partition is not None  # an assignment may name no partition
+    ]  # fmt: skip
+
+
+def test_processed(filled: Opened) -> None:
+    """run.processed() says which record the work was done for."""
+    filled.live.processed(read_next(subscribed(filled)))
+
+    assert [("workload", 0, 0, "0")] == [
+        (row.actor, row.partition, row.offset, row.value) for row in filled.rows("processed")
+    ]
+
+
+def test_group_of_the_run(filled: Opened) -> None:
+    """The group is the run's own unless the learner names one; timers are the lab's."""
+    filled.live.consumer()
+    filled.live.consumer({"group.id": "mine", "session.timeout.ms": 7000})
+    shown = [row.detail for row in filled.rows("created") if row.detail["role"] == "consumer"]
+
+    assert [(f"{filled.experiment.run}-group", "6000"), ("mine", "7000")] == [
+        (detail["group.id"], detail["session.timeout.ms"]) for detail in shown
+    ]
+
+
+def test_with_a_consumer(filled: Opened, capfd: pytest.CaptureFixture[str]) -> None:
+    """A workload may use its consumer with `with`; its log is in the ledger and not on stderr."""
+    with filled.live.consumer({"debug": "cgrp"}) as consumer:
+        consumer.subscribe([filled.live.topic])
+        read_next(consumer)
+    filled.finish()
+
+    assert filled.rows("note")
+    assert ("", "") == capfd.readouterr()

@@ -1,0 +1,100 @@
+"""What a delivery report means, for every error that the client can report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+from confluent_kafka import KafkaError
+
+from lab_utils.clients.recorder import UNKNOWN_ERRORS, Recorder, outcome
+from lab_utils.ledger.store import Witness, read_ledger
+
+# What librdkafka can report of a record, and whether the record may be in the log all the same.
+# A request that was sent may have been carried out whatever became of its answer; only a broker's
+# refusal, or never having been sent, rules the record out.
+OUTCOMES = {
+    "_MSG_TIMED_OUT": "unknown",  # it may have waited in the queue, or for its answer
+    "_TIMED_OUT": "unknown",
+    "_TIMED_OUT_QUEUE": "unknown",
+    "_TRANSPORT": "unknown",  # the connection was lost, perhaps with the answer
+    "_PURGE_INFLIGHT": "unknown",
+    "REQUEST_TIMED_OUT": "unknown",  # the leader has stored it, the replicas have not answered
+    "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "unknown",
+    "_PURGE_QUEUE": "failed",
+    "_QUEUE_FULL": "failed",
+    "_UNKNOWN_TOPIC": "failed",
+    "_UNKNOWN_PARTITION": "failed",
+    "_INVALID_ARG": "failed",
+    "MSG_SIZE_TOO_LARGE": "failed",
+    "RECORD_LIST_TOO_LARGE": "failed",
+    "INVALID_RECORD": "failed",
+    "INVALID_MSG": "failed",  # CORRUPT_MESSAGE
+    "NOT_ENOUGH_REPLICAS": "failed",
+    "TOPIC_AUTHORIZATION_FAILED": "failed",
+    "CLUSTER_AUTHORIZATION_FAILED": "failed",
+    "UNKNOWN_TOPIC_OR_PART": "failed",
+    "INVALID_PRODUCER_EPOCH": "failed",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER": "failed",
+}
+
+
+def named(name: str) -> KafkaError:
+    return KafkaError(getattr(KafkaError, name))
+
+
+def test_no_error_is_acked() -> None:
+    """A report without an error is a success."""
+    assert "acked" == outcome(None)
+
+
+@pytest.mark.parametrize(("name", "expected"), OUTCOMES.items())
+def test_error(name: str, expected: str) -> None:
+    """An error is unknown if the record may be in the log all the same, else failed."""
+    assert (name, expected) == (named(name).name(), outcome(named(name)))
+
+
+def test_every_unknown_error_is_listed() -> None:
+    """No error is unknown without a reason: the list above has all of them."""
+    assert UNKNOWN_ERRORS == {name for name, said in OUTCOMES.items() if said == "unknown"}
+
+
+@pytest.fixture
+def recorder(tmp_path: Path) -> Recorder:
+    return Recorder(Witness(tmp_path, "client"), "03-a", "producer-1")
+
+
+def test_line_by_hand_is_the_line_of_the_event(recorder: Recorder, tmp_path: Path) -> None:
+    """The fast path writes what the slow path would have written."""
+    hostile = 'a "topic"\n'
+    recorder.sent(hostile, orjson.dumps(hostile), 3)
+    (fast,) = read_ledger(tmp_path)
+    recorder.record("sent", topic=hostile, value=hostile, partition=3, attempt=1, at_ns=fast.at_ns)
+
+    assert [fast, fast] == read_ledger(tmp_path)
+
+
+def test_no_secret_is_shown(recorder: Recorder, tmp_path: Path) -> None:
+    """What a configuration names as a secret is not in the ledger, whatever the spelling."""
+    secrets = {
+        "sasl.password": "swordfish",
+        "sasl.username": "swordfish",
+        "ssl.key.password": "swordfish",
+        "ssl.keystore.password": "swordfish",
+        "ssl.key.pem": "swordfish",
+        "sasl.oauthbearer.client.secret": "swordfish",
+    }
+    recorder.created("producer", {"acks": "all", "error_cb": print, **secrets})
+    (created,) = read_ledger(tmp_path)
+
+    assert {"role": "producer", "acks": "all"} == created.detail
+
+
+def test_full_disk_is_kept_from_the_workload(recorder: Recorder) -> None:
+    """A recorder that can no longer write is silent towards the code under study."""
+    with Path("/dev/full").open("wb") as full:
+        recorder.witness._file = full.fileno()
+        recorder.record("delivered", value="0")
+
+    assert "the ledger could not be written: No space left on device" == recorder.witness.trouble
