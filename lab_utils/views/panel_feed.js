@@ -153,7 +153,7 @@ class Feed {
   /** Add one event to what is known. */
   fold(event) {
     if (event.source === "fault") this.news = faultNews(event) || this.news;
-    if (event.source === "broker") this.news = `${event.actor.replace("-", " ")}: ${event.kind}.`;
+    if (event.source === "broker") this.news = brokerNews(event);
     if (event.source !== "wire" || !["request", "response"].includes(event.kind)) return;
     const key = `${event.detail?.connection} ${event.correlation_id}`;
     if (event.kind === "request") {
@@ -172,6 +172,12 @@ class Feed {
 function faultNews(event) {
   const call = `${event.actor}(${JSON.stringify(event.api)})`;
   return event.kind === "fired" ? `${call} has fired.` : "";
+}
+
+function brokerNews(event) {
+  const id = event.actor.split("-").at(-1);
+  const state = { started: "running", resumed: "running again" }[event.kind] ?? event.kind;
+  return event.kind === "died" ? `Broker ${id} has died.` : `Broker ${id} is ${state}.`;
 }
 
 /** Wait so long, or until it is over. */

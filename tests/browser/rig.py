@@ -53,17 +53,20 @@ class Lab:
 
 
 @contextmanager
-def jupyterlab(home: Path, *, dark: bool = False, options: tuple[str, ...] = ()) -> Iterator[Lab]:
-    """JupyterLab as `./lab up` starts it, with settings of its own, on a free port."""
+def jupyterlab(home: Path, *, dark: bool = False, proxy: bool = True) -> Iterator[Lab]:
+    """JupyterLab as `./lab up` starts it, with settings of its own, on a free port.
+
+    Without `proxy` the page has no way of its own to the stage, as in an editor's notebooks.
+    """
     folder = home / "notebooks"
     folder.mkdir(parents=True)
     port, token = jupyter.free_port(0), secrets.token_urlsafe(16)
-    command = [*jupyter.command(folder, port, token, browser=False), *options]
+    command = jupyter.command(folder, port, token, browser=False)
     # The page then offers its commands to us: to run all cells is a command, not a guessed click.
     command.append("--LabApp.expose_app_in_browser=True")
     with (home / "jupyter.log").open("wb") as log:
         server = subprocess.Popen(
-            command, env=_environment(home, dark), stdout=log, stderr=subprocess.STDOUT
+            command, env=_settings(home, dark, proxy), stdout=log, stderr=subprocess.STDOUT
         )
     try:
         lab = Lab(f"http://127.0.0.1:{port}", token, folder)
@@ -88,15 +91,21 @@ def _answers(lab: Lab, server: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _environment(home: Path, dark: bool) -> dict[str, str]:
+def _settings(home: Path, dark: bool, proxy: bool) -> dict[str, str]:
     """Nothing of this machine's Jupyter settings is read or written."""
-    names = ("CONFIG_DIR", "DATA_DIR", "RUNTIME_DIR")
+    names = ("CONFIG_DIR", "CONFIG_PATH", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{name}": str(home / name) for name in names}
     own |= {f"JUPYTERLAB_{name}_DIR": str(home / name) for name in ("SETTINGS", "WORKSPACES")}
+    extensions = {"jpserver_extensions": {"jupyter_server_proxy": proxy}}
+    _write(home / "CONFIG_PATH" / "jupyter_server_config.json", {"ServerApp": extensions})
     themes = home / "SETTINGS" / "@jupyterlab" / "apputils-extension" / "themes.jupyterlab-settings"
-    themes.parent.mkdir(parents=True)
-    themes.write_text(json.dumps({"theme": f"JupyterLab {'Dark' if dark else 'Light'}"}))
+    _write(themes, {"theme": f"JupyterLab {'Dark' if dark else 'Light'}"})
     return {**jupyter.environment(ROOT), **own, "LAB_OWNER": str(os.getpid())}
+
+
+def _write(path: Path, columns: dict[str, Any]) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(columns), encoding="utf-8")
 
 
 @contextmanager
@@ -151,6 +160,16 @@ def wait_for_idle(page: Page, timeout_ms: int = IDLE_MS) -> None:
     page.wait_for_function(
         f"() => window.labRuns === 0 && {KERNEL}?.status === 'idle'", timeout=timeout_ms
     )
+
+
+def run_in_kernel(page: Page, code: str) -> None:
+    """Run code in the notebook's kernel, and return when it has run; no cell shows it."""
+    page.evaluate(f"code => {KERNEL}.requestExecute({{ code }}).done", code)
+
+
+def end_kernel(page: Page) -> None:
+    """End the notebook's kernel."""
+    page.evaluate(f"() => {NOTEBOOK}.sessionContext.shutdown()")
 
 
 def outputs(page: Page) -> list[list[dict[str, Any]]]:
