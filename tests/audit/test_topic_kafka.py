@@ -1,0 +1,35 @@
+"""Reading a topic with Spark's own Kafka source, from a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from lab_utils.audit import session
+from lab_utils.stage.jars import spark_kafka_jars
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def with_connector(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A Spark of this test alone that has the connector's jars."""
+    monkeypatch.setenv("LAB_SPARK_JARS", ",".join(map(str, spark_kafka_jars())))
+    yield
+    session.stop_shared()
+
+
+@pytest.mark.usefixtures("with_connector")
+def test_read_topic(stage: Any) -> None:
+    """Every record of the topic is a row, with its key and value as text."""
+    producer = Producer({"bootstrap.servers": stage.direct})
+    for number in range(3):
+        producer.produce("read-topic", key="k", value=str(number), partition=0)
+    producer.flush(10)
+    rows = session.read_topic(stage.direct, "read-topic").orderBy("offset").collect()
+
+    assert [(0, n, "k", str(n)) for n in range(3)] == [tuple(row)[:4] for row in rows]
