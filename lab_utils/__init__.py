@@ -18,6 +18,7 @@ from lab_utils.stage.faults import (
     drop_request,
     drop_response,
     refuse,
+    stall_client,
 )
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ __all__ = [
     "drop_response",
     "refuse",
     "source",
+    "stall_client",
 ]
 
 _LATER = {"Lab": "lab_utils.lab", "Run": "lab_utils.run", "source": "lab_utils.run"}

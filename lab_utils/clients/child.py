@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cloudpickle
+from confluent_kafka import KafkaException
 
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.errors import WaitTimeout
@@ -37,7 +38,7 @@ class ChildEnd:
 
 def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> ChildEnd:
     """Run the workload in a process of its own and wait for its end, at most `timeout_s`."""
-    folder = Path(ticket.folder) / f"process-{ticket.attempt}"
+    folder = Path(ticket.folder) / f"process-{ticket.member}-{ticket.attempt}"
     folder.mkdir(mode=0o700, parents=True)
     (folder / "ticket.json").write_bytes(ticket.to_json())
     (folder / "workload.pickle").write_bytes(_pickled(workload))
@@ -123,8 +124,8 @@ def main(folder: Path) -> int:
     run = LiveRun(ticket)
     error = perform(workload, run)
     run.close()
-    if error is None:
-        return 0
+    if error is None or isinstance(error, KafkaException):
+        return 0  # what the client raises is an outcome, and in the ledger
     traceback.print_exception(error)
     return RAISED
 

@@ -5,10 +5,11 @@ Every method and setting of the parent works as documented there.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.recorder import Recorder, recorded_errors
@@ -30,20 +31,26 @@ class RecordingConsumer(Consumer):
             "on_commit": _recorded_commits(recorder, configuration.get("on_commit")),
             "error_cb": recorded_errors(recorder, configuration.get("error_cb")),
         }
-        super().__init__({"logger": recorder.logger(), **configuration, **callbacks})
+        # The end of a partition is an event for us alone, unless the learner asked for it.
+        self._hides_ends = "enable.partition.eof" not in configuration
+        self.ended: set[tuple[str, int]] = set()
+        told = {"enable.partition.eof": True, "logger": recorder.logger()}
+        super().__init__({**told, **configuration, **callbacks})
         recorder.created("consumer", configuration)
 
     def poll(self, timeout: float = -1) -> Any:
         """The next message or event, as confluent_kafka.Consumer.poll returns it."""
-        message = super().poll(timeout)
-        self._delivered([message] if message is not None else [])
-        return message
+        until = None if timeout < 0 else time.monotonic() + timeout
+        while True:
+            message = super().poll(timeout)
+            read = self._delivered([message] if message is not None else [])
+            if message is None or read:
+                return message
+            timeout = -1 if until is None else max(0.0, until - time.monotonic())
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
         """A list of messages, as confluent_kafka.Consumer.consume returns it."""
-        messages: list[Any] = super().consume(num_messages, timeout)
-        self._delivered(messages)
-        return messages
+        return self._delivered(super().consume(num_messages, timeout))
 
     def subscribe(
         self,
@@ -64,18 +71,58 @@ class RecordingConsumer(Consumer):
 
     def commit(self, *arguments: Any, **named: Any) -> Any:
         """Commit offsets, as confluent_kafka.Consumer.commit does."""
-        committed = super().commit(*arguments, **named)
+        self._crashes.reached("before_commit")
+        try:
+            with self._crashes.during("while_committing"):
+                committed = super().commit(*arguments, **named)
+        except KafkaException as refusal:
+            self._recorder.record("error", error=refusal.args[0].name(), detail={"of": "commit"})
+            raise
         for partition in committed or ():
             _record_commit(self._recorder, partition.error, partition)
-        if self._crashes:
-            self._crashes.reached("after_commit")
+        self._crashes.reached("after_commit")
         return committed
 
-    def _delivered(self, messages: list[Any]) -> None:
+    def store_offsets(self, *arguments: Any, **named: Any) -> None:
+        """Store what the next automatic commit writes, as Consumer.store_offsets does."""
+        super().store_offsets(*arguments, **named)
+        message = named.get("message", arguments[0] if arguments else None)
+        places = named.get("offsets", message if isinstance(message, list) else None)
+        if places is None and message is not None:
+            places = [TopicPartition(message.topic(), message.partition(), message.offset() + 1)]
+        self._placed("stored", places or [])
+
+    def seek(self, partition: TopicPartition) -> None:
+        """Go to an offset, as confluent_kafka.Consumer.seek does."""
+        super().seek(partition)
+        self.ended.discard((partition.topic, partition.partition))
+        self._placed("sought", [partition])
+
+    def assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these partitions, as Consumer.assign does; an offset in them is a seek."""
+        super().assign(partitions)
+        self._placed("sought", [place for place in partitions if place.offset >= 0])
+
+    def _placed(self, kind: str, places: list[TopicPartition]) -> None:
+        for place in places:
+            self._recorder.record(
+                kind, topic=place.topic, partition=place.partition, offset=place.offset
+            )
+
+    def _delivered(self, messages: list[Any]) -> list[Any]:
+        """Record these messages; return them without the ends that nobody asked for."""
+        handed_on = []
         for message in messages:
+            place = (message.topic(), message.partition())
+            if message.error() and message.error().code() == KafkaError._PARTITION_EOF:
+                self.ended.add(place)
+                if self._hides_ends:
+                    continue
+            handed_on.append(message)
             if message.error():
                 self._recorder.record("error", error=message.error().name())
                 continue
+            self.ended.discard(place)
             self._recorder.record(
                 "delivered",
                 topic=message.topic(),
@@ -83,8 +130,8 @@ class RecordingConsumer(Consumer):
                 offset=message.offset(),
                 value=value_text(message.value()),
             )
-            if self._crashes:
-                self._crashes.reached("after_poll")
+            self._crashes.reached("after_poll")
+        return handed_on
 
 
 def _record_commit(recorder: Recorder, error: KafkaError | None, place: TopicPartition) -> None:
@@ -115,6 +162,7 @@ def _recorded_rebalance(
     def rebalanced(consumer: Any, places: list[TopicPartition]) -> None:
         for place in places:
             recorder.record(kind, topic=place.topic, partition=place.partition)
+            consumer.ended.discard((place.topic, place.partition))
         if theirs:
             theirs(consumer, places)
 

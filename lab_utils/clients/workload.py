@@ -6,8 +6,10 @@ exception or nothing out.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from lab_utils.clients.child import run_in_child
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
@@ -16,20 +18,30 @@ from lab_utils.errors import LabError
 RESTARTS_MAX: Final = 10
 
 
+MEMBERS_MAX: Final = 4
+
+
 class WorkloadError(LabError):
     """A workload that ran in a process of its own raised; the message is what it printed."""
 
 
 def carry_out(
-    workload: Workload, ticket: Ticket, *, timeout_s: float = 120
+    workload: Workload,
+    ticket: Ticket,
+    *,
+    timeout_s: float = 120,
+    crashed: Callable[[], object] = lambda: None,
 ) -> BaseException | None:
     """Perform the workload for this ticket; return what it raised, if anything.
 
     With crash points it runs in a process of its own, at most `timeout_s` seconds each time, and
-    is started again after each crash.
+    is started again after each crash; `crashed` is called in between. Several members run in
+    processes of their own at the same time, and none of them is started again: another takes over.
     """
+    if ticket.members > 1:
+        return _together(workload, ticket, timeout_s)
     if ticket.crashes:
-        return _in_children(workload, ticket, timeout_s)
+        return _in_children(workload, ticket, timeout_s, crashed)
     live = LiveRun(ticket)
     try:
         return perform(workload, live)
@@ -37,12 +49,31 @@ def carry_out(
         live.close()
 
 
-def _in_children(workload: Workload, ticket: Ticket, timeout_s: float) -> BaseException | None:
+def _in_children(
+    workload: Workload, ticket: Ticket, timeout_s: float, crashed: Callable[[], object]
+) -> BaseException | None:
+    stalls = [fault for fault in ticket.crashes if fault.get("fault") == "stall_client"]
+    crashes = [fault for fault in ticket.crashes if fault not in stalls]
     for attempt in range(1, RESTARTS_MAX + 1):
         # The first crash is for the first process, the second for its successor, and so on.
-        crashes = ticket.crashes[attempt - 1 : attempt]
-        started = replace(ticket, attempt=attempt, crashes=crashes)
+        chosen = crashes[attempt - 1 : attempt] + (stalls if attempt == 1 else [])
+        started = replace(ticket, attempt=attempt, crashes=tuple(chosen))
         end = run_in_child(workload, started, timeout_s=timeout_s)
         if not end.crashed:
             return WorkloadError(end.output) if end.raised else None
+        crashed()
     return WorkloadError(f"the workload was killed {RESTARTS_MAX} times and not started again.")
+
+
+def _together(workload: Workload, ticket: Ticket, timeout_s: float) -> BaseException | None:
+    numbers = range(1, ticket.members + 1)
+    tickets = [replace(ticket, member=number, crashes=_of(ticket, number)) for number in numbers]
+    with ThreadPoolExecutor(MEMBERS_MAX) as pool:
+        ends = list(
+            pool.map(lambda each: run_in_child(workload, each, timeout_s=timeout_s), tickets)
+        )
+    return next((WorkloadError(end.output) for end in ends if end.raised), None)
+
+
+def _of(ticket: Ticket, member: int) -> tuple[dict[str, Any], ...]:
+    return tuple(fault for fault in ticket.crashes if fault.get("member", 1) == member)

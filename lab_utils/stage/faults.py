@@ -21,7 +21,12 @@ from lab_utils.stage.apis import API_KEYS, ERRORS
 if TYPE_CHECKING:
     from lab_utils.stage.frames import Produced, Request, Response
 
-CRASH_POINTS: Final = ("after_send", "after_ack", "after_poll", "after_process", "after_commit")
+# Where a workload's process can be killed or stalled; clients/crash.py says what each one is.
+CRASH_POINTS: Final = (
+    "after_send", "after_ack", "after_poll", "after_process", "before_commit",
+    "while_committing", "after_commit", "after_send_offsets",
+    "after_db_write", "before_db_commit", "after_db_commit",
+)  # fmt: skip
 
 # What the proxy can answer in the broker's place: the answer is an error and nothing else.
 REFUSABLE: Final = (
@@ -207,19 +212,42 @@ class delay_response(_Delay):  # noqa: N801
 
 
 @dataclass(frozen=True, repr=False)
-class crash_client(Fault):  # noqa: N801
-    """The workload's process is killed when it reaches a point for the nth time.
+class ClientFault(Fault):
+    """A fault of the workload's process when it reaches a point (CRASH_POINTS) the nth time.
 
-    The client acts on it, not the proxy. Points: after_send, after_ack, after_poll,
-    after_process, after_commit.
+    The client acts on it, not the proxy.
+
+    member  which process of the run, from 1, if it has several
     """
 
     at: str
     nth: int = 1
+    _: KW_ONLY
+    member: int = 1
 
     def __post_init__(self) -> None:
         one_of("at", self.at, CRASH_POINTS)
         at_least("nth", self.nth, 1)
+        at_least("member", self.member, 1)
+
+
+class crash_client(ClientFault):  # noqa: N801
+    """The workload's process is killed when it reaches a point for the nth time.
+
+    Points: after_send, after_ack, after_poll, after_process, before_commit, while_committing,
+    after_commit, after_send_offsets, after_db_write, before_db_commit, after_db_commit.
+    """
+
+
+@dataclass(frozen=True, repr=False)
+class stall_client(ClientFault):  # noqa: N801
+    """The workload's process does nothing for a while; the threads of its clients live on."""
+
+    for_ms: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("for_ms", self.for_ms, 1)
 
 
 def parameters(fault: Fault) -> dict[str, Any]:
@@ -235,7 +263,7 @@ def to_json(fault: Fault) -> dict[str, Any]:
     """A fault as JSON: its kind as `fault`, and all its parameters.
 
     >>> to_json(crash_client("after_ack", nth=2))
-    {'fault': 'crash_client', 'at': 'after_ack', 'nth': 2}
+    {'fault': 'crash_client', 'at': 'after_ack', 'nth': 2, 'member': 1}
     """
     columns = fields(fault)  # type: ignore[arg-type]
     return {"fault": type(fault).__name__} | {

@@ -22,6 +22,7 @@ from lab_utils.stage.faults import (
     drop_response,
     from_json,
     refuse,
+    stall_client,
     to_json,
 )
 from lab_utils.stage.frames import read_request
@@ -35,6 +36,7 @@ EACH = [
     delay_request("EndTxn", 1, 4000),
     delay_response("Fetch", by_ms=300),
     crash_client("after_ack", nth=2),
+    stall_client("after_poll", nth=2, member=2, for_ms=3000),
 ]
 
 
