@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from lab_utils.audit.verdicts import Verdict
-
 from lab_utils.grading.cases import Exercise
 from lab_utils.grading.shown import Checked, score
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from lab_utils.stage.java import find_java
 
 from lab_utils.clients.reader import HonestReader
 from lab_utils.folders import stage_folder
 from lab_utils.stage.batches import Batch, read_segment
 from lab_utils.stage.jars import kafka_jars
+from lab_utils.stage.java import find_java
 from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

@@ -1,0 +1,304 @@
+"""The rules of the house, read from the files themselves; a failure names each offending line."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import pytest
+import yaml
+
+from lab_utils.stage.java import FETCHED
+
+ROOT: Final = Path(__file__).parents[1]
+PACKAGE: Final = ROOT / "lab_utils"
+
+MODULE_LINES: Final = 400
+LINE_LENGTH: Final = 100
+LEAVES: Final = {"errors", "folders", "waiting"}
+# Who may import whom, beside the leaves. Modules that are in no room (lab, cli, …) know all.
+KNOWS: Final = {
+    "errors": set[str](),
+    "folders": set[str](),
+    "waiting": {"errors"},
+    "ledger": set[str](),
+    "stage": {"ledger"},
+    "clients": {"ledger"},
+    "audit": {"ledger"},
+    "views": {"ledger", "audit"},
+    "grading": {"ledger", "audit"},
+}
+# Modules that join rooms, each with its reason.
+JOIN: Final = {
+    "grading/examination.py": {"clients", "stage", "experiment"},  # runs the learner's function
+    "grading/inside.py": {"clients", "stage"},  # is that function's process
+    "grading/runner.py": {"stage"},  # gives each submission a stage of its own
+    "views/fault_words.py": {"stage"},  # puts a fault into words
+    "views/panel.py": {"stage"},  # its buttons speak to a stage
+}
+# Each third-party library has one home. What stands in a set of two has its reason beside it.
+HOMES: Final = {
+    "anywidget": {"views"},
+    "cjdk": {"stage"},
+    "click": {"cli", "stage"},  # the server is a command of its own
+    "cloudpickle": {"clients"},
+    # Elsewhere its error alone: what a workload may end with.
+    "confluent_kafka": {"clients", "experiment", "grading", "lab"},
+    "filelock": {"stage"},
+    "httpx": {"stage", "jupyter"},  # ./lab up waits until JupyterLab answers
+    "ipywidgets": {"views"},
+    "jgo": {"stage"},
+    "jupytext": {"grading"},
+    "kio": {"stage"},
+    "nbclient": {"grading"},
+    "nbformat": {"grading"},
+    "pandas": {"audit"},
+    "platformdirs": {"folders"},
+    "plotly": {"views"},
+    "psutil": {"stage"},
+    "pyspark": {"audit", "ledger"},  # one definition of an event gives both schemas
+    "rich": {"cli"},
+    "tornado": {"stage"},
+}
+HEAVY: Final = ("confluent_kafka", "pyspark", "pandas", "plotly", "kio", "httpx", "tornado",
+                "psutil", "nbformat", "ipywidgets", "anywidget", "jupytext", "click")  # fmt: skip
+BANNED_NAMES: Final = {"utils", "helpers", "common", "base", "manager", "handler"}
+REGISTRIES: Final = (
+    r"pypi\.org", r"pythonhosted", r"maven\.org", r"maven\.apache\.org/maven2",
+    r"deb\.debian\.org", r"npmjs\.org", r"crates\.io", r"proxy\.golang",
+)  # fmt: skip
+MACHINE_PATHS: Final = r"""(?<![\w.$}/*-])/(work|root|home/\w+)(?=[/\s"'`]|$)|/tmp/[\w-]{3,}"""
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: where it stands, what it names, and whether only type checkers see it."""
+
+    path: Path
+    line: int
+    name: str
+    typing_only: bool
+
+    @property
+    def room(self) -> str:
+        """The room, or the module that is in none, where it stands."""
+        return self.path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+    @property
+    def known(self) -> set[str]:
+        """The rooms that may be imported there."""
+        module = self.path.relative_to(PACKAGE).as_posix()
+        return KNOWS[self.room] | JOIN.get(module, set()) | LEAVES | {self.room}
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.name}"
+
+
+@cache
+def modules() -> tuple[Path, ...]:
+    """The package's modules."""
+    return tuple(sorted(PACKAGE.rglob("*.py")))
+
+
+@cache
+def imports() -> tuple[Import, ...]:
+    """Every import of the package, those within functions too."""
+    return tuple(found for path in modules() for found in imports_of(path))
+
+
+def imports_of(path: Path) -> Iterator[Import]:
+    """The imports of one module."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    blocks = [node for node in ast.walk(tree) if isinstance(node, ast.If)]
+    typing = [node for node in blocks if ast.unparse(node.test) == "TYPE_CHECKING"]
+    hidden = {id(child) for node in typing for child in ast.walk(node)}
+    for node in ast.walk(tree):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+            if node.module == "lab_utils":
+                names = [f"lab_utils.{alias.name}" for alias in node.names]
+        for name in names:
+            yield Import(path, node.lineno, name, id(node) in hidden)
+
+
+@cache
+def tracked() -> tuple[Path, ...]:
+    """The files of the repository."""
+    listed = subprocess.check_output(["git", "ls-files", "-z"], cwd=ROOT, text=True)
+    paths = (ROOT / name for name in listed.split("\0") if name)
+    return tuple(path for path in paths if path.is_file())
+
+
+def lines(pattern: str, *names: str) -> list[str]:
+    """The tracked lines that a pattern is found in, in files whose names end so."""
+    seen = re.compile(pattern)
+    return [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in tracked()
+        if path.name.endswith(names or ("",)) and path.name not in ("test_house.py", "LICENSE")
+        for number, line in enumerate(text(path).splitlines(), start=1)
+        if seen.search(line)
+    ]
+
+
+def text(path: Path) -> str:
+    """A file's text; what is no text has none."""
+    return path.read_bytes().decode(errors="replace")
+
+
+def test_imports_point_one_way() -> None:
+    """A room imports only rooms that it may know."""
+    wrong = [
+        f"{found}: may know {sorted(found.known)}"
+        for found in imports()
+        if found.name.startswith("lab_utils.") and found.room in KNOWS
+        if found.name.split(".")[1] not in found.known
+    ]
+
+    assert [] == wrong
+
+
+def test_each_library_has_one_home() -> None:
+    """A third-party library is imported in its home alone; types may be named anywhere."""
+    wrong = [
+        f"{found}: its home is {sorted(HOMES[library])}"
+        for found in imports()
+        if (library := found.name.partition(".")[0]) in HOMES
+        if found.room not in HOMES[library] and not found.typing_only
+    ]
+
+    assert [] == wrong
+
+
+def test_every_dependency_has_a_home() -> None:
+    """What pyproject.toml asks for is named in HOMES, or is one of those used as programs."""
+    programs = {"jupyterlab", "jupyter_server_proxy", "orjson"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = [re.split(r"[\[<>=]", line)[0] for line in project["project"]["dependencies"]]
+
+    assert set(HOMES) | programs == {name.replace("-", "_") for name in asked}
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    """`import lab_utils` brings in no client, no Spark, no pictures and no server."""
+    code = f"import sys, lab_utils; print([m for m in {HEAVY!r} if m in sys.modules])"
+    loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
+
+    assert "[]\n" == loaded
+
+
+def test_nothing_sleeps() -> None:
+    """Only lab_utils/waiting.py sleeps; everything else waits for something."""
+    found = lines(r"^(?!.*[\"'].*sleep).*\b(time|asyncio)\.sleep\(", ".py", ".ipynb")
+
+    assert [] == [line for line in found if not line.startswith("lab_utils/waiting.py")]
+
+
+def test_no_test_is_skipped_in_silence() -> None:
+    """A test that is left out somewhere says why; none is expected to fail."""
+    found = lines(r"pytest\.skip\(\)|importorskip|xfail|mark\.skip\b|skipif\((?!.*reason=)", ".py")
+
+    assert [] == found
+
+
+def test_modules_are_short() -> None:
+    """No module has more than 400 lines; a lab's source is prose, and has limits of its own."""
+    python = [path for path in tracked() if path.suffix == ".py" and path.parent.name != "source"]
+    lengths = {str(path.relative_to(ROOT)): len(text(path).splitlines()) for path in python}
+    long = {path: length for path, length in lengths.items() if length > MODULE_LINES}
+
+    assert {} == long
+
+
+def test_names_say_something() -> None:
+    """No module is called after nothing."""
+    assert [] == [str(path) for path in modules() if path.stem in BANNED_NAMES]
+
+
+def test_modules_have_contracts() -> None:
+    """Every module begins with what it owns."""
+    bare = [path for path in modules() if not ast.get_docstring(ast.parse(text(path)))]
+
+    assert [] == bare
+
+
+def test_notebooks_have_no_outputs() -> None:
+    """A notebook in the repository has not been run."""
+    notebooks = {path: json.loads(text(path)) for path in tracked() if path.suffix == ".ipynb"}
+    ran = [
+        f"{path.relative_to(ROOT)}: cell {number}"
+        for path, notebook in notebooks.items()
+        for number, cell in enumerate(notebook["cells"])
+        if cell.get("outputs") or cell.get("execution_count")
+    ]
+
+    assert [] == ran
+
+
+def test_no_paths_of_one_machine() -> None:
+    """No file names a folder that only one machine has."""
+    assert [] == lines(MACHINE_PATHS)
+
+
+def test_no_addresses_of_registries() -> None:
+    """Packages are had from where the machine's own clients look."""
+    assert [] == lines("|".join(REGISTRIES))
+
+
+def test_prose_is_calm() -> None:
+    """No sentence of the documents ends with an exclamation mark."""
+    assert [] == lines(r"\w!(\s|$)", ".md")
+
+
+def test_the_conda_environment_is_the_lock() -> None:
+    """environment.yml installs the lock itself, the JDK that is fetched, a Python that serves."""
+    environment = yaml.safe_load(text(ROOT / "environment.yml"))
+    named = dict(line.split("=") for line in environment["dependencies"] if "=" in line)
+    pip = [line["pip"] for line in environment["dependencies"] if isinstance(line, dict)]
+
+    assert [["-r requirements.lock"]] == pip
+    assert FETCHED == named["openjdk"]
+    assert (3, 11) <= tuple(int(part) for part in named["python"].split("."))
+    assert {"LAB_INSTALL": "no"} == environment["variables"]
+
+
+def test_the_lock_has_what_the_project_asks_for() -> None:
+    """Every dependency, those of the tests too, is in requirements.lock; so is each hash."""
+    project = tomllib.loads(text(ROOT / "pyproject.toml"))
+    asked = project["project"]["dependencies"] + project["dependency-groups"]["test"]
+    names = {re.split(r"[\[<>=]", line)[0] for line in asked}
+    blocks = re.split(r"\n(?=[a-z])", text(ROOT / "requirements.lock"))
+    hashed = {block.partition("==")[0] for block in blocks if "--hash=sha256:" in block}
+
+    assert set() == names - hashed
+    assert [] == [block for block in blocks if "--hash=sha256:" not in block]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("ruff", "check", "--quiet", "--output-format=concise"), ("ruff", "format", "--check"),
+     ("mypy", "--no-error-summary")],
+    ids=["lint", "format", "types"],
+)  # fmt: skip
+def test_tools_have_nothing_to_say(command: tuple[str, ...]) -> None:
+    """Ruff and mypy --strict are content."""
+    names = [".", "lab"] if command[0] == "ruff" else []
+    done = subprocess.run(
+        [sys.executable, "-m", *command, *names],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ("", 0) == (done.stdout.strip() if done.returncode else "", done.returncode)
