@@ -20,6 +20,7 @@ from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger
+from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.connection import Stage
 from lab_utils.stage.faults import Fault, crash_client, to_json
 
@@ -30,6 +31,7 @@ class Experiment:
 
     topics  short names of further topics, each as empty and as wide as the first
     filled  are the orders in the first topic before the workload starts, to be consumed?
+    until_stable  is the log read only when every open transaction has ended?
     """
 
     stage: Stage
@@ -41,6 +43,7 @@ class Experiment:
     partitions: int = 1
     topics: tuple[str, ...] = ()
     filled: bool = False
+    until_stable: bool = False
     trouble: list[str] = field(default_factory=list)
 
     @property
@@ -97,10 +100,9 @@ class Experiment:
         return read_ledger(self.folder)
 
     def _log(self) -> Iterable[Event]:
-        for topic in (self.topic, *self.further_topics.values()):
-            yield from self.reader.read(self.run, topic, self.partitions)
-            for batch in self.stage.batches(topic):
-                yield _batch_event(self.run, topic, batch)
+        ids = transactional_ids(self.folder)
+        log = Readback(self.stage, self.reader, self.run, ids, self.until_stable)
+        yield from log.events((self.topic, *self.further_topics.values()), self.partitions)
 
     def _crashes(self) -> list[dict[str, Any]]:
         return [to_json(fault) for fault in self.faults if isinstance(fault, crash_client)]
@@ -118,28 +120,6 @@ class Experiment:
         witness.close()
         if witness.trouble:
             self.trouble.append(witness.trouble)
-
-
-def _batch_event(run: str, topic: str, batch: dict[str, Any]) -> Event:
-    """A record batch of the log as an event: a marker if it is a control batch."""
-    is_marker = bool(batch["is_control"])
-    detail = {"timestamp_ms": str(batch["timestamp_ms"])}
-    if is_marker:
-        detail["type"] = str(batch.get("marker"))
-    return Event(
-        run=run,
-        source="log",
-        actor=f"broker-{batch.get('broker', 1)}",
-        kind="marker" if is_marker else "batch",
-        topic=topic,
-        partition=batch["partition"],
-        offset=batch["base_offset"],
-        producer_id=batch["producer_id"],
-        producer_epoch=batch["producer_epoch"],
-        sequence=batch["sequence"],
-        records=batch["records"],
-        detail=detail,
-    )
 
 
 def _text(columns: dict[str, Any]) -> dict[str, str]:

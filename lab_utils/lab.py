@@ -56,6 +56,7 @@ class Lab:
         partitions: int = 1,
         topics: Sequence[str] = (),
         filled: bool = False,
+        until_stable: bool = False,
         timeout_s: float = 120,
     ) -> Run:
         """Perform the workload once, under these faults and no others; return what happened.
@@ -66,7 +67,8 @@ class Lab:
         is raised here, after the run has been closed.
 
         `topics` names further, empty topics (run.topics["invoices"] in the workload). With
-        `filled`, the orders are in run.topic from the start, to be consumed.
+        `filled`, the orders are in run.topic from the start, to be consumed. With `until_stable`,
+        the log is read only when every transaction has ended, if need be by its time-out.
         """
         experiment = self._experiment(
             workload,
@@ -75,6 +77,7 @@ class Lab:
             partitions=at_least("partitions", partitions, 1),
             topics=tuple(topics),
             filled=filled,
+            until_stable=until_stable,
         )
         ticket = experiment.begin()
         try:

@@ -87,8 +87,10 @@ class LiveRun:
     def producer(self, configuration: dict[str, Any] | None = None) -> RecordingProducer:
         """A confluent_kafka.Producer, recorded; your configuration wins over the lab's timers."""
         name = f"producer-{len(self._producers) + self._first()}"
+        is_transactional = "transactional.id" in (configuration or {})
+        settings = timers.TRANSACTIONAL if is_transactional else timers.PRODUCER
         producer = RecordingProducer(
-            self._configuration(name, timers.PRODUCER, configuration),
+            self._configuration(name, settings, configuration),
             Recorder(self._witness, self._ticket.run, name),
             self._crashes,
         )

@@ -8,10 +8,11 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import orjson
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.recorder import Recorder, recorded_errors
+from lab_utils.clients.transactions import Transactions
 from lab_utils.ledger.events import value_text
 
 # A delivery report: `callback(error, message)`; exactly one of them says how it went.
@@ -19,13 +20,14 @@ Report: TypeAlias = Any
 
 
 class RecordingProducer(Producer):
-    """A confluent_kafka.Producer whose sends and delivery reports are in the ledger."""
+    """A confluent_kafka.Producer whose sends, reports and transactions are in the ledger."""
 
     def __init__(
         self, configuration: dict[str, Any], recorder: Recorder, crashes: CrashPoints
     ) -> None:
         self._recorder = recorder
         self._crashes = crashes
+        self._transactions = Transactions(recorder)
         # The report of the configuration, which produce() uses when it is given none of its own.
         self._default_report: Report = configuration.get("on_delivery") or configuration.get(
             "dr_cb"
@@ -50,7 +52,8 @@ class RecordingProducer(Producer):
         report = self._recorded(encoded, on_delivery or callback or self._default_report)
         # The parent takes `headers` as it is or not at all: None is not the same as absent.
         optional = {} if headers is None else {"headers": headers}
-        self._recorder.sent(topic, encoded, partition if partition >= 0 else None)
+        place = partition if partition >= 0 else None
+        self._recorder.sent(topic, encoded, place, self._transactions.current)
         try:
             super().produce(
                 topic, value, key, partition, on_delivery=report, timestamp=timestamp, **optional
@@ -82,6 +85,38 @@ class RecordingProducer(Producer):
             except KafkaException as refusal:
                 message["_error"] = refusal.args[0]
         return taken
+
+    def init_transactions(self, timeout: float = -1) -> None:
+        """Take the transactional.id over, as confluent_kafka.Producer.init_transactions does."""
+        with self._transactions.recorded("init_transactions"):
+            super().init_transactions(timeout)
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: a local step, of which the broker hears nothing yet."""
+        with self._transactions.recorded("begin_transaction"):
+            super().begin_transaction()
+
+    def send_offsets_to_transaction(
+        self, positions: list[TopicPartition], group_metadata: Any, timeout: float = -1
+    ) -> None:
+        """Make consumed offsets part of the transaction; each is the next one to read."""
+        named = [f"{place.topic}-{place.partition}:{place.offset}" for place in positions]
+        offsets = orjson.dumps(named).decode()
+        with self._transactions.recorded("send_offsets_to_transaction", offsets=offsets):
+            super().send_offsets_to_transaction(positions, group_metadata, timeout)
+        self._crashes.reached("after_send_offsets")
+
+    def commit_transaction(self, timeout: float = -1) -> None:
+        """Commit the open transaction, as confluent_kafka.Producer.commit_transaction does."""
+        self._crashes.reached("before_commit")
+        with self._transactions.recorded("commit_transaction"):
+            super().commit_transaction(timeout)
+        self._crashes.reached("after_commit")
+
+    def abort_transaction(self, timeout: float = -1) -> None:
+        """Abort the open transaction, as confluent_kafka.Producer.abort_transaction does."""
+        with self._transactions.recorded("abort_transaction"):
+            super().abort_transaction(timeout)
 
     def _recorded(self, encoded: bytes, theirs: Report) -> Report:
         recorder, crashes = self._recorder, self._crashes

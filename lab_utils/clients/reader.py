@@ -8,10 +8,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import (
+    Consumer,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
 from lab_utils.errors import StageError
 from lab_utils.ledger.events import Event, value_text
@@ -27,16 +35,8 @@ class HonestReader:
             "log_level": 0,
         }
         self._admin = AdminClient(dict(self._connection))
-        self._consumer = Consumer(
-            {
-                **self._connection,
-                "group.id": "honest-reader",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": "read_uncommitted",
-                "fetch.wait.max.ms": 10,
-            }
-        )
+        self._consumer = self._new_consumer("read_uncommitted")
+        self._committed: Consumer | None = None
 
     def create_topic(self, topic: str, partitions: int) -> None:
         """Create a new and empty topic; raises StageError when the broker does not."""
@@ -54,19 +54,29 @@ class HonestReader:
 
         An `end` says with detail.drained whether the reader got there within `timeout_s`.
         """
-        waiting = set(range(partitions))
-        events = []
-        # A consumer that is assigned a topic it has never heard of waits a second for metadata.
-        self._consumer.list_topics(topic, timeout=timeout_s)
-        self._consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
-        for message in self._messages(topic, time.monotonic() + timeout_s):
-            events.append(_event(run, message))
-            if events[-1].kind == "end":
-                waiting.discard(message.partition())
-            if not waiting:
-                break
-        self._consumer.unassign()
-        return events + [_not_drained(run, topic, number) for number in sorted(waiting)]
+        return _read(self._consumer, run, topic, partitions, timeout_s)
+
+    def read_committed(
+        self, run: str, topic: str, partitions: int, timeout_s: float = 10
+    ) -> tuple[list[Event], dict[int, int]]:
+        """What a read_committed reader is given: `visible` events, and the last stable offsets.
+
+        A partition whose reader did not get to its last stable offset has none here.
+        """
+        if self._committed is None:
+            self._committed = self._new_consumer("read_committed")
+        rows = _read(self._committed, run, topic, partitions, timeout_s)
+        visible = [replace(row, kind="visible") for row in rows if row.kind == "record"]
+        ends = [row for row in rows if row.kind == "end" and row.offset is not None]
+        return visible, {row.partition or 0: row.offset or 0 for row in ends}
+
+    def is_stable(self, topic: str, partitions: int) -> bool:
+        """May a read_committed reader go as far as any other, in every partition?"""
+        ends = [
+            self._ends(topic, partitions, level)
+            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+        ]
+        return ends[0] == ends[1]
 
     def fill(self, topic: str, values: Sequence[str], partitions: int) -> None:
         """Write these values, in turn to each partition; raises StageError if one is refused."""
@@ -93,18 +103,58 @@ class HonestReader:
     def close(self) -> None:
         """Close the connection."""
         self._consumer.close()
+        if self._committed is not None:
+            self._committed.close()
 
-    def _messages(self, topic: str, deadline: float) -> Iterator[Any]:
-        while (left_s := deadline - time.monotonic()) > 0:
-            # consume() waits until it has all that it was asked for, so ask for one, then for more.
-            messages = self._consumer.consume(1, timeout=min(left_s, 0.1))
-            for message in messages + self._consumer.consume(10_000, timeout=0):
-                error = message.error()
-                # Not `in (None, …)`: comparing a KafkaError with None leaves an exception pending.
-                if message.topic() == topic and (
-                    error is None or error.code() == KafkaError._PARTITION_EOF
-                ):
-                    yield message
+    def _new_consumer(self, isolation_level: str) -> Consumer:
+        return Consumer(
+            {
+                **self._connection,
+                "group.id": "honest-reader",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "isolation.level": isolation_level,
+                "fetch.wait.max.ms": 10,
+            }
+        )
+
+    def _ends(self, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(topic, number): latest for number in range(partitions)}
+        told = self._admin.list_offsets(asked, isolation_level=level)
+        return {place.partition: end.result(timeout=10).offset for place, end in told.items()}
+
+
+def _read(
+    consumer: Consumer, run: str, topic: str, partitions: int, timeout_s: float
+) -> list[Event]:
+    """Read a topic from offset 0 to where this consumer may go, with an `end` a partition."""
+    waiting = set(range(partitions))
+    events = []
+    # A consumer that is assigned a topic it has never heard of waits a second for metadata.
+    consumer.list_topics(topic, timeout=timeout_s)
+    consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
+    for message in _messages(consumer, topic, time.monotonic() + timeout_s):
+        events.append(_event(run, message))
+        if events[-1].kind == "end":
+            waiting.discard(message.partition())
+        if not waiting:
+            break
+    consumer.unassign()
+    return events + [_not_drained(run, topic, number) for number in sorted(waiting)]
+
+
+def _messages(consumer: Consumer, topic: str, deadline: float) -> Iterator[Any]:
+    while (left_s := deadline - time.monotonic()) > 0:
+        # consume() waits until it has all that it was asked for, so ask for one, then for more.
+        messages = consumer.consume(1, timeout=min(left_s, 0.1))
+        for message in messages + consumer.consume(10_000, timeout=0):
+            error = message.error()
+            # Not `in (None, …)`: comparing a KafkaError with None leaves an exception pending.
+            if message.topic() == topic and (
+                error is None or error.code() == KafkaError._PARTITION_EOF
+            ):
+                yield message
 
 
 def _event(run: str, message: Any) -> Event:

@@ -59,11 +59,13 @@ class Recorder:
         event = Event(run=self.run, source="client", actor=self.actor, kind=kind, **columns)
         self.witness.record(event)
 
-    def sent(self, topic: str, value: bytes, partition: int | None) -> None:
+    def sent(
+        self, topic: str, value: bytes, partition: int | None, transaction: str | None = None
+    ) -> None:
         """Record that a value was handed to produce(); written by hand, for it is in the way."""
         self._attempts[value] += 1
         self.witness.record_line(
-            b'%b,"kind":"sent","at_ns":%d,"topic":%b,"partition":%b,"value":%b,"attempt":%d}\n'
+            b'%b,"kind":"sent","at_ns":%d,"topic":%b,"partition":%b,"value":%b,"attempt":%d%b}\n'
             % (
                 self._start,
                 time.monotonic_ns(),
@@ -71,6 +73,7 @@ class Recorder:
                 b"null" if partition is None else b"%d" % partition,
                 value,
                 self._attempts[value],
+                b',"detail":{"transaction":"%b"}' % transaction.encode() if transaction else b"",
             )
         )
 

@@ -30,6 +30,12 @@ PRODUCER: Final = (
     Setting("reconnect.backoff.max.ms", 200, 10000, "and also after several attempts"),
 )
 
+# message.timeout.ms may not be longer than the transaction's; left out, the client sees to it.
+TRANSACTIONAL: Final = (
+    *(setting for setting in PRODUCER if setting.name != "message.timeout.ms"),
+    Setting("transaction.timeout.ms", 10000, 60000, "an abandoned transaction ends sooner"),
+)
+
 CONSUMER: Final = (
     Setting("auto.offset.reset", "earliest", "largest", "a new group starts at the beginning"),
     Setting("fetch.wait.max.ms", 50, 500, "an empty fetch returns sooner"),

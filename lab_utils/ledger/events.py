@@ -12,16 +12,20 @@ from dataclasses import dataclass, field, fields
 from typing import Final
 
 # What each witness can say. `request` and `response` carry a fate: what the proxy did with them.
+# In the log, `visible` is a record that a read_committed reader was given, and `transaction` one
+# entry of the transaction coordinator's own log.
 KINDS: Final = {
     "workload": ("order", "started", "finished", "raised", "crashed", "restarted"),
     "client": (
         "created", "sent", "acked", "failed", "unknown", "delivered", "processed", "committed",
         "assigned", "revoked", "lost", "error", "note",
+        "txn_initialised", "txn_began", "txn_offsets_sent", "txn_committed", "txn_aborted",
+        "txn_failed",
     ),
     "wire": ("connected", "closed", "request", "response", "opaque"),
     "fault": ("armed", "fired", "unfired"),
     "broker": ("started", "stopped", "killed", "paused", "resumed", "died"),
-    "log": ("record", "batch", "marker", "end"),
+    "log": ("record", "batch", "marker", "end", "visible", "transaction"),
 }  # fmt: skip
 
 FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held")

@@ -21,6 +21,7 @@ from lab_utils.ledger.store import Witness
 from lab_utils.stage.batches import DamagedBatch, read_segment
 from lab_utils.stage.board import FaultBoard
 from lab_utils.stage.broker import Broker, new_ports, with_new_ports
+from lab_utils.stage.diary import entries
 from lab_utils.stage.faults import Fault, to_json
 from lab_utils.stage.guardian import Guardian
 from lab_utils.stage.proxy import Proxy
@@ -281,6 +282,8 @@ def _rows(folder: Path, broker_id: int) -> list[dict[str, Any]]:
             "sequence": batch.sequence,
             "records": batch.count,
             "is_control": batch.is_control,
+            "is_transactional": batch.is_transactional,
+            "entries": entries(folder.name.rpartition("-")[0], batch),
             "marker": batch.marker,
             "timestamp_ms": batch.timestamp_ms,
         }

@@ -18,6 +18,7 @@ TIMERS: Final = MappingProxyType(
         "broker.heartbeat.interval.ms": "500",  # 2000
         "replica.lag.time.max.ms": "2000",  # 30000
         "group.initial.rebalance.delay.ms": "0",  # 3000
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10000
     }
 )
 SMALL: Final = MappingProxyType(
