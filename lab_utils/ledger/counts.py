@@ -21,8 +21,14 @@ class Counts:
     failed        delivery reports that rule the record out
     unknown       delivery reports that do not: the record may be in the log or not
     stored        records that an independent reader found in the log
-    duplicated    values that are in the log more than once
+    duplicated    values that are in the log of one topic more than once
     lost          values that were acked and are not in the log; None if it was not read to its end
+    by_topic      what is stored in each topic, by its name in the run, if there are several
+    delivered     records that were handed to a consumer
+    processed     records for which the work was done
+    repeated      orders for which the work was done more than once
+    skipped       orders for which it was never done, in a run that consumes
+    committed     where the group reads on, as the broker holds it; None if that is not one offset
     """
 
     sent: int
@@ -32,11 +38,22 @@ class Counts:
     stored: int
     duplicated: int
     lost: int | None
+    by_topic: tuple[tuple[str, int], ...] = ()
+    delivered: int = 0
+    processed: int = 0
+    repeated: int = 0
+    skipped: int = 0
+    committed: int | None = None
 
     def __str__(self) -> str:
-        always = [f"{self.sent} sent", f"{self.acked} acked", f"{self.stored} in the log"]
+        places = [f"{n} in {name}" for name, n in self.by_topic] or [f"{self.stored} in the log"]
+        sent = [f"{self.sent} sent", f"{self.acked} acked"]
         others = ("failed", "unknown", "duplicated", "lost")
-        return ", ".join(always + [f"{n} {name}" for name in others if (n := getattr(self, name))])
+        read = ("delivered", "processed", "repeated", "skipped")
+        said = [] if self.delivered and not self.sent else sent
+        said += places + [f"{n} {name}" for name in (*others, *read) if (n := getattr(self, name))]
+        bookmark = "" if self.committed is None else f", committed {self.committed}"
+        return ", ".join(said) + bookmark
 
 
 def count(rows: Iterable[Event]) -> Counts:
@@ -44,8 +61,12 @@ def count(rows: Iterable[Event]) -> Counts:
     rows = list(rows)
     client = Counter(row.kind for row in rows if row.source == "client")
     log = [row for row in rows if row.source == "log"]
-    copies = Counter(row.value for row in log if row.kind == "record")
-    acked = {row.value for row in rows if (row.source, row.kind) == ("client", "acked")}
+    copies = Counter((row.topic, row.value) for row in log if row.kind == "record")
+    acked = {
+        (row.topic, row.value) for row in rows if (row.source, row.kind) == ("client", "acked")
+    }
+    work = Counter(row.value for row in rows if (row.source, row.kind) == ("client", "processed"))
+    orders = {row.value for row in rows if (row.source, row.kind) == ("workload", "order")}
     return Counts(
         sent=client["sent"],
         acked=client["acked"],
@@ -54,7 +75,27 @@ def count(rows: Iterable[Event]) -> Counts:
         stored=copies.total(),
         duplicated=sum(1 for times in copies.values() if times > 1),
         lost=len(acked - copies.keys()) if was_drained(log) else None,
+        by_topic=_by_topic(log),
+        delivered=client["delivered"],
+        processed=work.total(),
+        repeated=sum(1 for times in work.values() if times > 1),
+        skipped=len(orders - work.keys()) if work else 0,
+        committed=_committed(log),
     )
+
+
+def _by_topic(log: list[Event]) -> tuple[tuple[str, int], ...]:
+    """How many records each topic holds; nothing if there is one topic only."""
+    read = {row.topic or "": row.run for row in log if row.kind == "end"}
+    if len(read) < 2:
+        return ()
+    held = Counter(row.topic for row in log if row.kind == "record")
+    return tuple((topic.removeprefix(f"{run}-"), held[topic]) for topic, run in read.items())
+
+
+def _committed(log: list[Event]) -> int | None:
+    ends = [row for row in log if row.kind == "committed" and row.detail.get("when") == "end"]
+    return ends[0].offset if len(ends) == 1 else None
 
 
 def was_drained(rows: Iterable[Event]) -> bool:

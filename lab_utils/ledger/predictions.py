@@ -20,6 +20,7 @@ from lab_utils.ledger.events import Event
 
 QUESTIONS: Final = (
     "sent", "acked", "failed", "unknown", "stored", "duplicated", "lost", "log",
+    "delivered", "processed", "repeated", "skipped", "committed",
 )  # fmt: skip
 
 # `...` stands in a notebook where the learner has not answered yet.

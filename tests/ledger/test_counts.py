@@ -9,7 +9,7 @@ from lab_utils.ledger.events import Event
 
 
 def client(kind: str, value: str) -> Event:
-    return Event(run="r", source="client", actor="p", kind=kind, value=value)
+    return Event(run="r", source="client", actor="p", kind=kind, topic="t", value=value)
 
 
 def log(kind: str, **columns: Any) -> Event:
@@ -51,3 +51,32 @@ def test_unknown_is_not_lost() -> None:
     counts = count([client("sent", "1"), client("unknown", "1"), DRAINED])
 
     assert (0, 0, 1) == (counts.lost, counts.failed, counts.unknown)
+
+
+def test_two_topics_are_counted_apart() -> None:
+    """One value in each of two topics is no duplicate, and each topic says what it holds."""
+    rows = [
+        log("record", value="1", offset=0), DRAINED,
+        Event(run="r", source="log", actor="reader", kind="record", topic="r-u", value="1"),
+        Event(run="r", source="log", actor="reader", kind="end", topic="r-u"),
+    ]  # fmt: skip
+
+    assert "0 sent, 0 acked, 1 in t, 1 in u" == str(count(rows))
+
+
+def test_work_is_counted_by_order() -> None:
+    """What was done twice is repeated, and what was never done is skipped."""
+    orders = [Event(run="r", source="workload", actor="lab", kind="order", value=v) for v in "012"]
+    work = [client(kind, value) for value in "001" for kind in ("delivered", "processed")]
+    bookmark = log("committed", offset=3, detail={"when": "end"})
+
+    assert "0 in the log, 3 delivered, 3 processed, 1 repeated, 1 skipped, committed 3" == str(
+        count([*orders, *work, bookmark])
+    )
+
+
+def test_reading_without_work_skips_nothing() -> None:
+    """A run that only reads promises no work, so none is missing."""
+    order = Event(run="r", source="workload", actor="lab", kind="order", value="0")
+
+    assert 0 == count([order, client("delivered", "0")]).skipped
