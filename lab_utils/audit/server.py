@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,12 +53,18 @@ def spark_folder() -> Path:
     return state_folder() / "spark"
 
 
-def join(master: str, folder: Path | None = None) -> Server:
-    """Join the server of this state folder; start it if there is none. Several may call at once."""
+def join(
+    master: str, folder: Path | None = None, *, meanwhile: Callable[[], object] = lambda: None
+) -> Server:
+    """Join the server of this state folder; start it if there is none. Several may call at once.
+
+    `meanwhile` is called while Spark starts. Raises StageError with the end of Spark's log.
+    """
     folder = folder or spark_folder()
     found = running(folder)
     if found is None:
         keeper = _start_keeper(folder, master)
+        meanwhile()
         try:
             wait_until(
                 lambda: running(folder) or keeper.poll() is not None,

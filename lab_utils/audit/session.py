@@ -109,16 +109,14 @@ def read_topic(bootstrap: str, topic: str) -> DataFrame:
 
 def _new_session() -> SparkSession:
     _prepare_environment()
-    from pyspark.sql import SparkSession
-
     _forget_session()
-    master = os.environ.get("SPARK_MASTER", LOCAL_MASTER)
-    if remote := os.environ.get("SPARK_REMOTE"):
-        return SparkSession.builder.remote(remote).create()
+    remote, master = _where()
+    if remote is not None:
+        return _pyspark().builder.remote(remote).create()
     if not master.startswith("local"):
-        return SparkSession.builder.master(master).getOrCreate()
-    _shared.server = server.join(master)
-    session = SparkSession.builder.remote(_shared.server.address).create()
+        return _pyspark().builder.master(master).getOrCreate()
+    _shared.server = server.join(master, meanwhile=_pyspark)
+    session = _pyspark().builder.remote(_shared.server.address).create()
     # The default goes on for ten minutes when the server is gone, while a notebook hangs.
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
@@ -126,12 +124,29 @@ def _new_session() -> SparkSession:
     return session
 
 
+def _where() -> tuple[str | None, str]:
+    """The Spark Connect server that the environment names, if any, and the master to start."""
+    remote = os.environ.get("SPARK_REMOTE")
+    master = os.environ.get("SPARK_MASTER", LOCAL_MASTER)
+    return (None, remote) if remote and remote.startswith("local") else (remote, master)
+
+
+def _pyspark() -> type[SparkSession]:
+    """Import pyspark with its Connect client, which takes a second or two."""
+    import pyspark.sql.connect.session
+    from pyspark.sql import SparkSession
+
+    assert pyspark.sql.connect.session
+    return SparkSession
+
+
 def _prepare_environment() -> None:
     """What pyspark and gRPC read when they are imported: no noise, no proxy, and Connect."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("no_grpc_proxy", "localhost,127.0.0.1")
-    if os.environ.get("SPARK_MASTER", LOCAL_MASTER).startswith("local"):
+    remote, master = _where()
+    if remote is not None or master.startswith("local"):
         # Then `F.col` and its like work before the session stands.
         os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
 

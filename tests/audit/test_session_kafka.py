@@ -22,7 +22,7 @@ JOIN = "from lab_utils.audit import server; print(server.join('local[1]').pid)"
 
 def join_in_process(state: Path, owner: int | None = None) -> int:
     """Join from another process; the pid of the JVM."""
-    environment = {**os.environ, "LAB_STATE": str(state), "LAB_OWNER": str(owner or "")}
+    environment = {**os.environ, "LAB_STATE": str(state), "LAB_OWNER": str(owner or os.getpid())}
     joined = subprocess.run(
         [sys.executable, "-c", JOIN], env=environment, capture_output=True, text=True, check=True
     )

@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from lab_utils.audit import session
+from lab_utils.clients.reader import HonestReader
 from lab_utils.stage.jars import spark_kafka_jars
 
 pytestmark = pytest.mark.kafka
@@ -26,7 +27,10 @@ def with_connector(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Non
 @pytest.mark.usefixtures("with_connector")
 def test_read_topic(stage: Any) -> None:
     """Every record of the topic is a row, with its key and value as text."""
-    producer = Producer({"bootstrap.servers": stage.direct})
+    reader = HonestReader(stage.direct)
+    reader.create_topic("read-topic", partitions=1)
+    reader.close()
+    producer = Producer({"bootstrap.servers": stage.direct, "log_level": 0})
     for number in range(3):
         producer.produce("read-topic", key="k", value=str(number), partition=0)
     producer.flush(10)
