@@ -52,14 +52,19 @@ def main() -> None:
 @main.command()
 @click.option("--port", type=click.IntRange(0, 65535), default=8888, show_default=True,
               help="JupyterLab's port; the next free one is taken if it is in use.")  # fmt: skip
+@click.option("--ip", default="127.0.0.1", show_default=True, envvar="LAB_IP",
+              help="Where JupyterLab listens; in a container, 0.0.0.0.")  # fmt: skip
+@click.option("--folder", type=click.Path(path_type=Path, exists=True), default=ROOT / "labs",
+              envvar="LAB_FOLDER",
+              help="The folder of notebooks; labs/ of the clone if not given.")  # fmt: skip
 @click.option("--browser/--no-browser", default=False, show_default=True,
               help="Open the address in a browser.")  # fmt: skip
-def up(port: int, browser: bool) -> None:
+def up(port: int, ip: str, folder: Path, browser: bool) -> None:
     """Start JupyterLab with the labs and print its address; Ctrl-C ends everything."""
     from lab_utils.jupyter import serve
 
     _prepare()
-    sys.exit(serve(ROOT, port=port, browser=browser, say=console.print))
+    sys.exit(serve(ROOT, folder, ip=ip, port=port, browser=browser, say=console.print))
 
 
 @main.command("prepare")

@@ -13,21 +13,27 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import httpx
 
 from lab_utils.errors import SetupError
+from lab_utils.folders import state_folder
 from lab_utils.waiting import wait_until
 
+LOOPBACK: Final = "127.0.0.1"
+# Who starts a container chooses the token, to hand out its address.
+TOKEN_VARIABLE: Final = "LAB_TOKEN"
 
-def command(folder: Path, port: int, token: str, *, browser: bool) -> list[str]:
+
+def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOOPBACK) -> list[str]:
     """The command that starts JupyterLab on `folder`; nothing in it needs a network."""
     return [
         sys.executable,
         "-m",
         "jupyterlab",
         f"--ServerApp.root_dir={folder}",
-        "--ServerApp.ip=127.0.0.1",
+        f"--ServerApp.ip={ip}",
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.open_browser={browser}",
@@ -61,15 +67,16 @@ def free_port(wanted: int) -> int:
     raise SetupError("no port is free on 127.0.0.1. End some programs, then run ./lab up again.")
 
 
-def serve(root: Path, *, port: int, browser: bool, say: Callable[[str], object]) -> int:
-    """Serve the labs until Ctrl-C or SIGTERM; return the exit code."""
-    token = secrets.token_urlsafe(24)
+def serve(
+    root: Path, folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str], object]
+) -> int:
+    """Serve the notebooks of `folder` until Ctrl-C or SIGTERM; return the exit code."""
+    token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{(port := free_port(port))}"
-    log = root / "artifacts" / "jupyter.log"
-    log.parent.mkdir(exist_ok=True)
+    log = state_folder() / "jupyter.log"
     with log.open("wb") as lines:
         server = subprocess.Popen(
-            command(root / "labs", port, token, browser=browser),
+            command(folder.absolute(), port, token, browser=browser, ip=ip),
             env=environment(root),
             stdout=lines,
             stderr=subprocess.STDOUT,

@@ -68,8 +68,8 @@ def examine() -> list[Row]:
         _row("Kafka's jars", lambda: _jars("kafka"), up),
         _row("Spark's Kafka connector", lambda: _jars("spark"), up),
         _row("quick start", _quick_start, up, required=False),
-        _row("memory", _memory, "./lab down, and end other programs"),
-        _row("cache folder", lambda: _folder(cache_folder()), "set LAB_CACHE to a folder of yours"),
+        _row("memory", _memory, "a machine or a container with more memory"),
+        _row("cache folder", _cache, "set LAB_CACHE to a folder of yours"),
         _row("state folder", lambda: _folder(state_folder()), "set LAB_STATE to a folder of yours"),
         _row("ports", _ports, "./lab down, and end other servers"),
         _row("stages", _stages, "./lab down", required=False),
@@ -149,24 +149,33 @@ def _quick_start() -> str:
 
 
 def _memory() -> str:
-    available = psutil.virtual_memory().available
-    if (limited := _left_in_cgroup()) is not None:
-        available = min(available, limited)
-    found = f"{available // 1_000_000} MB free"
-    if available < MEMORY_MB * 1_000_000:
+    """Judge what there is in all: what the lab itself takes must not make it unwell."""
+    memory = psutil.virtual_memory()
+    total, free = memory.total, memory.available
+    if (limit := _cgroup_memory()) is not None:
+        total, free = min(total, limit[0]), min(free, limit[1])
+    found = f"{total // 1_000_000} MB, {free // 1_000_000} MB free"
+    if total < MEMORY_MB * 1_000_000:
         raise Ailing(f"{found}; the lab takes up to {MEMORY_MB} MB")
     return found
 
 
-def _left_in_cgroup() -> int | None:
-    """What a container may still take; None where nothing limits it."""
+def _cgroup_memory() -> tuple[int, int] | None:
+    """What a container may take, and what is left of it; None where nothing limits it."""
     try:
         limit = (CGROUP / "memory.max").read_text().strip()
         used = int((CGROUP / "memory.current").read_text())
-        cache = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+        parts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
     except OSError:
         return None
-    return None if limit == "max" else int(limit) - used + int(cache["inactive_file"])
+    return None if limit == "max" else (int(limit), int(limit) - used + int(parts["inactive_file"]))
+
+
+def _cache() -> str:
+    """An image's cache is whole and read-only: nothing needs to be written there."""
+    if not missing(locked()) and not os.access(cache_folder(), os.W_OK):
+        return f"{cache_folder()} (complete, read-only)"
+    return _folder(cache_folder())
 
 
 def _folder(folder: Path) -> str:

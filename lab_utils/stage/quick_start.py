@@ -66,11 +66,11 @@ class Kafka:
 
     @cached_property
     def key(self) -> str:
-        """What an archive is valid for: the JVM compares each jar's time and size, too."""
+        """What an archive is valid for: the JVM compares each jar's time (seconds) and size."""
         seen = hashlib.sha256(self.java.text.encode())
         for jar in self.jars:
             stat = jar.stat()
-            seen.update(f"{jar} {stat.st_mtime_ns} {stat.st_size}".encode())
+            seen.update(f"{jar} {int(stat.st_mtime)} {stat.st_size}".encode())
         return seen.hexdigest()[:16]
 
     @property
