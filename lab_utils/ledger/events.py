@@ -18,14 +18,19 @@ KINDS: Final = {
     "workload": ("order", "started", "finished", "raised", "crashed", "restarted"),
     "client": (
         "created", "sent", "acked", "failed", "unknown", "delivered", "processed", "committed",
-        "assigned", "revoked", "lost", "error", "note",
+        "stored", "sought", "assigned", "revoked", "lost", "error", "note",
         "txn_initialised", "txn_began", "txn_offsets_sent", "txn_committed", "txn_aborted",
         "txn_failed",
     ),
     "wire": ("connected", "closed", "request", "response", "opaque"),
     "fault": ("armed", "fired", "unfired"),
-    "broker": ("started", "stopped", "killed", "paused", "resumed", "died"),
-    "log": ("record", "batch", "marker", "end", "visible", "transaction"),
+    "broker": (
+        "started", "stopped", "killed", "paused", "resumed", "died", "power_cut",
+        "link_cut", "link_held", "link_open",
+        "partition", "fenced", "unfenced", "log_end", "watermark",
+    ),
+    "log": ("record", "batch", "marker", "end", "visible", "transaction", "committed"),
+    "sink": ("effect",),
 }  # fmt: skip
 
 FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held")

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
+from lab_utils.stage.broker_faults import StageFault
 from lab_utils.stage.faults import Fault, WireFault, parameters
 
 if TYPE_CHECKING:
     from lab_utils.stage.frames import Request
 
 Record = Callable[[Event], object]
+Act = Callable[[StageFault], object]
 
 
 @dataclass(eq=False)
@@ -27,7 +29,7 @@ class Armed:
 
     id: str
     run: str
-    fault: WireFault
+    fault: WireFault | StageFault
     matched: int = 0
     fired: int = 0
 
@@ -42,16 +44,17 @@ class Armed:
 
 
 class FaultBoard:
-    """The faults that are armed."""
+    """The faults that are armed; `act` does what a fault of the stage says."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, act: Act = lambda _: None) -> None:
         self._record = record
+        self._act = act
         self._armed: dict[str, Armed] = {}
         self._numbers = count(1)
 
     def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for the clients of `run` ("" is any client); return its id."""
-        if not isinstance(fault, WireFault):
+        if not isinstance(fault, WireFault | StageFault):
             raise BadArgument(
                 f"{fault!r} cannot be armed on the wire: the client acts on it. Pass it to lab.run."
             )
@@ -83,6 +86,19 @@ class FaultBoard:
         """Note that a fault has acted on this request or on its response."""
         armed.fired += 1
         self._write("fired", armed, request, **detail)
+
+    def answered(self, armed: list[Armed], request: Request) -> None:
+        """The request has been answered, or its answer lost: act on brokers that wait for it."""
+        for each in armed:
+            if isinstance(each.fault, StageFault):
+                self._act(each.fault)
+                self.fired(each, request)
+
+    def happened(self, armed_id: str) -> None:
+        """Note that a fault without a moment on the wire has been acted on."""
+        armed = self._armed[armed_id]
+        armed.fired += 1
+        self._write("fired", armed)
 
     def _write(
         self, kind: str, armed: Armed, request: Request | None = None, **detail: str

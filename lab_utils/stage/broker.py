@@ -141,6 +141,11 @@ class Broker:
         self._signal(signal.SIGCONT, "", "paused")
         self._state = "running"
 
+    def send(self, how: signal.Signals) -> None:
+        """Send a signal, if there is a process, and do not wait; the verbs wait."""
+        if self._process is not None and self.pid is not None:
+            os.killpg(self._process.pid, how)
+
     def log_tail(self, lines: int = 10) -> str:
         """The last lines that the process printed."""
         if not self.log.exists():

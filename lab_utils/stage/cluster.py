@@ -1,29 +1,35 @@
-"""What one stage server owns: brokers, their proxies, the fault board, and the runs that are open.
+"""The brokers of one stage, each with its proxies: what can be done to them, and what is armed.
+
+    one broker                  one process, broker and controller
+    several                     a process each, and a controller of its own, so that any may die
 
 It lives in the server's asyncio loop. What a broker does takes time and happens in a thread, one
-broker verb at a time. Each event goes to the run it belongs to; a broker's events go to every run
-that is open. The latest are kept for who watches.
+verb at a time. A fault that is tied to a moment on the wire acts before anything else passes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shutil
-from collections import deque
-from collections.abc import Callable, Mapping
+import signal
+from collections.abc import Coroutine, Iterable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
 from lab_utils.errors import BadArgument, StageError, one_of
-from lab_utils.ledger.events import Event
-from lab_utils.ledger.store import Witness
-from lab_utils.stage.batches import DamagedBatch, read_segment
+from lab_utils.stage import power, segments
 from lab_utils.stage.board import FaultBoard
 from lab_utils.stage.broker import Broker, new_ports, with_new_ports
-from lab_utils.stage.diary import entries
+from lab_utils.stage.broker_faults import StageFault
+from lab_utils.stage.chronicle import Chronicle
 from lab_utils.stage.faults import Fault, to_json
 from lab_utils.stage.guardian import Guardian
+from lab_utils.stage.links import LinkProxy
+from lab_utils.stage.links import State as LinkState
+from lab_utils.stage.metadata_log import NO_LEADER, Partition
+from lab_utils.stage.observer import Observer
 from lab_utils.stage.proxy import Proxy
 from lab_utils.stage.quick_start import Kafka
 from lab_utils.stage.settings import Node
@@ -34,9 +40,30 @@ VERBS: Final = {
     "kill": "killed",
     "pause": "paused",
     "resume": "resumed",
+    "power_cut": "power_cut",
 }
-KEPT_EVENTS: Final = 500
+LINK_VERBS: Final[dict[str, LinkState]] = {"cut": "cut", "hold": "held", "heal": "open"}
+# What is sent at once when a fault's moment comes, before the loop passes another frame on.
+AT_ONCE: Final = {
+    "kill": signal.SIGKILL,
+    "power_cut": signal.SIGKILL,
+    "pause": signal.SIGSTOP,
+    "stop": signal.SIGTERM,
+}
 PORT_COLLISIONS: Final = 3
+CONTROLLER_ID: Final = 100
+CONTROLLER_HEAP_MB: Final = 128
+SETTLE_S: Final = 20
+LOOK_S: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One broker and what stands in front of it."""
+
+    broker: Broker
+    proxy: Proxy
+    link: LinkProxy
 
 
 class Cluster:
@@ -46,64 +73,86 @@ class Cluster:
         self._kafka = kafka
         self._folder = folder
         self._guardian = Guardian()
-        self._runs: dict[str, Witness] = {}
         self._verb = asyncio.Lock()
-        self._watchers: set[Callable[[], object]] = set()
+        self._acting: set[asyncio.Task[None]] = set()
         self._topic_names: dict[UUID, str] = {}
         self._died: set[int] = set()
-        self.events: deque[tuple[int, Event]] = deque(maxlen=KEPT_EVENTS)
-        self.seen = 0
-        self.board = FaultBoard(self.record)
-        self.brokers: dict[int, Broker] = {}
-        self.proxies: dict[int, Proxy] = {}
+        self._members: dict[int, Member] = {}
+        self._controller: Broker | None = None
+        self._observer: Observer | None = None
+        self.chronicle = Chronicle()
+        self.board = FaultBoard(self.chronicle.record, self._act)
 
-    async def open(self) -> None:
-        """Start the one broker and its proxy."""
-        await self._add(1)
+    async def open(self, brokers: int = 1) -> None:
+        """Start so many brokers, and a controller of their own if they are several."""
+        voters = None
+        if brokers > 1:
+            self._controller = self._process("controller", _controller_node())
+            voters = f"{CONTROLLER_ID}@127.0.0.1:{self._controller.node.ports.controller}"
+        for broker_id in range(1, brokers + 1):
+            await self._add(broker_id, brokers, voters)
+        starts = [self._start(member) for member in self._members.values()]
+        if self._controller is not None:
+            starts.append(asyncio.to_thread(self._controller.start))
+        await asyncio.gather(*starts)
+        for broker_id in self._members:
+            self.chronicle.record_for_all("started", f"broker-{broker_id}")
+        owner = self._controller or self._members[1].broker
+        everyone = {broker_id: member.broker for broker_id, member in self._members.items()}
+        metadata = owner.data_folder / "__cluster_metadata-0"
+        self._observer = Observer(metadata, everyone, self.chronicle)
+        self._observer.open()
 
     async def close(self) -> None:
         """End everything, whatever state it is in; remove the data."""
+        if self._observer is not None:
+            await self._observer.close()
+        await self.acted()
         async with self._verb:
-            for proxy in self.proxies.values():
-                await proxy.stop()
-            for broker in self.brokers.values():
-                # Nobody reads this data again: there is no reason to ask politely.
-                await asyncio.to_thread(broker.kill)
+            for member in self._members.values():
+                await member.proxy.stop()
+                await member.link.stop()
+            processes = [member.broker for member in self._members.values()]
+            processes += [self._controller] if self._controller else []
+            # Nobody reads this data again: there is no reason to ask politely.
+            await asyncio.gather(*(asyncio.to_thread(each.kill) for each in processes))
             await asyncio.to_thread(self._guardian.close)
-            for run in list(self._runs):
-                self._runs.pop(run).close()
-            for broker in self.brokers.values():
-                shutil.rmtree(broker.data_folder, ignore_errors=True)
+            for run in self.chronicle.runs:
+                self.chronicle.close(run)
+            for process in processes:
+                shutil.rmtree(process.data_folder, ignore_errors=True)
 
     @property
     def bootstrap(self) -> str:
         """What learners' clients connect to: the proxies."""
-        return ",".join(f"127.0.0.1:{broker.node.ports.proxy}" for broker in self._sorted())
+        return ",".join(f"127.0.0.1:{broker.node.ports.proxy}" for broker in self._brokers())
 
     @property
     def direct(self) -> str:
         """What the lab's own readers connect to."""
-        return ",".join(broker.direct_address for broker in self._sorted())
+        return ",".join(broker.direct_address for broker in self._brokers())
 
     def state(self) -> dict[str, Any]:
         """What a status card and a panel show."""
-        for broker in self.brokers.values():
+        for broker in self._brokers():
             self._notice_death(broker)
+        partitions = self.partitions()
         return {
             "bootstrap": self.bootstrap,
             "direct": self.direct,
-            "brokers": [
-                {
-                    "id": broker.broker_id,
-                    "state": broker.state,
-                    "connections": self.proxies[broker.broker_id].connections,
-                }
-                for broker in self._sorted()
-            ],
+            "brokers": [self._broker_state(broker, partitions) for broker in self._brokers()],
+            "links": self._stopped_links(),
+            "partitions": [_as_json(partition) for partition in partitions[-6:]],
             "faults": self.armed(),
-            "runs": sorted(self._runs),
-            "seen": self.seen,
+            "runs": self.chronicle.runs,
+            "seen": self.chronicle.seen,
         }
+
+    def partitions(self, topic: str | None = None) -> list[Partition]:
+        """What the controller has decided for a topic, or for all but Kafka's own."""
+        return self._observer.partitions(topic) if self._observer else []
+
+    # Faults.
 
     def armed(self) -> list[dict[str, Any]]:
         """The faults that are armed: id, run, fault, matched, fired."""
@@ -118,13 +167,21 @@ class Cluster:
             for armed in self.board.armed()
         ]
 
-    def arm(self, run: str, fault: Fault) -> str:
-        """Arm a fault for a run that is open, or for every client if `run` is empty."""
-        if run and run not in self._runs:
-            raise BadArgument(
-                f"no run {run!r} is open on this stage; open are: {sorted(self._runs) or 'none'}."
-            )
-        return self.board.arm(run, fault)
+    async def arm(self, run: str, fault: Fault) -> str:
+        """Arm a fault for a run that is open, or for every client if `run` is empty.
+
+        A fault of a broker or a link that waits for no moment has been acted on when this returns.
+        """
+        if run:
+            self.chronicle.require(run)
+        if isinstance(fault, StageFault):
+            for broker_id in fault.targets():
+                self._member(broker_id)
+        armed = self.board.arm(run, fault)
+        if isinstance(fault, StageFault) and fault.api is None:
+            await self._do_fault(fault)
+            self.board.happened(armed)
+        return armed
 
     def clear(self, fault_id: str | None = None) -> list[str]:
         """Disarm one fault, or all; return their ids."""
@@ -135,92 +192,154 @@ class Cluster:
             self.board.clear(armed)
         return ids
 
-    async def reset(self) -> None:
-        """Heal everything: no fault is armed, every broker runs."""
-        self.clear()
-        for broker in self._sorted():
-            if broker.state == "paused":
-                await self.do(broker.broker_id, "resume")
-            elif broker.state in ("stopped", "died"):
-                await self.do(broker.broker_id, "start")
+    async def acted(self) -> None:
+        """Return when everything that a fault has set off has been done."""
+        while self._acting:
+            await asyncio.gather(*self._acting, return_exceptions=True)
 
-    def open_run(self, run: str, folder: Path) -> None:
-        """Keep this run's events in a ledger in this folder."""
-        if run in self._runs:
-            raise BadArgument(f"run {run!r} is open already. Close it, or choose another name.")
-        self._runs[run] = Witness(folder, "wire")
+    def _act(self, fault: StageFault) -> None:
+        """A fault's moment has come: stop what must stop now, and do the rest in a task."""
+        if fault.verb in AT_ONCE:
+            member = self._member(fault.targets()[0])
+            if fault.verb in ("kill", "power_cut"):
+                member.proxy.upstream = None
+                member.proxy.cut_all()
+            member.broker.send(AT_ONCE[fault.verb])
+        self._later(self._do_fault(fault))
 
-    def close_run(self, run: str) -> dict[str, Any]:
+    async def _do_fault(self, fault: StageFault) -> None:
+        if fault.verb in LINK_VERBS:
+            a, b = fault.targets()
+            self.link(a, b, fault.verb)
+        else:
+            await self.do(fault.targets()[0], fault.verb)
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._acting.add(task)
+        task.add_done_callback(self._acting.discard)
+
+    # Runs.
+
+    async def close_run(self, run: str) -> dict[str, Any]:
         """End a run: disarm its faults, close its ledger; say what fired and what went wrong."""
-        if run not in self._runs:
-            raise BadArgument(f"no run {run!r} is open; open are: {sorted(self._runs) or 'none'}.")
+        self.chronicle.require(run)
+        await self.acted()
         faults = [
             {"id": fault_id, "fault": to_json(fault), "fired": fired}
             for fault_id, fault, fired in self.board.disarm(run)
         ]
-        witness = self._runs.pop(run)
-        witness.close()
-        return {"faults": faults, "trouble": witness.trouble}
-
-    async def do(self, broker_id: int, verb: str) -> None:
-        """Start, stop, kill, pause or resume a broker; returns when it is so."""
-        one_of("verb", verb, VERBS)
-        broker = self._broker(broker_id)
-        async with self._verb:
-            proxy = self.proxies[broker_id]
-            if verb == "start":
-                await self._start(broker, proxy)
-            else:
-                await asyncio.to_thread(getattr(broker, verb))
-            if verb in ("stop", "kill"):
-                proxy.upstream = None
-            self._broker_event(broker_id, VERBS[verb])
-
-    def record(self, event: Event) -> None:
-        """Give an event to its run, and to who watches."""
-        witness = self._runs.get(event.run)
-        if witness is not None:
-            witness.record(event)
-        self.seen += 1
-        self.events.append((self.seen, event))
-        for notify in self._watchers:
-            notify()
-
-    def watch(self, notify: Callable[[], object]) -> Callable[[], None]:
-        """Call `notify` at each event from now on; return what ends it."""
-        self._watchers.add(notify)
-        return lambda: self._watchers.discard(notify)
+        return {"faults": faults, "trouble": self.chronicle.close(run)}
 
     def batches(self, topic: str) -> list[dict[str, Any]]:
-        """The record batches of a topic, from the segment files of the first broker that has it."""
-        for broker in self._sorted():
-            folders = sorted(broker.data_folder.glob(f"{_literal(topic)}-*"))
-            found = [
-                row
-                for folder in folders
-                if _is_partition_of(folder.name, topic)
-                for row in _rows(folder, broker.broker_id)
-            ]
-            if found:
-                return found
-        return []
+        """The record batches of a topic: of each partition those on its leader, if it has one."""
+        leaders = {each.partition: each.leader for each in self.partitions(topic)}
+        found = {
+            broker.broker_id: segments.rows(broker.data_folder, broker.broker_id, topic)
+            for broker in self._brokers()
+        }
+        first = next((broker_id for broker_id, rows in found.items() if rows), NO_LEADER)
+        return [
+            row
+            for broker_id, rows in found.items()
+            for row in rows
+            if broker_id == _leader(leaders.get(row["partition"], NO_LEADER), first)
+        ]
 
-    async def _add(self, broker_id: int) -> None:
-        proxy = Proxy(self.board, self.record, broker_id, topic_names=self._topic_names)
-        port = await proxy.start()
-        broker = Broker(
+    # Verbs.
+
+    async def do(self, broker_id: int, verb: str) -> None:
+        """Start, stop, kill, pause or resume a broker, or cut its power; returns when it is so."""
+        one_of("verb", verb, VERBS)
+        member = self._member(broker_id)
+        async with self._verb:
+            if verb == "start":
+                await self._start(member)
+            elif verb == "power_cut":
+                await asyncio.to_thread(member.broker.kill)
+                await asyncio.to_thread(power.cut_power, member.broker.data_folder)
+            else:
+                await asyncio.to_thread(getattr(member.broker, verb))
+            if verb in ("stop", "kill", "power_cut"):
+                member.proxy.upstream = member.link.upstream = None
+            self.chronicle.record_for_all(VERBS[verb], f"broker-{broker_id}")
+
+    def link(self, a: int, b: int, verb: str) -> None:
+        """Cut, hold or heal the link between two brokers, in both directions."""
+        state = LINK_VERBS[one_of("verb", verb, LINK_VERBS)]
+        self._member(a).link.set(b, state)
+        self._member(b).link.set(a, state)
+        brokers = {"brokers": f"{min(a, b)} {max(a, b)}"}
+        self.chronicle.record_for_all(f"link_{state}", f"broker-{a}", detail=brokers)
+
+    async def heal(self) -> None:
+        """Every link is whole and every broker runs."""
+        await self.acted()
+        for pair in self._stopped_links():
+            a, b = pair["brokers"]
+            self.link(a, b, "heal")
+        verbs = {"paused": "resume", "stopped": "start", "died": "start"}
+        for broker in self._brokers():
+            if broker.state in verbs:
+                await self.do(broker.broker_id, verbs[broker.state])
+
+    async def reset(self) -> None:
+        """No fault is armed, every link is whole, every broker runs."""
+        self.clear()
+        await self.heal()
+
+    async def settle(self, topics: Iterable[str], *, whole: bool) -> bool:
+        """Wait until the controller has done what it can; was it so within the bound?
+
+        Without `whole`: each partition is led by a broker that runs, or by nobody. With it: each
+        is led, and all of its replicas are in sync.
+        """
+        wanted = set(topics)
+        deadline = asyncio.get_running_loop().time() + SETTLE_S
+        look = asyncio.Event()  # nobody sets it: waiting for it is a pause that can be cancelled
+        while not self._is_settled(wanted, whole=whole):
+            if asyncio.get_running_loop().time() > deadline:
+                return False
+            try:
+                await asyncio.wait_for(look.wait(), LOOK_S)
+            except TimeoutError:
+                continue
+        return True
+
+    def _is_settled(self, topics: set[str], *, whole: bool) -> bool:
+        running = {each.broker_id for each in self._brokers() if each.state == "running"}
+        assert self._observer is not None
+        alive = running - (self._observer.fenced if len(self._members) > 1 else set())
+        found = [each for each in self.partitions() if each.topic in topics]
+        if {each.topic for each in found} != topics:
+            return False
+        if whole:
+            return all(each.leader in alive and set(each.isr) == set(each.replicas)
+                       for each in found)  # fmt: skip
+        return all(each.leader in {*alive, NO_LEADER} for each in found)
+
+    async def _add(self, broker_id: int, brokers: int, voters: str | None) -> None:
+        proxy = Proxy(self.board, self.chronicle.record, broker_id, topic_names=self._topic_names)
+        link = LinkProxy()
+        ports = new_ports(await proxy.start(), await link.start())
+        roles = "broker" if voters else "broker,controller"
+        node = Node(broker_id, ports, roles=roles, voters=voters, replicas=brokers)
+        broker = self._process(f"broker-{broker_id}", node)
+        self._members[broker_id] = Member(broker, proxy, link)
+
+    def _process(self, name: str, node: Node) -> Broker:
+        return Broker(
             self._kafka,
-            self._folder / f"broker-{broker_id}",
-            Node(broker_id, new_ports(port)),
+            self._folder / name,
+            node,
+            heap_mb=CONTROLLER_HEAP_MB if node.roles == "controller" else 256,
             watch=self._guardian.watch,
             forget=self._guardian.forget,
         )
-        self.brokers[broker_id], self.proxies[broker_id] = broker, proxy
-        await self._start(broker, proxy)
-        self._broker_event(broker_id, "started")
 
-    async def _start(self, broker: Broker, proxy: Proxy) -> None:
+    async def _start(self, member: Member) -> None:
         """Start a broker; if somebody took one of its ports meanwhile, on other ones."""
+        broker = member.broker
         for chance in range(PORT_COLLISIONS):
             try:
                 await asyncio.to_thread(broker.start)
@@ -231,67 +350,60 @@ class Cluster:
             else:
                 break
         self._died.discard(broker.broker_id)
-        proxy.upstream = ("127.0.0.1", broker.node.ports.lab)
+        member.proxy.upstream = ("127.0.0.1", broker.node.ports.lab)
+        member.link.upstream = ("127.0.0.1", broker.node.ports.replication)
 
-    def _broker(self, broker_id: int) -> Broker:
-        if broker_id not in self.brokers:
-            raise BadArgument(f"this stage has the brokers {sorted(self.brokers)}; got {broker_id}")
-        return self.brokers[broker_id]
+    def _member(self, broker_id: int) -> Member:
+        if broker_id not in self._members:
+            there = ", ".join(str(known) for known in sorted(self._members))
+            raise BadArgument(f"broker must be one of {there}; got {broker_id}.")
+        return self._members[broker_id]
 
-    def _sorted(self) -> list[Broker]:
-        return [self.brokers[broker_id] for broker_id in sorted(self.brokers)]
+    def _brokers(self) -> list[Broker]:
+        return [self._members[broker_id].broker for broker_id in sorted(self._members)]
+
+    def _broker_state(self, broker: Broker, partitions: list[Partition]) -> dict[str, Any]:
+        return {
+            "id": broker.broker_id,
+            "state": broker.state,
+            "connections": self._members[broker.broker_id].proxy.connections,
+            "leads": sum(each.leader == broker.broker_id for each in partitions),
+            "in_sync": sum(broker.broker_id in each.isr for each in partitions),
+            "replicates": sum(broker.broker_id in each.replicas for each in partitions),
+        }
+
+    def _stopped_links(self) -> list[dict[str, Any]]:
+        return [
+            {"brokers": [caller, broker_id], "state": state}
+            for broker_id, member in sorted(self._members.items())
+            for caller, state in sorted(member.link.stopped().items())
+            if caller < broker_id
+        ]
 
     def _notice_death(self, broker: Broker) -> None:
         if broker.state == "died" and broker.broker_id not in self._died:
+            member = self._members[broker.broker_id]
             self._died.add(broker.broker_id)
-            self.proxies[broker.broker_id].upstream = None
-            self._broker_event(broker.broker_id, "died")
-
-    def _broker_event(self, broker_id: int, kind: str) -> None:
-        for run in [*self._runs, ""]:
-            self.record(Event(run=run, source="broker", actor=f"broker-{broker_id}", kind=kind))
+            member.proxy.upstream = member.link.upstream = None
+            self.chronicle.record_for_all("died", f"broker-{broker.broker_id}")
 
 
-def _literal(topic: str) -> str:
-    """A topic's name for glob: dots and dashes are plain there, brackets cannot be in it."""
-    if not topic or any(character in topic for character in "/\\*?["):
-        raise BadArgument(f"a topic's name has letters, digits, '.', '_' and '-'; got {topic!r}.")
-    return topic
+def _controller_node() -> Node:
+    ports = replace(new_ports(proxy=1), proxy=0)
+    return Node(CONTROLLER_ID, ports, roles="controller")
 
 
-def _is_partition_of(folder: str, topic: str) -> bool:
-    name, _, partition = folder.rpartition("-")
-    return name == topic and partition.isdigit()
+def _leader(leader: int, first: int) -> int:
+    return leader if leader != NO_LEADER else first
 
 
-def _rows(folder: Path, broker_id: int) -> list[dict[str, Any]]:
-    partition = int(folder.name.rpartition("-")[2])
-    try:
-        batches = [batch for path in sorted(folder.glob("*.log")) for batch in read_segment(path)]
-    except DamagedBatch as error:
-        raise StageError(
-            f"{folder.name}: {error}. The log of broker {broker_id} is damaged."
-        ) from (error)
-    return [
-        {
-            "broker": broker_id,
-            "partition": partition,
-            "base_offset": batch.base_offset,
-            "producer_id": batch.producer_id,
-            "producer_epoch": batch.producer_epoch,
-            "sequence": batch.sequence,
-            "records": batch.count,
-            "is_control": batch.is_control,
-            "is_transactional": batch.is_transactional,
-            "entries": entries(folder.name.rpartition("-")[0], batch),
-            "marker": batch.marker,
-            "timestamp_ms": batch.timestamp_ms,
-        }
-        for batch in batches
-    ]
-
-
-def as_columns(event: Event) -> Mapping[str, Any]:
-    """An event as the columns that are set."""
-    columns = {name: getattr(event, name) for name in event.__dataclass_fields__}
-    return {name: value for name, value in columns.items() if value not in (None, {}, "")}
+def _as_json(partition: Partition) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "leader": partition.leader,
+        "replicas": partition.replicas,
+        "isr": partition.isr,
+        "elr": partition.elr,
+        "leader_epoch": partition.leader_epoch,
+    }

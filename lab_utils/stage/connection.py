@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -51,6 +51,7 @@ class Stage:
         self.pid: int = address["pid"]
         self.bootstrap: str = address["bootstrap"]
         self.direct: str = address["direct"]
+        self.brokers: int = address["brokers"]
         self._http = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {self.token}"},
@@ -95,6 +96,26 @@ class Stage:
     def broker(self, verb: str, broker_id: int = 1) -> dict[str, Any]:
         """Start, stop, kill, pause or resume a broker; returns when it is so."""
         return self._ask("POST", f"/brokers/{broker_id}/{verb}")
+
+    def link(self, a: int, b: int, verb: str) -> dict[str, Any]:
+        """Cut, hold or heal the link between two brokers."""
+        return self._ask("POST", f"/links/{a}/{b}/{verb}")
+
+    def settle(self, topics: Iterable[str], *, whole: bool) -> bool:
+        """Wait until the controller has decided about these topics; has it, within its time?
+
+        With `whole`, until each partition is led and all of its replicas are in sync.
+        """
+        body = {"topics": list(topics), "whole": whole}
+        return bool(self._ask("POST", "/settle", body)["settled"])
+
+    def partitions(self, topic: str) -> list[dict[str, Any]]:
+        """What the controller has decided: leader, isr, elr, replicas and epochs."""
+        return list(self._ask("GET", "/partitions", parameters={"topic": topic})["partitions"])
+
+    def heal(self) -> dict[str, Any]:
+        """Every link is whole and every broker runs; faults stay armed."""
+        return self._ask("POST", "/heal")
 
     def events(self, after: int) -> list[dict[str, Any]]:
         """What is kept of the events after this number, each with its `number`."""
@@ -142,6 +163,9 @@ def join(name: str, brokers: int = 1, progress: Callable[[str], object] = lambda
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(folder / "join.lock"):
         stage = _living(name)
+        if stage is not None and stage.brokers != brokers:
+            stage.shutdown()
+            stage = None
         if stage is None:
             _forget(folder)
             stage = _start(name, brokers, progress)

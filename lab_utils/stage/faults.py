@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Where a workload's process can be killed or stalled; clients/crash.py says what each one is.
 CRASH_POINTS: Final = (
-    "after_send", "after_ack", "after_poll", "after_process", "before_commit",
+    "after_send", "after_ack", "after_poll", "before_process", "after_process", "before_commit",
     "while_committing", "after_commit", "after_send_offsets",
     "after_db_write", "before_db_commit", "after_db_commit",
 )  # fmt: skip
@@ -217,12 +217,14 @@ class ClientFault(Fault):
 
     The client acts on it, not the proxy.
 
+    value   only points that are about this order: it was polled, or is processed
     member  which process of the run, from 1, if it has several
     """
 
     at: str
     nth: int = 1
     _: KW_ONLY
+    value: str | None = None
     member: int = 1
 
     def __post_init__(self) -> None:
@@ -234,8 +236,9 @@ class ClientFault(Fault):
 class crash_client(ClientFault):  # noqa: N801
     """The workload's process is killed when it reaches a point for the nth time.
 
-    Points: after_send, after_ack, after_poll, after_process, before_commit, while_committing,
-    after_commit, after_send_offsets, after_db_write, before_db_commit, after_db_commit.
+    Points: after_send, after_ack, after_poll, before_process, after_process, before_commit,
+    while_committing, after_commit, after_send_offsets, after_db_write, before_db_commit,
+    after_db_commit.
     """
 
 
@@ -263,7 +266,7 @@ def to_json(fault: Fault) -> dict[str, Any]:
     """A fault as JSON: its kind as `fault`, and all its parameters.
 
     >>> to_json(crash_client("after_ack", nth=2))
-    {'fault': 'crash_client', 'at': 'after_ack', 'nth': 2, 'member': 1}
+    {'fault': 'crash_client', 'at': 'after_ack', 'nth': 2, 'value': None, 'member': 1}
     """
     columns = fields(fault)  # type: ignore[arg-type]
     return {"fault": type(fault).__name__} | {

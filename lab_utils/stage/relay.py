@@ -196,6 +196,7 @@ class Relay:
             fate = "held"
         detail = _released(exchange.answer_was_held)
         self._witness.response(answer, fate, exchange.answered_ns, **detail)
+        self._board.answered(exchange.faults, exchange.request)
 
     # Faults, and frames that nobody can read.
 

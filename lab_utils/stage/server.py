@@ -3,7 +3,11 @@
     GET    /state                     brokers, armed faults, open runs
     POST   /runs {run, folder}        DELETE /runs/<run>
     GET    /faults                    POST /faults {run, fault}     DELETE /faults[/<id>]
-    POST   /brokers/<id>/<verb>       start · stop · kill · pause · resume
+    POST   /brokers/<id>/<verb>       start · stop · kill · pause · resume · power_cut
+    POST   /links/<a>/<b>/<verb>      cut · hold · heal
+    POST   /settle {topics, whole}    returns when the controller has decided
+    GET    /partitions?topic=T        leader, ISR, ELR, epochs
+    POST   /heal                      every link is whole, every broker runs
     POST   /reset                     no fault is armed, every broker runs
     GET    /log?topic=T               the record batches in the segment files
     GET    /events[?after=N]          the latest events; live to who accepts text/event-stream
@@ -25,6 +29,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -38,7 +43,8 @@ from tornado.netutil import bind_sockets
 
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.folders import stage_folder
-from lab_utils.stage.cluster import Cluster, as_columns
+from lab_utils.stage.chronicle import as_columns
+from lab_utils.stage.cluster import Cluster
 from lab_utils.stage.faults import from_json
 from lab_utils.stage.prepare import prepare
 
@@ -118,12 +124,12 @@ class RunsHandler(Handler):
 
     def post(self, _: str | None) -> None:
         """Open a run."""
-        self.cluster.open_run(self.field("run"), Path(self.field("folder")))
+        self.cluster.chronicle.open(self.field("run"), Path(self.field("folder")))
         self.reply()
 
-    def delete(self, run: str | None) -> None:
+    async def delete(self, run: str | None) -> None:
         """Close a run; answer what fired."""
-        self.reply(**self.cluster.close_run(run or ""))
+        self.reply(**await self.cluster.close_run(run or ""))
 
 
 class FaultsHandler(Handler):
@@ -133,11 +139,11 @@ class FaultsHandler(Handler):
         """What is armed."""
         self.reply(faults=self.cluster.armed())
 
-    def post(self, _: str | None) -> None:
+    async def post(self, _: str | None) -> None:
         """Arm a fault."""
         body = self.body()
         fault = from_json(body.get("fault", {}))
-        self.reply(id=self.cluster.arm(str(body.get("run", "")), fault))
+        self.reply(id=await self.cluster.arm(str(body.get("run", "")), fault))
 
     def delete(self, fault_id: str | None) -> None:
         """Disarm one fault, or all."""
@@ -150,6 +156,44 @@ class BrokersHandler(Handler):
     async def post(self, broker_id: str, verb: str) -> None:
         """Do something to a broker; answers when it is done."""
         await self.cluster.do(int(broker_id), verb)
+        self.reply(**self.cluster.state())
+
+
+class LinksHandler(Handler):
+    """POST /links/<a>/<b>/<verb>."""
+
+    def post(self, a: str, b: str, verb: str) -> None:
+        """Cut, hold or heal a link."""
+        self.cluster.link(int(a), int(b), verb)
+        self.reply(**self.cluster.state())
+
+
+class SettleHandler(Handler):
+    """POST /settle {topics, whole}."""
+
+    async def post(self) -> None:
+        """Wait until the controller has decided about these topics; answer whether it has."""
+        body = self.body()
+        topics = [str(topic) for topic in body.get("topics", [])]
+        settled = await self.cluster.settle(topics, whole=bool(body.get("whole")))
+        self.reply(settled=settled)
+
+
+class PartitionsHandler(Handler):
+    """GET /partitions?topic=T."""
+
+    def get(self) -> None:
+        """What the controller has decided about a topic."""
+        found = self.cluster.partitions(self.get_query_argument("topic"))
+        self.reply(partitions=[asdict(partition) for partition in found])
+
+
+class HealHandler(Handler):
+    """POST /heal."""
+
+    async def post(self) -> None:
+        """Heal brokers and links; faults stay armed."""
+        await self.cluster.heal()
         self.reply(**self.cluster.state())
 
 
@@ -180,18 +224,18 @@ class EventsHandler(Handler):
         A stream ends after a minute, and its reader comes again with the last number: behind
         jupyter-server-proxy a reader that has left is never noticed.
         """
-        after = int(self.get_query_argument("after", str(self.cluster.seen)))
+        after = int(self.get_query_argument("after", str(self.cluster.chronicle.seen)))
         if "text/event-stream" in self.request.headers.get("Accept", ""):
             await self._stream(after)
         else:
-            self.reply(events=self._since(after), seen=self.cluster.seen)
+            self.reply(events=self._since(after), seen=self.cluster.chronicle.seen)
 
     async def _stream(self, after: int) -> None:
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-store")
         ends_at = time.monotonic() + STREAM_S
         news = asyncio.Event()
-        stop = self.cluster.watch(news.set)
+        stop = self.cluster.chronicle.watch(news.set)
         try:
             with suppress(StreamClosedError):
                 while time.monotonic() < ends_at:
@@ -206,13 +250,13 @@ class EventsHandler(Handler):
     def _since(self, after: int) -> list[dict[str, Any]]:
         return [
             {"number": number, **as_columns(event)}
-            for number, event in self.cluster.events
+            for number, event in self.cluster.chronicle.events
             if number > after
         ]
 
     def _send_since(self, after: int) -> int:
         self.write(": alive\n")
-        for number, event in self.cluster.events:
+        for number, event in self.cluster.chronicle.events:
             if number > after:
                 data = orjson.dumps(as_columns(event)).decode()
                 self.write(f"id: {number}\ndata: {data}\n\n")
@@ -269,6 +313,10 @@ def application(cluster: Cluster, life: Life, name: str, token: str) -> web.Appl
         (r"/runs(?:/([\w.-]+))?", RunsHandler),
         (r"/faults(?:/(\w+))?", FaultsHandler),
         (r"/brokers/(\d+)/(\w+)", BrokersHandler),
+        (r"/links/(\d+)/(\d+)/(\w+)", LinksHandler),
+        (r"/settle", SettleHandler),
+        (r"/partitions", PartitionsHandler),
+        (r"/heal", HealHandler),
         (r"/reset", ResetHandler),
         (r"/log", LogHandler),
         (r"/events", EventsHandler),
@@ -287,7 +335,7 @@ async def serve(name: str, brokers: int, owner: int | None) -> None:
         asyncio.get_running_loop().add_signal_handler(ending, life.end)
     address = folder / "stage.json"
     try:
-        await cluster.open()
+        await cluster.open(brokers)
         token = secrets.token_urlsafe(32)
         server = HTTPServer(application(cluster, life, name, token))
         sockets = bind_sockets(0, "127.0.0.1")

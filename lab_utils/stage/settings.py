@@ -18,6 +18,11 @@ TIMERS: Final = MappingProxyType(
         "broker.heartbeat.interval.ms": "500",  # 2000
         "replica.lag.time.max.ms": "2000",  # 30000
         "group.initial.rebalance.delay.ms": "0",  # 3000
+        "group.min.session.timeout.ms": "1000",  # 6000
+        "group.consumer.min.session.timeout.ms": "1000",  # 45000
+        "group.consumer.session.timeout.ms": "1000",  # 45000
+        "group.consumer.min.heartbeat.interval.ms": "100",  # 5000
+        "group.consumer.heartbeat.interval.ms": "200",  # 5000
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10000
     }
 )
@@ -52,6 +57,7 @@ class Node:
     ports: Ports
     roles: str = "broker,controller"
     voters: str | None = None
+    replicas: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def properties(self, data: Path) -> dict[str, str]:
@@ -64,7 +70,7 @@ class Node:
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": _protocols(),
             **self._listeners(),
-            **_internal_topics(1),
+            **_internal_topics(self.replicas),
             **TIMERS,
             **SMALL,
             **self.settings,

@@ -10,6 +10,17 @@ import pytest
 from lab_utils.clients.crash import POINTS
 from lab_utils.errors import BadArgument
 from lab_utils.stage import faults
+from lab_utils.stage.broker_faults import (
+    cut_link,
+    heal_link,
+    hold_link,
+    kill_broker,
+    pause_broker,
+    power_cut,
+    resume_broker,
+    start_broker,
+    stop_broker,
+)
 from lab_utils.stage.faults import (
     CRASH_POINTS,
     Fault,
@@ -37,6 +48,15 @@ EACH = [
     delay_response("Fetch", by_ms=300),
     crash_client("after_ack", nth=2),
     stall_client("after_poll", nth=2, member=2, for_ms=3000),
+    kill_broker(1, api="Produce", nth=3),
+    stop_broker(2),
+    pause_broker(3),
+    resume_broker(3, api="Produce"),
+    start_broker(1),
+    power_cut(1, api="Produce", nth=2),
+    cut_link(1, 2),
+    hold_link(2, 3, api="Produce", nth=4),
+    heal_link(2, 3),
 ]
 
 
@@ -48,7 +68,7 @@ def test_each_fault_is_tried_here() -> None:
 @pytest.mark.parametrize("fault", EACH, ids=repr)
 def test_repr_is_the_call(fault: Fault) -> None:
     """What a fault prints makes the same fault again."""
-    assert fault == eval(repr(fault), vars(faults))
+    assert fault == eval(repr(fault), dict(Fault.kinds))
 
 
 @pytest.mark.parametrize("fault", EACH, ids=repr)

@@ -1,0 +1,149 @@
+"""The observer: writes down what the controller decides and how far each replica's log reaches.
+
+    metadata log ──▶ partition (leader, ISR, ELR, epochs) · fenced · unfenced
+    segment files ──▶ log_end of each replica
+    ListOffsets to the leader ──▶ watermark: up to where readers may read
+
+It looks while a run is open, and writes only what has changed. Events are the chronicle's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from lab_utils.stage.broker import Broker
+from lab_utils.stage.chronicle import Chronicle
+from lab_utils.stage.list_offsets import Offsets, list_offsets
+from lab_utils.stage.metadata_log import NO_LEADER, Decision, MetadataLog, Partition
+from lab_utils.stage.segments import log_end, partitions
+
+LOOK_S: Final = 0.05
+
+
+class Observer:
+    """Follows the metadata of one cluster."""
+
+    def __init__(self, metadata: Path, brokers: Mapping[int, Broker], chronicle: Chronicle) -> None:
+        self._log = MetadataLog(metadata)
+        self._brokers = brokers
+        self._chronicle = chronicle
+        self._ends: dict[tuple[int, str, int], int] = {}
+        self._marks: dict[tuple[str, int], Offsets] = {}
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Begin to look."""
+        self._task = asyncio.get_running_loop().create_task(self._follow())
+
+    async def close(self) -> None:
+        """Look no more."""
+        self._closing.set()
+        if self._task is not None:
+            await self._task
+
+    def partitions(self, topic: str | None = None) -> list[Partition]:
+        """What the controller has decided by now, for one topic or for all but Kafka's own."""
+        self._news()
+        return [
+            partition
+            for partition in self._log.partitions.values()
+            if topic in (None, partition.topic) and not partition.topic.startswith("__")
+        ]
+
+    @property
+    def fenced(self) -> set[int]:
+        """The brokers that the controller has fenced."""
+        self._news()
+        return set(self._log.fenced)
+
+    async def _follow(self) -> None:
+        while not self._closing.is_set():
+            if self._chronicle.runs:
+                self._news()
+                for partition in self._of_open_runs():
+                    self._see_ends(partition)
+                    await self._see_watermark(partition)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), LOOK_S)
+
+    def _news(self) -> None:
+        for decision in self._log.news():
+            at_ns = _monotonic_ns(decision.timestamp_ms)
+            if decision.partition is not None:
+                self._decided(decision.partition, at_ns)
+            else:
+                self._fenced(decision, at_ns)
+
+    def _decided(self, partition: Partition, at_ns: int) -> None:
+        for run in self._chronicle.runs:
+            if partition.topic.startswith(f"{run}-"):
+                self._write(run, "controller", "partition", partition, at_ns=at_ns,
+                            detail=_as_text(partition))  # fmt: skip
+
+    def _fenced(self, decision: Decision, at_ns: int) -> None:
+        kind = "fenced" if decision.is_fenced else "unfenced"
+        self._chronicle.record_for_all(kind, f"broker-{decision.broker}", at_ns=at_ns)
+
+    def _of_open_runs(self) -> list[Partition]:
+        runs = tuple(f"{run}-" for run in self._chronicle.runs)
+        return [each for each in self._log.partitions.values() if each.topic.startswith(runs)]
+
+    def _see_ends(self, partition: Partition) -> None:
+        for broker_id in partition.replicas:
+            for number, folder in partitions(self._brokers[broker_id].data_folder, partition.topic):
+                if number != partition.partition:
+                    continue
+                key, end = (broker_id, partition.topic, number), log_end(folder)
+                if self._ends.get(key) != end:
+                    self._ends[key] = end
+                    self._all_runs(f"broker-{broker_id}", "log_end", partition, offset=end)
+
+    async def _see_watermark(self, partition: Partition) -> None:
+        leader = self._brokers.get(partition.leader)
+        if leader is None or leader.state != "running":
+            return
+        seen = await list_offsets(leader.node.ports.direct, partition.topic, partition.partition)
+        key = (partition.topic, partition.partition)
+        if seen is not None and self._marks.get(key) != seen:
+            self._marks[key] = seen
+            self._all_runs(
+                f"broker-{partition.leader}", "watermark", partition,
+                offset=seen.high_watermark, detail={"lso": str(seen.last_stable)},
+            )  # fmt: skip
+
+    def _all_runs(self, actor: str, kind: str, partition: Partition, **columns: Any) -> None:
+        for run in self._chronicle.runs:
+            if partition.topic.startswith(f"{run}-"):
+                self._write(run, actor, kind, partition, **columns)
+
+    def _write(self, run: str, actor: str, kind: str, partition: Partition, **columns: Any) -> None:
+        from lab_utils.ledger.events import Event
+
+        self._chronicle.record(
+            Event(run=run, source="broker", actor=actor, kind=kind, topic=partition.topic,
+                  partition=partition.partition, **columns)
+        )  # fmt: skip
+
+
+def _monotonic_ns(timestamp_ms: int) -> int:
+    """A time of the wall clock as one of the ledger's clock."""
+    return time.monotonic_ns() - (time.time_ns() - timestamp_ms * 1_000_000)
+
+
+def _as_text(partition: Partition) -> dict[str, str]:
+    """The decision as text: brokers separated by blanks, no leader as an empty text."""
+    return {
+        "leader": "" if partition.leader == NO_LEADER else str(partition.leader),
+        "replicas": " ".join(map(str, partition.replicas)),
+        "isr": " ".join(map(str, partition.isr)),
+        "elr": " ".join(map(str, partition.elr)),
+        "leader_epoch": str(partition.leader_epoch),
+        "partition_epoch": str(partition.partition_epoch),
+        "recovering": "true" if partition.is_recovering else "false",
+    }
