@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -38,14 +39,15 @@ class HonestReader:
         self._consumer = self._new_consumer("read_uncommitted")
         self._committed: Consumer | None = None
 
-    def create_topic(self, topic: str, partitions: int) -> None:
+    def create_topic(self, topic: str, partitions: int, timeout_s: float = 15) -> None:
         """Create a new and empty topic; raises StageError when the broker does not."""
         new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
         try:
-            self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout=15)
-        except KafkaException as error:
+            self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout_s)
+        except (KafkaException, TimeoutError) as error:
+            reason = error.args[0].str() if error.args else f"no answer within {timeout_s:g} s"
             raise StageError(
-                f"topic {topic!r} could not be created: {error.args[0].str()}. Without it the run "
+                f"topic {topic!r} could not be created: {reason.rstrip('.')}. Without it the run "
                 "cannot start. Look at `lab`, then run the cell again."
             ) from None
 
@@ -132,7 +134,8 @@ def _read(
     waiting = set(range(partitions))
     events = []
     # A consumer that is assigned a topic it has never heard of waits a second for metadata.
-    consumer.list_topics(topic, timeout=timeout_s)
+    with suppress(KafkaException):  # A broker that is gone shows as a partition not drained.
+        consumer.list_topics(topic, timeout=timeout_s)
     consumer.assign([TopicPartition(topic, number, 0) for number in waiting])
     for message in _messages(consumer, topic, time.monotonic() + timeout_s):
         events.append(_event(run, message))

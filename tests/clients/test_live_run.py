@@ -1,0 +1,96 @@
+"""A ticket is all that a process needs, and a live run is what its workload holds in hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab_utils.clients.live_run import LiveRun, Ticket, perform
+from lab_utils.ledger.store import read_ledger
+from tests.clients.opened import Opened
+
+
+@pytest.fixture
+def ticket(tmp_path: Path) -> Ticket:
+    return Ticket(
+        run="03-a",
+        folder=str(tmp_path),
+        bootstrap="127.0.0.1:1",
+        topic="03-a-orders",
+        orders=("0", "ü", '"'),
+        attempt=2,
+        crashes=({"at": "after_ack", "nth": 3},),
+    )
+
+
+def test_ticket_travels_as_json(ticket: Ticket) -> None:
+    """A ticket that was written and read is the same ticket."""
+    assert ticket == Ticket.from_json(ticket.to_json())
+
+
+def test_what_a_workload_sees(ticket: Ticket) -> None:
+    """A run says its orders, its topic and which start this is; changing them changes no other."""
+    live = LiveRun(ticket)
+    live.orders.clear()
+
+    assert (["0", "ü", '"'], "03-a-orders", 2) == (
+        LiveRun(ticket).orders,
+        live.topic,
+        live.attempt,
+    )
+
+
+def test_finished(ticket: Ticket, tmp_path: Path) -> None:
+    """A workload that returns is started and finished, each once."""
+    assert perform(lambda run: "ignored", LiveRun(ticket)) is None
+
+    assert [("started", 2), ("finished", 2)] == [
+        (row.kind, row.attempt) for row in read_ledger(tmp_path)
+    ]
+
+
+@pytest.mark.parametrize("error", [ZeroDivisionError("no"), KeyboardInterrupt(), SystemExit(3)])
+def test_raised(ticket: Ticket, tmp_path: Path, error: BaseException) -> None:
+    """Whatever a workload raises is returned and recorded, with its text, and is not finished."""
+
+    def workload(run: LiveRun) -> None:
+        raise error
+
+    assert error is perform(workload, LiveRun(ticket))
+    assert [("started", None, None), ("raised", type(error).__name__, str(error))] == [
+        (row.kind, row.error, row.detail.get("message")) for row in read_ledger(tmp_path)
+    ]
+
+
+def test_closed_twice(ticket: Ticket) -> None:
+    """Closing a run again does nothing, and takes nobody else's file."""
+    live = LiveRun(ticket)
+    live.close()
+    with (Path(ticket.folder) / "another").open("wb") as another:
+        live.close()
+        another.write(b"still open")
+
+    assert live.close() is None
+
+
+@pytest.mark.kafka
+def test_orders_in_the_log(opened: Opened) -> None:
+    """The values of the topic are read from its start, in order, through the proxy, each time."""
+    producer = opened.live.producer()
+    empty = opened.live.orders_in_the_log()
+    for order in opened.live.orders:
+        producer.produce(opened.live.topic, order, partition=0)
+        producer.flush()
+
+    assert ([], ["0", "1", "2"]) == (empty, opened.live.orders_in_the_log())
+    rows = opened.finish()
+    assert "reader-1" in {row.actor for row in rows if (row.api, row.kind) == ("Fetch", "request")}
+
+
+@pytest.mark.kafka
+def test_no_delivery_of_the_reader(opened: Opened) -> None:
+    """Reading the log this way is no delivery: the ledger of the client stays empty."""
+    opened.live.orders_in_the_log()
+
+    assert [] == opened.rows("delivered")

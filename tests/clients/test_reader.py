@@ -1,0 +1,136 @@
+"""The honest reader says what is in a topic, and whether it got to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from lab_utils.clients.reader import HonestReader
+from lab_utils.errors import StageError
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    return f"read-{request.node.name}"
+
+
+def write(stage: Any, topic: str, partitions: Sequence[int], **settings: Any) -> Producer:
+    producer = Producer({"bootstrap.servers": stage.direct, "log_level": 0, **settings})
+    if "transactional.id" in settings:
+        producer.init_transactions(10)
+        producer.begin_transaction()
+    for number, partition in enumerate(partitions):
+        producer.produce(topic, str(number), partition=partition)
+    producer.flush()
+    return producer
+
+
+def read(reader: HonestReader, topic: str, partitions: int, **given: Any) -> list[tuple[Any, ...]]:
+    rows = reader.read("03-a", topic, partitions, **given)
+    return sorted(
+        (row.partition, row.kind, row.offset, row.value or row.detail["drained"]) for row in rows
+    )
+
+
+def test_one_partition(reader: HonestReader, stage: Any, topic: str) -> None:
+    """Records in the order of their offsets, then the end, which is the next offset."""
+    reader.create_topic(topic, 1)
+    write(stage, topic, [0, 0])
+
+    assert [("record", 0, "0"), ("record", 1, "1"), ("end", 2, None)] == [
+        (row.kind, row.offset, row.value) for row in reader.read("03-a", topic, 1)
+    ]
+
+
+def test_several_partitions(reader: HonestReader, stage: Any, topic: str) -> None:
+    """Each partition has an end of its own, the empty one too."""
+    reader.create_topic(topic, 3)
+    write(stage, topic, [0, 2, 2])
+
+    assert [
+        (0, "end", 1, "true"),
+        (0, "record", 0, "0"),
+        (1, "end", 0, "true"),
+        (2, "end", 2, "true"),
+        (2, "record", 0, "1"),
+        (2, "record", 1, "2"),
+    ] == read(reader, topic, 3)
+
+
+def test_read_again(reader: HonestReader, stage: Any, topic: str) -> None:
+    """A second reading begins at the start again, and nothing of another topic comes into it."""
+    other = f"{topic}-other"
+    for name in (topic, other):
+        reader.create_topic(name, 1)
+        write(stage, name, [0])
+
+    readings = [read(reader, name, 1) for name in (topic, other, topic)]
+
+    assert 3 * [[(0, "end", 1, "true"), (0, "record", 0, "0")]] == readings
+
+
+def test_no_time(reader: HonestReader, stage: Any, topic: str) -> None:
+    """A partition whose end was not reached in time is said to be not drained."""
+    reader.create_topic(topic, 2)
+    write(stage, topic, [0])
+    # The second partition does not exist, so its end never comes.
+    rows = read(reader, topic, 3, timeout_s=1)
+
+    assert [
+        (0, "end", 1, "true"),
+        (0, "record", 0, "0"),
+        (1, "end", 0, "true"),
+        (2, "end", None, "false"),
+    ] == rows
+
+
+def test_open_transaction(reader: HonestReader, stage: Any, topic: str) -> None:
+    """What nobody has committed yet is read as well: it is in the log."""
+    reader.create_topic(topic, 1)
+    producer = write(stage, topic, [0, 0], **{"transactional.id": topic})
+
+    assert [(0, "end", 2, "true"), (0, "record", 0, "0"), (0, "record", 1, "1")] == read(
+        reader, topic, 1
+    )
+    producer.abort_transaction(10)
+
+
+def test_markers_are_no_records(reader: HonestReader, stage: Any, topic: str) -> None:
+    """A marker takes an offset and is not a record; the log is drained behind it, too."""
+    reader.create_topic(topic, 1)
+    write(stage, topic, [0], **{"transactional.id": topic}).commit_transaction(10)
+
+    assert [(0, "end", 2, "true"), (0, "record", 0, "0")] == read(reader, topic, 1)
+
+
+def test_topic_that_exists(reader: HonestReader, topic: str) -> None:
+    """A topic is created once; the second time is an error that says what next."""
+    reader.create_topic(topic, 2)
+
+    assert 2 == reader.partitions(topic)
+    with pytest.raises(StageError, match=f"'{topic}' could not be created: .* already exists"):
+        reader.create_topic(topic, 2)
+
+
+def test_broker_that_is_gone(topic: str) -> None:
+    """Without a broker nothing is created, and the error says where to look."""
+    reader = HonestReader("127.0.0.1:1")
+
+    with pytest.raises(StageError, match=r"created: no answer within 1 s\. .* Look at `lab`"):
+        reader.create_topic(topic, 1, timeout_s=1)
+    reader.close()
+
+
+def test_read_without_a_broker(topic: str) -> None:
+    """A log that cannot be reached was not drained, which is no error."""
+    reader = HonestReader("127.0.0.1:1")
+
+    assert [(0, "end", None, "false"), (1, "end", None, "false")] == read(
+        reader, topic, 2, timeout_s=0.3
+    )
+    reader.close()
