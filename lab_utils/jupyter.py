@@ -23,7 +23,7 @@ from lab_utils.waiting import wait_until
 
 LOOPBACK: Final = "127.0.0.1"
 # Who starts a container chooses the token, to hand out its address.
-TOKEN_VARIABLE: Final = "LAB_TOKEN"
+TOKEN_VARIABLE: Final = "LAB_TOKEN"  # noqa: S105  (the name of one)
 
 
 def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOOPBACK) -> list[str]:
