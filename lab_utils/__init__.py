@@ -17,6 +17,7 @@ from lab_utils.stage.faults import (
     delay_response,
     drop_request,
     drop_response,
+    late_request,
     refuse,
     stall_client,
 )
@@ -37,6 +38,7 @@ __all__ = [
     "delay_response",
     "drop_request",
     "drop_response",
+    "late_request",
     "refuse",
     "source",
     "stall_client",

@@ -3,6 +3,7 @@
     Forward   send it on: as it is, changed, or later
     Answer    do not send it on; answer the client instead (requests only)
     Cut       discard it and cut the client's connection
+    Keep      cut the client's connection, and send it on when it is called for (requests only)
 
 They are data. The proxy acts on them, keeps the order on the connection, and never holds up
 another connection.
@@ -38,4 +39,15 @@ class Cut:
     """
 
 
-Action = Forward | Answer | Cut
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Cut the client's connection, but keep the request, which is still on its way.
+
+    It reaches the broker when the broker has answered the next `before` request of the same run,
+    and before the client is given that answer.
+    """
+
+    before: str
+
+
+Action = Forward | Answer | Cut | Keep

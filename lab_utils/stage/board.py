@@ -23,15 +23,33 @@ Record = Callable[[Event], object]
 Act = Callable[[StageFault], object]
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A request that is still on its way, though its sender has been cut off.
+
+    release   send it on; call the function when the broker has answered it
+    discard   it never arrives
+    """
+
+    run: str
+    before: str
+    release: Callable[[Callable[[], object]], object]
+    discard: Callable[[], object]
+
+
 @dataclass(eq=False)
 class Armed:
-    """One fault that is armed: for the clients of `run`, or for any client if that is empty."""
+    """One fault that is armed: for the clients of `run`, or for any client if that is empty.
+
+    kept   the request that it keeps back at the moment
+    """
 
     id: str
     run: str
     fault: WireFault | StageFault
     matched: int = 0
     fired: int = 0
+    kept: Kept | None = None
 
     def takes(self, request: Request) -> bool:
         """Count the request if it matches; is it one to fire at?"""
@@ -74,6 +92,8 @@ class FaultBoard:
     def clear(self, fault_id: str) -> tuple[str, Fault, int]:
         """End one fault. Raises KeyError when there is none of this id."""
         armed = self._armed.pop(fault_id)
+        if armed.kept is not None:
+            armed.kept.discard()
         if not armed.fired:
             self._write("unfired", armed)
         return armed.id, armed.fault, armed.fired
@@ -81,6 +101,15 @@ class FaultBoard:
     def match(self, request: Request) -> list[Armed]:
         """Count a request that came in; the faults that are to act on it or on its response."""
         return [armed for armed in self._armed.values() if armed.takes(request)]
+
+    def brought_by(self, request: Request) -> list[Armed]:
+        """The faults whose kept requests are to arrive when this one has been answered."""
+        kept = [armed for armed in self._armed.values() if armed.kept is not None]
+        return [
+            armed
+            for armed in kept
+            if armed.kept and (armed.kept.run, armed.kept.before) == (request.run, request.api)
+        ]
 
     def fired(self, armed: Armed, request: Request, **detail: str) -> None:
         """Note that a fault has acted on this request or on its response."""

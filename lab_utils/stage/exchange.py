@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
 
-from lab_utils.stage.actions import Action, Answer, Cut, Forward
+from lab_utils.stage.actions import Action, Answer, Cut, Forward, Keep
 from lab_utils.stage.board import Armed
 from lab_utils.stage.faults import WireFault
 from lab_utils.stage.frames import RESPONSE_START, Request, Response
@@ -30,6 +30,7 @@ class Exchange:
     answer          what the client is given, from answer_at on
     answer_fate     what was done to the answer; `fires` is the fault that did it
     awaits_quiet    the answer is a fault's work, so it waits until the client is quiet
+    brings          the faults whose kept requests reach the broker before the answer is given
     request_was_held, answer_was_held   did a fault hold it, or one before it?
     """
 
@@ -49,6 +50,7 @@ class Exchange:
     is_given: bool = False
     answer_was_held: bool = False
     fires: Armed | None = None
+    brings: list[Armed] = field(default_factory=list)
 
     def decide_request(self, now: float) -> tuple[Armed | None, Action | None]:
         """Let the faults decide what is sent to the broker, or answered in its place."""
@@ -62,6 +64,8 @@ class Exchange:
             case Answer(frame):
                 self.request_fate, self.awaits_quiet = "dropped", True
                 self._answered(frame, "replaced", now)
+            case Keep():
+                self.send_at = inf
             case Cut():
                 self.request_fate = "dropped"
         return armed, action

@@ -15,7 +15,7 @@ from dataclasses import KW_ONLY, MISSING, dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lab_utils.errors import BadArgument, at_least, one_of
-from lab_utils.stage.actions import Action, Answer, Cut, Forward
+from lab_utils.stage.actions import Action, Answer, Cut, Forward, Keep
 from lab_utils.stage.apis import API_KEYS, ERRORS
 
 if TYPE_CHECKING:
@@ -202,6 +202,24 @@ class delay_request(_Delay):  # noqa: N801
 
     def on_request(self, request: Request) -> Action:  # noqa: D102, ARG002
         return Forward(after_ms=self.by_ms)
+
+
+@dataclass(frozen=True, repr=False)
+class late_request(WireFault):  # noqa: N801
+    """The connection is cut while the request is on its way; it arrives too late, but it does.
+
+    after   the broker has answered a later request of this API when it arrives, and the client
+            has not been given that answer yet
+    """
+
+    after: str = "Produce"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        one_of("after", self.after, API_KEYS)
+
+    def on_request(self, request: Request) -> Action:  # noqa: D102, ARG002
+        return Keep(self.after)
 
 
 class delay_response(_Delay):  # noqa: N801

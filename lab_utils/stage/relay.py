@@ -21,8 +21,8 @@ from math import inf
 from typing import Final
 from uuid import UUID
 
-from lab_utils.stage.actions import Action, Answer, Cut
-from lab_utils.stage.board import Armed, FaultBoard
+from lab_utils.stage.actions import Action, Answer, Cut, Keep
+from lab_utils.stage.board import Armed, FaultBoard, Kept
 from lab_utils.stage.exchange import Exchange, Exchanges
 from lab_utils.stage.frames import (
     Request,
@@ -73,6 +73,7 @@ class Relay:
             on_lost=self._lost_broker,
         )
         self._outbox = Outbox()
+        self._when_answered: dict[Exchange, Callable[[], object]] = {}
         self._exchanges = Exchanges()
         self._timer: asyncio.TimerHandle | None = None
         self._heard_at = self._moved_at = self._loop.time()
@@ -101,6 +102,7 @@ class Relay:
             self._witness.request(request, "dropped", time.monotonic_ns())
         else:
             exchange = Exchange(request, self._board.match(request))
+            exchange.brings = self._board.brought_by(request)
             self._act(exchange, *exchange.decide_request(now))
             self._step()
             exchange.answer_was_held = exchange.answer is not None and not exchange.is_given
@@ -117,19 +119,50 @@ class Relay:
 
     def _act(self, exchange: Exchange, armed: Armed | None, action: Action | None) -> None:
         """Queue the exchange as the action wants it, and note that the fault has fired."""
-        if isinstance(action, Answer):
-            exchange.fires = armed  # when the answer is given
+        if isinstance(action, Answer | Keep):
+            exchange.fires = armed  # when the answer is given, or the request is sent
         elif armed is not None:
             self._fired(armed, exchange.request, **exchange.request_change())
         if isinstance(action, Answer | Cut):
             self._witness.request(exchange.request, exchange.request_fate, exchange.arrived_ns)
         else:
             self._outbox.put(exchange.frame, exchange)
-        if isinstance(action, Cut):
+        if isinstance(action, Cut | Keep):
             self._is_deaf = True
             self._begin_to_end("fault")
-        elif exchange.request.has_response:
+        if isinstance(action, Cut):
+            return
+        if isinstance(action, Keep):
+            assert armed is not None
+            self._keep(exchange, armed, action.before)
+        if exchange.request.has_response:
             self._exchanges.put(exchange)
+
+    def _keep(self, exchange: Exchange, armed: Armed, before: str) -> None:
+        """Let the request wait in the outbox until it is called for."""
+
+        def release(then: Callable[[], object]) -> None:
+            armed.kept = None
+            self._when_answered[exchange] = then
+            exchange.send_at = 0.0
+            self._step()
+
+        armed.kept = Kept(exchange.request.run, before, release, lambda: self.abort("stage"))
+
+    def _cut_off(self) -> None:
+        self._is_mute = True
+        self.client.close()
+
+    def _bring(self, exchange: Exchange) -> None:
+        """Let the kept requests arrive first; then the client is given this answer."""
+        for armed in exchange.brings:
+            if armed.kept is not None:
+                exchange.answer_at = inf
+                armed.kept.release(lambda: self._resume(exchange))
+
+    def _resume(self, exchange: Exchange) -> None:
+        exchange.answer_at = self._loop.time()
+        self._step()
 
     def _send(self, now: float) -> float:
         """Send what is due to the broker; when the next is due."""
@@ -162,6 +195,7 @@ class Relay:
             exchange.fires = armed  # when the answer is given, or is not
         elif armed is not None:
             self._fired(armed, exchange.request)
+        self._bring(exchange)
         self._step()
         exchange.answer_was_held = not exchange.is_given
 
@@ -169,6 +203,8 @@ class Relay:
         """Give the client the answers that are due; when the next is due."""
         while (first := self._exchanges.first) is not None:
             due = first.answer_at
+            if first.send_at == inf:
+                self._cut_off()  # what came before the kept request has been answered
             if first.awaits_quiet and self.client.is_open:
                 due = max(due, self._quiet_at(first.answered_at))
             if due > now:
@@ -194,6 +230,7 @@ class Relay:
             self._fired(armed, exchange.request, **sent)
         if exchange.answer_was_held and fate == "forwarded":
             fate = "held"
+        self._when_answered.pop(exchange, lambda: None)()
         detail = _released(exchange.answer_was_held)
         self._witness.response(answer, fate, exchange.answered_ns, **detail)
         self._board.answered(exchange.faults, exchange.request)
@@ -284,6 +321,8 @@ class Relay:
             self._timer.cancel()
         self.client.close()
         self.broker.close()
+        for resume in self._when_answered.values():
+            resume()
         self._witness.closed(self._ended_by)
         self._on_end(self)
 

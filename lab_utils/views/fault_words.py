@@ -19,6 +19,7 @@ SENTENCES: Final = {
     "corrupt_request": "Flip one byte of {which} {api} request",
     "refuse": "Refuse {which} {api} request with {error}",
     "delay_request": "Hold {which} {api} request for {seconds} s",
+    "late_request": "Let {which} {api} request arrive after a later {after} request",
     "delay_response": "Hold {which} answer to a {api} request for {seconds} s",
 }
 # What narrows a fault down is said in its call, and no sentence would stay short with it.
