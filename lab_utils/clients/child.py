@@ -9,6 +9,7 @@ The workload is pickled by value (cloudpickle), as a notebook's functions are.
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -19,17 +20,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import cloudpickle
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, cimpl
 
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
-from lab_utils.errors import WaitTimeout
+from lab_utils.errors import BadArgument, WaitTimeout
 
 RAISED = 1
+
+# The client's C classes name their module by its short name. Under that name it can be found, so
+# a workload that uses TopicPartition takes the class along by name, and not a broken copy of it.
+sys.modules.setdefault("cimpl", cimpl)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
-    """How a child process ended: killed at a crash point, raised, or finished."""
+    """How a child process ended: killed at a crash point, raised (or left), or finished."""
 
     crashed: bool
     raised: bool
@@ -38,10 +43,11 @@ class ChildEnd:
 
 def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> ChildEnd:
     """Run the workload in a process of its own and wait for its end, at most `timeout_s`."""
+    pickled = _pickled(workload)
     folder = Path(ticket.folder) / f"process-{ticket.member}-{ticket.attempt}"
     folder.mkdir(mode=0o700, parents=True)
     (folder / "ticket.json").write_bytes(ticket.to_json())
-    (folder / "workload.pickle").write_bytes(_pickled(workload))
+    (folder / "workload.pickle").write_bytes(pickled)
     child = subprocess.Popen(
         [sys.executable, "-m", "lab_utils.clients.child", str(folder)],
         stdin=subprocess.PIPE,
@@ -49,6 +55,7 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
         stderr=subprocess.STDOUT,
         start_new_session=True,
         text=True,
+        errors="replace",
         env={**os.environ, "PYTHONPATH": _path_of_this_package()},
     )
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
@@ -63,7 +70,9 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
     finally:
         _kill_group(child)
         output = lines.text()
-    return ChildEnd(code == -signal.SIGKILL, code == RAISED, output)
+    if code not in (0, RAISED, -signal.SIGKILL):
+        output += f"The workload's process ended itself with exit code {code}."
+    return ChildEnd(code == -signal.SIGKILL, code not in (0, -signal.SIGKILL), output)
 
 
 class _Reader(threading.Thread):
@@ -102,13 +111,19 @@ def _path_of_this_package() -> str:
 def _pickled(workload: Workload) -> bytes:
     """Pickle a function by value also when its module is a file: the child must not import it."""
     module = sys.modules.get(getattr(workload, "__module__", ""))
-    if module is None or module.__name__ == "__main__":
-        return cloudpickle.dumps(workload)  # type: ignore[no-any-return]
-    cloudpickle.register_pickle_by_value(module)
+    by_value = module is not None and module.__name__ != "__main__"
+    if by_value:
+        cloudpickle.register_pickle_by_value(module)
     try:
         return cloudpickle.dumps(workload)  # type: ignore[no-any-return]
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise BadArgument(
+            f"this workload cannot run in a process of its own, which a crash needs: {error}. It "
+            "uses something that belongs to this kernel. Make that inside the workload."
+        ) from None
     finally:
-        cloudpickle.unregister_pickle_by_value(module)
+        if by_value:
+            cloudpickle.unregister_pickle_by_value(module)
 
 
 def _end_with_parent() -> None:

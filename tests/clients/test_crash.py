@@ -1,0 +1,206 @@
+"""A workload with crash points runs in a process that is really killed, and started again."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.clients.child import run_in_child
+from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.workload import WorkloadError, carry_out
+from lab_utils.errors import BadArgument, WaitTimeout
+from lab_utils.stage.faults import crash_client
+from lab_utils.waiting import wait_until
+from tests.clients.opened import Opened
+
+pytestmark = pytest.mark.kafka
+
+
+def begin_anew(run: LiveRun) -> None:
+    producer = run.producer()
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+
+def story(opened: Opened) -> list[str]:
+    """What the process did, in order: its acks, its ends, and its starts."""
+    told = {"acked", "started", "finished", "crashed", "raised"}
+    rows = opened.rows(source="workload") + opened.rows("acked")
+    return [
+        row.value if row.kind == "acked" else row.kind
+        for row in sorted(rows, key=lambda row: row.at_ns)
+        if row.kind in told
+    ]  # type: ignore[misc]
+
+
+def stored(opened: Opened) -> str:
+    rows = [row for row in opened.finish() if (row.source, row.kind) == ("log", "record")]
+    return " ".join(row.value or "" for row in rows)
+
+
+def test_killed_and_started_again(opened: Opened) -> None:
+    """The process dies after its second ack, and its successor begins anew."""
+    opened.under(crash_client("after_ack", nth=2))
+
+    assert carry_out(begin_anew, opened.ticket) is None
+    assert ["started", "0", "1", "crashed", "started", "0", "1", "2", "finished"] == story(opened)
+    assert "0 1 0 1 2" == stored(opened)
+
+
+def test_events_of_a_crash(opened: Opened) -> None:
+    """The fault is armed, fires once, and says where; the process says that it died."""
+    opened.under(crash_client("after_ack", nth=2))
+    carry_out(begin_anew, opened.ticket)
+    opened.finish()
+
+    assert [("armed", "2"), ("fired", "2")] == [
+        (row.kind, row.detail["nth"]) for row in opened.rows(source="fault")
+    ]
+    assert ["after_ack"] == [
+        row.detail["point"] for row in opened.rows("crashed", source="workload")
+    ]
+
+
+def test_clients_of_the_successor(opened: Opened) -> None:
+    """The second process and its clients can be told from the first in every event."""
+    opened.under(crash_client("after_ack", nth=1))
+    carry_out(begin_anew, opened.ticket)
+    rows = opened.finish()
+    names = ["producer-1", "producer-11"]
+
+    assert names == [row.actor for row in opened.rows("created")]
+    assert [1, 2] == [row.attempt for row in opened.rows("started", source="workload")]
+    assert set(names) == {
+        row.actor for row in rows if (row.api, row.kind) == ("Produce", "request")
+    }
+
+
+def test_killed_in_the_middle_of_sending(opened: Opened) -> None:
+    """After the second send the third is never handed over."""
+    opened.under(crash_client("after_send", nth=2))
+    carry_out(begin_anew, opened.ticket)
+
+    assert [("0", "producer-1"), ("1", "producer-1"), ("0", "producer-11"), ("1", "producer-11"),
+            ("2", "producer-11")] == [
+        (row.value, row.actor) for row in opened.rows("sent")
+    ]  # fmt: skip
+
+
+def test_two_crashes(opened: Opened) -> None:
+    """The second crash is for the second process, counted from its own start."""
+    opened.under(crash_client("after_ack", nth=1), crash_client("after_ack", nth=2))
+    carry_out(begin_anew, opened.ticket)
+
+    assert "started 0 crashed started 0 1 crashed started 0 1 2 finished" == " ".join(story(opened))
+
+
+def test_crash_that_never_comes(opened: Opened) -> None:
+    """A crash point that is not reached is unfired, and the process ends as any other."""
+    opened.under(crash_client("after_ack", nth=9))
+
+    assert carry_out(begin_anew, opened.ticket) is None
+    opened.finish()
+    assert ["armed", "unfired"] == [row.kind for row in opened.rows(source="fault")]
+
+
+def consume_all(run: LiveRun) -> None:
+    producer = run.producer()
+    if run.attempt == 1:
+        for order in run.orders:
+            producer.produce(run.topic, order, partition=0)
+        producer.flush()
+    consumer = run.consumer({"enable.auto.commit": False, "group.protocol": "consumer"})
+    consumer.subscribe([run.topic])
+    done = False
+    while not done:
+        for message in consumer.consume(1, timeout=1):
+            run.processed(message)
+            consumer.commit(message, asynchronous=False)
+            done = message.value() == b"2"
+
+
+@pytest.mark.parametrize(
+    ("point", "nth", "processed"),
+    [("after_process", 2, "0 1 1 2"), ("after_commit", 2, "0 1 2"), ("after_poll", 2, "0 1 2")],
+)
+def test_consumer_that_dies(opened: Opened, point: str, nth: int, processed: str) -> None:
+    """Where a consumer dies decides what is processed again; nothing is left out."""
+    opened.under(crash_client(point, nth=nth))
+
+    assert carry_out(consume_all, opened.ticket) is None
+    assert processed == " ".join(row.value or "" for row in opened.rows("processed"))
+
+
+def divide(run: LiveRun) -> None:
+    print("before")  # noqa: T201
+    1 / 0  # noqa: B018
+
+
+def test_raised_in_the_child(opened: Opened) -> None:
+    """What a workload raises in its own process comes back with what it printed."""
+    opened.under(crash_client("after_ack", nth=1))
+    error = carry_out(divide, opened.ticket)
+
+    assert isinstance(error, WorkloadError)
+    assert str(error).startswith("before\nTraceback")
+    assert str(error).endswith("ZeroDivisionError: division by zero\n")
+    assert ["started", "raised"] == story(opened)
+
+
+def test_left_without_a_word(opened: Opened) -> None:
+    """A process that ends itself has not finished its workload."""
+    opened.under(crash_client("after_ack", nth=1))
+    error = carry_out(lambda run: os._exit(3), opened.ticket)
+
+    assert isinstance(error, WorkloadError)
+    assert "ended itself with exit code 3" in str(error)
+
+
+def test_output_that_is_no_text(opened: Opened) -> None:
+    """Bytes that are no text, and many of them, do not hold the child up."""
+    opened.under(crash_client("after_ack", nth=1))
+
+    def loud(run: Any) -> None:
+        for _ in range(100):
+            os.write(1, b"\xff" * 10_000)
+        raise SystemExit("enough")
+
+    error = carry_out(loud, opened.ticket)
+
+    assert str(error).rstrip().endswith("SystemExit: enough")
+
+
+def test_workload_that_cannot_travel(opened: Opened) -> None:
+    """A workload that holds what cannot be pickled is refused with a sentence."""
+    opened.under(crash_client("after_ack", nth=1))
+    live = opened.live  # its clients and its lock belong to this process
+
+    with pytest.raises(BadArgument, match="in a process of its own"):
+        carry_out(lambda run: live.producer(), opened.ticket)
+
+
+def test_hanging_child_is_killed(opened: Opened) -> None:
+    """A workload that does not end is killed when its time is up, children and all."""
+    opened.under(crash_client("after_ack", nth=1))
+    note = opened.experiment.folder / "pids"
+
+    def hang(run: Any) -> None:
+        other = os.fork()
+        if other:
+            note.write_text(f"{os.getpid()} {other}")
+        signal.pause()
+
+    with pytest.raises(WaitTimeout, match=r"waited 2 s for the workload's process"):
+        run_in_child(hang, opened.ticket, timeout_s=2)
+    pids = [int(pid) for pid in note.read_text().split()]
+    wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}", timeout_s=5)
+
+
+def is_running(pid: int) -> bool:
+    stat = Path(f"/proc/{pid}/stat")
+    return stat.exists() and stat.read_text().split(") ")[1][0] != "Z"
