@@ -120,7 +120,7 @@ def main() -> None:
     arguments.add_argument("--events", type=int, nargs="+", default=EVENTS)
     events = tuple(arguments.parse_args().events)
     with tempfile.TemporaryDirectory(prefix="audit-scaling-") as state:
-        os.environ["LAB_STATE"] = state
+        os.environ |= {"LAB_STATE": state, "LAB_OWNER": str(os.getpid())}
         os.environ.setdefault("LAB_SPARK_MEMORY", "2g")
         try:
             for row in measure(events)["rows"]:

@@ -9,20 +9,25 @@ that the learner's code cannot reach, and hands only the ticket over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import orjson
+from confluent_kafka import KafkaException
 
+from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
+from lab_utils.errors import LabError
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger
 from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.connection import Stage
-from lab_utils.stage.faults import Fault, crash_client, to_json
+from lab_utils.stage.faults import ClientFault, Fault, to_json
 
 
 @dataclass
@@ -30,7 +35,9 @@ class Experiment:
     """A run that has begun and has yet to be finished.
 
     topics  short names of further topics, each as empty and as wide as the first
-    filled  are the orders in the first topic before the workload starts, to be consumed?
+    filled  are the orders in the first topic before the workload starts, to be consumed? With
+            several members they are written when each of these has its partitions.
+    members how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
     """
 
@@ -44,7 +51,12 @@ class Experiment:
     topics: tuple[str, ...] = ()
     filled: bool = False
     until_stable: bool = False
+    members: int = 1
     trouble: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._groups = Groups(self.stage.direct)
+        self._crashes_seen = 0
 
     @property
     def topic(self) -> str:
@@ -64,54 +76,90 @@ class Experiment:
         """
         for topic in (self.topic, *self.further_topics.values()):
             self.reader.create_topic(topic, self.partitions)
-        if self.filled:
+        if self.filled and self.members == 1:
             self.reader.fill(self.topic, self.orders, self.partitions)
         witness = Witness(self.folder, "run")
         for order in self.orders:
             witness.record(self._event("workload", "lab", "order", value=order))
         for crash in self._crashes():
-            witness.record(self._event("fault", "crash_client", "armed", detail=_text(crash)))
+            witness.record(self._event("fault", crash["fault"], "armed", detail=_text(crash)))
         self._keep_trouble(witness)
         self.stage.open_run(self.run, self.folder)
         for fault in self.faults:
-            if not isinstance(fault, crash_client):
+            if not isinstance(fault, ClientFault):
                 self.stage.arm(self.run, fault)
         return Ticket(
             run=self.run,
             folder=str(client_folder or self.folder),
             bootstrap=self.stage.bootstrap,
             topic=self.topic,
-            orders=self.orders,
+            orders=() if self.filled else self.orders,
             topics=self.further_topics,
             crashes=tuple(self._crashes()),
+            members=self.members,
         )
+
+    @contextmanager
+    def attended(self) -> Iterator[None]:
+        """While the workload runs: write the orders when all its members have partitions."""
+        if self.members == 1 or not self.filled:
+            yield
+            return
+        writer = Thread(target=self._fill_when_settled, daemon=True)
+        writer.start()
+        yield
+        writer.join()
+
+    def crashed(self) -> None:
+        """Record what the broker holds as committed, now that the process is dead."""
+        self._crashes_seen += 1
+        self._record_committed(f"crash-{self._crashes_seen}", when="crash")
 
     def finish(self) -> list[Event]:
         """Close the run at the stage, read the log back; return all rows, oldest first."""
         closed = self.stage.close_run(self.run)
         if closed.trouble:
             self.trouble.append(closed.trouble)
+        self._record_committed("committed", when="end")
         witness = Witness(self.folder, "log")
         for event in self._log():
             witness.record(event)
         for crash in self._crashes_not_fired():
-            witness.record(self._event("fault", "crash_client", "unfired", detail=_text(crash)))
+            witness.record(self._event("fault", crash["fault"], "unfired", detail=_text(crash)))
         self._keep_trouble(witness)
         return read_ledger(self.folder)
 
     def _log(self) -> Iterable[Event]:
         ids = transactional_ids(self.folder)
         log = Readback(self.stage, self.reader, self.run, ids, self.until_stable)
-        yield from log.events((self.topic, *self.further_topics.values()), self.partitions)
+        # A workload may have added some since.
+        partitions = self.reader.partitions(self.topic)
+        yield from log.events((self.topic, *self.further_topics.values()), partitions)
 
     def _crashes(self) -> list[dict[str, Any]]:
-        return [to_json(fault) for fault in self.faults if isinstance(fault, crash_client)]
+        return [to_json(fault) for fault in self.faults if isinstance(fault, ClientFault)]
 
     def _crashes_not_fired(self) -> list[dict[str, Any]]:
-        """Each process dies of one crash at most, in order, so the first ones have fired."""
         rows = read_ledger(self.folder) if self._crashes() else []
-        fired = [row for row in rows if (row.actor, row.kind) == ("crash_client", "fired")]
-        return self._crashes()[len(fired) :]
+        fired = [row.detail for row in rows if (row.source, row.kind) == ("fault", "fired")]
+        left = list(self._crashes())
+        for detail in fired:
+            with suppress(ValueError):
+                left.remove(next((it for it in left if _text(it) == detail), {}))
+        return left
+
+    def _fill_when_settled(self) -> None:
+        try:
+            self._groups.wait_until_settled(self.run, self.members)
+            self.reader.fill(self.topic, self.orders, self.partitions)
+        except (LabError, KafkaException) as error:
+            self.trouble.append(str(error))
+
+    def _record_committed(self, name: str, **detail: str) -> None:
+        witness = Witness(self.folder, name)
+        for event in self._groups.committed(self.run, **detail):
+            witness.record(event)
+        self._keep_trouble(witness)
 
     def _event(self, source: str, actor: str, kind: str, **columns: Any) -> Event:
         return Event(run=self.run, source=source, actor=actor, kind=kind, **columns)

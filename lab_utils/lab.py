@@ -56,6 +56,7 @@ class Lab:
         partitions: int = 1,
         topics: Sequence[str] = (),
         filled: bool = False,
+        members: int = 1,
         until_stable: bool = False,
         timeout_s: float = 120,
     ) -> Run:
@@ -69,6 +70,9 @@ class Lab:
         `topics` names further, empty topics (run.topics["invoices"] in the workload). With
         `filled`, the orders are in run.topic from the start, to be consumed. With `until_stable`,
         the log is read only when every transaction has ended, if need be by its time-out.
+
+        With several `members` as many processes perform the workload at once. `filled` then
+        writes the orders when each has its partitions. A process that is killed is not restarted.
         """
         experiment = self._experiment(
             workload,
@@ -77,11 +81,13 @@ class Lab:
             partitions=at_least("partitions", partitions, 1),
             topics=tuple(topics),
             filled=filled,
+            members=at_least("members", members, 1),
             until_stable=until_stable,
         )
         ticket = experiment.begin()
         try:
-            error = carry_out(workload, ticket, timeout_s=timeout_s)
+            with experiment.attended():
+                error = carry_out(workload, ticket, timeout_s=timeout_s, crashed=experiment.crashed)
         finally:
             experiment.finish()
         finished = Run(

@@ -52,6 +52,8 @@ SETTINGS: Final = {
     # A lab's tables are tiny: compiling a query would take longer than interpreting it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # And a broadcast is a job of its own.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
 }
 
 
