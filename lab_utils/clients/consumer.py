@@ -33,7 +33,7 @@ class RecordingConsumer(Consumer):
         }
         # The end of a partition is an event for us alone, unless the learner asked for it.
         self._hides_ends = "enable.partition.eof" not in configuration
-        self.ended: set[tuple[str, int]] = set()
+        self.ended: dict[tuple[str, int], int] = {}
         told = {"enable.partition.eof": True, "logger": recorder.logger()}
         super().__init__({**told, **configuration, **callbacks})
         recorder.created("consumer", configuration)
@@ -95,7 +95,7 @@ class RecordingConsumer(Consumer):
     def seek(self, partition: TopicPartition) -> None:
         """Go to an offset, as confluent_kafka.Consumer.seek does."""
         super().seek(partition)
-        self.ended.discard((partition.topic, partition.partition))
+        self.ended.pop((partition.topic, partition.partition), None)
         self._placed("sought", [partition])
 
     def assign(self, partitions: list[TopicPartition]) -> None:
@@ -115,14 +115,14 @@ class RecordingConsumer(Consumer):
         for message in messages:
             place = (message.topic(), message.partition())
             if message.error() and message.error().code() == KafkaError._PARTITION_EOF:
-                self.ended.add(place)
+                self.ended[place] = message.offset()
                 if self._hides_ends:
                     continue
             handed_on.append(message)
             if message.error():
                 self._recorder.record("error", error=message.error().name())
                 continue
-            self.ended.discard(place)
+            self.ended.pop(place, None)
             self._recorder.record(
                 "delivered",
                 topic=message.topic(),
@@ -130,7 +130,7 @@ class RecordingConsumer(Consumer):
                 offset=message.offset(),
                 value=value_text(message.value()),
             )
-            self._crashes.reached("after_poll")
+            self._crashes.reached("after_poll", value_text(message.value()))
         return handed_on
 
 
@@ -162,7 +162,7 @@ def _recorded_rebalance(
     def rebalanced(consumer: Any, places: list[TopicPartition]) -> None:
         for place in places:
             recorder.record(kind, topic=place.topic, partition=place.partition)
-            consumer.ended.discard((place.topic, place.partition))
+            consumer.ended.pop((place.topic, place.partition), None)
         if theirs:
             theirs(consumer, places)
 

@@ -1,7 +1,8 @@
 """Where a workload's process can be killed or stalled: named points, counted from its start.
 
     after_send        produce() took a record            after_poll      a record was delivered
-    after_ack         its report said so                 after_process   run.process() is done
+    before_process    run.processed() was called         after_process   its work is done
+    after_ack         a delivery report said so
     before_commit     before the commit is sent          after_commit    it was answered
     while_committing  it was sent, its answer is held    after_send_offsets   in a transaction
     after_db_write    a row was written  ·  before_db_commit  ·  after_db_commit
@@ -25,7 +26,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness
 
 POINTS: Final = (
-    "after_send", "after_ack", "after_poll", "after_process", "before_commit",
+    "after_send", "after_ack", "after_poll", "before_process", "after_process", "before_commit",
     "while_committing", "after_commit", "after_send_offsets",
     "after_db_write", "before_db_commit", "after_db_commit",
 )  # fmt: skip
@@ -34,7 +35,7 @@ POINTS: Final = (
 # Its answer must be held for longer: delay_response("OffsetCommit", by_ms=3000).
 SENT_AFTER_S: Final = 0.5
 
-ClientFault = Mapping[str, str | int]
+ClientFault = Mapping[str, str | int | None]
 
 
 class CrashPoints:
@@ -43,41 +44,45 @@ class CrashPoints:
     def __init__(self, witness: Witness, run: str, chosen: Iterable[ClientFault] = ()) -> None:
         self._witness = witness
         self._run = run
-        self._chosen = {(str(fault["at"]), int(fault["nth"])): fault for fault in chosen}
-        self._reached: Counter[str] = Counter()
+        # Stalls come first: who is stalled and killed at one point dies at the end of it.
+        self._chosen = sorted(chosen, key=lambda fault: fault.get("fault") != "stall_client")
+        self._reached: Counter[int] = Counter()
         self._lock = Lock()
 
     def __bool__(self) -> bool:
         return bool(self._chosen)
 
-    def reached(self, point: str) -> None:
-        """Count the point, and end or stall the process here if this is the chosen time."""
-        fault = self._due(point)
-        if fault is not None:
+    def reached(self, point: str, value: str | None = None) -> None:
+        """Count the point, and end or stall the process here if this is the chosen time.
+
+        `value` is the order that the point is about, where it is about one.
+        """
+        for fault in self._due(point, value):
             self._act(point, fault)
 
     @contextmanager
     def during(self, point: str) -> Iterator[None]:
         """Count the point, and act while its block is still under way."""
-        fault = self._due(point)
-        if fault is None:
-            yield
-            return
-        timer = Timer(SENT_AFTER_S, self._act, (point, fault))
-        timer.daemon = True
-        timer.start()
+        timers = [Timer(SENT_AFTER_S, self._act, (point, fault)) for fault in self._due(point)]
+        for timer in timers:
+            timer.daemon = True
+            timer.start()
         try:
             yield
         finally:
-            timer.cancel()
+            for timer in timers:
+                timer.cancel()
 
-    def _due(self, point: str) -> ClientFault | None:
+    def _due(self, point: str, value: str | None = None) -> list[ClientFault]:
         assert point in POINTS, point
-        if not self._chosen:
-            return None
+        due = []
         with self._lock:
-            self._reached[point] += 1
-            return self._chosen.get((point, self._reached[point]))
+            for number, fault in enumerate(self._chosen):
+                if fault["at"] == point and fault.get("value") in (None, value):
+                    self._reached[number] += 1
+                    if self._reached[number] == fault["nth"]:
+                        due.append(fault)
+        return due
 
     def _act(self, point: str, fault: ClientFault) -> None:
         detail = {name: str(value) for name, value in fault.items()}
@@ -86,7 +91,7 @@ class CrashPoints:
             Event(run=self._run, source="fault", actor=actor, kind="fired", detail=detail)
         )
         if actor == "stall_client":
-            Flag().wait(int(fault["for_ms"]) / 1000)
+            Flag().wait(int(fault["for_ms"] or 0) / 1000)
             return
         crashed = Event(run=self._run, source="workload", actor="process", kind="crashed")
         crashed.detail["point"] = point

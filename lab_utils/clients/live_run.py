@@ -8,7 +8,7 @@ told one address, which happens to be the proxy's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -18,10 +18,13 @@ import orjson
 from confluent_kafka import KafkaException
 
 from lab_utils.clients import timers
+from lab_utils.clients.administrator import add_partition
 from lab_utils.clients.consumer import RecordingConsumer
 from lab_utils.clients.crash import CrashPoints
+from lab_utils.clients.polling import batches, is_committed_to_the_end
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.receipts import Receipts
 from lab_utils.clients.recorder import Recorder
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
@@ -36,7 +39,8 @@ class Ticket:
     folder    where this process keeps its part of the ledger
     topics    further topics of the run, by the short name that the workload uses
     attempt   which start of the workload this is, from 1; a restart after a crash is the next
-    crashes   where this process must die: [{"at": "after_ack", "nth": 3}, …]
+    crashes   where this process must die or stall: [{"at": "after_ack", "nth": 3}, …]
+    members   how many processes perform the workload at once; `member` is this one, from 1
     """
 
     run: str
@@ -47,6 +51,8 @@ class Ticket:
     topics: dict[str, str] = field(default_factory=dict)
     attempt: int = 1
     crashes: tuple[dict[str, Any], ...] = ()
+    members: int = 1
+    member: int = 1
 
     def to_json(self) -> bytes:
         """The ticket as JSON."""
@@ -64,10 +70,11 @@ class Ticket:
 class LiveRun:
     """A run while it lasts, as its workload sees it.
 
-    run.orders    list[str], the values to send, in order
+    run.orders    list[str], the values to send, in order; none if they are in run.topic already
     run.topic     str, a new topic: empty, or filled with the orders if they are to be consumed
     run.topics    dict[str, str], the further topics that lab.run was asked for, new and empty
     run.attempt   int, 1 at first; 2 after the first crash and restart
+    run.member    int, which of the processes of the run this is, from 1
     """
 
     def __init__(self, ticket: Ticket) -> None:
@@ -75,8 +82,10 @@ class LiveRun:
         self.topic = ticket.topic
         self.topics = dict(ticket.topics)
         self.attempt = ticket.attempt
+        self.member = ticket.member
         self._ticket = ticket
         self._witness = Witness(Path(ticket.folder), f"client-{os.getpid()}-{ticket.attempt}")
+        self._receipts = Receipts(ticket)
         self._crashes = CrashPoints(self._witness, ticket.run, ticket.crashes)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
@@ -86,7 +95,7 @@ class LiveRun:
 
     def producer(self, configuration: dict[str, Any] | None = None) -> RecordingProducer:
         """A confluent_kafka.Producer, recorded; your configuration wins over the lab's timers."""
-        name = f"producer-{len(self._producers) + self._first()}"
+        name = self._name("producer", len(self._producers))
         is_transactional = "transactional.id" in (configuration or {})
         settings = timers.TRANSACTIONAL if is_transactional else timers.PRODUCER
         producer = RecordingProducer(
@@ -99,8 +108,12 @@ class LiveRun:
 
     def consumer(self, configuration: dict[str, Any] | None = None) -> RecordingConsumer:
         """A confluent_kafka.Consumer, recorded; its group is the run's unless you name one."""
-        name = f"consumer-{len(self._consumers) + self._first()}"
+        name = self._name("consumer", len(self._consumers))
         defaults = {"group.id": f"{self._ticket.run}-group"}
+        if self._is_restartable() and (configuration or {}).get("group.protocol") != "consumer":
+            # A static member's place is kept for its successor, which need not wait for the
+            # session timeout. With the protocol of KIP-848 a successor would be refused.
+            defaults["group.instance.id"] = f"consumer-{len(self._consumers) + 1}"
         consumer = RecordingConsumer(
             self._configuration(name, timers.CONSUMER, defaults | (configuration or {})),
             Recorder(self._witness, self._ticket.run, name),
@@ -114,7 +127,7 @@ class LiveRun:
 
         Any consumer could do this. It goes through the proxy, as reader-1 of this run.
         """
-        client_id = f"{self._ticket.run}.reader-{self._first()}"
+        client_id = f"{self._ticket.run}.{self._name('reader', 0)}"
         reader = HonestReader(self._ticket.bootstrap, client_id)
         try:
             rows = reader.read(self._ticket.run, self.topic, reader.partitions(self.topic))
@@ -122,8 +135,38 @@ class LiveRun:
             reader.close()
         return [row.value or "" for row in rows if row.kind == "record"]
 
+    def messages(self, consumer: RecordingConsumer, partitions: int = 1) -> Iterator[Any]:
+        """Poll for one record after the other, until the topic has been read to its end."""
+        for batch in self.batches(consumer, 1, partitions):
+            yield from batch
+
+    def batches(
+        self, consumer: RecordingConsumer, size: int, partitions: int = 1
+    ) -> Iterator[list[Any]]:
+        """Poll for up to `size` records at a time, until the topic has been read to its end.
+
+        partitions  how many the consumer must have by then
+        With several members it ends when their group has committed all that is in the topic.
+        """
+        if self._ticket.members == 1:
+            return batches(consumer, size, partitions)
+
+        def is_done() -> bool:
+            return is_committed_to_the_end(consumer, self.topic)
+
+        return batches(consumer, size, 0, is_done)
+
+    def add_partition(self) -> None:
+        """Give the topic one more partition, as an administrator does; return when it is there."""
+        add_partition(self._ticket.bootstrap, self.topic)
+
     def processed(self, message: Any) -> None:
-        """Say that the work for this message is done: it becomes a `processed` event."""
+        """Do the work for this message, and say so: it becomes a `processed` event.
+
+        Where the run has a topic `receipts`, the work is a receipt in it, acked by the broker.
+        """
+        self._crashes.reached("before_process", value_text(message.value()))
+        self._receipts.write(message)
         Recorder(self._witness, self._ticket.run, "workload").record(
             "processed",
             topic=message.topic(),
@@ -131,7 +174,7 @@ class LiveRun:
             offset=message.offset(),
             value=value_text(message.value()),
         )
-        self._crashes.reached("after_process")
+        self._crashes.reached("after_process", value_text(message.value()))
 
     def note(self, kind: str, **columns: Any) -> None:
         """Record an event of the workload itself: started, finished, raised."""
@@ -151,14 +194,20 @@ class LiveRun:
             with suppress(Exception):
                 producer.purge()
                 producer.flush(PURGED_S)
+        self._receipts.close()
         self._producers.clear()
         self._consumers.clear()
         self._witness.close()
         return self._witness.trouble
 
-    def _first(self) -> int:
-        """Clients keep counting over restarts, so that each has a name of its own."""
-        return 1 + 10 * (self._ticket.attempt - 1)
+    def _name(self, role: str, index: int) -> str:
+        """Clients keep counting over members and restarts, so that each has its own name."""
+        number = self._ticket.member + index * self._ticket.members
+        return f"{role}-{number + 10 * (self._ticket.attempt - 1)}"
+
+    def _is_restartable(self) -> bool:
+        """Is this process one that dies and has a successor, or is it the successor?"""
+        return self._ticket.members == 1 and bool(self._ticket.crashes or self.attempt > 1)
 
     def _configuration(
         self,
@@ -166,9 +215,12 @@ class LiveRun:
         settings: tuple[timers.Setting, ...],
         configuration: dict[str, Any] | None,
     ) -> dict[str, Any]:
+        given = configuration or {}
+        # With the protocol of KIP-848 the broker sets the session timeout, not the client.
+        is_new = given.get("group.protocol") == "consumer"
         return {
-            **timers.values(settings),
-            **(configuration or {}),
+            **timers.values(s for s in settings if not (is_new and s.name in timers.CLASSIC)),
+            **given,
             "bootstrap.servers": self._ticket.bootstrap,
             "client.id": f"{self._ticket.run}.{name}",
         }

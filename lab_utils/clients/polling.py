@@ -21,11 +21,14 @@ FILLED_UP_S: Final = 0.3
 
 
 def batches(
-    consumer: RecordingConsumer, size: int, is_done: Callable[[], bool] = lambda: True
+    consumer: RecordingConsumer,
+    size: int,
+    partitions: int = 1,
+    is_done: Callable[[], bool] = lambda: True,
 ) -> Iterator[list[Any]]:
     """Lists of up to `size` records, until every assigned partition is read to its end.
 
-    An end is one only if `is_done` says so too.
+    There must be as many as `partitions`, and an end is one only if `is_done` says so too.
     """
     idle_until = time.monotonic() + IDLE_S_MAX
     while time.monotonic() < idle_until:
@@ -33,14 +36,18 @@ def batches(
         if records := [message for message in read if message is not None and not message.error()]:
             yield records
             idle_until = time.monotonic() + IDLE_S_MAX
-        elif is_at_the_end(consumer) and is_done():
+        elif is_at_the_end(consumer, partitions) and is_done():
             return
 
 
-def is_at_the_end(consumer: RecordingConsumer) -> bool:
-    """Has the consumer read each of its partitions to the end, and has it any?"""
-    assigned = {(place.topic, place.partition) for place in consumer.assignment()}
-    return bool(assigned) and assigned <= consumer.ended
+def is_at_the_end(consumer: RecordingConsumer, partitions: int) -> bool:
+    """Has the consumer read each of its partitions to the end, and has it so many?"""
+    assigned = consumer.assignment()
+    ended = [consumer.ended.get((place.topic, place.partition)) for place in assigned]
+    if len(assigned) < partitions or None in ended:
+        return False
+    ends = [consumer.get_watermark_offsets(place, timeout=5)[1] for place in assigned]
+    return all(read is not None and read >= end for read, end in zip(ended, ends, strict=True))
 
 
 def is_committed_to_the_end(consumer: RecordingConsumer, topic: str) -> bool:

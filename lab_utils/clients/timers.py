@@ -6,6 +6,7 @@ A learner's own configuration wins over all of them.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -41,11 +42,16 @@ CONSUMER: Final = (
     Setting("fetch.wait.max.ms", 50, 500, "an empty fetch returns sooner"),
     Setting("socket.timeout.ms", 3000, 60000, "a request without an answer is given up sooner"),
     Setting("session.timeout.ms", 6000, 45000, "a dead member is noticed sooner"),
+    Setting("heartbeat.interval.ms", 500, 3000, "a member hears of a rebalance sooner"),
     Setting("reconnect.backoff.ms", 20, 100, "a lost connection is opened again sooner"),
     Setting("reconnect.backoff.max.ms", 200, 10000, "and also after several attempts"),
 )
 
 
-def values(settings: tuple[Setting, ...]) -> dict[str, int | str]:
+# Of the classic group protocol only (KIP-848).
+CLASSIC: Final = ("session.timeout.ms", "heartbeat.interval.ms")
+
+
+def values(settings: Iterable[Setting]) -> dict[str, int | str]:
     """The settings as a client configuration."""
     return {setting.name: setting.lab for setting in settings}

@@ -28,7 +28,7 @@ class Counts:
     processed     records for which the work was done
     repeated      orders for which the work was done more than once
     skipped       orders for which it was never done, in a run that consumes
-    committed     where the group reads on, as the broker holds it; None if that is not one offset
+    committed     where the group reads on in each partition, as the broker holds it
     """
 
     sent: int
@@ -43,7 +43,7 @@ class Counts:
     processed: int = 0
     repeated: int = 0
     skipped: int = 0
-    committed: int | None = None
+    committed: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         places = [f"{n} in {name}" for name, n in self.by_topic] or [f"{self.stored} in the log"]
@@ -52,8 +52,11 @@ class Counts:
         read = ("delivered", "processed", "repeated", "skipped")
         said = [] if self.delivered and not self.sent else sent
         said += places + [f"{n} {name}" for name in (*others, *read) if (n := getattr(self, name))]
-        bookmark = "" if self.committed is None else f", committed {self.committed}"
-        return ", ".join(said) + bookmark
+        if self.committed:
+            said += [f"committed {' and '.join(map(str, self.committed))}"]
+        elif self.delivered:
+            said += ["nothing committed"]
+        return ", ".join(said)
 
 
 def count(rows: Iterable[Event]) -> Counts:
@@ -93,9 +96,10 @@ def _by_topic(log: list[Event]) -> tuple[tuple[str, int], ...]:
     return tuple((topic.removeprefix(f"{run}-"), held[topic]) for topic, run in read.items())
 
 
-def _committed(log: list[Event]) -> int | None:
+def _committed(log: list[Event]) -> tuple[int, ...]:
     ends = [row for row in log if row.kind == "committed" and row.detail.get("when") == "end"]
-    return ends[0].offset if len(ends) == 1 else None
+    ends.sort(key=lambda row: (row.actor, row.topic or "", row.partition or 0))
+    return tuple(row.offset or 0 for row in ends)
 
 
 def was_drained(rows: Iterable[Event]) -> bool:

@@ -80,6 +80,7 @@ def observed(rows: Sequence[Event]) -> dict[str, str]:
     seen: dict[str, Answer] = {
         name: getattr(counts, name) for name in QUESTIONS if name != "log"
     } | {"log": [row.value or "" for row in in_order]}
+    seen["committed"] = seen["committed"] or "nothing"
     return {name: _text(answer) for name, answer in seen.items()}
 
 
