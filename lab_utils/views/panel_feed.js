@@ -8,6 +8,9 @@ const REQUESTS_BEFORE = 100; // events that are looked through when the panel op
 const LOOK_MS = 2000; // a broker that has died says so only when asked
 const KERNEL_LOOK_MS = 1000;
 const PATIENCE_MS = 1500; // a kernel that takes longer is busy
+const BUSY =
+  "The kernel is busy: a click acts when the running cell is done. " +
+  "If it was restarted, run the notebook's first cell and this cell again.";
 const BACK_OFF_MS = [500, 1000, 2000, 4000, 8000];
 
 class Feed {
@@ -69,10 +72,12 @@ class Feed {
   async follow(signal) {
     for (let failures = 0; !signal.aborted; ) {
       try {
-        const { path, said } = await choosePath(this.model, signal);
+        let { path, said } = await choosePath(this.model, signal);
         if (signal.aborted) return path.close?.();
-        [this.path, this.way, this.trouble, failures] = [path, path.name, "", 0];
-        this.seen ??= Math.max(0, said.state.seen - REQUESTS_BEFORE);
+        this.path = path;
+        if (!said) said = await this.inquireOnce(path);
+        [this.way, this.trouble, failures] = [path.name, "", 0];
+        this.begin(said.state.seen);
         this.take(said);
         await (path.stream ? this.listen(path, signal) : this.inquire(path, signal));
       } catch (error) {
@@ -85,6 +90,12 @@ class Feed {
       }
       await pause(BACK_OFF_MS[Math.min(failures++, BACK_OFF_MS.length - 1)], signal);
     }
+  }
+
+  /** Look back a little for requests; what fired before the panel was opened is no news. */
+  begin(seen) {
+    this.seen ??= Math.max(0, seen - REQUESTS_BEFORE);
+    this.opened ??= seen;
   }
 
   /** Take each event as it comes, and look at the state when one says so, and now and then. */
@@ -122,21 +133,27 @@ class Feed {
     }
   }
 
-  /** Ask the kernel for everything, once a second; say so when it is busy. */
+  /** Ask the kernel for everything, once a second. */
   async inquire(path, signal) {
     while (!signal.aborted) {
-      const busy = setTimeout(() => {
-        this.way = "The kernel is busy: a click acts when the running cell is done.";
-        this.draw();
-      }, PATIENCE_MS);
-      try {
-        this.take(await path.ask("state"));
-      } finally {
-        clearTimeout(busy);
-      }
+      await pause(KERNEL_LOOK_MS, signal);
+      if (signal.aborted) return;
+      this.take(await this.inquireOnce(path));
       this.way = path.name;
       this.draw();
-      await pause(KERNEL_LOOK_MS, signal);
+    }
+  }
+
+  /** Ask the kernel for everything; say so when it is busy. */
+  async inquireOnce(path) {
+    const busy = setTimeout(() => {
+      this.way = BUSY;
+      this.draw();
+    }, PATIENCE_MS);
+    try {
+      return await path.ask("state");
+    } finally {
+      clearTimeout(busy);
     }
   }
 
@@ -152,8 +169,7 @@ class Feed {
 
   /** Add one event to what is known. */
   fold(event) {
-    if (event.source === "fault") this.news = faultNews(event) || this.news;
-    if (event.source === "broker") this.news = brokerNews(event);
+    if (event.number > this.opened) this.news = newsOf(event) || this.news;
     if (event.source !== "wire" || !["request", "response"].includes(event.kind)) return;
     const key = `${event.detail?.connection} ${event.correlation_id}`;
     if (event.kind === "request") {
@@ -169,15 +185,20 @@ class Feed {
   }
 }
 
-function faultNews(event) {
-  const call = `${event.actor}(${JSON.stringify(event.api)})`;
-  return event.kind === "fired" ? `${call} has fired.` : "";
-}
+const BROKER_NEWS = {
+  started: "is running",
+  resumed: "is running again",
+  paused: "is paused",
+  stopped: "is stopped",
+  killed: "is killed",
+  died: "has died",
+};
 
-function brokerNews(event) {
-  const id = event.actor.split("-").at(-1);
-  const state = { started: "running", resumed: "running again" }[event.kind] ?? event.kind;
-  return event.kind === "died" ? `Broker ${id} has died.` : `Broker ${id} is ${state}.`;
+/** What an event tells everybody; most tell nothing. */
+function newsOf({ source, kind, actor, api }) {
+  if (source === "fault" && kind === "fired") return `${actor}(${JSON.stringify(api)}) has fired.`;
+  const news = source === "broker" && BROKER_NEWS[kind];
+  return news ? `Broker ${actor.split("-").at(-1)} ${news}.` : "";
 }
 
 /** Wait so long, or until it is over. */

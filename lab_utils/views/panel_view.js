@@ -161,7 +161,7 @@ class View {
     write(this.trouble, this.feed.trouble);
     this.trouble.hidden = !this.feed.trouble;
     write(this.news, this.feed.news);
-    this.drawBrokers(this.feed.state?.brokers ?? []);
+    this.drawBrokers(this.feed.state?.brokers);
     this.drawArmed();
     const rows = [...this.feed.requests.values()].reverse();
     this.rows.replaceChildren(...rows.map((row) => requestRow(row)));
@@ -170,9 +170,10 @@ class View {
   }
 
   drawBrokers(brokers) {
-    const key = JSON.stringify(brokers.map(({ id, state }) => [id, state]));
-    replace(this.brokers, key, () => brokers.map((broker) => this.brokerRow(broker)));
-    this.brokers.toggleAttribute("data-empty", brokers.length === 0);
+    const key = JSON.stringify(brokers?.map(({ id, state }) => [id, state]) ?? null);
+    replace(this.brokers, key, () =>
+      brokers ? brokers.map((broker) => this.brokerRow(broker)) : ["not known"],
+    );
   }
 
   brokerRow({ id, state }) {
@@ -212,8 +213,9 @@ class View {
 
   drawArmed() {
     const groups = this.groups();
-    replace(this.armed, JSON.stringify(groups), () =>
-      groups.length ? groups.map((group) => this.armedRow(group)) : [element("li", {}, "none armed")],
+    const none = this.feed.state ? "none armed" : "not known";
+    replace(this.armed, JSON.stringify([none, groups]), () =>
+      groups.length ? groups.map((group) => this.armedRow(group)) : [element("li", {}, none)],
     );
   }
 

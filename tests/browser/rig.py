@@ -51,6 +51,11 @@ class Lab:
         nbformat.write(notebook, self.folder / name)
         return name
 
+    def bring(self, notebook: Path) -> str:
+        """Copy a notebook to where JupyterLab serves it; return its path for `open_notebook`."""
+        shutil.copy(notebook, self.folder)
+        return notebook.name
+
 
 @contextmanager
 def jupyterlab(home: Path, *, dark: bool = False, proxy: bool = True) -> Iterator[Lab]:

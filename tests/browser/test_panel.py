@@ -15,6 +15,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
 BEGIN = 'from lab_utils import Lab\nlab = Lab("panel")\nstate = lab.stage.reset()'
 SHOW = "lab.panel()"
 # It ends when a fault has fired, which somebody has to arm while it runs.
+WAIT = """\
+from pathlib import Path
+from lab_utils.waiting import wait_until
+wait_until(Path("go").exists, "the test", timeout_s=60)
+"""
 PRODUCE = """\
 def until_it_fires(run):
     producer = run.producer({"acks": "all"})
@@ -127,16 +132,16 @@ def test_panel_outlives_its_kernel(page: Page, lab: rig.Lab) -> None:
 def test_kernel_is_the_other_way(
     page: Page, lab_without_proxy: rig.Lab, asked: list[str], tmp_path: Path
 ) -> None:
-    """Without jupyter-server-proxy the kernel does what is clicked, and the panel says so."""
-    path = lab_without_proxy.write("kernel.ipynb", BEGIN, SHOW)
+    """Without jupyter-server-proxy the kernel does what is clicked, when its cell is done."""
+    path = lab_without_proxy.write("kernel.ipynb", BEGIN, SHOW, WAIT)
     rig.open_notebook(page, lab_without_proxy, path)
     rig.run_all(page)
-    panel = shown(page)
-    rig.wait_for_text(page, panel.inner_text, "Connected through the kernel")
+    panel = page.locator(".lab-panel")
+    panel.get_by_text("The kernel is busy").wait_for()
     panel.get_by_role("button", name="Refuse the next").click()
-    rig.wait_for_text(page, panel.inner_text, 'refuse("Produce") is armed')
-    panel.get_by_role("button", name="reset").click()
-    rig.wait_for_text(page, panel.inner_text, "none armed")
+    (lab_without_proxy.folder / "go").touch()
+    rig.wait_for_text(page, panel.inner_text, 'refuse("Produce") has not fired yet, is armed')
+    rig.wait_for_text(page, panel.inner_text, "Connected through the kernel")
     panel.screenshot(path=tmp_path / "dark.png")
 
     assert [] == rig.elsewhere(asked)

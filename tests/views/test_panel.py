@@ -52,8 +52,8 @@ HOSTILE: list[dict[str, Any]] = [
 @pytest.fixture
 def gone() -> Stage:
     """A stage that has ended: nobody listens on its port."""
-    columns = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "bootstrap": "", "direct": ""}
-    return Stage("03", columns)
+    address = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "brokers": 1}
+    return Stage("03", {**address, "bootstrap": "", "direct": ""})
 
 
 @pytest.fixture

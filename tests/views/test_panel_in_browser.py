@@ -1,0 +1,213 @@
+"""The panel's module in a real browser, on a page without Jupyter: a stage is played to it.
+
+What comes back as an answer is hostile, or late, or nothing; the real stage is in tests/browser.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from lab_utils.lab import PANEL_FAULTS
+from lab_utils.stage.connection import Stage
+from lab_utils.stage.faults import drop_response, to_json
+from lab_utils.views.panel import Panel
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
+ADDRESS = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "brokers": 1}
+GONE = {**ADDRESS, "bootstrap": "", "direct": ""}
+# A kernel that answers each message with `answer`, and a place that anywidget would give.
+SETTING = """async ([module, traits]) => {
+    const blob = new Blob([module], { type: "text/javascript" });
+    const widget = (await import(URL.createObjectURL(blob))).default();
+    window.sent = [];
+    window.hear = new Set();
+    window.model = {
+        get: name => traits[name],
+        on: (_, hear) => window.hear.add(hear),
+        off: (_, hear) => window.hear.delete(hear),
+        send: message => {
+            window.sent.push(message);
+            const said = { ...window.answer, number: message.number };
+            if (window.answer) window.hear.forEach(hear => hear(said));
+        },
+    };
+    window.life = new AbortController();
+    widget.initialize({ model, signal: window.life.signal });
+    window.show = () => {
+        const el = document.body.appendChild(document.createElement("div"));
+        const view = new AbortController();
+        widget.render({ model, el, signal: view.signal });
+        return view;
+    };
+    window.views = [window.show()];
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=shutil.which("chromium"),
+            args=["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"],
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport={"width": 900, "height": 700})
+    page.set_content('<html lang="en"><meta charset="utf-8"><body></body></html>')
+    yield page
+    page.close()
+
+
+def answer(*events: dict[str, Any], **state: Any) -> dict[str, Any]:
+    """What a kernel says: one broker that runs, nothing armed, and these events."""
+    brokers = [{"id": 1, "state": "running", "connections": 0}]
+    numbered = [{"number": 1 + number, **event} for number, event in enumerate(events)]
+    known = {"brokers": brokers, "faults": [], "seen": len(events), **state}
+    return {"state": known, "events": numbered}
+
+
+def wire(kind: str, **columns: Any) -> dict[str, Any]:
+    """A frame as the stage tells of it."""
+    place = {"connection": "b1-1", "broker": "1"}
+    said = {"source": "wire", "kind": kind, "actor": "producer-1", "api": "Produce"}
+    return {**said, "correlation_id": 4, "fate": "forwarded", "detail": place, **columns}
+
+
+def show(page: Page, said: dict[str, Any] | None) -> str:
+    """Show a panel whose kernel gives this answer; return its text, once it has it."""
+    shown = Panel(Stage("03", GONE), PANEL_FAULTS)
+    names = ("lab", "port", "token", "faults", "colours")
+    page.evaluate(f"window.answer = {json.dumps(said)}")
+    page.evaluate(SETTING, [shown._esm, {name: getattr(shown, name) for name in names}])
+    page.add_style_tag(content=shown._css)
+    page.wait_for_selector("text=Connected through the kernel" if said else "text=not known")
+    return page.locator("body").inner_text()
+
+
+def test_each_control_has_a_name(page: Page) -> None:
+    """Who cannot see the panel hears its name, each button's, and each change."""
+    show(page, answer())
+    tree = page.locator("body").aria_snapshot()
+
+    assert 'region "Panel of lab 03"' in tree
+    assert 'button "pause broker 1"' in tree
+    assert 'button "Drop the next answer to a Produce request, drop_response' in tree
+    assert "- status:" in tree
+
+
+def test_fate_is_said_in_words(page: Page) -> None:
+    """A request that arrived and whose answer was dropped says both."""
+    events = (wire("request", value="2", records=1), wire("response", fate="dropped"))
+    text = show(page, answer(*events))
+
+    assert "producer-1\tProduce order 2\t→reached the broker\t✕answer lost" in text
+
+
+def test_fault_that_fired_is_counted(page: Page) -> None:
+    """What was armed twice and fired once is one line, and still armed."""
+    fault = {"run": "", "fault": to_json(drop_response("Produce"))}
+    faults = [{**fault, "id": f"f{fired}", "fired": fired, "matched": 1} for fired in (1, 0)]
+    text = show(page, answer(faults=faults))
+
+    assert 'drop_response("Produce") has fired once, is armed' in text
+
+
+def test_hostile_text_is_text(page: Page) -> None:
+    """Markup in a value, a client, an error or a state is shown letter by letter."""
+    events = (
+        wire("request", actor=HOSTILE, value=HOSTILE, records=1, topic=HOSTILE),
+        wire("response", error=HOSTILE),
+    )
+    brokers = [{"id": HOSTILE, "state": HOSTILE}]
+    faults = [{"id": HOSTILE, "run": HOSTILE, "fault": {"fault": HOSTILE, "api": HOSTILE}}]
+    text = show(page, answer(*events, brokers=brokers, faults=faults))
+
+    assert text.count("<img src=x") >= 6
+    assert 0 == page.locator(".lab-panel img, .lab-panel b").count()
+    assert page.evaluate("window.hurt === undefined")
+
+
+def test_refusal_is_shown(page: Page) -> None:
+    """What the kernel refuses is told in its own words, and the panel goes on."""
+    show(page, answer())
+    page.evaluate('window.answer = { error: "broker 1 is busy.", kind: "StageError" }')
+    page.get_by_role("button", name="kill broker 1").click()
+
+    page.wait_for_selector("text=Not done: broker 1 is busy.")
+
+
+def test_armed_fault_is_not_armed_again(page: Page) -> None:
+    """A second click on a fault that waits says so; two would meet the same request."""
+    fault = {"run": "", "fault": to_json(PANEL_FAULTS[0]), "id": "f1", "fired": 0, "matched": 0}
+    show(page, answer(faults=[fault]))
+    page.get_by_role("button", name="Drop the next answer").click()
+    page.wait_for_selector("text=is armed already")
+
+    assert {"state"} == set(page.evaluate("window.sent.map(message => message.verb)"))
+
+
+def test_views_share_what_is_known(page: Page) -> None:
+    """Two views of one widget show the same, and ask once."""
+    show(page, answer())
+    page.evaluate("window.views.push(window.show())")
+    page.wait_for_function("document.querySelectorAll('.brokers .state').length === 2")
+
+    assert 1 == page.evaluate("window.hear.size")
+
+
+def test_removed_view_asks_no_more(page: Page) -> None:
+    """When the last view is removed nothing is asked, and nobody listens to the kernel."""
+    page.clock.install()
+    show(page, answer())
+    page.evaluate("window.views.forEach(view => view.abort())")
+    sent = page.evaluate("window.sent.length")
+    page.clock.run_for(10_000)
+
+    assert [0, sent] == page.evaluate("[window.hear.size, window.sent.length]")
+
+
+def test_shown_again_it_follows_again(page: Page) -> None:
+    """A view that comes after the last was removed is live."""
+    show(page, answer())
+    page.evaluate("window.views.forEach(view => view.abort())")
+    before = page.evaluate("window.sent.length")
+    page.evaluate("window.views = [window.show()]")
+
+    page.wait_for_function(f"window.sent.length > {before} + 1")
+
+
+def test_closed_widget_asks_no_more(page: Page) -> None:
+    """A widget that is closed leaves its kernel alone, whatever is still on the page."""
+    show(page, answer())
+    page.evaluate("window.life.abort()")
+
+    assert 0 == page.evaluate("window.hear.size")
+
+
+def test_silent_kernel_is_said_in_words(page: Page) -> None:
+    """A kernel that does not answer is busy, and the panel says what a click does then."""
+    show(page, None)
+    page.wait_for_selector("text=The kernel is busy: a click acts when the running cell is done.")
+
+    assert page.get_by_text("not known").count() == 2
+
+
+def test_narrow_page_scrolls_nothing_but_the_table(page: Page) -> None:
+    """On a page as narrow as a phone the panel is as wide as the page."""
+    page.set_viewport_size({"width": 380, "height": 700})
+    show(page, answer(wire("request", value="2", records=1)))
+    wide = page.evaluate("document.documentElement.scrollWidth")
+
+    assert wide <= 380
