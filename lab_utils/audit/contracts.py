@@ -25,10 +25,12 @@ DEFAULTS: Final = {
     "auto.offset.reset": "largest",
     "enable.auto.commit": "true",
     "enable.idempotence": "false",
+    "isolation.level": "read_committed",
     "max.in.flight": "1000000",
     "message.timeout.ms": "300000",
     "retries": "2147483647",
     "retry.backoff.ms": "100",
+    "transaction.timeout.ms": "60000",
 }
 ALIASES: Final = {
     "request.required.acks": "acks",
@@ -80,6 +82,10 @@ def _is(setting: str, *values: str) -> Callable[[Mapping[str, str]], bool]:
 
 def _always(_: Mapping[str, str]) -> bool:
     return True
+
+
+def _has(setting: str) -> Callable[[Mapping[str, str]], bool]:
+    return lambda given: setting in given
 
 
 def _resends(given: Mapping[str, str]) -> bool:
@@ -147,6 +153,26 @@ EXEMPTIONS: Final = (
         "Kafka design, replication",
         rule=MUST,
     ),
+    Exemption(
+        "aborted-read", _is("isolation.level", "read_uncommitted"), "isolation.level",
+        "A reader that asks for everything is given what was aborted, too.",
+        "claims E3, Kafka consumer configuration",
+    ),
+    Exemption(
+        "precommitted-read", _is("isolation.level", "read_uncommitted"), "isolation.level",
+        "A reader that asks for everything does not wait for a commit.",
+        "claims E3, Kafka consumer configuration",
+    ),
+    Exemption(
+        "write-cycle", _always, None,
+        "Transactions are atomic to readers; their writes are not kept apart from each other.",
+        "Jepsen, Bufstream 0.1.0: Kafka transactions allow G0",
+    ),
+    Exemption(
+        "stuck-lso", _has("transactional.id"), "transaction.timeout.ms",
+        "An open transaction holds back what is behind it, until it ends or its time is up.",
+        "claims E5, KIP-98",
+    ),
 )  # fmt: skip
 
 PROMISES: Final = {
@@ -157,6 +183,12 @@ PROMISES: Final = {
     "phantom": "An order that was reported as an error is not stored.",
     "nonmonotonic-send": "With idempotence, or without retries, the order of sending is kept.",
     "unavailable": "The service takes every order.",
+    "aborted-read": "A read_committed reader is given nothing that was aborted.",
+    "precommitted-read": "A read_committed reader is given nothing before its commit.",
+    "torn-transaction": "A read_committed reader is given all of a transaction, or nothing.",
+    "write-cycle": "The writes of two transactions do not interleave.",
+    "zombie-effect": "The log takes nothing of an old epoch behind a newer one.",
+    "stuck-lso": "Without a transaction nothing holds readers back.",
 }
 
 # Not a question of configuration: the value was handed to produce() more than once.

@@ -11,12 +11,18 @@ from typing import TYPE_CHECKING, Any, Final
 from lab_utils.audit.contracts import PROVES_NOTHING, SENT_AGAIN, Clause, clause
 from lab_utils.audit.findings import findings
 from lab_utils.audit.selections import ORDER, client, grouped
+from lab_utils.audit.transactions import READER, has_transactions, transaction_findings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 # Whose configuration decides a finding.
-ROLES: Final = {"unseen": "consumer", "duplicate-delivery": "consumer"}
+ROLES: Final = {
+    "unseen": "consumer",
+    "duplicate-delivery": "consumer",
+    "aborted-read": "consumer",
+    "precommitted-read": "consumer",
+}
 
 Configurations = Mapping[tuple[str, str], Mapping[str, str]]
 
@@ -26,7 +32,10 @@ def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
     # One run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events.coalesce(1)
     sends = grouped(client(events, "sent"), ORDER, "count(*) AS sends")
-    found = findings(events).join(sends, ORDER, "left")
+    everything = findings(events)
+    if has_transactions(events):
+        everything = everything.unionByName(transaction_findings(events))
+    found = everything.join(sends, ORDER, "left")
     rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
     configurations = _configurations(events) if rows else {}
     return [judged(row.asDict(), configurations) for row in rows]
@@ -56,6 +65,8 @@ def _those_of(
     found: Mapping[str, Any], configurations: Configurations
 ) -> Sequence[Mapping[str, str]]:
     """The configurations of the clients that a finding names, or of all in that role."""
+    if found["actor"] == READER:
+        return [{}]  # the lab's own reader has the defaults
     role = ROLES.get(found["finding"], "producer")
     run = {actor: given for (run, actor), given in configurations.items() if run == found["run"]}
     in_role = {actor: given for actor, given in run.items() if given.get("role") == role}

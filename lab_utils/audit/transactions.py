@@ -1,0 +1,191 @@
+"""The findings about transactions: what a reader was given, and what the programs were told.
+
+    sent in transaction n ─┬─ n was committed or aborted, as the program was told
+                           ╰─ the record can be read, or cannot, at either isolation level
+
+A transaction is named by its producer and its number. An order that was sent more than once is
+left out where its copies could not be told apart. A call that failed decides nothing: its
+transaction may have been committed or not.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from lab_utils.audit.selections import (
+    COPY,
+    ORDER,
+    PARTITION,
+    TOPIC,
+    as_finding,
+    client,
+    grouped,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TRANSACTION: Final = ["run", "actor", "transaction"]
+# The lab's own reader, which asks for read_committed and reads when the run is over.
+READER: Final = "reader"
+
+
+def transaction_findings(events: DataFrame) -> DataFrame:
+    """Everything that was found about transactions; columns FINDING_COLUMNS."""
+    every = (
+        aborted_reads, precommitted_reads, torn_transactions,
+        write_cycles, zombie_effects, stuck_lso,
+    )  # fmt: skip
+    return reduce(lambda some, more: some.unionByName(more), [find(events) for find in every])
+
+
+def has_transactions(events: DataFrame) -> bool:
+    """Did a transactional producer take part?"""
+    return not events.where("kind IN ('txn_initialised', 'marker')").isEmpty()
+
+
+def aborted_reads(events: DataFrame) -> DataFrame:
+    """Orders that a reader was given although every transaction they were sent in was aborted."""
+    aborted = _sent_only_in(events, "txn_aborted")
+    given = grouped(_read(events).join(aborted, ORDER), [*COPY, "offset", "actor"])
+    said = "'was aborted, as its producer was told; ' || actor || ' was given it at offset '"
+    return as_finding(_at(given), "aborted-read", f"{said} || offset")
+
+
+def precommitted_reads(events: DataFrame) -> DataFrame:
+    """Orders that a consumer was given before their program asked for the commit."""
+    committed = _sent_only_in(events, "txn_committed")
+    early = grouped(
+        client(events, "delivered").join(committed, ORDER).where("at_ns < asked_at_ns"),
+        [*COPY, "offset", "actor"],
+    )
+    said = "'was given to ' || actor || ' at offset ' || offset || ' before its commit was asked'"
+    return as_finding(_at(early), "precommitted-read", said)
+
+
+def torn_transactions(events: DataFrame) -> DataFrame:
+    """Transactions of which a read_committed reader can see a part, when nothing is open."""
+    members = _members(events).join(_unstable(events), TOPIC, "left_anti")
+    parts = grouped(
+        members, TRANSACTION,
+        "array_sort(collect_set(if(is_visible, value, NULL))) AS seen",
+        "array_sort(collect_set(if(is_visible, NULL, value))) AS unseen",
+    ).where("size(seen) > 0 AND size(unseen) > 0")  # fmt: skip
+    told = parts.join(_outcomes(events), TRANSACTION, "left")
+    said = (
+        "'transaction ' || transaction || ' of ' || actor || ' is torn: a read_committed reader "
+        "is given ' || array_join(seen, ', ') || ' of it and not ' || array_join(unseen, ', ') || "
+        "'; its program was told ' || coalesce(substring(outcome, 5), 'nothing')"
+    )
+    return as_finding(told, "torn-transaction", said)
+
+
+def write_cycles(events: DataFrame) -> DataFrame:
+    """Pairs of transactions of which each wrote something before the other did."""
+    places = grouped(
+        _members(events).where("is_visible"), [*PARTITION, "actor", "transaction"],
+        "min(offset) AS first", "max(offset) AS last",
+    ).selectExpr(*PARTITION, "struct(actor, transaction) AS txn", "first", "last")  # fmt: skip
+    others = places.selectExpr(*PARTITION, "txn AS other", "first AS _", "last AS other_last")
+    before = grouped(
+        places.join(others, PARTITION).where("txn <> other AND first < other_last"),
+        ["run", "txn", "other"],
+    )
+    back = before.selectExpr("run", "other AS txn", "txn AS other")
+    cycles = before.join(back, ["run", "txn", "other"], "left_semi").where("txn < other")
+    actors = "array_join(array_sort(array_distinct(array(txn.actor, other.actor))), ', ') AS actor"
+    said = (
+        "'transaction ' || txn.transaction || ' of ' || txn.actor || ' and ' || other.transaction "
+        "|| ' of ' || other.actor || ' each wrote something before the other'"
+    )
+    return as_finding(cycles.selectExpr("*", actors), "write-cycle", said)
+
+
+def zombie_effects(events: DataFrame) -> DataFrame:
+    """Batches and markers that a log took of an old epoch, behind a newer one of the same id."""
+    ids = [*PARTITION, "producer_id"]
+    written = events.where("source = 'log' AND kind IN ('batch', 'marker') AND producer_id >= 0")
+    written = written.select(*ids, "producer_epoch", "offset", "kind").distinct()
+    before = "RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    window = f"OVER (PARTITION BY {', '.join(ids)} ORDER BY offset {before})"
+    newest = written.selectExpr("*", f"max(producer_epoch) {window} AS newer")
+    said = (
+        "'the log took a ' || kind || ' of epoch ' || producer_epoch || ' of producer id ' || "
+        "producer_id || ' at offset ' || offset || ', behind one of epoch ' || newer"
+    )
+    return as_finding(_at(newest.where("producer_epoch < newer")), "zombie-effect", said)
+
+
+def stuck_lso(events: DataFrame) -> DataFrame:
+    """Partitions where a read_committed reader stops before the end of the log."""
+    stuck = _ends(events).where("last_stable < offset").drop("drained").distinct()
+    said = (
+        "'read_committed readers of partition ' || partition || ' stop at offset ' || last_stable"
+        " || '; the log goes on to ' || offset"
+    )
+    return as_finding(
+        stuck.selectExpr("*", "array(last_stable, offset) AS offsets"), "stuck-lso", said
+    )
+
+
+def _sends(events: DataFrame) -> DataFrame:
+    """What was sent, and in which transaction; without one the transaction is empty."""
+    numbered = "coalesce(detail['transaction'], '') AS transaction"
+    return client(events, "sent").selectExpr(*ORDER, "actor", numbered)
+
+
+def _outcomes(events: DataFrame) -> DataFrame:
+    """Each transaction that the program was told the end of, and when it had asked for it."""
+    ends = events.where("source = 'client' AND kind IN ('txn_committed', 'txn_aborted')")
+    return ends.selectExpr(
+        "run", "actor", "detail['transaction'] AS transaction", "kind AS outcome",
+        "CAST(detail['called_at_ns'] AS BIGINT) AS asked_at_ns",
+    )  # fmt: skip
+
+
+def _sent_only_in(events: DataFrame, outcome: str) -> DataFrame:
+    """Orders of which every send was in a transaction with this end, and the first such end."""
+    sends = _sends(events).join(_outcomes(events), TRANSACTION, "left")
+    return grouped(
+        sends, ORDER,
+        f"bool_and(outcome <=> '{outcome}') AS all_of_them", "min(asked_at_ns) AS asked_at_ns",
+    ).where("all_of_them")  # fmt: skip
+
+
+def _read(events: DataFrame) -> DataFrame:
+    """What consumers were given during the run, and the lab's own reader after it."""
+    visible = events.where("source = 'log' AND kind = 'visible'")
+    given = client(events, "delivered").unionByName(visible).where("value IS NOT NULL")
+    return given.select(*COPY, "offset", "actor")
+
+
+def _members(events: DataFrame) -> DataFrame:
+    """The stored orders of each transaction that were sent once, and whether one may read them."""
+    once = grouped(
+        _sends(events), ORDER,
+        "count(*) AS sends", "min(actor) AS actor", "min(transaction) AS transaction",
+    ).where("sends = 1 AND transaction <> ''")  # fmt: skip
+    visible = events.where("source = 'log' AND kind = 'visible'")
+    visible = visible.selectExpr(*COPY, "offset", "true AS may_be_read").distinct()
+    places = stored(events).join(visible, [*COPY, "offset"], "left")
+    return once.join(places, ORDER).selectExpr("*", "may_be_read IS NOT NULL AS is_visible")
+
+
+def _ends(events: DataFrame) -> DataFrame:
+    """How far each reader of a transactional topic came, partition by partition."""
+    ends = events.where("source = 'log' AND kind = 'end' AND detail['last_stable'] IS NOT NULL")
+    return ends.selectExpr(
+        *PARTITION, "offset", "CAST(detail['last_stable'] AS BIGINT) AS last_stable",
+        "detail['drained'] = 'true' AS drained",
+    )  # fmt: skip
+
+
+def _unstable(events: DataFrame) -> DataFrame:
+    """Topics of which a part cannot be read yet: an open transaction is in the way."""
+    return grouped(_ends(events).where("last_stable < offset OR NOT drained"), TOPIC)
+
+
+def _at(rows: DataFrame) -> DataFrame:
+    return rows.selectExpr("*", "array(offset) AS offsets")
