@@ -120,8 +120,8 @@ def test(tier: str, arguments: tuple[str, ...]) -> None:
     """
     if tier != "unit":
         _prepare()  # Once, before the workers: each would fetch what is not there yet.
-    command = [sys.executable, "-m", "pytest", "-n", "auto", "--dist", "worksteal"]
-    command += ["-m", TIERS[tier], *arguments]
+    workers = [] if tier == "install" else ["-n", "auto", "--dist", "worksteal"]
+    command = [sys.executable, "-m", "pytest", *workers, "-m", TIERS[tier], *arguments]
     sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
 
 
