@@ -22,7 +22,7 @@ from confluent_kafka import KafkaException
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
-from lab_utils.errors import LabError
+from lab_utils.errors import BadArgument, LabError, at_least
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger
 from lab_utils.readback import Readback, transactional_ids
@@ -177,8 +177,30 @@ def _text(columns: dict[str, Any]) -> dict[str, str]:
 def order_values(orders: int | Sequence[str]) -> tuple[str, ...]:
     """The values to send: a number counts them from "0", a list names them."""
     if isinstance(orders, int):
-        return tuple(str(number) for number in range(orders))
-    return tuple(orders)
+        return tuple(str(number) for number in range(at_least("orders", orders, 0)))
+    texts = _listed(orders)
+    if texts is None or not all(isinstance(text, str) for text in texts):
+        raise BadArgument(
+            f"orders is a number or a list of texts; got {orders!r}. The text of an order is what "
+            'it is known by, as in orders=["a", "b"].'
+        )
+    return texts
+
+
+def fault_values(faults: Sequence[Fault]) -> tuple[Fault, ...]:
+    """The faults of a run; raises BadArgument for what is no list of faults."""
+    listed = _listed(faults)
+    if listed is None or not all(isinstance(fault, Fault) for fault in listed):
+        raise BadArgument(
+            f"faults is a list of faults; got {faults!r}. Write it as in "
+            'faults=[drop_response("Produce", nth=3)].'
+        )
+    return listed
+
+
+def _listed(given: Any) -> tuple[Any, ...] | None:
+    """What a list holds; None for what is no list, a text among it."""
+    return tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else None
 
 
 def write_summary(folder: Path, **columns: Any) -> None:

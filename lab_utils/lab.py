@@ -19,7 +19,7 @@ from lab_utils.clients.live_run import Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.errors import BadArgument, at_least
-from lab_utils.experiment import Experiment, order_values
+from lab_utils.experiment import Experiment, fault_values, order_values
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.run import Predicted, Run
 from lab_utils.stage import connection
@@ -77,7 +77,7 @@ class Lab:
         experiment = self._experiment(
             workload,
             order_values(orders),
-            tuple(faults),
+            fault_values(faults),
             partitions=at_least("partitions", partitions, 1),
             topics=tuple(topics),
             filled=filled,
@@ -87,7 +87,13 @@ class Lab:
         ticket = experiment.begin()
         try:
             with experiment.attended():
-                error = carry_out(workload, ticket, timeout_s=timeout_s, crashed=experiment.crashed)
+                error = carry_out(
+                    workload,
+                    ticket,
+                    timeout_s=timeout_s,
+                    crashed=experiment.crashed,
+                    troubled=experiment.trouble.append,
+                )
         finally:
             experiment.finish()
         finished = Run(

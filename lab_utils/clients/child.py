@@ -26,6 +26,7 @@ from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.errors import BadArgument, WaitTimeout
 
 RAISED = 1
+TROUBLED = 4  # it finished, and its part of the ledger is not whole
 
 # The client's C classes name their module by its short name. Under that name it can be found, so
 # a workload that uses TopicPartition takes the class along by name, and not a broken copy of it.
@@ -38,6 +39,7 @@ class ChildEnd:
 
     crashed: bool
     raised: bool
+    troubled: bool
     output: str
 
 
@@ -70,9 +72,11 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
     finally:
         _kill_group(child)
         output = lines.text()
-    if code not in (0, RAISED, -signal.SIGKILL):
+    crashed, troubled = code == -signal.SIGKILL, code == TROUBLED
+    raised = code != 0 and not crashed and not troubled
+    if raised and code != RAISED:
         output += f"The workload's process ended itself with exit code {code}."
-    return ChildEnd(code == -signal.SIGKILL, code not in (0, -signal.SIGKILL), output)
+    return ChildEnd(crashed, raised, troubled, output)
 
 
 class _Reader(threading.Thread):
@@ -138,9 +142,9 @@ def main(folder: Path) -> int:
     workload = cloudpickle.loads((folder / "workload.pickle").read_bytes())
     run = LiveRun(ticket)
     error = perform(workload, run)
-    run.close()
+    trouble = run.close()
     if error is None or isinstance(error, KafkaException):
-        return 0  # what the client raises is an outcome, and in the ledger
+        return TROUBLED if trouble else 0  # what the client raises is an outcome, in the ledger
     traceback.print_exception(error)
     return RAISED
 

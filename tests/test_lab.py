@@ -1,0 +1,226 @@
+"""A Lab performs runs, also several at once, and each is closed whatever its workload did."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lab_utils import Lab, drop_response
+from lab_utils.errors import BadArgument
+from lab_utils.folders import runs_folder
+from lab_utils.ledger.store import read_ledger
+from lab_utils.stage.faults import crash_client
+
+pytestmark = pytest.mark.kafka
+
+
+def send_orders(run: Any) -> None:
+    producer = run.producer()
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+
+@pytest.fixture(scope="module")
+def lab(stage: Any) -> Lab:
+    """A lab on the stage that the tests share; it is not closed, for that would end the stage."""
+    return Lab(stage.name)
+
+
+def open_runs(lab: Lab) -> list[str]:
+    return [run for run in lab.stage.state()["runs"] if run.startswith(lab.name)]
+
+
+def test_quiet_run(lab: Lab) -> None:
+    """A run says in one line what was sent, reported and stored."""
+    run = lab.run(send_orders, orders=3)
+
+    assert f"<Run {run.run}: 3 sent, 3 acked, 3 in the log>" == repr(run)
+    assert ["0", "1", "2"] == run.log
+    assert 3 == len([row for row in run.requests() if row.kind == "request"])
+
+
+def test_orders_by_name(lab: Lab) -> None:
+    """Orders that are named are sent under their names."""
+    assert ["k1", "ü"] == lab.run(send_orders, orders=["k1", "ü"]).log
+
+
+def test_fault_of_one_run(lab: Lab) -> None:
+    """A fault is gone with its run: the next one is quiet."""
+    broken = lab.run(send_orders, orders=4, faults=[drop_response("Produce", nth=2)])
+    calm = lab.run(send_orders, orders=4)
+
+    assert (["0", "1", "1", "2", "3"], ["0", "1", "2", "3"]) == (broken.log, calm.log)
+    assert repr(broken).endswith("1 duplicated; the fault fired once>")
+    assert repr(calm).endswith("4 in the log>")
+
+
+def test_fault_that_never_fired(lab: Lab) -> None:
+    """A run whose fault waited for a request that never came says so."""
+    run = lab.run(send_orders, orders=2, faults=[drop_response("Produce", nth=9)])
+
+    assert repr(run).endswith("2 in the log; the fault never fired>")
+    assert ["armed", "unfired"] == [row.kind for row in run.rows if row.source == "fault"]
+
+
+def test_two_labs_at_once(lab: Lab) -> None:
+    """Two kernels on one stage: the faults and events of each are its own."""
+    other = Lab(lab.name)
+
+    def broken(which: Lab) -> Any:
+        return which.run(send_orders, orders=20, faults=[drop_response("Produce", nth=7)])
+
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(broken, (lab, other)))
+    assert 2 == len({run.run for run in runs})
+    for run in runs:
+        assert {run.run} == {row.run for row in run.rows}
+        assert ["6"] == [value for value, times in Counter(run.log).items() if times == 2]
+        assert 21 == len([row for row in run.requests() if row.kind == "request"])
+
+
+def test_kafka_error_is_an_outcome(lab: Lab) -> None:
+    """What confluent_kafka raises is in the run and not in the learner's face."""
+    run = lab.run(lambda run: run.producer({"enable.idempotence": True, "max.in.flight": 6}))
+
+    assert repr(run).endswith("; the workload raised KafkaException>")
+
+
+def divide(run: Any) -> None:
+    send_orders(run)
+    1 / 0  # noqa: B018
+
+
+def interrupt(run: Any) -> None:
+    send_orders(run)
+    signal.raise_signal(signal.SIGINT)
+
+
+def interrupt_the_parent(run: Any) -> None:
+    send_orders(run)
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.pause()
+
+
+@pytest.mark.parametrize(
+    ("workload", "faults", "error"),
+    [
+        (divide, [], ZeroDivisionError),
+        (interrupt, [], KeyboardInterrupt),
+        (interrupt_the_parent, [crash_client("after_ack", nth=9)], KeyboardInterrupt),
+    ],
+)
+def test_error_of_the_learner(
+    lab: Lab, workload: Any, faults: list[Any], error: type[BaseException]
+) -> None:
+    """An error, or Ctrl-C, comes out of lab.run; the run is closed and the next one works."""
+    known = set(runs_folder(lab.name).iterdir())
+    with pytest.raises(error):
+        lab.run(workload, orders=2, faults=faults)
+
+    (folder,) = set(runs_folder(lab.name).iterdir()) - known
+    rows = read_ledger(folder)
+    assert ["0", "1"] == [row.value for row in rows if (row.source, row.kind) == ("log", "record")]
+    assert [] == open_runs(lab)
+    assert ["0"] == lab.run(send_orders, orders=1).log
+
+
+def test_prediction_comes_first(lab: Lab) -> None:
+    """A prediction is stored before there is a run, and then compared with it."""
+    known = list(runs_folder(lab.name).glob("tests-*"))
+    guess = lab.predict(acked=3, log="0 1 2", because="nothing breaks")
+    *_, last = (runs_folder(lab.name) / "predictions.jsonl").read_text().splitlines()
+
+    assert known == list(runs_folder(lab.name).glob("tests-*"))
+    assert {"expected": {"acked": "3", "log": "0 1 2"}, "because": "nothing breaks"} == (
+        json.loads(last)
+    )
+    assert "0 1 2" in guess.compare(lab.run(send_orders, orders=3))._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"workload": "send_orders"}, "needs a function that takes the run; got 'send_orders'"),
+        ({"partitions": 0}, "partitions must be a whole number of at least 1; got 0"),
+        ({"orders": -1}, "orders must be a whole number of at least 0; got -1"),
+        ({"orders": "abc"}, "orders is a number or a list of texts; got 'abc'"),
+        ({"orders": [1, 2]}, r"orders is a number or a list of texts; got \[1, 2\]"),
+        ({"orders": 2.5}, "orders is a number or a list of texts; got 2.5"),
+        ({"faults": drop_response("Produce")}, r"faults is a list .* got drop_response"),
+        ({"faults": ["drop_response"]}, r"faults is a list .* got \['drop_response'\]"),
+    ],
+)
+def test_bad_argument(lab: Lab, given: dict[str, Any], message: str) -> None:
+    """What cannot be run is refused in one sentence, and leaves no run behind."""
+    runs_folder(lab.name).mkdir(parents=True, exist_ok=True)
+    known = set(runs_folder(lab.name).iterdir())
+    with pytest.raises(BadArgument, match=message):
+        lab.run(**{"workload": send_orders, **given})
+
+    assert (known, []) == (set(runs_folder(lab.name).iterdir()), open_runs(lab))
+
+
+@pytest.mark.parametrize("name", ["", "0 3", "../03", 3])
+def test_name_of_a_lab(name: Any) -> None:
+    """A lab's name becomes a folder and part of a topic: letters and digits only."""
+    with pytest.raises(BadArgument, match="a lab is named by letters and digits"):
+        Lab(name)
+
+
+def test_what_is_not_there(lab: Lab) -> None:
+    """A question or an item that does not exist is refused with the nearest one."""
+    with pytest.raises(BadArgument, match="Did you mean 'stored'"):
+        lab.predict(store=3, because="")
+    with pytest.raises(BadArgument, match=r"Did you mean '03\.1'"):
+        lab.check("03.11", None)
+
+
+FULL = """
+import resource, sys
+from lab_utils import Lab
+from lab_utils.stage.faults import crash_client
+
+def send_orders(run):
+    producer = run.producer()
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+lab = Lab(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+for faults in ([], [crash_client("after_ack", nth=500)]):
+    print(lab.run(send_orders, orders=60, faults=faults))
+"""
+
+
+def test_full_disk(lab: Lab) -> None:
+    """A client whose ledger may not grow (a real limit) makes its run INCONCLUSIVE, and ends it."""
+    child = subprocess.run(
+        [sys.executable, "-c", FULL, lab.name], capture_output=True, text=True, timeout=60
+    )
+
+    assert 1 == child.stdout.count("a workload's process lost events")
+    assert ["", 2] == [child.stderr, child.stdout.count("INCONCLUSIVE: the ledger could not")]
+
+
+def test_closed() -> None:
+    """A closed lab has ended its stage; opened again it has another, and counts its runs on."""
+    first = Lab("closing")
+    run = first.run(send_orders, orders=1)
+    first.close()
+    second = Lab("closing")
+    later = second.run(send_orders, orders=1)
+    second.close()
+
+    assert first.stage.pid != second.stage.pid
+    assert ["closing-a", "closing-b"] == [run.run, later.run]
+    assert [runs_folder("closing") / "closing-a", ["0"]] == [run.folder, run.log]
