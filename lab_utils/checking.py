@@ -89,7 +89,7 @@ def _queried(evidence: Evidence, answer: Any) -> Evidence:
 
 
 def _run(lab: Lab, trial: Trial, workload: Any) -> Run:
-    return lab.run(workload, orders=trial.orders, faults=trial.faults, partitions=trial.partitions)
+    return lab.run(workload, orders=trial.orders, faults=trial.faults, **trial.conditions)
 
 
 def _of(run: Run, trial: Trial) -> Evidence:

@@ -36,6 +36,10 @@ class Trial:
     orders    how many; the grader names them after its nonce
     workload  what performs the run; None is the learner's own function
     without   sources (as "log") that are left out of the ledger a learner's query is given
+    filled    are the orders in run.topic from the start, to be consumed?
+    topics    short names of further topics
+    members   how many processes perform the workload at once
+    until_stable  is the log read only when every open transaction has ended?
     """
 
     name: str
@@ -44,6 +48,16 @@ class Trial:
     partitions: int = 1
     workload: Workload | None = None
     without: tuple[str, ...] = ()
+    filled: bool = False
+    topics: tuple[str, ...] = ()
+    members: int = 1
+    until_stable: bool = False
+
+    @property
+    def conditions(self) -> dict[str, Any]:
+        """What an experiment is told of this trial, besides its orders and faults."""
+        names = ("partitions", "filled", "topics", "members", "until_stable")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +80,22 @@ class Evidence:
 
     @property
     def log(self) -> list[Event]:
-        """The records that an honest reader found, partition by partition, by offset."""
+        """The records that an honest reader found, partition by partition, by offset.
+
+        In a trial that is filled only what was written by the workload: not the orders to consume.
+        """
+        return [row for row in self._records() if not self.is_given(row)]
+
+    @property
+    def given(self) -> list[Event]:
+        """The records that were there to be consumed, partition by partition, by offset."""
+        return [row for row in self._records() if self.is_given(row)]
+
+    def is_given(self, row: Event) -> bool:
+        """Is this row about the topic that was filled before the workload started?"""
+        return self.trial.filled and row.topic == f"{row.run}-orders"
+
+    def _records(self) -> list[Event]:
         records = [row for row in self.rows if (row.source, row.kind) == ("log", "record")]
         return sorted(records, key=lambda row: (row.partition or 0, row.offset or 0))
 

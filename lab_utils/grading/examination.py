@@ -107,7 +107,7 @@ class Examiner:
         """The learner's workload under the trial's faults; only witnesses are heard."""
         said: Said = {}
 
-        def perform(ticket: Ticket) -> None:
+        def perform(_: Experiment, ticket: Ticket) -> None:
             call = f"run_ticket({exercise.answer}, {asdict(ticket)!r})"
             said.update(self._ask(position, f"{INSIDE}.{call}"))
 
@@ -120,9 +120,11 @@ class Examiner:
         """The trial's own workload, performed by the grader; its clients are witnesses, too."""
         assert trial.workload is not None, trial.name
         workload = trial.workload
-        evidence = self._run(
-            trial, lambda ticket: carry_out(workload, ticket), plain_names=plain_names
-        )
+
+        def perform(experiment: Experiment, ticket: Ticket) -> None:
+            carry_out(workload, ticket, crashed=experiment.crashed)
+
+        evidence = self._run(trial, perform, plain_names=plain_names)
         if evidence.trouble:
             raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
         return evidence
@@ -161,14 +163,15 @@ class Examiner:
     def _run(
         self,
         trial: Trial,
-        perform: Callable[[Ticket], object],
+        perform: Callable[[Experiment, Ticket], object],
         *,
         plain_names: bool,
         in_kernel: bool = False,
     ) -> Evidence:
         """Begin an experiment, have it performed, finish it; retried once if the stage fails."""
         experiment, ticket = self._begun(trial, plain_names=plain_names, in_kernel=in_kernel)
-        perform(ticket)
+        with experiment.attended():
+            perform(experiment, ticket)
         trouble: tuple[str, ...] = ()
         rows: list[Event] = []
         try:
@@ -177,7 +180,7 @@ class Examiner:
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
             self.close()  # the next run gets a new stage
-        return Evidence(trial=trial, orders=ticket.orders, rows=tuple(rows), trouble=trouble)
+        return Evidence(trial=trial, orders=experiment.orders, rows=tuple(rows), trouble=trouble)
 
     def _begun(
         self, trial: Trial, *, plain_names: bool, in_kernel: bool
@@ -208,7 +211,7 @@ class Examiner:
             folder=self._folder / mark[:8],
             orders=tuple(numbers if plain_names else (f"{mark[8:12]}-{each}" for each in numbers)),
             faults=tuple(trial.faults),
-            partitions=trial.partitions,
+            **trial.conditions,
         )
 
     def _client_folder(self) -> Path:

@@ -18,7 +18,8 @@ from lab_utils.ledger.counts import was_drained
 from lab_utils.ledger.events import Event
 
 # What a learner's own code may not bear witness of: its clients write these.
-SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log")
+SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log", "sink")
+BY_THE_CLIENT: Final = ("crash_client", "stall_client")
 
 
 def witnessed(rows: Iterable[Event]) -> tuple[Event, ...]:
@@ -29,7 +30,7 @@ def witnessed(rows: Iterable[Event]) -> tuple[Event, ...]:
     return tuple(
         row
         for row in rows
-        if (row.source in SOURCES_OF_WITNESSES and row.actor != "crash_client")
+        if (row.source in SOURCES_OF_WITNESSES and row.actor not in BY_THE_CLIENT)
         or row.kind == "order"
     )
 
@@ -99,7 +100,10 @@ def _failure(exercise: Exercise, each: Evidence) -> str | None:
     if exercise.kind == "query" and each.returned is None:
         return "your function returned no DataFrame."
     if exercise.kind == "workload" and not each.requests("Produce") and not each.stored:
-        return "nothing was sent: no Produce request crossed the wire."
+        if not each.trial.filled:
+            return "nothing was sent: no Produce request crossed the wire."
+        if not each.requests("Fetch"):
+            return "nothing was read: no Fetch request crossed the wire."
     return None
 
 
@@ -111,10 +115,11 @@ def _weakness(each: Evidence) -> str | None:
     if unfired or (armed and not fired):
         return "the fault never fired, so this run proves nothing."
     crashes = sum(1 for fault in each.trial.faults if type(fault).__name__ == "crash_client")
-    if crashes and max(attempts(each.rows), default=0) <= crashes:
+    is_restarted = each.trial.members == 1  # else another member takes over
+    if crashes and is_restarted and max(attempts(each.rows), default=0) <= crashes:
         return "the process was not seen to crash and start again, so this run proves nothing."
-    if not each.requests("Produce"):
-        return "nothing was sent, so this run proves nothing."
+    if not each.requests("Fetch" if each.trial.filled else "Produce"):
+        return "nothing was sent or read, so this run proves nothing."
     if not was_drained(each.rows):
         return "the log could not be read to its end, so nothing can be said to be missing."
     return None

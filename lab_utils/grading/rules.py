@@ -71,15 +71,16 @@ def the_process_was_restarted(_: Any, evidence: Evidence) -> str | None:
 
 def everything_crossed_the_proxy(_: Any, evidence: Evidence) -> str | None:
     """Does the log hold no more records than Produce requests have carried to the broker?"""
-    carried: Counter[int | None] = Counter()
+    carried: Counter[tuple[str | None, int | None]] = Counter()
     for row in evidence.requests("Produce"):
         if row.fate != "dropped":
-            carried[row.partition] += row.records or 0
-    for partition, stored in Counter(row.partition for row in evidence.log).items():
-        if stored > carried[partition]:
+            carried[row.topic, row.partition] += row.records or 0
+    held = Counter((row.topic, row.partition) for row in evidence.log)
+    for (topic, partition), stored in held.items():
+        if stored > carried[topic, partition]:
             return (
-                f"partition {partition} holds {stored} records, but only {carried[partition]} "
-                "crossed the proxy."
+                f"partition {partition} holds {stored} records, but only "
+                f"{carried[topic, partition]} crossed the proxy."
             )
     return None
 
