@@ -222,6 +222,17 @@ def test_pip_and_uv_ask_in_one_place(door: Any, monkeypatch: pytest.MonkeyPatch)
     assert "http://127.0.0.1:9/simple" == door.pip_settings()["index-url"]
 
 
+def test_a_folder_of_wheels_that_is_not_there(door: Any, tmp_path: Path) -> None:
+    """Pip passes over a folder that is not there; uv would end, so it is not told of it."""
+    told = door.uv_settings({"find-links": f"/no/such/folder {tmp_path}", "cert": "/some.pem"})
+
+    assert {
+        "UV_PYTHON_DOWNLOADS": "never",
+        "UV_FIND_LINKS": str(tmp_path),
+        "SSL_CERT_FILE": "/some.pem",
+    } == told
+
+
 def has_pip() -> bool:
     """Has the Python of this test pip?"""
     command = [sys.executable, "-m", "pip", "--version"]
