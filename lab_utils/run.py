@@ -89,6 +89,12 @@ class Run:
 
         return orders_by_offset(self.rows)
 
+    def bookmarks(self, partition: int = 0) -> Any:
+        """Where the work was and where the bookmark stood, step by step, drawn."""
+        from lab_utils.views.offset_diagram import offset_diagram
+
+        return offset_diagram(self.rows, partition)
+
     def requests(self, api: str = "Produce") -> list[Event]:
         """The requests and responses of one API as the proxy decoded them, oldest first."""
         return [row for row in self.rows if row.source == "wire" and row.api == api]

@@ -1,0 +1,376 @@
+"""The checks of lab 05: Which bookmark survives the crash?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import nothing_else_is_stored, rows_equal, the_process_was_restarted
+from lab_utils.stage.faults import crash_client, stall_client
+
+RECEIPTS = ("receipts",)
+# The stages at which 05.1 kills the loop, while it is busy with the third order.
+BUSY = ("after_poll", "after_process", "after_commit")
+
+
+def process_then_commit(run):
+    """The lab's first workload."""
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        run.processed(message)
+        consumer.commit(message, asynchronous=False)
+
+
+def both_ways(run):
+    """Odd offsets are committed before the work, even ones after it; the last two are not read."""
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        steps = [lambda it: consumer.commit(it, asynchronous=False), run.processed]
+        for step in steps if message.offset() % 2 else reversed(steps):
+            step(message)
+        if message.offset() >= 9:
+            break
+
+
+def shares(run):
+    """One of two consumers that share the partitions; each commits after every second order."""
+    settings = {"session.timeout.ms": 2000, "max.poll.interval.ms": 2000}
+    consumer = run.consumer({"enable.auto.commit": False} | settings)
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        run.processed(message)
+        if message.offset() % 2:
+            consumer.commit(message, asynchronous=False)
+
+
+def said(evidence, *kinds):
+    """What clients said of these kinds, oldest first."""
+    rows = [row for row in evidence.rows if row.source == "client" and row.kind in kinds]
+    return sorted(rows, key=lambda row: row.at_ns)
+
+
+def committed(evidence, when):
+    """The offsets that the broker held as committed at a crash or at the end, by partition."""
+    return {
+        row.partition: row.offset
+        for row in evidence.rows
+        if (row.source, row.kind, row.detail.get("when")) == ("log", "committed", when)
+    }
+
+
+def it_reads_on_there(answer, evidence):
+    """Is the answer for this trial's crash the offset from which the next process read?"""
+    point = evidence.trial.faults[0].at
+    if answer[point] == committed(evidence, "crash")[0] and type(answer[point]) is int:
+        return None
+    return f"{point} = {answer[point]!r}, and that is not where the next process read on."
+
+
+def each_order_is_processed(_, evidence):
+    """Is there a receipt for every order?"""
+    missing = [order for order in evidence.orders if order not in evidence.stored]
+    if not missing:
+        return None
+    return f"{len(missing)} of {len(evidence.orders)} orders were never processed: {missing[0]}."
+
+
+def the_bookmark_is_at_the_end(_, evidence):
+    """Does the group read on behind the last order?"""
+    held = committed(evidence, "end")
+    for partition, given in Counter(row.partition for row in evidence.given).items():
+        if held.get(partition) != given:
+            where = held.get(partition, "nowhere")
+            return f"the bookmark of partition {partition} is {where}; there are {given} orders."
+    return None
+
+
+def commits(evidence):
+    """The OffsetCommit requests of the process that was killed."""
+    return [row for row in evidence.requests("OffsetCommit") if row.actor == "consumer-1"]
+
+
+def receipts(evidence):
+    """The receipts that the process wrote that was killed."""
+    return [row for row in evidence.requests() if row.actor == "worker-1"]
+
+
+def lost(evidence):
+    """The places of the orders that have no receipt."""
+    return [row.offset for row in evidence.given if row.value not in evidence.stored]
+
+
+def killed(at_work, done):
+    """One process that is killed after half a second with an order in hand, and one after work."""
+    in_hand = (
+        stall_client("before_process", nth=at_work, for_ms=500),
+        crash_client("before_process", nth=at_work),
+    )
+    return (
+        Trial(name="killed at work", faults=in_hand, filled=True, topics=RECEIPTS),
+        Trial(
+            name="killed after the work",
+            faults=(crash_client("after_process", nth=done),),
+            filled=True,
+            topics=RECEIPTS,
+        ),
+    )
+
+
+def killed_somewhere(nonce):
+    """The same at moments drawn from the nonce."""
+    place = random.Random(nonce)
+    return killed(place.randint(3, 5), place.randint(2, 5))
+
+
+def one_is_slow(nth):
+    """One of four threads is slow when the process is killed, after its first commit."""
+    faults = (stall_client("before_process", nth=nth, for_ms=3000), crash_client("after_commit"))
+    return Trial(name="a slow order", faults=faults, filled=True, topics=RECEIPTS)
+
+
+def skipped_and_repeated(evidence):
+    """The outcome of each order that was not processed once, though the bookmark is behind it."""
+    work = Counter(row.value for row in said(evidence, "processed"))
+    end = said(evidence, "committed")[-1].offset
+    outcomes = []
+    for row in evidence.given:
+        if work[row.value] > 1:
+            outcomes.append({"value": row.value, "outcome": "repeated"})
+        elif not work[row.value] and row.offset < end:
+            outcomes.append({"value": row.value, "outcome": "skipped"})
+    return outcomes
+
+
+def three_crashes(skip, repeat):
+    """An odd order is skipped, an even one behind it is repeated, and one only delivered again."""
+    faults = (
+        crash_client("before_process", nth=skip + 1),
+        crash_client("after_process", nth=repeat - skip),
+        crash_client("after_poll", nth=2),
+    )
+    return Trial(name="three crashes", faults=faults, orders=12, filled=True, workload=both_ways)
+
+
+def three_crashes_somewhere(nonce):
+    """The same with other orders."""
+    place = random.Random(nonce)
+    return [three_crashes(place.choice((1, 3)), place.choice((4, 6)))]
+
+
+def who_may_commit(evidence):
+    """Who owned the partition of the refused commit, its error, and how many were done twice."""
+    refused = next(row for row in said(evidence, "error") if row.detail.get("of") == "commit")
+    mine = next(row for row in said(evidence, "delivered") if row.actor == refused.actor)
+    owner = [
+        row.actor
+        for row in said(evidence, "assigned")
+        if row.partition == mine.partition and row.at_ns < refused.at_ns
+    ][-1]
+    work = Counter(row.value for row in said(evidence, "processed"))
+    repeated = sum(1 for times in work.values() if times > 1)
+    return {"owner": owner, "refused": refused.error, "repeated": repeated}
+
+
+def is_who_may_commit(answer, evidence):
+    """Is the answer what happened?"""
+    right = who_may_commit(evidence)
+    wrong = [name for name in right if answer[name] != right[name]]
+    return f"{wrong[0]} = {answer[wrong[0]]!r}, and that is not what happened." if wrong else None
+
+
+EXERCISES = (
+    Exercise(
+        item="05.1",
+        title="Where does it read on?",
+        points=3,
+        kind="value",
+        answer="answer_1",
+        public=tuple(
+            Trial(
+                name=point,
+                faults=(crash_client(point, nth=3),),
+                filled=True,
+                workload=process_then_commit,
+            )
+            for point in BUSY
+        ),
+        rules=(it_reads_on_there,),
+        mistakes=(
+            Mistake(
+                name="text",
+                is_made=lambda answer, _: any(isinstance(it, str) for it in answer.values()),
+                likely="an offset is a number.",
+            ),
+            Mistake(
+                name="the last one",
+                is_made=lambda answer, _: answer["after_commit"] == 2 and answer["after_poll"] == 1,
+                likely="you named the last record that was done; a bookmark names another one.",
+                look="Look at what committed says in the Words above.",
+            ),
+            Mistake(
+                name="done is committed",
+                is_made=lambda answer, _: answer["after_process"] == 3,
+                likely="you took what was done for what the broker had been told.",
+                look="Look at repeated.bookmarks(): what came first, the crash or the commit?",
+            ),
+            Mistake(
+                name="delivered is committed",
+                is_made=lambda answer, _: answer["after_poll"] == 3,
+                likely="the client knew its position; the broker knows only what was committed.",
+                look="Look at which line of the workload comes after poll().",
+            ),
+        ),
+        blank='Fill in answer_1 = {"after_poll": ..., "after_process": ..., "after_commit": ...}.',
+    ),
+    Exercise(
+        item="05.2",
+        title="Lose nothing",
+        points=5,
+        kind="workload",
+        answer="loses_nothing",
+        public=killed(at_work=4, done=3),
+        unseen=killed_somewhere,
+        rules=(
+            nothing_else_is_stored,
+            each_order_is_processed,
+            the_bookmark_is_at_the_end,
+            the_process_was_restarted,
+        ),
+        mistakes=(
+            Mistake(
+                name="commits first",
+                is_made=lambda _, seen: (
+                    bool(lost(seen)) and len(commits(seen)) > len(receipts(seen)) > 0
+                ),
+                likely="the bookmark was moved before the work was done.",
+                look="Look at which request came first for that order in run.timeline(apis=None).",
+            ),
+            Mistake(
+                name="commits on a timer",
+                is_made=lambda _, seen: bool(lost(seen)) and bool(commits(seen)),
+                likely="the client committed by itself what it had only handed out.",
+                look="Look at what the client was told about automatic commits.",
+            ),
+            Mistake(
+                name="commits nothing",
+                is_made=lambda _, seen: not seen.requests("OffsetCommit"),
+                likely="no OffsetCommit request crossed the wire, so every restart begins at 0.",
+            ),
+        ),
+        blank="Look at what the loop does with each message, and whether it does anything.",
+    ),
+    Exercise(
+        item="05.3",
+        title="The bookmark of four threads",
+        points=5,
+        kind="workload",
+        answer="with_four_threads",
+        public=(one_is_slow(2),),
+        unseen=lambda nonce: [one_is_slow(random.Random(nonce).randint(2, 5))],
+        rules=(
+            nothing_else_is_stored,
+            each_order_is_processed,
+            the_bookmark_is_at_the_end,
+            the_process_was_restarted,
+        ),
+        mistakes=(
+            Mistake(
+                name="past the slow one",
+                is_made=lambda _, seen: bool(lost(seen)) and len(set(lost(seen))) == 1,
+                likely="the bookmark was set behind an order that a thread was still busy with.",
+                look="Look at the smallest offset that is given and not yet done.",
+            ),
+            Mistake(
+                name="stays behind",
+                is_made=lambda _, seen: (
+                    not lost(seen)
+                    and any(offset < len(seen.given) for offset in committed(seen, "end").values())
+                ),
+                likely="nothing is lost, but the bookmark does not reach the end.",
+                look="Look at what bookmark returns when everything is done.",
+            ),
+        ),
+        blank="Look at what your bookmark returns.",
+    ),
+    Exercise(
+        item="05.4",
+        title="Find them in the ledger",
+        points=4,
+        kind="query",
+        answer="skipped_and_repeated",
+        public=(three_crashes(skip=1, repeat=4),),
+        unseen=three_crashes_somewhere,
+        rules=(rows_equal(skipped_and_repeated),),
+        mistakes=(
+            Mistake(
+                name="not read yet",
+                is_made=lambda _, seen: any(
+                    row.get("value") in {it.value for it in seen.given[10:]}
+                    for row in seen.returned or ()
+                ),
+                likely="the bookmark is not behind that order: it may still be processed.",
+                look="Look at the offset of the last committed event.",
+            ),
+            Mistake(
+                name="counted deliveries",
+                is_made=lambda _, seen: (
+                    sum(1 for row in seen.returned or () if row.get("outcome") == "repeated")
+                    > sum(1 for row in skipped_and_repeated(seen) if row["outcome"] == "repeated")
+                ),
+                likely="you counted deliveries; a record that comes again need not be done again.",
+                look="Look for an order that was delivered twice and processed once.",
+            ),
+            Mistake(
+                name="only one kind",
+                is_made=lambda _, seen: (
+                    len({row.get("outcome") for row in seen.returned or ()}) < 2
+                ),
+                likely="one of the two outcomes is not in your result.",
+                look="Look at the orders that have no processed event.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="05.5",
+        title="Who may commit?",
+        points=3,
+        kind="value",
+        answer="answer_5",
+        public=(
+            Trial(
+                name="a busy consumer",
+                faults=(stall_client("before_commit", nth=2, for_ms=4500, member=2),),
+                orders=12,
+                partitions=2,
+                filled=True,
+                members=2,
+                workload=shares,
+            ),
+        ),
+        rules=(is_who_may_commit,),
+        mistakes=(
+            Mistake(
+                name="the old owner",
+                is_made=lambda answer, _: answer["owner"] == "consumer-2",
+                likely="you named the one that was busy; meanwhile its partition had moved.",
+                look="Look at the last assigned event before the error.",
+            ),
+            Mistake(
+                name="the poll's error",
+                is_made=lambda answer, _: answer["refused"] == "_MAX_POLL_EXCEEDED",
+                likely="that is what a poll says; the question is what the commit was told.",
+                look="Look at the error that carries of=commit in its detail.",
+            ),
+            Mistake(
+                name="counted one",
+                is_made=lambda answer, _: answer["repeated"] == 1,
+                likely="it commits after every second order, so more than one was still open.",
+                look="Look at which orders have two processed events.",
+            ),
+        ),
+        blank='Fill in answer_5 = {"owner": "...", "refused": "...", "repeated": ...}.',
+    ),
+)
