@@ -41,6 +41,7 @@ CONSUMER: Final = (
     Setting("auto.offset.reset", "earliest", "largest", "a new group starts at the beginning"),
     Setting("fetch.wait.max.ms", 50, 500, "an empty fetch returns sooner"),
     Setting("socket.timeout.ms", 3000, 60000, "a request without an answer is given up sooner"),
+    Setting("auto.commit.interval.ms", 100, 5000, "what is committed by a timer is so sooner"),
     Setting("session.timeout.ms", 6000, 45000, "a dead member is noticed sooner"),
     Setting("heartbeat.interval.ms", 500, 3000, "a member hears of a rebalance sooner"),
     Setting("reconnect.backoff.ms", 20, 100, "a lost connection is opened again sooner"),
