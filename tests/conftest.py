@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+# A shell that starts something in the background lets it ignore Ctrl-C, and so do its children:
+# what the tests start has to hear it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before anything of the lab is imported: each worker has a state of its own, so that several
 # test runs, labs and graders do not meet. The cache is the machine's: jars are large.

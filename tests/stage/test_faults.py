@@ -9,7 +9,6 @@ import pytest
 
 from lab_utils.clients.crash import POINTS
 from lab_utils.errors import BadArgument
-from lab_utils.stage import faults
 from lab_utils.stage.broker_faults import (
     cut_link,
     heal_link,
