@@ -185,7 +185,7 @@ print(kafka.archive.exists(), done.returncode, done.stdout, done.stderr)
 """
     done = run("python", "-c", code)
 
-    assert "True 0 4.3.1" == done.stdout[:12], done.stdout + done.stderr
+    assert "True 0 " == done.stdout[:7], done.stdout + done.stderr
 
 
 @marked
