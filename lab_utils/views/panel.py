@@ -1,9 +1,9 @@
 """The control panel: buttons for a lab's faults and brokers, and what crosses the wire, live.
 
-The browser's half is one module in three files (panel_paths.js: the two ways to the stage,
-panel_feed.js: what is known of it, panel_view.js: what is shown). It speaks to the stage server
-through jupyter-server-proxy, so a click acts while a cell is running. Where the page has no such
-path, the browser asks this half, and the kernel asks the stage.
+The browser's half is one module in four files (panel_paths.js: the two ways to the stage,
+panel_feed.js: what is known of it, panel_rows.js: its words, panel_view.js: what is shown). It
+speaks to the stage server through jupyter-server-proxy, so a click acts while a cell is running.
+Where the page has no such path, the browser asks this half, and the kernel asks the stage.
 
 The widget carries the address and the token of the stage: both are worthless once it has ended.
 This module is given a stage and knows nothing else of it.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lab_utils.stage.faults import Fault
 
 HERE: Final = Path(__file__).parent
-SCRIPTS: Final = ("panel_paths.js", "panel_feed.js", "panel_view.js")
+SCRIPTS: Final = ("panel_paths.js", "panel_feed.js", "panel_rows.js", "panel_view.js")
 VERBS: Final = ("kill", "pause", "resume", "stop", "start")
 EVENTS_LIMIT: Final = 100
 REPAIR: Final = "Run the notebook's first cell again, then this cell."

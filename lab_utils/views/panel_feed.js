@@ -170,15 +170,20 @@ class Feed {
   /** Add one event to what is known. */
   fold(event) {
     if (event.number > this.opened) this.news = newsOf(event) || this.news;
-    if (event.source !== "wire" || !["request", "response"].includes(event.kind)) return;
-    const key = `${event.detail?.connection} ${event.correlation_id}`;
-    if (event.kind === "request") {
+    if (event.source !== "wire") return;
+    const connection = event.detail?.connection;
+    const key = `${connection} ${event.correlation_id}`;
+    if (event.kind === "closed") {
+      for (const row of this.requests.values()) {
+        if (row.requests[0].detail?.connection === connection) row.response ??= event;
+      }
+    } else if (event.kind === "request") {
       const known = this.requests.get(key)?.requests ?? [];
       this.requests.set(key, { requests: [...known, event], response: null });
       for (const old of [...this.requests.keys()].slice(0, -REQUESTS_SHOWN)) {
         this.requests.delete(old);
       }
-    } else if (this.requests.has(key)) {
+    } else if (event.kind === "response" && this.requests.has(key)) {
       const row = this.requests.get(key);
       if (!row.response?.error) row.response = event;
     }

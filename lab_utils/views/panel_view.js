@@ -1,6 +1,6 @@
 // What the panel shows: brokers, faults, the latest requests. All text is text, never markup.
 
-// Each state and fate has a mark of its own shape; the colour says it once more.
+// Each state has a mark of its own shape; the colour says it once more.
 const BROKER_MARKS = {
   running: ["●", "green"],
   starting: ["◔", "sky"],
@@ -22,41 +22,9 @@ const DOING = {
   stop: ["Stopping", "stopped"],
   start: ["Starting", "running"],
 };
-const REQUEST_FATES = {
-  forwarded: ["→", "blue", "reached the broker"],
-  held: ["■", "sky", "held, then reached the broker"],
-  corrupted: ["✶", "purple", "reached it with a flipped byte"],
-  dropped: ["✕", "vermillion", "never reached the broker"],
-};
-const ANSWER_FATES = {
-  forwarded: ["←", "green", "answered"],
-  held: ["■", "sky", "answered late"],
-  replaced: ["◆", "purple", "answered by the proxy"],
-  dropped: ["✕", "vermillion", "answer lost"],
-};
-
-/** An element with attributes and children; a child that is a string is text. */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "onclick") made.addEventListener("click", value);
-    else made.setAttribute(name, value);
-  }
-  made.append(...children);
-  return made;
-}
-
 /** Write a text where it differs: what is rewritten is read aloud again. */
 function write(place, text) {
   if (place.textContent !== text) place.textContent = text;
-}
-
-function mark([shape, colour]) {
-  return element("span", { class: `mark ${colour}`, "aria-hidden": "true" }, shape);
-}
-
-function counted(number, noun) {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
 }
 
 /** Replace the content of a place when `key` has changed; the keyboard's place is kept. */
@@ -222,11 +190,8 @@ class View {
   armedRow(group) {
     const code = codeOf(group.fault, this.model.get("faults"));
     const colour = group.fired ? ["✓", "vermillion"] : ["◇", "blue"];
-    const times = group.fired === 1 ? "once" : `${group.fired} times`;
-    const fired = group.fired ? `has fired ${times}` : "has not fired yet";
-    const waits = group.waiting ? ", is armed" : "";
-    const whose = group.run ? ` for run ${group.run}` : "";
-    const row = element("li", {}, mark(colour), element("code", {}, code), ` ${fired}${waits}${whose}`);
+    const whose = group.run ? ` of run ${group.run}` : "";
+    const row = element("li", {}, mark(colour), element("code", {}, code), `${whose} ${progress(group)}`);
     if (!group.run) row.append(" ", this.disarmButton(code, group));
     return row;
   }
@@ -240,69 +205,6 @@ class View {
     button.append(word);
     return button;
   }
-}
-
-function sameFault(group, fault) {
-  return codeOf(group.fault, [fault]) === fault.code;
-}
-
-/** The call of an armed fault: as its button has it, else from what it was made with. */
-function codeOf(armed, faults) {
-  const names = Object.keys(armed);
-  const same = (fault) => names.every((name) => fault[name] === armed[name]);
-  const known = faults.find(({ fault }) => same(fault));
-  if (known) return known.code;
-  const { fault, api, at, ...rest } = armed;
-  const given = Object.entries(rest).filter(([, value]) => value !== null && value !== true);
-  const others = given
-    .filter(([name, value]) => name !== "nth" || value !== 1)
-    .map(([name, value]) => `, ${name}=${JSON.stringify(value)}`);
-  return `${fault}(${JSON.stringify(api ?? at)}${others.join("")})`;
-}
-
-function requestRow({ requests, response }) {
-  const [first] = requests;
-  const client = first.actor || "a client";
-  const cells = [
-    element("td", { title: first.run ?? "" }, client),
-    element("td", { title: first.topic ?? "" }, said(requests)),
-    element("td", {}, ...fate(REQUEST_FATES, first.fate)),
-    element("td", {}, ...answerOf(first, response)),
-  ];
-  return element("tr", {}, ...cells);
-}
-
-function emptyRow() {
-  const cells = [1, 2, 3, 4].map(() => element("td", {}, "\u00a0"));
-  return element("tr", { "aria-hidden": "true" }, ...cells);
-}
-
-/** What a request asks, and which order it carries. */
-function said(requests) {
-  const [first] = requests;
-  const values = requests.map(({ value }) => value).filter((value) => value !== undefined);
-  const records = requests.reduce((sum, request) => sum + (request.records ?? 0), 0);
-  if (records === 1 && values.length === 1) return `${first.api} order ${values[0].slice(0, 24)}`;
-  return records ? `${first.api} ${counted(records, "order")}` : first.api ?? "unreadable";
-}
-
-function fate(words, name) {
-  const [shape, colour, text] = words[name] ?? ["?", "grey", name ?? ""];
-  return [mark([shape, colour]), text];
-}
-
-function answerOf(request, response) {
-  if (!response) return request.detail?.acks === "0" ? ["none asked for (acks=0)"] : ["none yet"];
-  if (response.error && response.fate === "forwarded") {
-    return [mark(["▲", "orange"]), response.error];
-  }
-  const [shape, text] = fate(ANSWER_FATES, response.fate);
-  const more = response.error ? `: ${response.error}` : at(response.offset);
-  return [shape, `${text}${response.fate === "dropped" ? "" : more}`];
-}
-
-function at(offset) {
-  return offset === undefined ? "" : `, offset ${offset}`;
 }
 
 export default () => {

@@ -126,7 +126,7 @@ def test_panel_outlives_its_kernel(page: Page, lab: rig.Lab) -> None:
     rig.end_kernel(page)
     panel.get_by_role("button", name="Drop the next Produce request").click()
 
-    rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") has not fired yet, is armed')
+    rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed, and has not')
 
 
 def test_kernel_is_the_other_way(
@@ -140,7 +140,7 @@ def test_kernel_is_the_other_way(
     panel.get_by_text("The kernel is busy").wait_for()
     panel.get_by_role("button", name="Refuse the next").click()
     (lab_without_proxy.folder / "go").touch()
-    rig.wait_for_text(page, panel.inner_text, 'refuse("Produce") has not fired yet, is armed')
+    rig.wait_for_text(page, panel.inner_text, 'refuse("Produce") is armed, and has not fired')
     rig.wait_for_text(page, panel.inner_text, "Connected through the kernel")
     panel.screenshot(path=tmp_path / "dark.png")
 

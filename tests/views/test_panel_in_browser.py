@@ -115,13 +115,20 @@ def test_fate_is_said_in_words(page: Page) -> None:
     assert "producer-1\tProduce order 2\t→reached the broker\t✕answer lost" in text
 
 
+def test_request_that_is_lost_has_no_answer(page: Page) -> None:
+    """A request that the proxy dropped is not awaited any more once its connection is closed."""
+    text = show(page, answer(wire("request", value="2", records=1, fate="dropped"), wire("closed")))
+
+    assert "✕never reached the broker\tnone: the connection is closed" in text
+
+
 def test_fault_that_fired_is_counted(page: Page) -> None:
     """What was armed twice and fired once is one line, and still armed."""
     fault = {"run": "", "fault": to_json(drop_response("Produce"))}
     faults = [{**fault, "id": f"f{fired}", "fired": fired, "matched": 1} for fired in (1, 0)]
     text = show(page, answer(faults=faults))
 
-    assert 'drop_response("Produce") has fired once, is armed' in text
+    assert 'drop_response("Produce") has fired once, and is armed again' in text
 
 
 def test_hostile_text_is_text(page: Page) -> None:
