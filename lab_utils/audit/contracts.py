@@ -24,6 +24,7 @@ DEFAULTS: Final = {
     "acks": "-1",
     "auto.offset.reset": "largest",
     "enable.auto.commit": "true",
+    "enable.auto.offset.store": "true",
     "enable.idempotence": "false",
     "isolation.level": "read_committed",
     "max.in.flight": "1000000",
@@ -91,6 +92,11 @@ def _has(setting: str) -> Callable[[Mapping[str, str]], bool]:
 def _resends(given: Mapping[str, str]) -> bool:
     """May the client send a batch again that the broker cannot recognise?"""
     return given["enable.idempotence"] == "false" and given["retries"] != "0"
+
+
+def _commits_what_it_handed_out(given: Mapping[str, str]) -> bool:
+    """Does a timer commit offsets that were stored before the program saw the record?"""
+    return given["enable.auto.commit"] == given["enable.auto.offset.store"] == "true"
 
 
 # The first exemption that holds is the one that is named.
@@ -164,6 +170,27 @@ EXEMPTIONS: Final = (
         "claims E3, Kafka consumer configuration",
     ),
     Exemption(
+        "skipped-processing", _is("auto.offset.reset", "largest", "latest", "end"),
+        "auto.offset.reset",
+        "Where the group has no bookmark it begins at the end and skips what is there already.",
+        "claims F6, KIP-1327",
+    ),
+    Exemption(
+        "skipped-processing", _commits_what_it_handed_out, "enable.auto.commit",
+        "The client commits what it has handed out, whether or not the work is done.",
+        "claims F4, librdkafka INTRODUCTION, at-least-once processing",
+    ),
+    Exemption(
+        "skipped-processing", _always, "enable.auto.commit",
+        "The program sets the bookmark, and set it before the work was done.",
+        "claims F2, Kafka design, message delivery semantics",
+    ),
+    Exemption(
+        "duplicate-effect", _always, "enable.auto.commit",
+        "What was done and not yet committed is done again by whoever reads on.",
+        "claims F3, G5, Kafka design, message delivery semantics",
+    ),
+    Exemption(
         "write-cycle", _always, None,
         "Transactions are atomic to readers; their writes are not kept apart from each other.",
         "Jepsen, Bufstream 0.1.0: Kafka transactions allow G0",
@@ -185,6 +212,10 @@ PROMISES: Final = {
     "unavailable": "The service takes every order.",
     "aborted-read": "A read_committed reader is given nothing that was aborted.",
     "precommitted-read": "A read_committed reader is given nothing before its commit.",
+    "skipped-processing": "The work is done for every order before the bookmark.",
+    "duplicate-effect": "The work for an order is done once.",
+    "nonmonotonic-poll": "Between rebalances and seeks a consumer goes forward in a partition.",
+    "poll-skip": "Between rebalances and seeks a consumer is given every record that it may see.",
     "torn-transaction": "A read_committed reader is given all of a transaction, or nothing.",
     "write-cycle": "The writes of two transactions do not interleave.",
     "zombie-effect": "The log takes nothing of an old epoch behind a newer one.",

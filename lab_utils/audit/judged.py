@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.consuming import consuming_findings, has_consumers
 from lab_utils.audit.contracts import PROVES_NOTHING, SENT_AGAIN, Clause, clause
 from lab_utils.audit.findings import findings
 from lab_utils.audit.selections import ORDER, client, grouped
@@ -22,6 +23,10 @@ ROLES: Final = {
     "duplicate-delivery": "consumer",
     "aborted-read": "consumer",
     "precommitted-read": "consumer",
+    "skipped-processing": "consumer",
+    "duplicate-effect": "consumer",
+    "nonmonotonic-poll": "consumer",
+    "poll-skip": "consumer",
 }
 
 Configurations = Mapping[tuple[str, str], Mapping[str, str]]
@@ -35,6 +40,8 @@ def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
     everything = findings(events)
     if has_transactions(events):
         everything = everything.unionByName(transaction_findings(events))
+    if has_consumers(events):
+        everything = everything.unionByName(consuming_findings(events))
     found = everything.join(sends, ORDER, "left")
     rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
     configurations = _configurations(events) if rows else {}
