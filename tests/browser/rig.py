@@ -31,7 +31,7 @@ QUIET = (
     "--disable-background-networking", "--disable-component-update",
 )  # fmt: skip
 PAGE_MS = 60_000
-IDLE_MS = 100_000
+IDLE_MS = 200_000
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def jupyterlab(home: Path, *, dark: bool = False, proxy: bool = True) -> Iterato
         wait_until(
             lambda: _answers(lab, server),
             "JupyterLab",
-            timeout_s=60,
+            timeout_s=120,
             every_s=0.1,
             last_seen=lambda _: (home / "jupyter.log").read_text(encoding="utf-8")[-2000:],
         )

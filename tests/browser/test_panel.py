@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Locator, Page
 
 from tests.browser import rig
 
-pytestmark = [pytest.mark.browser, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 BEGIN = 'from lab_utils import Lab\nlab = Lab("panel")\nstate = lab.stage.reset()'
 SHOW = "lab.panel()"
