@@ -1,0 +1,129 @@
+"""Every lab, end to end: its notebook with solutions, and the one that is handed out."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.grading import cases
+from lab_utils.grading.build import build_labs
+from lab_utils.grading.runner import grade
+from tests.notebooks import (
+    ROOT,
+    SOURCES,
+    Shown,
+    blank_notebook,
+    kernel,
+    solutions,
+    source_notebook,
+    write,
+)
+
+LABS = tuple(SOURCES)
+TIMEOUT_S = 400
+NEVER = 999
+
+
+def test_notebooks_are_what_their_sources_say() -> None:
+    """`./lab build --check` finds no difference."""
+    assert [] == build_labs(ROOT / "labs", write=False)
+
+
+def full_points(lab: str) -> dict[str, tuple[str, int, None]]:
+    return {each.item: ("PASS", each.points, None) for each in cases.exercises(lab)}
+
+
+@pytest.mark.labs
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("lab", LABS)
+def test_run_all_twice(lab: str) -> None:
+    """With its solutions each check passes, nothing is raised, and again in the same kernel."""
+    with kernel(source_notebook(lab)) as notebook:
+        for shown in (notebook.run_all(), notebook.run_all()):
+            assert [] == shown.troubles
+            assert full_points(lab) == shown.verdicts
+
+
+@pytest.mark.labs
+@pytest.mark.timeout(TIMEOUT_S)
+def test_two_notebooks_at_once() -> None:
+    """Two labs side by side, each restarted at its first check, have what one has alone."""
+
+    def restarted(lab: str) -> Shown:
+        with kernel(source_notebook(lab)) as notebook:
+            notebook.run_until("lab.check(")
+        with kernel(source_notebook(lab)) as notebook:
+            return notebook.run_all()
+
+    with ThreadPoolExecutor(2) as pool:
+        shown = dict(zip(LABS[:2], pool.map(restarted, LABS[:2]), strict=True))
+    assert {lab: [] for lab in shown} == {lab: it.troubles for lab, it in shown.items()}
+    assert {lab: full_points(lab) for lab in shown} == {
+        lab: it.verdicts for lab, it in shown.items()
+    }
+
+
+@pytest.mark.labs
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("lab", LABS)
+def test_blank(lab: str) -> None:
+    """As it is handed out no cell raises, and each check says what is missing, for no points."""
+    with kernel(blank_notebook(lab)) as notebook:
+        shown = notebook.run_all()
+
+    assert ([], 0) == (shown.troubles, shown.points)
+    assert [each.item for each in cases.exercises(lab)] == list(shown.verdicts)
+    assert [] == [item for item, (status, _, hint) in shown.verdicts.items()
+                  if status not in ("FAIL", "INCONCLUSIVE") or not hint]  # fmt: skip
+
+
+@pytest.mark.labs
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("lab", LABS)
+def test_graded(lab: str, tmp_path: Path) -> None:
+    """Handed in, the solutions get all points and the blank notebook none."""
+    write(source_notebook(lab), tmp_path / "a_correct.ipynb")
+    write(blank_notebook(lab), tmp_path / "blank.ipynb")
+    correct, blank = grade([tmp_path]).submissions
+
+    assert [] == [item for item in correct.items if item.status != "PASS"]
+    assert (correct.possible, 0, correct.possible) == (correct.points, blank.points, blank.possible)
+    assert [] == [item for item in blank.items if not item.hint]
+
+
+@pytest.fixture(scope="module")
+def lab(stage: Any) -> Any:
+    """A lab on the stage that the tests share; which one it is says nothing about the checks."""
+    from lab_utils.lab import Lab
+
+    return Lab(stage.name)
+
+
+BREAKABLE = [
+    exercise
+    for name in LABS
+    for exercise in cases.exercises(name)
+    if any(trial.faults for trial in exercise.public)
+]
+
+
+@pytest.mark.labs
+@pytest.mark.parametrize("exercise", BREAKABLE, ids=lambda exercise: exercise.item)
+def test_without_its_fault(
+    lab: Any, exercise: cases.Exercise, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the faults wait for a request that never comes, the right answer proves nothing."""
+    quiet = [
+        replace(trial, faults=tuple(replace(fault, nth=NEVER) for fault in trial.faults))
+        for trial in exercise.public
+    ]
+    monkeypatch.setattr(cases, "exercise", lambda _: replace(exercise, public=tuple(quiet)))
+    answer = solutions(exercise.item.partition(".")[0])[exercise.answer]
+    verdict = lab.check(exercise.item, answer).verdict
+
+    assert ("INCONCLUSIVE", 0) == (verdict.status, verdict.points)
+    assert "proves nothing" in verdict.reason
