@@ -10,6 +10,17 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lab_utils.errors import LabError
+from lab_utils.stage.broker_faults import (
+    cut_link,
+    heal_link,
+    hold_link,
+    kill_broker,
+    pause_broker,
+    power_cut,
+    resume_broker,
+    start_broker,
+    stop_broker,
+)
 from lab_utils.stage.faults import (
     corrupt_request,
     crash_client,
@@ -34,14 +45,23 @@ __all__ = [
     "Run",
     "corrupt_request",
     "crash_client",
+    "cut_link",
     "delay_request",
     "delay_response",
     "drop_request",
     "drop_response",
+    "heal_link",
+    "hold_link",
+    "kill_broker",
     "late_request",
+    "pause_broker",
+    "power_cut",
     "refuse",
+    "resume_broker",
     "source",
     "stall_client",
+    "start_broker",
+    "stop_broker",
 ]
 
 _LATER = {"Lab": "lab_utils.lab", "Run": "lab_utils.run", "source": "lab_utils.run"}

@@ -9,7 +9,7 @@ that the learner's code cannot reach, and hands only the ticket over.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,7 @@ class Experiment:
     topics  short names of further topics, each as empty and as wide as the first
     filled  are the orders in the first topic before the workload starts, to be consumed? With
             several members they are written when each of these has its partitions.
+    replicas, topic_config  of every topic; the replicas are on brokers 1, 2, …, and 1 leads
     members how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
     """
@@ -52,6 +53,8 @@ class Experiment:
     filled: bool = False
     until_stable: bool = False
     members: int = 1
+    replicas: int = 1
+    topic_config: Mapping[str, str] = field(default_factory=dict)
     trouble: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -75,7 +78,10 @@ class Experiment:
         not to be this run's folder.
         """
         for topic in (self.topic, *self.further_topics.values()):
-            self.reader.create_topic(topic, self.partitions)
+            self.reader.create_topic(
+                topic, self.partitions, replicas=self.replicas, config=self.topic_config
+            )
+        self._settle(whole=True)
         if self.filled and self.members == 1:
             self.reader.fill(self.topic, self.orders, self.partitions)
         witness = Witness(self.folder, "run")
@@ -120,6 +126,7 @@ class Experiment:
         closed = self.stage.close_run(self.run)
         if closed.trouble:
             self.trouble.append(closed.trouble)
+        self._recover()
         self._record_committed("committed", when="end")
         witness = Witness(self.folder, "log")
         for event in self._log():
@@ -128,6 +135,18 @@ class Experiment:
             witness.record(self._event("fault", crash["fault"], "unfired", detail=_text(crash)))
         self._keep_trouble(witness)
         return read_ledger(self.folder)
+
+    def _recover(self) -> None:
+        """Let the controller decide about what is broken, then mend it; only then is it read."""
+        self._settle(whole=False)
+        self.stage.heal()
+        self._settle(whole=True)
+
+    def _settle(self, *, whole: bool) -> None:
+        topics = (self.topic, *self.further_topics.values())
+        if not self.stage.settle(topics, whole=whole):
+            what = "all replicas in sync" if whole else "a leader that is alive, or none"
+            self.trouble.append(f"the stage did not come to {what} in its time")
 
     def _log(self) -> Iterable[Event]:
         ids = transactional_ids(self.folder)

@@ -7,7 +7,7 @@ and closes it in the last; a kernel that is restarted in between finds the same 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from lab_utils import folders
+from lab_utils.brokers import Brokers
 from lab_utils.clients.live_run import Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
@@ -58,6 +59,8 @@ class Lab:
         filled: bool = False,
         members: int = 1,
         until_stable: bool = False,
+        replicas: int | None = None,
+        topic_config: Mapping[str, object] | None = None,
         timeout_s: float = 120,
     ) -> Run:
         """Perform the workload once, under these faults and no others; return what happened.
@@ -71,6 +74,10 @@ class Lab:
         `filled`, the orders are in run.topic from the start, to be consumed. With `until_stable`,
         the log is read only when every transaction has ended, if need be by its time-out.
 
+        `replicas` is the replication factor, as many as there are brokers if it is not given;
+        broker 1 leads every partition at first. `topic_config` is the topic's, as in
+        {"min.insync.replicas": 2}. At the end of a run all brokers and links are healed.
+
         With several `members` as many processes perform the workload at once. `filled` then
         writes the orders when each has its partitions. A process that is killed is not restarted.
         """
@@ -83,6 +90,8 @@ class Lab:
             filled=filled,
             members=at_least("members", members, 1),
             until_stable=until_stable,
+            replicas=self._replicas(replicas),
+            topic_config={name: str(value) for name, value in (topic_config or {}).items()},
         )
         ticket = experiment.begin()
         try:
@@ -111,7 +120,8 @@ class Lab:
         """Say what the next run will show, and why; stored now, compared afterwards.
 
         Questions: sent, acked, failed, unknown, stored, duplicated, lost, and log (the values in
-        the order of their offsets).
+        the order of their offsets); of a run that consumes also delivered, processed, repeated,
+        skipped, and committed (where its group reads on).
         """
         prediction = predict(expected, because)
         prediction.store(folders.runs_folder(self.name))
@@ -137,6 +147,11 @@ class Lab:
 
         return panel(self.stage, PANEL_FAULTS)
 
+    @property
+    def brokers(self) -> Brokers:
+        """The brokers, and what can be done to them by a call."""
+        return Brokers(self.stage)
+
     def close(self) -> None:
         """End the stage of this lab, brokers and all; the ledgers of its runs stay."""
         self._reader.close()
@@ -160,6 +175,16 @@ class Lab:
             )
         run, folder = _new_run(self.name)
         return Experiment(self.stage, self._reader, run, folder, orders, faults, **given)
+
+    def _replicas(self, wanted: int | None) -> int:
+        if wanted is None:
+            return self.stage.brokers
+        if at_least("replicas", wanted, 1) > self.stage.brokers:
+            raise BadArgument(
+                f"replicas must be at most {self.stage.brokers}, the number of brokers here; got "
+                f'{wanted}. More brokers: Lab("{self.name}", brokers={wanted}).'
+            )
+        return wanted
 
     def _warm_up_spark(self) -> None:
         """Begin to start Spark now: by the first query a learner has read three pages."""

@@ -7,7 +7,7 @@ findings rest on, so it says whether it drained the topic.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -39,9 +39,21 @@ class HonestReader:
         self._consumer = self._new_consumer("read_uncommitted")
         self._committed: Consumer | None = None
 
-    def create_topic(self, topic: str, partitions: int, timeout_s: float = 15) -> None:
-        """Create a new and empty topic; raises StageError when the broker does not."""
-        new = NewTopic(topic, num_partitions=partitions, replication_factor=1)
+    def create_topic(
+        self,
+        topic: str,
+        partitions: int,
+        timeout_s: float = 15,
+        *,
+        replicas: int = 1,
+        config: Mapping[str, str] | None = None,
+    ) -> None:
+        """Create a new and empty topic; raises StageError when the broker does not.
+
+        The replicas of each partition are brokers 1, 2, …, so that broker 1 leads.
+        """
+        placed = [list(range(1, replicas + 1))] * partitions
+        new = NewTopic(topic, partitions, replica_assignment=placed, config=dict(config or {}))
         try:
             self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout_s)
         except (KafkaException, TimeoutError) as error:

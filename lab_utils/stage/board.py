@@ -116,10 +116,17 @@ class FaultBoard:
         armed.fired += 1
         self._write("fired", armed, request, **detail)
 
+    def received(self, armed: list[Armed], request: Request) -> None:
+        """The request has been sent to the broker: act on brokers that wait for that."""
+        self._moment("received", armed, request)
+
     def answered(self, armed: list[Armed], request: Request) -> None:
         """The request has been answered, or its answer lost: act on brokers that wait for it."""
+        self._moment("answered", armed, request)
+
+    def _moment(self, when: str, armed: list[Armed], request: Request) -> None:
         for each in armed:
-            if isinstance(each.fault, StageFault):
+            if isinstance(each.fault, StageFault) and each.fault.when == when:
                 self._act(each.fault)
                 self.fired(each, request)
 

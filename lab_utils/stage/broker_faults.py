@@ -11,7 +11,7 @@ know is the same each time.
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final
 
 from lab_utils.errors import BadArgument, at_least, one_of
 from lab_utils.stage.apis import API_KEYS
@@ -21,12 +21,17 @@ if TYPE_CHECKING:
     from lab_utils.stage.frames import Request
 
 
+ANSWERED: Final = "answered"
+RECEIVED: Final = "received"
+
+
 @dataclass(frozen=True, repr=False)
 class StageFault(Fault):
     """A fault of the stage: something is done to a broker or a link.
 
-    api, nth   the moment: when the nth request of this API has been answered, counted over all
-               brokers from the moment the fault is armed; without an api, at once
+    api, nth   the moment: the nth request of this API, counted over all brokers from when the
+               fault is armed; without an api, at once
+    when       when that request has been answered, or already when the broker has received it
     """
 
     verb: ClassVar[str] = ""
@@ -43,11 +48,13 @@ class StageFault(Fault):
     if TYPE_CHECKING:
         api: str | None
         nth: int
+        when: str
 
     def _require_moment(self) -> None:
         if self.api is not None:
             one_of("api", self.api, API_KEYS)
         at_least("nth", self.nth, 1)
+        one_of("when", self.when, (ANSWERED, RECEIVED))
         if self.api is None and self.nth != 1:
             raise BadArgument(
                 f"nth={self.nth} counts requests of an API, and none is named. Name it, as in "
@@ -61,6 +68,7 @@ class _BrokerFault(StageFault):
     _: KW_ONLY
     api: str | None = None
     nth: int = 1
+    when: str = ANSWERED
 
     def __post_init__(self) -> None:
         at_least("broker", self.broker, 1)
@@ -113,6 +121,7 @@ class _LinkFault(StageFault):
     _: KW_ONLY
     api: str | None = None
     nth: int = 1
+    when: str = ANSWERED
 
     def __post_init__(self) -> None:
         at_least("a", self.a, 1)
@@ -125,7 +134,7 @@ class _LinkFault(StageFault):
         return (self.a, self.b)
 
     def __repr__(self) -> str:
-        moment = f", api={self.api!r}, nth={self.nth}" if self.api else ""
+        moment = f", api={self.api!r}, nth={self.nth}, when={self.when!r}" if self.api else ""
         return f"{type(self).__name__}({self.a}, {self.b}{moment})"
 
 

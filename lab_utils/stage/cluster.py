@@ -33,6 +33,7 @@ from lab_utils.stage.observer import Observer
 from lab_utils.stage.proxy import Proxy
 from lab_utils.stage.quick_start import Kafka
 from lab_utils.stage.settings import Node
+from lab_utils.stage.settling import Settling, until
 
 VERBS: Final = {
     "start": "started",
@@ -46,15 +47,14 @@ LINK_VERBS: Final[dict[str, LinkState]] = {"cut": "cut", "hold": "held", "heal":
 # What is sent at once when a fault's moment comes, before the loop passes another frame on.
 AT_ONCE: Final = {
     "kill": signal.SIGKILL,
-    "power_cut": signal.SIGKILL,
     "pause": signal.SIGSTOP,
     "stop": signal.SIGTERM,
 }
 PORT_COLLISIONS: Final = 3
 CONTROLLER_ID: Final = 100
 CONTROLLER_HEAP_MB: Final = 128
-SETTLE_S: Final = 20
-LOOK_S: Final = 0.02
+# How long a run waits for its own clients to go; one that the program keeps stays connected.
+CLIENTS_S: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,11 +199,11 @@ class Cluster:
 
     def _act(self, fault: StageFault) -> None:
         """A fault's moment has come: stop what must stop now, and do the rest in a task."""
+        member = self._member(fault.targets()[0])
+        if fault.verb in ("kill", "power_cut"):
+            member.proxy.upstream = None
+            member.proxy.cut_all()
         if fault.verb in AT_ONCE:
-            member = self._member(fault.targets()[0])
-            if fault.verb in ("kill", "power_cut"):
-                member.proxy.upstream = None
-                member.proxy.cut_all()
             member.broker.send(AT_ONCE[fault.verb])
         self._later(self._do_fault(fault))
 
@@ -225,6 +225,7 @@ class Cluster:
         """End a run: disarm its faults, close its ledger; say what fired and what went wrong."""
         self.chronicle.require(run)
         await self.acted()
+        await until(lambda: not self._serves(run), CLIENTS_S)
         faults = [
             {"id": fault_id, "fault": to_json(fault), "fired": fired}
             for fault_id, fault, fired in self.board.disarm(run)
@@ -256,6 +257,7 @@ class Cluster:
             if verb == "start":
                 await self._start(member)
             elif verb == "power_cut":
+                await asyncio.to_thread(power.wait_for_checkpoint, member.broker.data_folder)
                 await asyncio.to_thread(member.broker.kill)
                 await asyncio.to_thread(power.cut_power, member.broker.data_folder)
             else:
@@ -291,32 +293,16 @@ class Cluster:
     async def settle(self, topics: Iterable[str], *, whole: bool) -> bool:
         """Wait until the controller has done what it can; was it so within the bound?
 
-        Without `whole`: each partition is led by a broker that runs, or by nobody. With it: each
-        is led, and all of its replicas are in sync.
+        Without `whole`: each partition is led by a broker that runs, or by nobody. With it: all
+        of its replicas are in sync, and readers may read the whole log.
         """
-        wanted = set(topics)
-        deadline = asyncio.get_running_loop().time() + SETTLE_S
-        look = asyncio.Event()  # nobody sets it: waiting for it is a pause that can be cancelled
-        while not self._is_settled(wanted, whole=whole):
-            if asyncio.get_running_loop().time() > deadline:
-                return False
-            try:
-                await asyncio.wait_for(look.wait(), LOOK_S)
-            except TimeoutError:
-                continue
-        return True
-
-    def _is_settled(self, topics: set[str], *, whole: bool) -> bool:
-        running = {each.broker_id for each in self._brokers() if each.state == "running"}
         assert self._observer is not None
-        alive = running - (self._observer.fenced if len(self._members) > 1 else set())
-        found = [each for each in self.partitions() if each.topic in topics]
-        if {each.topic for each in found} != topics:
-            return False
-        if whole:
-            return all(each.leader in alive and set(each.isr) == set(each.replicas)
-                       for each in found)  # fmt: skip
-        return all(each.leader in {*alive, NO_LEADER} for each in found)
+        brokers = {broker_id: member.broker for broker_id, member in self._members.items()}
+        settling = Settling(self._observer, brokers, frozenset(topics))
+        return await (settling.until_whole() if whole else settling.until_decided())
+
+    def _serves(self, run: str) -> bool:
+        return any(member.proxy.serves(run) for member in self._members.values())
 
     async def _add(self, broker_id: int, brokers: int, voters: str | None) -> None:
         proxy = Proxy(self.board, self.chronicle.record, broker_id, topic_names=self._topic_names)
@@ -355,8 +341,9 @@ class Cluster:
 
     def _member(self, broker_id: int) -> Member:
         if broker_id not in self._members:
-            there = ", ".join(str(known) for known in sorted(self._members))
-            raise BadArgument(f"broker must be one of {there}; got {broker_id}.")
+            raise BadArgument(
+                f"this stage has the brokers {sorted(self._members)}; got {broker_id}."
+            )
         return self._members[broker_id]
 
     def _brokers(self) -> list[Broker]:

@@ -7,12 +7,17 @@ takes is what was not yet flushed (fsync). A broker notes up to where each log i
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from lab_utils.errors import WaitTimeout
 from lab_utils.stage.batches import read_segment
+from lab_utils.waiting import wait_until
 
 CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+CHECKPOINT_S: Final = 2
 INDEXES: Final = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot")
 
 
@@ -22,6 +27,18 @@ def recovery_points(data: Path) -> dict[str, int]:
     lines = (data / CHECKPOINT).read_text(encoding="utf-8").splitlines()[2:]
     rows = (line.rsplit(" ", 2) for line in lines)
     return {f"{topic}-{partition}": int(offset) for topic, partition, offset in rows}
+
+
+def wait_for_checkpoint(data: Path) -> None:
+    """Wait until the broker has noted anew up to where its logs are flushed."""
+    since_ns = time.time_ns()
+    # A broker that notes nothing more is dead, and what it noted last is what it had flushed.
+    with suppress(WaitTimeout):
+        wait_until(
+            lambda: (data / CHECKPOINT).stat().st_mtime_ns > since_ns,
+            "the broker's checkpoint of its flushed logs",
+            timeout_s=CHECKPOINT_S,
+        )
 
 
 def cut_power(data: Path) -> dict[str, int]:

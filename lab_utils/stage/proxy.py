@@ -77,6 +77,10 @@ class Proxy:
         """How many connections there are now."""
         return len(self._relays)
 
+    def serves(self, run: str) -> bool:
+        """Has a client of this run still a connection, or the broker work of one?"""
+        return any(relay.run == run for relay in self._relays)
+
     def _relay(self) -> Relay:
         name = f"b{self._broker_id}-{next(self._numbers)}"
         return Relay(

@@ -83,6 +83,11 @@ class Relay:
         self._ended_at = inf
         self._is_over = False
 
+    @property
+    def run(self) -> str:
+        """The run whose client this is; empty until a request has told."""
+        return self._witness.run
+
     def abort(self, by: str) -> None:
         """End now, with what is on its way undelivered."""
         self._begin_to_end(by)
@@ -180,10 +185,13 @@ class Relay:
         fate = "held" if exchange.request_was_held else exchange.request_fate
         detail = _released(exchange.request_was_held)
         self._witness.request(exchange.request, fate, exchange.arrived_ns, **detail)
+        self._board.received(exchange.faults, exchange.request)
 
     # From the broker to the client.
 
     def _take_response(self, frame: bytes) -> None:
+        if self._is_over:
+            return
         now = self._loop.time()
         exchange = None if self.broker.is_raw else self._exchanges.asked(frame)
         if exchange is None:
@@ -303,6 +311,9 @@ class Relay:
 
     def _lost_broker(self) -> None:
         """Nothing more can be sent, and only the answers that are here can be given."""
+        if self._is_over:
+            self._on_end(self)
+            return
         self._outbox.clear()
         self._exchanges.keep_answered()
         self._begin_to_end("broker")
@@ -320,11 +331,14 @@ class Relay:
         if self._timer is not None:
             self._timer.cancel()
         self.client.close()
-        self.broker.close()
+        # A broker closes its side when it has worked off all that it was sent: that is the end.
+        self.broker.finish()
+        self._loop.call_later(ANSWERS_LIMIT_S, self.broker.abort)
         for resume in self._when_answered.values():
             resume()
         self._witness.closed(self._ended_by)
-        self._on_end(self)
+        if not self.broker.is_made or self.broker.is_lost:
+            self._on_end(self)
 
 
 def _released(was_held: bool) -> dict[str, str]:

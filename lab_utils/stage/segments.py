@@ -42,6 +42,12 @@ def log_end(folder: Path) -> int:
     return min((int(path.stem) for path in folder.glob("*.log")), default=0)
 
 
+def end_of(data: Path, topic: str, partition: int) -> int | None:
+    """Where one partition's log ends on this broker; None if it is not there."""
+    return next((log_end(path) for number, path in partitions(data, topic) if number == partition),
+                None)  # fmt: skip
+
+
 def rows(data: Path, broker_id: int, topic: str) -> list[dict[str, Any]]:
     """The batches of a topic on one broker, as JSON."""
     return [

@@ -29,6 +29,9 @@ TIMERS: Final = MappingProxyType(
 SMALL: Final = MappingProxyType(
     {
         "offsets.topic.num.partitions": "1",  # 50
+        # How often a broker notes up to where its logs are flushed; a power cut asks for it.
+        "log.flush.offset.checkpoint.interval.ms": "100",  # 60000
+        "log.initial.task.delay.ms": "100",  # 30000, before it does so for the first time
         "num.network.threads": "2",  # 3
         "num.io.threads": "4",  # 8
         "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MiB

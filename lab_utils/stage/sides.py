@@ -26,6 +26,7 @@ class Side(asyncio.BufferedProtocol):
         on_room: Callable[[], object],
         on_lost: Callable[[], object],
     ) -> None:
+        self.is_made = False
         self.is_open = False
         self.is_lost = False
         self.is_full = False
@@ -61,6 +62,15 @@ class Side(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
+    def finish(self) -> None:
+        """Send what was written and then the end of the stream; the other end closes at that."""
+        self.is_open = False
+        if self._transport is None or self.is_lost:
+            return
+        self._transport.resume_reading()
+        if self._transport.can_write_eof():
+            self._transport.write_eof()
+
     def abort(self) -> None:
         """Close the connection now."""
         self.is_open = False
@@ -71,7 +81,7 @@ class Side(asyncio.BufferedProtocol):
         """Begin; asyncio calls this and what follows."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WAITING_BYTES_LIMIT)
-        self.is_open = True
+        self.is_made = self.is_open = True
         self._on_made()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002

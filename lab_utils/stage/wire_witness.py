@@ -26,7 +26,7 @@ class WireWitness:
         self._broker = broker
         self._record = record
         self._made_ns = time.monotonic_ns()
-        self._run = ""
+        self.run = ""
         self._client: str | None = None
         self._unread: set[str] = set()
 
@@ -46,12 +46,12 @@ class WireWitness:
             return
         self._unread.add(side)
         seen = self._sighting("forwarded", time.monotonic_ns(), {})
-        self._record(opaque_event(self._run, self._client or "", side, frame, seen))
+        self._record(opaque_event(self.run, self._client or "", side, frame, seen))
 
     def meet(self, request: Request) -> None:
         """Learn whose connection this is; its making is written down now."""
         if self._client is None:
-            self._run, self._client = request.run, request.client
+            self.run, self._client = request.run, request.client
             self._connection_event("connected", self._made_ns, {})
 
     def closed(self, by: str) -> None:
@@ -66,7 +66,7 @@ class WireWitness:
         place = {"connection": self.connection, "broker": str(self._broker)}
         self._record(
             Event(
-                run=self._run,
+                run=self.run,
                 source="wire",
                 actor=self._client or "",
                 kind=kind,

@@ -1,0 +1,84 @@
+"""Waiting until a cluster has come to rest, on conditions that it reports, with a bound."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from lab_utils.stage import segments
+from lab_utils.stage.broker import Broker
+from lab_utils.stage.list_offsets import list_offsets
+from lab_utils.stage.metadata_log import NO_LEADER, Partition
+from lab_utils.stage.observer import Observer
+
+SETTLE_S: Final = 20
+LOOK_S: Final = 0.02
+
+
+@dataclass(frozen=True)
+class Settling:
+    """What is known of some topics on these brokers."""
+
+    observer: Observer
+    brokers: Mapping[int, Broker]
+    topics: frozenset[str]
+
+    async def until_decided(self) -> bool:
+        """Wait until each partition is led by a broker that runs, or by nobody."""
+        return await until(
+            lambda: self._holds(lambda each: each.leader in {*self._alive(), NO_LEADER}), SETTLE_S
+        )
+
+    async def until_whole(self) -> bool:
+        """Wait until all replicas are in sync, and readers may read each log to its end."""
+        if not await until(lambda: self._holds(self._is_in_sync), SETTLE_S):
+            return False
+        waits = [
+            until(lambda each=each: self._is_readable(each), SETTLE_S)  # type: ignore[misc]
+            for each in self._partitions()
+        ]
+        return all(await asyncio.gather(*waits))
+
+    def _partitions(self) -> list[Partition]:
+        return [each for each in self.observer.partitions() if each.topic in self.topics]
+
+    def _holds(self, condition: Callable[[Partition], bool]) -> bool:
+        found = self._partitions()
+        return {each.topic for each in found} == self.topics and all(map(condition, found))
+
+    def _alive(self) -> set[int]:
+        running = {number for number, broker in self.brokers.items() if broker.state == "running"}
+        # A lone broker is its own controller: it is not there to fence itself.
+        return running - (self.observer.fenced if len(self.brokers) > 1 else set())
+
+    def _is_in_sync(self, partition: Partition) -> bool:
+        return partition.leader in self._alive() and set(partition.isr) == set(partition.replicas)
+
+    async def _is_readable(self, partition: Partition) -> bool:
+        topic, number = partition.topic, partition.partition
+        ends = {
+            segments.end_of(self.brokers[replica].data_folder, topic, number)
+            for replica in partition.replicas
+        }
+        offsets = await list_offsets(
+            self.brokers[partition.leader].node.ports.direct, topic, number
+        )
+        return offsets is not None and ends == {offsets.high_watermark}
+
+
+async def until(look: Callable[[], bool | Awaitable[bool]], bound_s: float) -> bool:
+    """Look again and again until it is so; was it, within the bound?"""
+    loop = asyncio.get_running_loop()
+    deadline, pause = loop.time() + bound_s, asyncio.Event()
+    while True:
+        seen = look()
+        if (seen if isinstance(seen, bool) else await seen) is True:
+            return True
+        if loop.time() > deadline:
+            return False
+        # Nobody sets it: waiting for it is a pause.
+        with suppress(TimeoutError):
+            await asyncio.wait_for(pause.wait(), LOOK_S)
