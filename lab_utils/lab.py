@@ -46,6 +46,7 @@ class Lab:
         self._warm_up_spark()
         self.stage = connection.join(name, at_least("brokers", brokers, 1))
         self._reader = HonestReader(self.stage.direct)
+        self._wait_for_imports()
         self._verdicts: dict[str, Any] = {}
 
     def run(
@@ -185,6 +186,12 @@ class Lab:
                 f'{wanted}. More brokers: Lab("{self.name}", brokers={wanted}).'
             )
         return wanted
+
+    def _wait_for_imports(self) -> None:
+        """Spark's start imports pandas in a thread; a picture drawn meanwhile would find half."""
+        from lab_utils.audit import session
+
+        session.wait_for_pandas()
 
     def _warm_up_spark(self) -> None:
         """Begin to start Spark now: by the first query a learner has read three pages."""

@@ -48,9 +48,8 @@ class Chronicle:
     def require(self, run: str) -> None:
         """Raise BadArgument if this run is not open."""
         if run not in self._runs:
-            raise BadArgument(
-                f"no run {run!r} is open; open are: {', '.join(self.runs) or 'none'}."
-            )
+            there = ", ".join(self.runs) or "none"
+            raise BadArgument(f"no run {run!r} is open on this stage; open are: {there}.")
 
     def record(self, event: Event) -> None:
         """Give an event to its run, and to who watches."""

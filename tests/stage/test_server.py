@@ -115,7 +115,7 @@ def test_faults_that_are_refused(stage: Stage, change: dict[str, Any], said: str
     [("POST", "/faults", "{", "the body must be JSON"),
      ("POST", "/faults", "[]", "the body must be a JSON object; got list."),
      ("POST", "/runs", "{}", "the body must have the text 'run'; got None."),
-     ("DELETE", "/runs/no-such", "", "no run 'no-such' is open; open are: none."),
+     ("DELETE", "/runs/no-such", "", "no run 'no-such' is open on this stage; open are: none."),
      ("POST", "/brokers/1/stopp", "", "Did you mean 'stop'?"),
      ("POST", "/brokers/7/stop", "", "this stage has the brokers [1]; got 7"),
      ("DELETE", "/faults/1nosuch", "", "got '1nosuch'"),
