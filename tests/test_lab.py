@@ -212,6 +212,23 @@ def test_full_disk(lab: Lab) -> None:
     assert ["", 2] == [child.stderr, child.stdout.count("INCONCLUSIVE: the ledger could not")]
 
 
+IMPORTED = """
+import sys
+from lab_utils import Lab
+lab = Lab(sys.argv[1])
+print(sys.modules["pandas"].__spec__._initializing)
+"""
+
+
+def test_pandas_is_whole(lab: Lab) -> None:
+    """When a lab is open no thread is half through importing pandas, which Plotly would take."""
+    child = subprocess.run(
+        [sys.executable, "-c", IMPORTED, lab.name], capture_output=True, text=True, timeout=60
+    )
+
+    assert ("False\n", "") == (child.stdout, child.stderr)
+
+
 def test_closed() -> None:
     """A closed lab has ended its stage; opened again it has another, and counts its runs on."""
     first = Lab("closing")

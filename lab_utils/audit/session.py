@@ -57,6 +57,11 @@ def warm_up() -> None:
         _shared.warming.start()
 
 
+def wait_for_pandas() -> None:
+    """Return when pandas is whole: Plotly takes what another thread has imported by half."""
+    import pandas  # noqa: F401
+
+
 def stop_shared() -> None:
     """End the shared Spark server of this state folder, whoever started it, and its files."""
     if _shared.warming is not None:
