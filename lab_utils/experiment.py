@@ -90,10 +90,7 @@ class Experiment:
         for crash in self._crashes():
             witness.record(self._event("fault", crash["fault"], "armed", detail=_text(crash)))
         self._keep_trouble(witness)
-        self.stage.open_run(self.run, self.folder)
-        for fault in self.faults:
-            if not isinstance(fault, ClientFault):
-                self.stage.arm(self.run, fault)
+        self._open()
         return Ticket(
             run=self.run,
             folder=str(client_folder or self.folder),
@@ -104,6 +101,17 @@ class Experiment:
             crashes=tuple(self._crashes()),
             members=self.members,
         )
+
+    def _open(self) -> None:
+        """Open the run at the stage and arm its faults, all of them or none."""
+        self.stage.open_run(self.run, self.folder)
+        try:
+            for fault in self.faults:
+                if not isinstance(fault, ClientFault):
+                    self.stage.arm(self.run, fault)
+        except BaseException:
+            self.stage.close_run(self.run)
+            raise
 
     @contextmanager
     def attended(self) -> Iterator[None]:

@@ -1,0 +1,135 @@
+"""An experiment begins, hands a ticket over, and is finished by who did not run the workload."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.workload import carry_out
+from lab_utils.errors import BadArgument
+from lab_utils.experiment import Experiment, fault_values, order_values
+from lab_utils.ledger.store import read_ledger
+from lab_utils.stage.faults import crash_client, drop_response
+
+NUMBERS = count(1)
+
+
+@pytest.fixture
+def experiment(stage: Any, tmp_path: Path) -> Any:
+    """An experiment with three orders that has not begun."""
+    reader = HonestReader(stage.direct)
+    yield Experiment(stage, reader, f"x{next(NUMBERS)}-a", tmp_path / "run", ("0", "1", "2"))
+    reader.close()
+
+
+def send_orders(run: Any) -> None:
+    producer = run.producer()
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+
+def test_orders() -> None:
+    """A number counts from "0"; a list stands for itself; none is none."""
+    assert [("0", "1"), ("b", "a", "b"), ()] == [
+        order_values(orders) for orders in (2, ["b", "a", "b"], 0)
+    ]
+
+
+@pytest.mark.parametrize("orders", [-1, True, "ab", b"ab", ["a", 1], 1.0, None])
+def test_no_orders(orders: Any) -> None:
+    """What is neither a number of orders nor a list of texts is refused."""
+    with pytest.raises(BadArgument, match="orders"):
+        order_values(orders)
+
+
+@pytest.mark.parametrize(
+    "faults", [drop_response("Produce"), ["drop_response"], None, drop_response]
+)
+def test_no_faults(faults: Any) -> None:
+    """What is no list of faults is refused, with how to write one."""
+    with pytest.raises(BadArgument, match=r'faults=\[drop_response\("Produce", nth=3\)\]'):
+        fault_values(faults)
+
+
+@pytest.mark.kafka
+def test_ticket(experiment: Experiment) -> None:
+    """The ticket names the run, its new topic, the proxy, the orders and the crashes."""
+    experiment.faults = (crash_client("after_ack", nth=3), drop_response("Produce", nth=9))
+    ticket = experiment.begin()
+    experiment.finish()
+
+    assert (experiment.run, f"{experiment.run}-orders") == (ticket.run, ticket.topic)
+    assert (experiment.stage.bootstrap, ("0", "1", "2")) == (ticket.bootstrap, ticket.orders)
+    assert [("crash_client", "after_ack", 3)] == [
+        (crash["fault"], crash["at"], crash["nth"]) for crash in ticket.crashes
+    ]
+
+
+@pytest.mark.kafka
+def test_client_elsewhere(experiment: Experiment, tmp_path: Path) -> None:
+    """A workload's own diary may be kept elsewhere; the run's folder has all other witnesses."""
+    experiment.faults = (drop_response("Produce", nth=2),)
+    carry_out(send_orders, experiment.begin(tmp_path / "client"))
+    rows = experiment.finish()
+
+    assert {"workload", "wire", "fault", "log"} == {row.source for row in rows} - {"broker"}
+    assert {"client", "workload"} == {row.source for row in read_ledger(tmp_path / "client")}
+    assert ["0", "1", "1", "2"] == [row.value for row in rows if row.kind == "record"]
+    assert ["0", "1", "2"] == [row.value for row in rows if row.kind == "order"]
+
+
+@pytest.mark.kafka
+def test_unfired(experiment: Experiment) -> None:
+    """Each fault that never fired is unfired at the end, the crash as well as the wire's."""
+    experiment.faults = (crash_client("after_ack", nth=9), drop_response("Produce", nth=9))
+    experiment.begin()
+    rows = experiment.finish()
+
+    assert ["crash_client", "drop_response"] == sorted(
+        row.actor for row in rows if row.kind == "unfired"
+    )
+    assert [] == [row for row in rows if row.kind == "fired"]
+
+
+@pytest.mark.kafka
+def test_log_and_batches(experiment: Experiment) -> None:
+    """The log is read twice over: by a reader, and from the broker's own files."""
+    experiment.partitions = 2
+    carry_out(send_orders, experiment.begin())
+    log = [row for row in experiment.finish() if row.source == "log"]
+
+    assert [0, 1, 2] == [row.offset for row in log if row.kind == "record"]
+    assert [(0, 1, -1)] * 3 == [
+        (row.partition, row.records, row.producer_id) for row in log if row.kind == "batch"
+    ]
+    assert [(0, 3), (1, 0)] == sorted(
+        (row.partition, row.offset) for row in log if row.kind == "end"
+    )
+
+
+@pytest.mark.kafka
+def test_nothing_is_armed_afterwards(experiment: Experiment) -> None:
+    """A finished run has no fault and is not open; a second run of the same stage is untouched."""
+    experiment.faults = (drop_response("Produce", nth=1),)
+    experiment.begin()
+    during = [fault["run"] for fault in experiment.stage.faults()]
+    experiment.finish()
+
+    assert ([experiment.run], []) == (during, experiment.stage.faults())
+    assert experiment.run not in experiment.stage.state()["runs"]
+
+
+@pytest.mark.kafka
+def test_run_that_cannot_begin(experiment: Experiment) -> None:
+    """A run whose fault the stage refuses is not left open there."""
+    experiment.faults = (drop_response("Produce", nth=1), "no fault")  # type: ignore[assignment]
+    with pytest.raises(TypeError):
+        experiment.begin()
+
+    assert experiment.run not in experiment.stage.state()["runs"]
+    assert [] == experiment.stage.faults()
