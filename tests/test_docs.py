@@ -1,0 +1,74 @@
+"""The pages say nothing that is not there: links, paths, code, and the names of findings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from lab_utils.audit.contracts import PROMISES
+from lab_utils.stage.faults import Fault
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+LINK: Final = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
+PATH: Final = re.compile(r"`((?:lab_utils|tests|docs|labs|benchmarks)/[\w./-]+)`")
+CODE: Final = re.compile(r"```python\n(.*?)```", re.DOTALL)
+CALL: Final = re.compile(r"`(\w+)\(\"(?:Produce|Fetch|OffsetCommit)\"")
+# A name that stands for a lab's number, as in labs/source/NN_title.py.
+PLACEHOLDER: Final = re.compile(r"NN|90|labs/\*")
+
+
+def found(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
+    for page in PAGES:
+        for match in pattern.finditer(page.read_text(encoding="utf-8")):
+            yield page, match[1]
+
+
+def headings(page: str) -> set[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return set(re.findall(r"^## ([a-z-]+)$", text, re.MULTILINE))
+
+
+def test_links() -> None:
+    """Each link to a file of the repository leads to one."""
+    missing = [
+        f"{page.name}: {link}"
+        for page, link in found(LINK)
+        if "://" not in link and not (page.parent / link).exists()
+    ]
+
+    assert [] == missing
+
+
+def test_paths() -> None:
+    """Each file or folder that a page names exists."""
+    missing = [
+        f"{page.name}: {path}"
+        for page, path in found(PATH)
+        if not PLACEHOLDER.search(path) and not (ROOT / path).exists()
+    ]
+
+    assert [] == missing
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_code(page: Path) -> None:
+    """Each block of Python on a page is Python."""
+    for block in CODE.findall(page.read_text(encoding="utf-8")):
+        compile(block, str(page), "exec")
+
+
+def test_findings() -> None:
+    """Each finding of docs/findings.md has a contract, and each contract a section there."""
+    assert headings("findings.md") - {"inconclusive"} == set(PROMISES)
+
+
+def test_faults() -> None:
+    """Each fault that a page calls exists, or is made on that page."""
+    own = {"do_nothing", "slow_answer"}
+
+    assert set() == {name for _, name in found(CALL)} - set(Fault.kinds) - own
