@@ -197,9 +197,9 @@ def test_ctrl_c(folder: Path) -> None:
         text=True,
         start_new_session=True,
     )
-    wait_until((folder / ".venv").exists, "the environment to be begun", timeout_s=20)
+    wait_until((folder / ".venv").exists, "the environment to be begun", timeout_s=60)
     os.killpg(door.pid, signal.SIGINT)
-    said = door.communicate(timeout=20)[1]
+    said = door.communicate(timeout=60)[1]
 
     assert 130 == door.returncode
     assert "Stopped. Run ./lab again: it goes on where it was." == said.splitlines()[-1]
