@@ -19,10 +19,12 @@ from typing import Any
 import orjson
 from confluent_kafka import KafkaException
 
+from lab_utils.clients.concurrent_reader import ConcurrentReader
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
-from lab_utils.errors import BadArgument, LabError, at_least
+from lab_utils.clients.sinks import effects
+from lab_utils.errors import BadArgument, LabError, LedgerError, at_least
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger
 from lab_utils.readback import Readback, transactional_ids
@@ -60,6 +62,8 @@ class Experiment:
     def __post_init__(self) -> None:
         self._groups = Groups(self.stage.direct)
         self._crashes_seen = 0
+        self._client_folder = self.folder
+        self._concurrent: ConcurrentReader | None = None
 
     @property
     def topic(self) -> str:
@@ -90,6 +94,12 @@ class Experiment:
         for crash in self._crashes():
             witness.record(self._event("fault", crash["fault"], "armed", detail=_text(crash)))
         self._keep_trouble(witness)
+        self._client_folder = client_folder or self.folder
+        if self.filled and self.topics:
+            self._concurrent = ConcurrentReader(
+                self.stage.direct, self.run, tuple(self.further_topics.values()), self.partitions
+            )
+            self._concurrent.start()
         self._open()
         return Ticket(
             run=self.run,
@@ -136,9 +146,12 @@ class Experiment:
             self.trouble.append(closed.trouble)
         self._recover()
         self._record_committed("committed", when="end")
+        self._record_effects()
         witness = Witness(self.folder, "log")
         for event in self._log():
             witness.record(event)
+        if self._concurrent is not None:
+            self._concurrent.finish(witness)
         for crash in self._crashes_not_fired():
             witness.record(self._event("fault", crash["fault"], "unfired", detail=_text(crash)))
         self._keep_trouble(witness)
@@ -181,6 +194,15 @@ class Experiment:
             self.reader.fill(self.topic, self.orders, self.partitions)
         except (LabError, KafkaException) as error:
             self.trouble.append(str(error))
+
+    def _record_effects(self) -> None:
+        witness = Witness(self.folder, "sink")
+        try:
+            for event in effects(self.run, self._client_folder):
+                witness.record(event)
+        except LedgerError as error:
+            self.trouble.append(str(error))
+        self._keep_trouble(witness)
 
     def _record_committed(self, name: str, **detail: str) -> None:
         witness = Witness(self.folder, name)

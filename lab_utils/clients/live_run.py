@@ -26,6 +26,7 @@ from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.receipts import Receipts
 from lab_utils.clients.recorder import Recorder
+from lab_utils.clients.sinks import Sink, open_sink
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
 
@@ -89,6 +90,7 @@ class LiveRun:
         self._crashes = CrashPoints(self._witness, ticket.run, ticket.crashes)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
+        self._sinks: list[Sink] = []
 
     def __repr__(self) -> str:
         return f"<LiveRun {self._ticket.run}: {len(self.orders)} orders for {self.topic!r}>"
@@ -156,6 +158,15 @@ class LiveRun:
 
         return batches(consumer, size, 0, is_done)
 
+    def database(self) -> Sink:
+        """A sqlite3.Connection to the database of this run, which outlives its processes.
+
+        When the run is over, each row of its table `bookings` is an effect of the order in the
+        column `value`; as many as the column `times` says, if there is one.
+        """
+        self._sinks.append(open_sink(Path(self._ticket.folder), self._crashes))
+        return self._sinks[-1]
+
     def add_partition(self) -> None:
         """Give the topic one more partition, as an administrator does; return when it is there."""
         add_partition(self._ticket.bootstrap, self.topic)
@@ -195,6 +206,8 @@ class LiveRun:
                 producer.purge()
                 producer.flush(PURGED_S)
         self._receipts.close()
+        for sink in self._sinks:
+            sink.close()
         self._producers.clear()
         self._consumers.clear()
         self._witness.close()

@@ -13,7 +13,8 @@ from typing import Final
 
 # What each witness can say. `request` and `response` carry a fate: what the proxy did with them.
 # In the log, `visible` is a record that a read_committed reader was given, and `transaction` one
-# entry of the transaction coordinator's own log.
+# entry of the transaction coordinator's own log; `seen` is what a reader was given meanwhile, and
+# `committed` an offset that the broker holds for a group. An `effect` is what the work left.
 KINDS: Final = {
     "workload": ("order", "started", "finished", "raised", "crashed", "restarted"),
     "client": (
@@ -29,7 +30,7 @@ KINDS: Final = {
         "link_cut", "link_held", "link_open",
         "partition", "fenced", "unfenced", "log_end", "watermark",
     ),
-    "log": ("record", "batch", "marker", "end", "visible", "transaction", "committed"),
+    "log": ("record", "batch", "marker", "end", "visible", "transaction", "committed", "seen"),
     "sink": ("effect",),
 }  # fmt: skip
 
