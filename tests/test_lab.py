@@ -187,6 +187,7 @@ def test_what_is_not_there(lab: Lab) -> None:
 FULL = """
 import resource, sys
 from lab_utils import Lab
+from lab_utils.audit.session import spark
 from lab_utils.stage.faults import crash_client
 
 def send_orders(run):
@@ -196,16 +197,18 @@ def send_orders(run):
         producer.flush()
 
 lab = Lab(sys.argv[1])
+spark()  # what it starts in the background must not inherit the limit
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 for faults in ([], [crash_client("after_ack", nth=500)]):
     print(lab.run(send_orders, orders=60, faults=faults))
 """
 
 
+@pytest.mark.timeout(200)
 def test_full_disk(lab: Lab) -> None:
     """A client whose ledger may not grow (a real limit) makes its run INCONCLUSIVE, and ends it."""
     child = subprocess.run(
-        [sys.executable, "-c", FULL, lab.name], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", FULL, lab.name], capture_output=True, text=True, timeout=150
     )
 
     assert 1 == child.stdout.count("a workload's process lost events")
@@ -223,7 +226,7 @@ print(sys.modules["pandas"].__spec__._initializing)
 def test_pandas_is_whole(lab: Lab) -> None:
     """When a lab is open no thread is half through importing pandas, which Plotly would take."""
     child = subprocess.run(
-        [sys.executable, "-c", IMPORTED, lab.name], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", IMPORTED, lab.name], capture_output=True, text=True, timeout=100
     )
 
     assert ("False\n", "") == (child.stdout, child.stderr)
