@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaException
 
@@ -19,7 +20,7 @@ from lab_utils.brokers import Brokers
 from lab_utils.clients.live_run import Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
-from lab_utils.errors import BadArgument, at_least
+from lab_utils.errors import BadArgument, LabError, at_least
 from lab_utils.experiment import Experiment, fault_values, order_values
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.run import Predicted, Run
@@ -32,6 +33,9 @@ from lab_utils.stage.faults import (
     drop_response,
     refuse,
 )
+
+if TYPE_CHECKING:
+    from lab_utils.by_hand import ByHand
 
 
 class Lab:
@@ -48,6 +52,7 @@ class Lab:
         self._reader = HonestReader(self.stage.direct)
         self._wait_for_imports()
         self._verdicts: dict[str, Any] = {}
+        self._by_hand: ByHand | None = None
 
     def run(
         self,
@@ -153,8 +158,37 @@ class Lab:
         """The brokers, and what can be done to them by a call."""
         return Brokers(self.stage)
 
+    def transaction_panel(self) -> Any:
+        """Transactions by hand: buttons for two producers with one transactional.id."""
+        from lab_utils.by_hand import ByHand
+        from lab_utils.views.transaction_panel import transaction_panel
+
+        if self._by_hand is None:
+            self._by_hand = ByHand(self._by_hand_experiment)
+        return transaction_panel(self._by_hand.act, self._by_hand.given, self._by_hand.begin_again)
+
+    def cost_of_transactions(self, repeats: int = 5) -> Any:
+        """Records a second by how many share a transaction, measured now, drawn."""
+        from lab_utils.clients.cost import costs
+        from lab_utils.views.cost import cost_picture
+
+        run, _ = _new_run(self.name)
+        self._reader.create_topic(f"{run}-cost", 1)
+        measured = costs(self.stage.direct, f"{run}-cost", at_least("repeats", repeats, 1))
+        return cost_picture(
+            {
+                "mode": each.mode,
+                "records_a_second": each.records_a_second,
+                "ms_a_transaction": each.ms_a_transaction,
+            }
+            for each in measured
+        )
+
     def close(self) -> None:
         """End the stage of this lab, brokers and all; the ledgers of its runs stay."""
+        if self._by_hand is not None:
+            with suppress(LabError, KafkaException):
+                self._by_hand.close()
         self._reader.close()
         self.stage.shutdown()
 
@@ -192,6 +226,10 @@ class Lab:
         from lab_utils.audit import session
 
         session.wait_for_pandas()
+
+    def _by_hand_experiment(self) -> Experiment:
+        run, folder = _new_run(self.name)
+        return Experiment(self.stage, self._reader, run, folder, orders=())
 
     def _warm_up_spark(self) -> None:
         """Begin to start Spark now: by the first query a learner has read three pages."""

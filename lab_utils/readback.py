@@ -60,7 +60,7 @@ class Readback:
     def _topic(self, topic: str, partitions: int, stable: bool) -> Iterator[Event]:
         batches = self.stage.batches(topic)
         records = self.reader.read(self.run, topic, partitions)
-        if any(batch["is_transactional"] for batch in batches):
+        if self.transactional_ids:
             visible, last_stable = self.reader.read_committed(self.run, topic, partitions)
             records = [_with_last_stable(row, last_stable, stable) for row in records] + visible
         yield from records

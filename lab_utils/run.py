@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.predictions import Prediction
+from lab_utils.ledger.predictions import Prediction, values
 from lab_utils.ledger.store import read_ledger
 
 if TYPE_CHECKING:
@@ -51,9 +51,15 @@ class Run:
     @property
     def log(self) -> list[str]:
         """The values in the log, in the order of their offsets, partition by partition."""
-        records = [row for row in self.rows if (row.source, row.kind) == ("log", "record")]
-        records.sort(key=lambda row: (row.partition or 0, row.offset or 0))
-        return [row.value or "" for row in records]
+        return values(self.rows, "record")
+
+    @property
+    def visible(self) -> list[str]:
+        """Those of the log that a read_committed reader is given, in the same order.
+
+        Without a transaction it is given everything.
+        """
+        return values(self.rows, "visible") if self._has("transaction") else self.log
 
     def events(self) -> DataFrame:
         """The ledger as a Spark DataFrame, one row an event; columns as in Event."""
@@ -95,9 +101,24 @@ class Run:
 
         return offset_diagram(self.rows, partition)
 
+    def diary(self) -> Any:
+        """What the transaction coordinator wrote into its own log, as a table."""
+        from lab_utils.views.diary import diary
+
+        return diary(self.rows)
+
+    def transactions(self) -> Any:
+        """The transactions drawn: programs, coordinator, partitions, and who may read what."""
+        from lab_utils.views.transaction_timeline import transaction_timeline
+
+        return transaction_timeline(self.rows)
+
     def requests(self, api: str = "Produce") -> list[Event]:
         """The requests and responses of one API as the proxy decoded them, oldest first."""
         return [row for row in self.rows if row.source == "wire" and row.api == api]
+
+    def _has(self, kind: str) -> bool:
+        return any((row.source, row.kind) == ("log", kind) for row in self.rows)
 
     def __repr__(self) -> str:
         return f"<Run {self.run}: {self.counts}{self._faults()}{self._raised()}{self._trouble()}>"

@@ -21,13 +21,14 @@ from lab_utils.audit.selections import (
     as_finding,
     client,
     grouped,
-    stored,
+    ordered,
 )
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TRANSACTION: Final = ["run", "actor", "transaction"]
+PAIR: Final = ("one", "other")
 # The lab's own reader, which asks for read_committed and reads when the run is over.
 READER: Final = "reader"
 
@@ -68,18 +69,18 @@ def precommitted_reads(events: DataFrame) -> DataFrame:
 def torn_transactions(events: DataFrame) -> DataFrame:
     """Transactions of which a read_committed reader can see a part, when nothing is open."""
     members = _members(events).join(_unstable(events), TOPIC, "left_anti")
-    parts = grouped(
+    torn = grouped(
         members, TRANSACTION,
         "array_sort(collect_set(if(is_visible, value, NULL))) AS seen",
         "array_sort(collect_set(if(is_visible, NULL, value))) AS unseen",
+        "coalesce(substring(max(outcome), 5), 'nothing') AS told",
     ).where("size(seen) > 0 AND size(unseen) > 0")  # fmt: skip
-    told = parts.join(_outcomes(events), TRANSACTION, "left")
     said = (
         "'transaction ' || transaction || ' of ' || actor || ' is torn: a read_committed reader "
         "is given ' || array_join(seen, ', ') || ' of it and not ' || array_join(unseen, ', ') || "
-        "'; its program was told ' || coalesce(substring(outcome, 5), 'nothing')"
+        "'; its program was told ' || told"
     )
-    return as_finding(told, "torn-transaction", said)
+    return as_finding(torn, "torn-transaction", said)
 
 
 def write_cycles(events: DataFrame) -> DataFrame:
@@ -87,18 +88,27 @@ def write_cycles(events: DataFrame) -> DataFrame:
     places = grouped(
         _members(events).where("is_visible"), [*PARTITION, "actor", "transaction"],
         "min(offset) AS first", "max(offset) AS last",
-    ).selectExpr(*PARTITION, "struct(actor, transaction) AS txn", "first", "last")  # fmt: skip
-    others = places.selectExpr(*PARTITION, "txn AS other", "first AS _", "last AS other_last")
-    before = grouped(
-        places.join(others, PARTITION).where("txn <> other AND first < other_last"),
-        ["run", "txn", "other"],
+    )  # fmt: skip
+    listed = grouped(
+        places, PARTITION, ordered("struct(actor, transaction, first, last)", "all_of_them")
     )
-    back = before.selectExpr("run", "other AS txn", "txn AS other")
-    cycles = before.join(back, ["run", "txn", "other"], "left_semi").where("txn < other")
-    actors = "array_join(array_sort(array_distinct(array(txn.actor, other.actor))), ', ') AS actor"
+    pairs = listed.selectExpr("run", "all_of_them", "explode(all_of_them) AS one").selectExpr(
+        "run", "one", "explode(filter(all_of_them, it -> it > one)) AS other"
+    )
+    names = [
+        f"{side}.{name} AS {side}_{name}" for side in PAIR for name in ("actor", "transaction")
+    ]
+    cycles = grouped(
+        pairs.selectExpr(
+            "run", *names, "one.first < other.last AS goes", "other.first < one.last AS comes"
+        ),
+        ["run", *(name.partition(" AS ")[2] for name in names)],
+        "bool_or(goes) AS goes", "bool_or(comes) AS comes",
+    ).where("goes AND comes")  # fmt: skip
+    actors = "array_join(array_distinct(array(one_actor, other_actor)), ', ') AS actor"
     said = (
-        "'transaction ' || txn.transaction || ' of ' || txn.actor || ' and ' || other.transaction "
-        "|| ' of ' || other.actor || ' each wrote something before the other'"
+        "'transaction ' || one_transaction || ' of ' || one_actor || ' and ' || other_transaction "
+        "|| ' of ' || other_actor || ' each wrote something before the other'"
     )
     return as_finding(cycles.selectExpr("*", actors), "write-cycle", said)
 
@@ -131,25 +141,25 @@ def stuck_lso(events: DataFrame) -> DataFrame:
 
 
 def _sends(events: DataFrame) -> DataFrame:
-    """What was sent, and in which transaction; without one the transaction is empty."""
-    numbered = "coalesce(detail['transaction'], '') AS transaction"
-    return client(events, "sent").selectExpr(*ORDER, "actor", numbered)
+    """What was sent, in which transaction, and the end of that if the program was told one.
 
-
-def _outcomes(events: DataFrame) -> DataFrame:
-    """Each transaction that the program was told the end of, and when it had asked for it."""
-    ends = events.where("source = 'client' AND kind IN ('txn_committed', 'txn_aborted')")
-    return ends.selectExpr(
-        "run", "actor", "detail['transaction'] AS transaction", "kind AS outcome",
-        "CAST(detail['called_at_ns'] AS BIGINT) AS asked_at_ns",
-    )  # fmt: skip
+    Outside of a transaction its number is empty. `asked_at_ns` is when the end was asked for.
+    """
+    rows = events.where("source = 'client' AND kind IN ('sent', 'txn_committed', 'txn_aborted')")
+    of_its_own = f"OVER (PARTITION BY {', '.join(TRANSACTION)})"
+    numbered = rows.selectExpr("*", "coalesce(detail['transaction'], '') AS transaction")
+    asked_at_ns = "CAST(detail['called_at_ns'] AS BIGINT)"
+    return numbered.selectExpr(
+        *ORDER, "actor", "transaction", "kind",
+        f"max(if(kind = 'sent', NULL, kind)) {of_its_own} AS outcome",
+        f"min({asked_at_ns}) {of_its_own} AS asked_at_ns",
+    ).where("kind = 'sent' AND value IS NOT NULL")  # fmt: skip
 
 
 def _sent_only_in(events: DataFrame, outcome: str) -> DataFrame:
     """Orders of which every send was in a transaction with this end, and the first such end."""
-    sends = _sends(events).join(_outcomes(events), TRANSACTION, "left")
     return grouped(
-        sends, ORDER,
+        _sends(events), ORDER,
         f"bool_and(outcome <=> '{outcome}') AS all_of_them", "min(asked_at_ns) AS asked_at_ns",
     ).where("all_of_them")  # fmt: skip
 
@@ -164,13 +174,15 @@ def _read(events: DataFrame) -> DataFrame:
 def _members(events: DataFrame) -> DataFrame:
     """The stored orders of each transaction that were sent once, and whether one may read them."""
     once = grouped(
-        _sends(events), ORDER,
-        "count(*) AS sends", "min(actor) AS actor", "min(transaction) AS transaction",
+        _sends(events), ORDER, "count(*) AS sends",
+        *(f"min({name}) AS {name}" for name in ("actor", "transaction", "outcome")),
     ).where("sends = 1 AND transaction <> ''")  # fmt: skip
-    visible = events.where("source = 'log' AND kind = 'visible'")
-    visible = visible.selectExpr(*COPY, "offset", "true AS may_be_read").distinct()
-    places = stored(events).join(visible, [*COPY, "offset"], "left")
-    return once.join(places, ORDER).selectExpr("*", "may_be_read IS NOT NULL AS is_visible")
+    read = events.where("source = 'log' AND kind IN ('record', 'visible') AND value IS NOT NULL")
+    places = grouped(
+        read, [*COPY, "offset"],
+        "bool_or(kind = 'record') AS is_stored", "bool_or(kind = 'visible') AS is_visible",
+    ).where("is_stored")  # fmt: skip
+    return once.join(places, ORDER)
 
 
 def _ends(events: DataFrame) -> DataFrame:

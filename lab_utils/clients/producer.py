@@ -109,7 +109,10 @@ class RecordingProducer(Producer):
     def commit_transaction(self, timeout: float = -1) -> None:
         """Commit the open transaction, as confluent_kafka.Producer.commit_transaction does."""
         self._crashes.reached("before_commit")
-        with self._transactions.recorded("commit_transaction"):
+        with (
+            self._transactions.recorded("commit_transaction"),
+            self._crashes.during("while_committing"),
+        ):
             super().commit_transaction(timeout)
         self._crashes.reached("after_commit")
 

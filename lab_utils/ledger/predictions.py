@@ -20,7 +20,7 @@ from lab_utils.ledger.events import Event
 
 QUESTIONS: Final = (
     "sent", "acked", "failed", "unknown", "stored", "duplicated", "lost", "log",
-    "delivered", "processed", "repeated", "skipped", "committed",
+    "delivered", "processed", "repeated", "skipped", "committed", "visible",
 )  # fmt: skip
 
 # `...` stands in a notebook where the learner has not answered yet.
@@ -75,13 +75,23 @@ def predict(expected: dict[str, Answer], because: str) -> Prediction:
 def observed(rows: Sequence[Event]) -> dict[str, str]:
     """What the ledger says to each question; the log is the values in order of their offsets."""
     counts = count(rows)
-    records = (row for row in rows if (row.source, row.kind) == ("log", "record"))
-    in_order = sorted(records, key=lambda row: (row.partition or 0, row.offset or 0))
+    logs: dict[str, Answer] = {"log": values(rows, "record"), "visible": values(rows, "visible")}
     seen: dict[str, Answer] = {
-        name: getattr(counts, name) for name in QUESTIONS if name != "log"
-    } | {"log": [row.value or "" for row in in_order]}
+        name: getattr(counts, name) for name in QUESTIONS if name not in logs
+    } | logs
     seen["committed"] = seen["committed"] or "nothing"
     return {name: _text(answer) for name, answer in seen.items()}
+
+
+def values(rows: Sequence[Event], kind: str) -> list[str]:
+    """What a reader was given, partition by partition, in the order of the offsets.
+
+    The run's first topic, that of the orders, comes before its further topics.
+    """
+    read = [row for row in rows if (row.source, row.kind) == ("log", kind)]
+    read.sort(key=lambda row: (row.partition or 0, row.offset or 0))
+    read.sort(key=lambda row: (not (row.topic or "").endswith("-orders"), row.topic))
+    return [row.value or "" for row in read]
 
 
 def _text(answer: Answer) -> str:

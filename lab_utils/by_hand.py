@@ -1,0 +1,94 @@
+"""Transactions by hand: two producers with one transactional.id, one call at a time.
+
+It is a run like any other, recorded and behind the proxy, whose workload is the person at the
+buttons. Each call has a bound, so that a kernel is never held up for long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from confluent_kafka import KafkaException
+
+from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.producer import RecordingProducer
+from lab_utils.errors import one_of
+from lab_utils.experiment import Experiment
+
+PATIENCE_S: Final = 5
+NAMES: Final = ("A", "B")
+VERBS: Final = ("init", "begin", "produce", "commit", "abort")
+
+
+class ByHand:
+    """The run behind the transaction panel; a new one when it is asked for."""
+
+    def __init__(self, new_experiment: Callable[[], Experiment]) -> None:
+        self._new_experiment = new_experiment
+        self._experiment: Experiment | None = None
+        self._live: LiveRun | None = None
+        self._producers: dict[str, RecordingProducer] = {}
+        self._sent = 0
+
+    def act(self, name: str, verb: str) -> str:
+        """Let producer `name` do one thing; return what it was told, as a sentence."""
+        verb = one_of("verb", verb, VERBS)
+        producer = self._producer(one_of("producer", name, NAMES))
+        calls: dict[str, Callable[[], Any]] = {
+            "init": lambda: producer.init_transactions(PATIENCE_S),
+            "begin": producer.begin_transaction,
+            "produce": lambda: self._produce(producer),
+            "commit": lambda: producer.commit_transaction(PATIENCE_S),
+            "abort": lambda: producer.abort_transaction(PATIENCE_S),
+        }
+        try:
+            said = calls[verb]()
+        except KafkaException as refusal:
+            error = refusal.args[0]
+            return f"{name} {verb}: {error.name()}. {error.str()}"
+        except SystemError as error:  # a fatal error reached a callback of the client
+            return f"{name} {verb}: {error.__cause__ or error}"
+        return f"{name} {verb}: {said or 'ok'}"
+
+    def given(self) -> dict[str, list[str]]:
+        """What a reader of each isolation level is given now."""
+        if self._experiment is None:
+            return {"read_uncommitted": [], "read_committed": []}
+        reader, run, topic = self._experiment.reader, self._experiment.run, self._experiment.topic
+        everything = [row for row in reader.read(run, topic, 1) if row.kind == "record"]
+        committed, _ = reader.read_committed(run, topic, 1)
+        return {
+            "read_uncommitted": [row.value or "" for row in everything],
+            "read_committed": [row.value or "" for row in committed],
+        }
+
+    def begin_again(self) -> str:
+        """End this run, if there is one; the next call begins a new one."""
+        self.close()
+        return "a new run: nothing has been written yet"
+
+    def close(self) -> None:
+        """End the run and its producers."""
+        live, experiment = self._live, self._experiment
+        self._live = self._experiment = None
+        self._producers, self._sent = {}, 0
+        if live is not None:
+            live.close()
+        if experiment is not None:
+            experiment.finish()
+
+    def _producer(self, name: str) -> RecordingProducer:
+        if self._live is None or self._experiment is None:
+            self._experiment = self._new_experiment()
+            self._live = LiveRun(self._experiment.begin())
+        if name not in self._producers:
+            self._producers[name] = self._live.producer({"transactional.id": self._live.topic})
+        return self._producers[name]
+
+    def _produce(self, producer: RecordingProducer) -> str:
+        assert self._live is not None
+        self._sent += 1
+        producer.produce(self._live.topic, str(self._sent), partition=0)
+        left = producer.flush(PATIENCE_S)
+        return f"order {self._sent} {'has no answer yet' if left else 'has been answered'}"

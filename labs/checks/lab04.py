@@ -1,0 +1,527 @@
+"""The checks of lab 04: All or nothing: who decides?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from confluent_kafka import KafkaException
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import answer_equals, rows_equal
+from lab_utils.stage.faults import drop_response, refuse
+
+FENCED = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
+
+
+def mixed(run):
+    """Plain orders, an aborted one, a committed one, and one whose transaction stays open."""
+    producer = run.producer({"transactional.id": run.topic})
+    plain = run.producer()
+    producer.init_transactions()
+
+    def write(client, order):
+        client.produce(run.topic, order, partition=0)
+        client.flush()
+
+    write(plain, run.orders[0])
+    producer.begin_transaction()
+    write(producer, run.orders[1])
+    write(plain, run.orders[2])
+    producer.abort_transaction()
+    producer.begin_transaction()
+    write(producer, run.orders[3])
+    producer.commit_transaction()
+    producer.begin_transaction()
+    write(producer, run.orders[4])
+    write(plain, run.orders[5])
+
+
+def on_two_partitions(run):
+    """Transactions with every end on two partitions; on one of them the last one stays open."""
+    producer = run.producer({"transactional.id": run.topic})
+    other = run.producer({"transactional.id": f"{run.topic}-other"})
+    plain = run.producer()
+    for each in (producer, other):
+        each.init_transactions()
+    ends = ("commit", "abort", "commit", "abort")
+    for number, end in enumerate(ends):
+        producer.begin_transaction()
+        for partition in (0, 1):
+            producer.produce(run.topic, run.orders[number], partition=partition)
+        producer.flush()
+        plain.produce(run.topic, run.orders[4 + number], partition=number % 2)
+        plain.flush()
+        producer.commit_transaction() if end == "commit" else producer.abort_transaction()
+    # An open transaction, and behind it a plain order, and one that is committed.
+    other.begin_transaction()
+    producer.begin_transaction()
+    for client, order in ((other, 8), (plain, 9), (producer, 10)):
+        client.produce(run.topic, run.orders[order], partition=0)
+        client.flush()
+    producer.produce(run.topic, run.orders[11], partition=1)
+    producer.commit_transaction()
+
+
+def taken_over(names):
+    """A workload: each producer opens a transaction; the next one takes its name over."""
+
+    def workload(run):
+        producers = [run.producer({"transactional.id": f"{run.topic}-{name}"}) for name in names]
+        for producer, order in zip(producers, run.orders, strict=True):
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.produce(run.topic, order, partition=0)
+            producer.flush()
+        for number, producer in enumerate(producers):
+            try:
+                if number % 2:
+                    producer.produce(run.topic, run.orders[number], partition=0)
+                producer.commit_transaction()
+            except KafkaException:
+                continue
+
+    return workload
+
+
+def told_apart(run):
+    """The three programs of 04.5, with either kind of producer, each on a partition of its own."""
+
+    def opened(kind, name):
+        if kind == "idempotent":
+            return run.producer({"enable.idempotence": True})
+        producer = run.producer({"transactional.id": f"{run.topic}-{name}"})
+        producer.init_transactions()
+        producer.begin_transaction()
+        return producer
+
+    def send(producer, partition, *orders):
+        for order in orders:
+            producer.produce(run.topic, order, partition=partition)
+            producer.flush()
+
+    def finish(kind, name, partition):
+        producer = opened(kind, name)
+        send(producer, partition, "0", "1", "2")
+        if kind == "transactional":
+            producer.commit_transaction()
+
+    for kind, first in (("idempotent", 0), ("transactional", 3)):
+        finish(kind, "finishes", first)
+        send(opened(kind, "gives-up"), first + 1, "0", "1")
+        send(opened(kind, "begins-anew"), first + 2, "0", "1")
+        finish(kind, "begins-anew", first + 2)
+
+
+def visible(evidence, topic="-orders", partition=None):
+    """The values that a read_committed reader was given, in the order of the log."""
+    rows = [
+        row for row in evidence.rows
+        if (row.source, row.kind) == ("log", "visible")
+        and row.topic.endswith(topic) and partition in (None, row.partition)
+    ]  # fmt: skip
+    rows.sort(key=lambda row: (row.partition, row.offset))
+    return [row.value for row in rows]
+
+
+def both_levels(evidence):
+    """What each isolation level was given."""
+    return {
+        "read_uncommitted": " ".join(evidence.stored),
+        "read_committed": " ".join(visible(evidence)),
+    }
+
+
+def by_kind(evidence):
+    """What a read_committed reader was given of each of the six programs."""
+    texts = [" ".join(visible(evidence, partition=number)) for number in range(6)]
+    return {"idempotent": texts[:3], "transactional": texts[3:]}
+
+
+def visible_rows(evidence):
+    """What a read_committed reader was given, as rows."""
+    return [
+        {"topic": row.topic, "partition": row.partition, "offset": row.offset, "value": row.value}
+        for row in evidence.rows
+        if (row.source, row.kind) == ("log", "visible")
+    ]
+
+
+def answers(evidence):
+    """The responses that crossed the wire, oldest first."""
+    rows = [row for row in evidence.rows if (row.source, row.kind) == ("wire", "response")]
+    return sorted(rows, key=lambda row: row.at_ns)
+
+
+def fenced(evidence):
+    """Each fenced client, the request that told it, and who had taken its name."""
+    told = {}
+    for row in answers(evidence):
+        if row.error in FENCED:
+            told.setdefault(row.actor, row)
+    return [
+        {"fenced": actor, "api": row.api, "by": _last_taker(evidence, row)}
+        for actor, row in told.items()
+    ]
+
+
+def _taken(evidence):
+    """The answers that gave a client its producer id."""
+    return [row for row in answers(evidence) if row.api == "InitProducerId" and not row.error]
+
+
+def _last_taker(evidence, refused):
+    mine = {row.producer_id for row in _taken(evidence) if row.actor == refused.actor}
+    takers = [
+        row.actor
+        for row in _taken(evidence)
+        if row.producer_id in mine and row.at_ns < refused.at_ns and row.actor != refused.actor
+    ]
+    return takers[-1] if takers else None
+
+
+def each_order_has_its_invoice(_, evidence):
+    """Is each order visible exactly once in both topics, or in neither?"""
+    orders, invoices = Counter(visible(evidence)), Counter(visible(evidence, "-invoices"))
+    for order in evidence.orders:
+        if orders[order] != invoices[order]:
+            return (
+                f"order {order} can be read {orders[order]} times, "
+                f"and its invoice {invoices[order]} times."
+            )
+        if orders[order] > 1:
+            return f"order {order} and its invoice can be read {orders[order]} times."
+    return None
+
+
+def all_that_should_be_there(_, evidence):
+    """Is each order visible; if the producer was fenced, each one before that?"""
+    wanted = evidence.orders[: _committed_before_the_end(evidence)]
+    missing = [order for order in wanted if order not in visible(evidence)]
+    if not missing:
+        return None
+    return f"{len(missing)} of {len(wanted)} orders cannot be read: {', '.join(missing[:3])}."
+
+
+def nothing_after_the_end(_, evidence):
+    """Did the program stop when its producer had been fenced?"""
+    end = _end(evidence)
+    if end is None:
+        return None
+    later = [
+        row for row in evidence.rows
+        if (row.source, row.kind) == ("wire", "request") and row.at_ns > end.at_ns
+        and row.api in ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn")
+    ]  # fmt: skip
+    if not later:
+        return None
+    return f"after it was fenced, {later[0].actor} went on: {later[0].api} crossed the wire."
+
+
+def _end(evidence):
+    """The answer that told the producer that it was fenced."""
+    return next((row for row in answers(evidence) if row.error in FENCED), None)
+
+
+def _committed_before_the_end(evidence):
+    end = _end(evidence)
+    if end is None:
+        return len(evidence.orders)
+    return evidence.trial.faults[0].nth - 1
+
+
+def no_transaction(_, evidence):
+    """Was no transaction ever ended?"""
+    return not evidence.requests("EndTxn")
+
+
+def aborts(evidence):
+    """The requests that end a transaction with an abort."""
+    return [row for row in evidence.requests("EndTxn") if row.detail["committed"] == "False"]
+
+
+def in_trouble(produce_at, end_at, answer_at, error="PRODUCER_FENCED"):
+    """A refusal that asks for an abort, one that is fatal, and a lost answer that is neither."""
+    given = {"orders": 4, "topics": ("invoices",)}
+    refused = refuse("Produce", nth=produce_at, error="INVALID_RECORD")
+    fatal = refuse("EndTxn", nth=end_at, error=error)
+    return (
+        Trial(name="a refused record", faults=(refused,), **given),
+        Trial(name="a fenced producer", faults=(fatal,), **given),
+        Trial(name="a lost answer", faults=(drop_response("EndTxn", nth=answer_at),), **given),
+    )
+
+
+def in_trouble_somewhere(nonce):
+    """The same at positions drawn from the nonce."""
+    place = random.Random(nonce)
+    return in_trouble(
+        place.randint(2, 8), place.randint(2, 4), place.randint(1, 4), place.choice(FENCED)
+    )
+
+
+def takeovers(names):
+    """A run in which these names are taken over, one after the other."""
+    return Trial(
+        name=f"{len(names)} producers",
+        orders=len(names),
+        workload=taken_over(names),
+    )
+
+
+def takeovers_somewhere(nonce):
+    """Three to five producers; the first names belong to one alone."""
+    place = random.Random(nonce)
+    alone = ["x"] * place.randint(0, 1)
+    return [takeovers([*alone, *"aabb"[: place.choice([2, 4])], *"a"[: place.randint(0, 1)]])]
+
+
+EXERCISES = (
+    Exercise(
+        item="04.1",
+        title="Who is given what?",
+        points=4,
+        kind="value",
+        answer="answer_1",
+        public=(Trial(name="plain orders and transactions", workload=mixed),),
+        rules=(answer_equals(both_levels),),
+        mistakes=(
+            Mistake(
+                name="the aborted one is gone",
+                is_made=lambda answer, _: "1" not in answer["read_uncommitted"].split(),
+                likely="you let the abort remove a record; the log is append-only.",
+                look="Look at offset 2 of the table above.",
+            ),
+            Mistake(
+                name="plain records are free",
+                is_made=lambda answer, _: "5" in answer["read_committed"].split(),
+                likely="a plain order does not wait for its own transaction, but it has a place.",
+                look="Think of a reader that must hand out the records of a partition in order.",
+            ),
+            Mistake(
+                name="what is open is committed",
+                is_made=lambda answer, _: "4" in answer["read_committed"].split(),
+                likely="the end of a program is no commit.",
+                look="Look at which calls follow the last begin_transaction().",
+            ),
+            Mistake(
+                name="plain records are hidden",
+                is_made=lambda answer, _: not ({"0", "2"} <= set(answer["read_committed"].split())),
+                likely="a record that is in no transaction needs no commit.",
+                look="Look at who wrote orders 0 and 2, and what stands before them in the log.",
+            ),
+            Mistake(
+                name="both the same",
+                is_made=lambda answer, _: answer["read_committed"] == answer["read_uncommitted"],
+                likely="the two levels differ in what they do with an abort.",
+            ),
+        ),
+        blank='Fill in answer_1 = {"read_uncommitted": "...", "read_committed": "..."}.',
+    ),
+    Exercise(
+        item="04.2",
+        title="Commit, abort or stop",
+        points=6,
+        kind="workload",
+        answer="send_each",
+        public=in_trouble(produce_at=3, end_at=3, answer_at=2),
+        unseen=in_trouble_somewhere,
+        rules=(each_order_has_its_invoice, all_that_should_be_there, nothing_after_the_end),
+        mistakes=(
+            Mistake(
+                name="no transaction",
+                is_made=no_transaction,
+                likely="no transaction was ever ended: no EndTxn crossed the wire.",
+                look="Look at what send_both does besides produce().",
+            ),
+            Mistake(
+                name="went on when fenced",
+                is_made=lambda _, seen: nothing_after_the_end(None, seen) is not None,
+                likely="a fatal error was taken for one that can be mended.",
+                look="Look at the requests behind the refused EndTxn in run.timeline(apis=None).",
+            ),
+            Mistake(
+                name="never aborted",
+                is_made=lambda _, seen: seen.trial.name == "a refused record" and not aborts(seen),
+                likely="a transaction that asked for an abort was left open.",
+                look="Look at what args[0] of the exception says of itself.",
+            ),
+            Mistake(
+                name="aborted and left out",
+                is_made=lambda _, seen: (
+                    seen.trial.name == "a refused record"
+                    and bool(aborts(seen))
+                    and len(visible(seen)) < len(seen.orders)
+                ),
+                likely="an aborted order was not written again.",
+                look="Look at which order is missing in run.visible.",
+            ),
+        ),
+        blank="Look at send_both above: it is what each order needs, if nothing goes wrong.",
+    ),
+    Exercise(
+        item="04.3",
+        title="Read like read_committed",
+        points=5,
+        kind="query",
+        answer="visible_records",
+        public=(
+            Trial(
+                name="two partitions",
+                orders=12,
+                partitions=2,
+                workload=on_two_partitions,
+                without=("wire", "client", "workload"),
+            ),
+        ),
+        rules=(rows_equal(visible_rows),),
+        mistakes=(
+            Mistake(
+                name="everything",
+                is_made=lambda _, seen: len(seen.returned or ()) == len(seen.stored),
+                likely="your query returns the whole log, as read_uncommitted does.",
+            ),
+            Mistake(
+                name="no plain records",
+                is_made=lambda _, seen: bool(seen.returned) and not _plain(seen),
+                likely="the plain records are missing; no marker belongs to them.",
+                look="Look at a row of log_of(...) whose transactional is false.",
+            ),
+            Mistake(
+                name="behind the open transaction",
+                is_made=lambda _, seen: bool(_behind_the_open_one(seen)),
+                likely="your query gives what stands behind the first open transaction.",
+                look="Look for a transactional row of log_of(...) that has no next marker.",
+            ),
+            Mistake(
+                name="stopped everywhere",
+                is_made=lambda _, seen: (
+                    not any(
+                        row.get("partition") == 1 and row.get("value") == seen.orders[11]
+                        for row in seen.returned or ()
+                    )
+                ),
+                likely="an open transaction holds back its own partition, and no other.",
+                look="Look at partition 1: is anything open there?",
+            ),
+        ),
+    ),
+    Exercise(
+        item="04.4",
+        title="Who was fenced?",
+        points=5,
+        kind="query",
+        answer="fenced_clients",
+        public=(takeovers("aab"),),
+        unseen=takeovers_somewhere,
+        rules=(rows_equal(fenced),),
+        mistakes=(
+            Mistake(
+                name="every refusal",
+                is_made=lambda _, seen: len(seen.returned or ()) > len(fenced(seen)),
+                likely="there is more than one row for a client, or one for who was not fenced.",
+                look="Look at the errors of the responses, and keep the first of each client.",
+            ),
+            Mistake(
+                name="by itself",
+                is_made=lambda _, seen: any(
+                    row.get("by") == row.get("fenced") for row in seen.returned or ()
+                ),
+                likely="a client cannot take its own name away.",
+                look="Look at whose InitProducerId your query takes.",
+            ),
+            Mistake(
+                name="another name",
+                is_made=lambda _, seen: any(
+                    row.get("by") in _strangers(seen, row) for row in seen.returned or ()
+                ),
+                likely="somebody started later under another name, and fenced nobody.",
+                look="Look at the producer_id in the answers to InitProducerId.",
+            ),
+            Mistake(
+                name="the first taker",
+                is_made=lambda _, seen: any(
+                    row.get("by") not in [right["by"] for right in fenced(seen)]
+                    for row in seen.returned or ()
+                ),
+                likely="somebody else took the name later, and before the refusal.",
+                look="Look at the at_ns of the answered InitProducerId requests.",
+            ),
+            Mistake(
+                name="another request",
+                is_made=lambda _, seen: (
+                    {row.get("api") for row in seen.returned or ()}
+                    != {row["api"] for row in fenced(seen)}
+                ),
+                likely="a client learns it from the first request that is refused.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="04.5",
+        title="Are they one thing?",
+        points=5,
+        kind="value",
+        answer="answer_5",
+        public=(
+            Trial(
+                name="three programs, two kinds of producer",
+                faults=(drop_response("Produce", nth=2),),
+                orders=3,
+                partitions=6,
+                workload=told_apart,
+            ),
+        ),
+        rules=(answer_equals(by_kind),),
+        mistakes=(
+            Mistake(
+                name="a lost answer doubles",
+                is_made=lambda answer, _: (
+                    answer["idempotent"][0] != "0 1 2" or answer["transactional"][0] != "0 1 2"
+                ),
+                likely="both kinds of producer have their batches recognised when they come again.",
+                look="Look at what the first program's run shows.",
+            ),
+            Mistake(
+                name="idempotence survives a restart",
+                is_made=lambda answer, _: answer["idempotent"][2] == "0 1 2",
+                likely="idempotence knows a producer id, and a new producer is given a new one.",
+                look="Run begins_anew with the idempotent producer, and look at run.log.",
+            ),
+            Mistake(
+                name="half a transaction",
+                is_made=lambda answer, _: answer["transactional"][1] != "",
+                likely="nobody ever committed what the second program wrote.",
+                look="Run gives_up with the transactional producer, and look at run.visible.",
+            ),
+            Mistake(
+                name="the dead one's orders",
+                is_made=lambda answer, _: answer["transactional"][2] != "0 1 2",
+                likely="the successor has the same name, and that ends its predecessor's work.",
+                look="Look at run.diary() of begins_anew with the transactional producer.",
+            ),
+        ),
+        blank='Fill in answer_5 = {"idempotent": ["...", "...", "..."], "transactional": [...]}.',
+    ),
+)
+
+
+def _plain(evidence):
+    """The returned rows that plain producers wrote."""
+    plain = set(evidence.orders[4:8]) | {evidence.orders[9]}
+    return [row for row in evidence.returned or () if row.get("value") in plain]
+
+
+def _behind_the_open_one(evidence):
+    """The returned rows of partition 0 from the open transaction on."""
+    open_at = next(row.offset for row in evidence.log if row.value == evidence.orders[8])
+    return [
+        row for row in evidence.returned or ()
+        if row.get("partition") == 0 and row.get("offset", -1) >= open_at
+    ]  # fmt: skip
+
+
+def _strangers(evidence, returned):
+    """The clients that never had the producer id of a returned row's fenced client."""
+    ids = {row.producer_id for row in _taken(evidence) if row.actor == returned.get("fenced")}
+    return {row.actor for row in _taken(evidence) if row.producer_id not in ids}
