@@ -101,6 +101,12 @@ class Run:
 
         return offset_diagram(self.rows, partition)
 
+    def in_and_out(self, topic: str) -> Any:
+        """Each order that was there to be consumed beside its copies in another topic, drawn."""
+        from lab_utils.views.in_out import in_and_out
+
+        return in_and_out(self.rows, topic)
+
     def diary(self) -> Any:
         """What the transaction coordinator wrote into its own log, as a table."""
         from lab_utils.views.diary import diary
@@ -112,6 +118,12 @@ class Run:
         from lab_utils.views.transaction_timeline import transaction_timeline
 
         return transaction_timeline(self.rows)
+
+    def replicas(self, partition: int = 0) -> Any:
+        """Who led, who was in sync and how far each log reached, drawn: a lane a broker."""
+        from lab_utils.views.replicas import replicas
+
+        return replicas(self.rows, partition)
 
     def requests(self, api: str = "Produce") -> list[Event]:
         """The requests and responses of one API as the proxy decoded them, oldest first."""

@@ -1,0 +1,196 @@
+"""The replicas: a lane a broker, with its log, its role, and what happened to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab_utils.ledger.events import Event
+from lab_utils.views.picture import PLOTLY
+from lab_utils.views.replicas import BARS, replicas
+from lab_utils.views.replicas_frame import COLUMNS_LIMIT, Frame
+from lab_utils.views.replication import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication
+from tests.views import replica_histories as histories
+from tests.views.histories import acked, log
+from tests.views.replica_histories import broker, decided, ends, link, watermark
+
+MS = 1_000_000
+TITLES = [
+    (histories.in_sync, "All 3 replicas were in sync, and broker 1 led"),
+    (
+        histories.acked_alone,
+        "Orders 0 and 1 were acked by broker 1 alone, and broker 2 became leader without them",
+    ),
+    (
+        histories.taken_over,
+        "Broker 2 took over from broker 1, and every acked order is in the log",
+    ),
+    (histories.last_one, "Nobody leads the partition from 5,000 ms on"),
+]
+
+
+def roles(rows: list[Event], number: int) -> list[str]:
+    return [span.word for span in Replication(rows).roles(number)]
+
+
+def drawn(rows: list[Event]) -> list[dict[str, Any]]:
+    traces: list[dict[str, Any]] = replicas(rows).bundle()[PLOTLY]["data"]
+    return traces
+
+
+@pytest.mark.parametrize(("history", "title"), TITLES)
+def test_title_is_the_finding(history: Any, title: str) -> None:
+    """The picture's title says what happened to the replicas, worst first."""
+    assert title == replicas(history()).title
+
+
+def test_lost_order_without_another_leader() -> None:
+    """A run that ends before somebody else leads names what became of the leader."""
+    rows = [*ends(0, 0, 0, 0), watermark(1, 1, 0), acked(5, "0", 0), broker(9, 1, "killed"),
+            *log(ms=20)]  # fmt: skip
+
+    assert "Order 0 was acked by broker 1 alone, and broker 1 was killed" == replicas(rows).title
+
+
+def test_copies_are_named() -> None:
+    """A lost order that two brokers had was acked by both."""
+    rows = [*ends(0, 0, 0, 0), watermark(1, 1, 0), *ends(4, 1, 1), acked(5, "0", 0),
+            broker(9, 1, "killed"), broker(9, 2, "killed"),
+            decided(90, 3, 3), *log(ms=99)]  # fmt: skip
+
+    expected = "Order 0 was acked by brokers 1 and 2, and broker 3 became leader without it"
+    assert expected == replicas(rows).title
+
+
+def test_log_that_was_not_drained_loses_nothing() -> None:
+    """Without the log read to its end no order is called lost."""
+    rows = [row for row in histories.acked_alone() if row.source != "log"]
+
+    assert "Broker 2 took over from broker 1" == replicas(rows).title
+
+
+def test_too_few_in_sync() -> None:
+    """An order that was not acked is told with the ISR of the time."""
+    rows = [row for row in histories.too_few() if row.source != "log"]
+
+    expected = "Order 2 was not acked while broker 1 alone was in the ISR"
+    assert expected == replicas(rows).title
+
+
+def test_acked_and_not_readable() -> None:
+    """An acked order above the watermark for seconds is told."""
+    rows = [row for row in histories.too_few() if row.kind != "unknown" and row.source != "log"]
+
+    expected = "Order 1 was acked, and no reader could see it in the 4,941 ms that followed"
+    assert expected == replicas(rows).title
+
+
+def test_dead_leader_tells_no_watermark() -> None:
+    """That nobody saw the watermark pass after the leader was killed proves nothing."""
+    (first, *_) = Replication(histories.taken_over()).reports
+
+    assert (64 * MS, False) == Replication(histories.taken_over()).unreadable_ns(first)
+
+
+def test_roles_follow_the_controller() -> None:
+    """A lane says what the controller made of the replica, one span for each role."""
+    rows = histories.acked_alone()
+
+    assert [[LEADER, OUT], [IN_SYNC, LEADER], [IN_SYNC]] == [roles(rows, it) for it in (1, 2, 3)]
+    assert [IN_SYNC, ELIGIBLE] == roles(histories.too_few(), 2)
+
+
+def test_what_a_dead_broker_holds_was_there_before() -> None:
+    """A log end that is seen after the kill is drawn at the kill."""
+    steps = [(it.at_ns // MS, it.offset) for it in Replication(histories.acked_alone()).ends
+             if it.broker == 1]  # fmt: skip
+
+    assert [(0, 0), (116, 1), (196, 2)] == steps
+
+
+def test_started_again_and_fenced_until_registered() -> None:
+    """A broker is killed, then fenced while it runs, then neither."""
+    rows = [*ends(0, 0, 0, 0), broker(1, 2, "killed"), broker(5, 2, "fenced"),
+            broker(9, 2, "started"), broker(12, 2, "unfenced"), decided(20, 1, 1)]  # fmt: skip
+    spans = [(it.start_ns // MS, it.end_ns // MS, it.word) for it in Replication(rows).states(2)]
+
+    assert [(1, 9, "killed"), (9, 12, "fenced")] == spans
+
+
+def test_links_are_bars_until_they_heal() -> None:
+    """A link that is cut, and then whole again, is a bar for that time."""
+    rows = [*ends(0, 0, 0, 0), link(3, "1 2"), link(7, "2 3", "link_held"),
+            link(9, "1 2", "link_open")]  # fmt: skip
+    spans = {pair: [(it.start_ns // MS, it.end_ns // MS, it.word) for it in found]
+             for pair, found in Replication(rows).links.items()}  # fmt: skip
+
+    assert {(1, 2): [(3, 9, "cut")], (2, 3): [(7, 9, "held")]} == spans
+
+
+def test_watermark_stands_in_the_lane_of_its_leader() -> None:
+    """The watermark is drawn where its leader is, and ends with its rule."""
+    lines = [it for it in drawn(histories.taken_over()) if it["name"] == "high watermark"]
+    frame = Frame(Replication(histories.taken_over()))
+
+    assert [frame.log_y(0), frame.log_y(1, 2)] == [it["y"][-1] for it in lines]
+    assert frame.column(2724 * MS) == lines[0]["x"][-1]
+
+
+def test_no_two_bars_look_alike() -> None:
+    """Without their colours the bars of one height differ in their hatch or in being filled."""
+    lanes = [word for word in BARS if word not in ("cut", "held", LEADER, IN_SYNC, ELIGIBLE, OUT)]
+    hatches = [BARS[word][1] for word in lanes if word != "died"]
+
+    assert len(set(hatches)) == len(hatches)
+    assert BARS["died"][1] == BARS["killed"][1]
+
+
+def test_table_marks_the_lost() -> None:
+    """Every change is a row, and an ack whose order is lost stands out."""
+    table = replicas(histories.acked_alone()).table
+    marked = [table.rows[number][2] for number in sorted(table.marked)]
+
+    expected = ["order 0 acked at offset 0, and not in the log",
+                "order 1 acked at offset 1, and not in the log"]  # fmt: skip
+    assert expected == marked
+    assert ("2.0", "link 1-3", "cut") in table.rows
+
+
+def test_summary_says_who_led_when() -> None:
+    """The summary says each decision with its time, and how far the logs reach."""
+    summary = replicas(histories.taken_over()).summary
+
+    assert "At 2,724 ms: broker 2 leads, brokers 2 and 3 in the ISR." in summary
+    assert "The logs reach to 1 (broker 1), 2 (broker 2) and 2 (broker 3)." in summary
+
+
+def test_long_run_fits() -> None:
+    """A run with a thousand acks has a picture with a limited number of columns."""
+    rows = [*ends(0, 0, 0, 0), *(acked(at * 3, str(at), at) for at in range(1000))]
+
+    assert COLUMNS_LIMIT >= len(Frame(Replication(rows)).time.instants) > 10
+
+
+def test_other_partitions_are_left_out() -> None:
+    """What is about another partition is in its own picture."""
+    rows = [*histories.in_sync(), acked(50, "9", 0, partition=1)]
+
+    assert replicas(histories.in_sync()).table == replicas(rows).table
+
+
+def test_nothing_was_written_down() -> None:
+    """A run on a stage that tells nothing of its replicas has a picture, too."""
+    assert "No broker wrote down anything about this partition" == replicas([]).title
+
+
+def test_hostile_text() -> None:
+    """A value, an error, an actor and a link are shown and never interpreted."""
+    bad = "<i>$x$</i>"
+    rows = [*ends(0, 0, 0, 0), acked(1, bad, 0), link(2, "1 <b>"), link(3, "1 2"),
+            broker(3, 1, "killed"), *log(ms=9)]  # fmt: skip
+    picture = replicas(rows)
+
+    assert bad not in str(picture.bundle()[PLOTLY])
+    assert bad not in picture._repr_html_()
+    assert "&lt;i&gt;$x$&lt;/i&gt; acked" in picture._repr_html_()
