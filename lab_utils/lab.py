@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from lab_utils import folders
 from lab_utils.brokers import Brokers
-from lab_utils.clients.live_run import Workload
+from lab_utils.clients.live_run import Ticket, Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.errors import BadArgument, LabError, at_least
@@ -35,7 +35,7 @@ from lab_utils.stage.faults import (
 )
 
 if TYPE_CHECKING:
-    from lab_utils.by_hand import ByHand
+    from lab_utils.clients.by_hand import ByHand
 
 
 class Lab:
@@ -160,11 +160,18 @@ class Lab:
 
     def transaction_panel(self) -> Any:
         """Transactions by hand: buttons for two producers with one transactional.id."""
-        from lab_utils.by_hand import ByHand
+        from lab_utils.clients.by_hand import ByHand
         from lab_utils.views.transaction_panel import transaction_panel
 
         if self._by_hand is None:
-            self._by_hand = ByHand(self._by_hand_experiment)
+            experiments: list[Experiment] = []
+
+            def begin() -> Ticket:
+                run, folder = _new_run(self.name)
+                experiments.append(Experiment(self.stage, self._reader, run, folder, orders=()))
+                return experiments[-1].begin()
+
+            self._by_hand = ByHand(self._reader, begin, lambda: experiments[-1].finish())
         return transaction_panel(self._by_hand.act, self._by_hand.given, self._by_hand.begin_again)
 
     def cost_of_transactions(self, repeats: int = 5) -> Any:
@@ -226,10 +233,6 @@ class Lab:
         from lab_utils.audit import session
 
         session.wait_for_pandas()
-
-    def _by_hand_experiment(self) -> Experiment:
-        run, folder = _new_run(self.name)
-        return Experiment(self.stage, self._reader, run, folder, orders=())
 
     def _warm_up_spark(self) -> None:
         """Begin to start Spark now: by the first query a learner has read three pages."""

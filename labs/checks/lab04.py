@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 from confluent_kafka import KafkaException
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import answer_equals, rows_equal
+from lab_utils.grading.transactions import (
+    FENCED,
+    aborts,
+    all_that_should_be_there,
+    both_levels,
+    each_order_has_its_invoice,
+    fenced,
+    no_transaction,
+    nothing_after_the_end,
+    pairs_that_can_be_read,
+    strangers,
+    visible,
+    visible_rows,
+)
 from lab_utils.stage.faults import drop_response, refuse
-
-FENCED = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
 
 
 def mixed(run):
@@ -53,7 +64,6 @@ def on_two_partitions(run):
         plain.produce(run.topic, run.orders[4 + number], partition=number % 2)
         plain.flush()
         producer.commit_transaction() if end == "commit" else producer.abort_transaction()
-    # An open transaction, and behind it a plain order, and one that is committed.
     other.begin_transaction()
     producer.begin_transaction()
     for client, order in ((other, 8), (plain, 9), (producer, 10)):
@@ -113,131 +123,10 @@ def told_apart(run):
         finish(kind, "begins-anew", first + 2)
 
 
-def visible(evidence, topic="-orders", partition=None):
-    """The values that a read_committed reader was given, in the order of the log."""
-    rows = [
-        row for row in evidence.rows
-        if (row.source, row.kind) == ("log", "visible")
-        and row.topic.endswith(topic) and partition in (None, row.partition)
-    ]  # fmt: skip
-    rows.sort(key=lambda row: (row.partition, row.offset))
-    return [row.value for row in rows]
-
-
-def both_levels(evidence):
-    """What each isolation level was given."""
-    return {
-        "read_uncommitted": " ".join(evidence.stored),
-        "read_committed": " ".join(visible(evidence)),
-    }
-
-
 def by_kind(evidence):
-    """What a read_committed reader was given of each of the six programs."""
+    """What can be read of each of the six programs."""
     texts = [" ".join(visible(evidence, partition=number)) for number in range(6)]
     return {"idempotent": texts[:3], "transactional": texts[3:]}
-
-
-def visible_rows(evidence):
-    """What a read_committed reader was given, as rows."""
-    return [
-        {"topic": row.topic, "partition": row.partition, "offset": row.offset, "value": row.value}
-        for row in evidence.rows
-        if (row.source, row.kind) == ("log", "visible")
-    ]
-
-
-def answers(evidence):
-    """The responses that crossed the wire, oldest first."""
-    rows = [row for row in evidence.rows if (row.source, row.kind) == ("wire", "response")]
-    return sorted(rows, key=lambda row: row.at_ns)
-
-
-def fenced(evidence):
-    """Each fenced client, the request that told it, and who had taken its name."""
-    told = {}
-    for row in answers(evidence):
-        if row.error in FENCED:
-            told.setdefault(row.actor, row)
-    return [
-        {"fenced": actor, "api": row.api, "by": _last_taker(evidence, row)}
-        for actor, row in told.items()
-    ]
-
-
-def _taken(evidence):
-    """The answers that gave a client its producer id."""
-    return [row for row in answers(evidence) if row.api == "InitProducerId" and not row.error]
-
-
-def _last_taker(evidence, refused):
-    mine = {row.producer_id for row in _taken(evidence) if row.actor == refused.actor}
-    takers = [
-        row.actor
-        for row in _taken(evidence)
-        if row.producer_id in mine and row.at_ns < refused.at_ns and row.actor != refused.actor
-    ]
-    return takers[-1] if takers else None
-
-
-def each_order_has_its_invoice(_, evidence):
-    """Is each order visible exactly once in both topics, or in neither?"""
-    orders, invoices = Counter(visible(evidence)), Counter(visible(evidence, "-invoices"))
-    for order in evidence.orders:
-        if orders[order] != invoices[order]:
-            return (
-                f"order {order} can be read {orders[order]} times, "
-                f"and its invoice {invoices[order]} times."
-            )
-        if orders[order] > 1:
-            return f"order {order} and its invoice can be read {orders[order]} times."
-    return None
-
-
-def all_that_should_be_there(_, evidence):
-    """Is each order visible; if the producer was fenced, each one before that?"""
-    wanted = evidence.orders[: _committed_before_the_end(evidence)]
-    missing = [order for order in wanted if order not in visible(evidence)]
-    if not missing:
-        return None
-    return f"{len(missing)} of {len(wanted)} orders cannot be read: {', '.join(missing[:3])}."
-
-
-def nothing_after_the_end(_, evidence):
-    """Did the program stop when its producer had been fenced?"""
-    end = _end(evidence)
-    if end is None:
-        return None
-    later = [
-        row for row in evidence.rows
-        if (row.source, row.kind) == ("wire", "request") and row.at_ns > end.at_ns
-        and row.api in ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn")
-    ]  # fmt: skip
-    if not later:
-        return None
-    return f"after it was fenced, {later[0].actor} went on: {later[0].api} crossed the wire."
-
-
-def _end(evidence):
-    """The answer that told the producer that it was fenced."""
-    return next((row for row in answers(evidence) if row.error in FENCED), None)
-
-
-def _committed_before_the_end(evidence):
-    end = _end(evidence)
-    if end is None:
-        return len(evidence.orders)
-    return evidence.trial.faults[0].nth - 1
-
-
-def no_transaction(_, evidence):
-    """Was no transaction ever ended?"""
-    return not evidence.requests("EndTxn")
-
-
-def aborts(evidence):
-    """The requests that end a transaction with an abort."""
-    return [row for row in evidence.requests("EndTxn") if row.detail["committed"] == "False"]
 
 
 def in_trouble(produce_at, end_at, answer_at, error="PRODUCER_FENCED"):
@@ -262,11 +151,8 @@ def in_trouble_somewhere(nonce):
 
 def takeovers(names):
     """A run in which these names are taken over, one after the other."""
-    return Trial(
-        name=f"{len(names)} producers",
-        orders=len(names),
-        workload=taken_over(names),
-    )
+    name = f"{len(names)} producers"
+    return Trial(name=name, orders=len(names), workload=taken_over(names))
 
 
 def takeovers_somewhere(nonce):
@@ -302,18 +188,12 @@ EXERCISES = (
                 name="what is open is committed",
                 is_made=lambda answer, _: "4" in answer["read_committed"].split(),
                 likely="the end of a program is no commit.",
-                look="Look at which calls follow the last begin_transaction().",
             ),
             Mistake(
                 name="plain records are hidden",
                 is_made=lambda answer, _: not ({"0", "2"} <= set(answer["read_committed"].split())),
                 likely="a record that is in no transaction needs no commit.",
                 look="Look at who wrote orders 0 and 2, and what stands before them in the log.",
-            ),
-            Mistake(
-                name="both the same",
-                is_made=lambda answer, _: answer["read_committed"] == answer["read_uncommitted"],
-                likely="the two levels differ in what they do with an abort.",
             ),
         ),
         blank='Fill in answer_1 = {"read_uncommitted": "...", "read_committed": "..."}.',
@@ -327,12 +207,12 @@ EXERCISES = (
         public=in_trouble(produce_at=3, end_at=3, answer_at=2),
         unseen=in_trouble_somewhere,
         rules=(each_order_has_its_invoice, all_that_should_be_there, nothing_after_the_end),
+        passed=pairs_that_can_be_read,
         mistakes=(
             Mistake(
                 name="no transaction",
                 is_made=no_transaction,
                 likely="no transaction was ever ended: no EndTxn crossed the wire.",
-                look="Look at what send_both does besides produce().",
             ),
             Mistake(
                 name="went on when fenced",
@@ -379,7 +259,7 @@ EXERCISES = (
             Mistake(
                 name="everything",
                 is_made=lambda _, seen: len(seen.returned or ()) == len(seen.stored),
-                likely="your query returns the whole log, as read_uncommitted does.",
+                likely="your query returns all of the log.",
             ),
             Mistake(
                 name="no plain records",
@@ -433,7 +313,7 @@ EXERCISES = (
             Mistake(
                 name="another name",
                 is_made=lambda _, seen: any(
-                    row.get("by") in _strangers(seen, row) for row in seen.returned or ()
+                    row.get("by") in strangers(seen, row) for row in seen.returned or ()
                 ),
                 likely="somebody started later under another name, and fenced nobody.",
                 look="Look at the producer_id in the answers to InitProducerId.",
@@ -519,9 +399,3 @@ def _behind_the_open_one(evidence):
         row for row in evidence.returned or ()
         if row.get("partition") == 0 and row.get("offset", -1) >= open_at
     ]  # fmt: skip
-
-
-def _strangers(evidence, returned):
-    """The clients that never had the producer id of a returned row's fenced client."""
-    ids = {row.producer_id for row in _taken(evidence) if row.actor == returned.get("fenced")}
-    return {row.actor for row in _taken(evidence) if row.producer_id not in ids}

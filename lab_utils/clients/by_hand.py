@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
-from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.live_run import LiveRun, Ticket
 from lab_utils.clients.producer import RecordingProducer
+from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import one_of
-from lab_utils.experiment import Experiment
 
 PATIENCE_S: Final = 5
 NAMES: Final = ("A", "B")
@@ -24,9 +24,16 @@ VERBS: Final = ("init", "begin", "produce", "commit", "abort")
 class ByHand:
     """The run behind the transaction panel; a new one when it is asked for."""
 
-    def __init__(self, new_experiment: Callable[[], Experiment]) -> None:
-        self._new_experiment = new_experiment
-        self._experiment: Experiment | None = None
+    def __init__(
+        self,
+        reader: HonestReader,
+        begin: Callable[[], Ticket],
+        finish: Callable[[], object],
+    ) -> None:
+        self._reader = reader
+        self._begin = begin
+        self._finish = finish
+        self._ticket: Ticket | None = None
         self._live: LiveRun | None = None
         self._producers: dict[str, RecordingProducer] = {}
         self._sent = 0
@@ -53,13 +60,13 @@ class ByHand:
 
     def given(self) -> dict[str, list[str]]:
         """What a reader of each isolation level is given now."""
-        if self._experiment is None:
+        if self._ticket is None:
             return {"read_uncommitted": [], "read_committed": []}
-        reader, run, topic = self._experiment.reader, self._experiment.run, self._experiment.topic
-        everything = [row for row in reader.read(run, topic, 1) if row.kind == "record"]
-        committed, _ = reader.read_committed(run, topic, 1)
+        run, topic = self._ticket.run, self._ticket.topic
+        everything = self._reader.read(run, topic, 1)
+        committed, _ = self._reader.read_committed(run, topic, 1)
         return {
-            "read_uncommitted": [row.value or "" for row in everything],
+            "read_uncommitted": [row.value or "" for row in everything if row.kind == "record"],
             "read_committed": [row.value or "" for row in committed],
         }
 
@@ -70,18 +77,16 @@ class ByHand:
 
     def close(self) -> None:
         """End the run and its producers."""
-        live, experiment = self._live, self._experiment
-        self._live = self._experiment = None
+        live, self._live, self._ticket = self._live, None, None
         self._producers, self._sent = {}, 0
         if live is not None:
             live.close()
-        if experiment is not None:
-            experiment.finish()
+            self._finish()
 
     def _producer(self, name: str) -> RecordingProducer:
-        if self._live is None or self._experiment is None:
-            self._experiment = self._new_experiment()
-            self._live = LiveRun(self._experiment.begin())
+        if self._live is None:
+            self._ticket = self._begin()
+            self._live = LiveRun(self._ticket)
         if name not in self._producers:
             self._producers[name] = self._live.producer({"transactional.id": self._live.topic})
         return self._producers[name]

@@ -1,0 +1,165 @@
+"""A run's log read back: both isolation levels, markers, and the coordinator's own log."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils import readback
+from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.reader import HonestReader
+from lab_utils.experiment import Experiment
+from lab_utils.folders import stage_folder
+from lab_utils.ledger.events import Event
+from lab_utils.stage.diary import STATES, partition_of
+from lab_utils.stage.jars import kafka_jars
+from lab_utils.stage.java import find_java
+
+pytestmark = pytest.mark.kafka
+
+NUMBERS = count(1)
+
+
+@pytest.fixture(scope="module")
+def reader(stage: Any) -> Iterator[HonestReader]:
+    reader = HonestReader(stage.direct)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def perform(stage: Any, reader: HonestReader, tmp_path: Path) -> Callable[..., list[Event]]:
+    """Perform a workload as a run; its rows."""
+
+    def perform(workload: Callable[[LiveRun], object], **given: Any) -> list[Event]:
+        name = f"r{next(NUMBERS)}-a"
+        orders = ("0", "1", "2", "3")
+        experiment = Experiment(stage, reader, name, tmp_path / name, orders, **given)
+        live = LiveRun(experiment.begin())
+        workload(live)
+        live.close()
+        return experiment.finish()
+
+    return perform
+
+
+def committed_and_aborted(run: LiveRun) -> None:
+    producer = run.producer({"transactional.id": run.topic})
+    producer.init_transactions()
+    for number, end in enumerate((producer.commit_transaction, producer.abort_transaction)):
+        producer.begin_transaction()
+        producer.produce(run.topic, run.orders[number], partition=0)
+        producer.flush()
+        end()
+
+
+def left_open(run: LiveRun) -> None:
+    producer = run.producer({"transactional.id": run.topic, "transaction.timeout.ms": 3000})
+    plain = run.producer()
+    producer.init_transactions()
+    producer.begin_transaction()
+    for client, order in ((producer, run.orders[0]), (plain, run.orders[1])):
+        client.produce(run.topic, order, partition=0)
+        client.flush()
+
+
+def values(rows: list[Event], kind: str) -> list[str | None]:
+    return [row.value for row in rows if (row.source, row.kind) == ("log", kind)]
+
+
+def end(rows: list[Event]) -> tuple[int | None, str, str]:
+    (row,) = [row for row in rows if (row.source, row.kind) == ("log", "end")]
+    return row.offset, row.detail["last_stable"], row.detail["drained"]
+
+
+def test_both_isolation_levels(perform: Callable[..., list[Event]]) -> None:
+    """Every record is there, the committed one is visible, and each marker has an offset."""
+    rows = perform(committed_and_aborted)
+    markers = [(row.offset, row.detail["type"]) for row in rows if row.kind == "marker"]
+
+    assert (["0", "1"], ["0"]) == (values(rows, "record"), values(rows, "visible"))
+    assert [(1, "COMMIT"), (3, "ABORT")] == markers
+    assert (4, "4", "true") == end(rows)
+
+
+def test_what_the_coordinator_wrote(perform: Callable[..., list[Event]]) -> None:
+    """Intent, decision and completion of each transaction, in the predicted partition."""
+    rows = [row for row in perform(committed_and_aborted) if row.kind == "transaction"]
+
+    assert [
+        "Empty", "Ongoing", "PrepareCommit", "CompleteCommit",
+        "Ongoing", "PrepareAbort", "CompleteAbort",
+    ] == [row.detail["state"] for row in rows]  # fmt: skip
+    assert {partition_of(rows[0].detail["transactional_id"])} == {row.partition for row in rows}
+
+
+def test_open_transaction(perform: Callable[..., list[Event]]) -> None:
+    """A transaction that was left open hides the plain order behind it."""
+    rows = perform(left_open)
+
+    assert (["0", "1"], []) == (values(rows, "record"), values(rows, "visible"))
+    assert (2, "0", "true") == end(rows)
+
+
+def test_until_stable(perform: Callable[..., list[Event]]) -> None:
+    """Who waits until its time is up is given the plain order, and sees the abort."""
+    rows = perform(left_open, until_stable=True)
+
+    assert ["1"] == values(rows, "visible")
+    assert (3, "3", "true") == end(rows)
+
+
+def test_not_stable_in_time(
+    perform: Callable[..., list[Event]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waited in vain says that the log was not drained."""
+    monkeypatch.setattr(readback, "STABLE_TIMEOUT_S", 0.1)
+
+    assert (2, "0", "false") == end(perform(left_open, until_stable=True))
+
+
+def test_kafka_reads_the_same(perform: Callable[..., list[Event]], stage: Any) -> None:
+    """Kafka's own tool finds in the coordinator's log what we find there."""
+    rows = [row for row in perform(committed_and_aborted) if row.kind == "transaction"]
+    folder = stage_folder(stage.name) / "broker-1" / "data"
+    segment = folder / f"__transaction_state-{rows[0].partition}" / f"{0:020}.log"
+    name = rows[0].detail["transactional_id"]
+
+    assert [entry for entry in dumped(segment) if entry[0] == name] == [
+        (
+            row.detail["transactional_id"],
+            row.detail["state"],
+            row.producer_id,
+            row.producer_epoch,
+            sorted(json.loads(row.detail["partitions"])),
+        )
+        for row in rows
+    ]
+
+
+def dumped(segment: Path) -> list[tuple[Any, ...]]:
+    """The entries of a segment as Kafka's DumpLogSegments prints them."""
+    class_path = ":".join(str(jar) for jar in kafka_jars())
+    java = [str(find_java().executable), "-Xmx64m", "-cp", class_path]
+    tool = ["org.apache.kafka.tools.DumpLogSegments", "--transaction-log-decoder"]
+    command = [*java, *tool, "--files", str(segment)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = re.findall(r"key: (\{.*?\}) payload: (\{.*\})$", said, flags=re.MULTILINE)
+    return [_entry(json.loads(key)["data"], json.loads(value)["data"]) for key, value in found]
+
+
+def _entry(key: dict[str, Any], value: dict[str, Any]) -> tuple[Any, ...]:
+    places = sorted(
+        f"{each['topic']}-{number}"
+        for each in value["transactionPartitions"] or []
+        for number in each["partitionIds"]
+    )
+    state = STATES[value["transactionStatus"]]
+    return key["transactionalId"], state, value["producerId"], value["producerEpoch"], places
