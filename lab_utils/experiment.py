@@ -141,7 +141,11 @@ class Experiment:
 
     def finish(self) -> list[Event]:
         """Close the run at the stage, read the log back; return all rows, oldest first."""
-        closed = self.stage.close_run(self.run)
+        # The run stays open until the controller has decided: who leads then is evidence.
+        try:
+            self._settle(whole=False)
+        finally:
+            closed = self.stage.close_run(self.run)
         if closed.trouble:
             self.trouble.append(closed.trouble)
         self._recover()
@@ -158,8 +162,7 @@ class Experiment:
         return read_ledger(self.folder)
 
     def _recover(self) -> None:
-        """Let the controller decide about what is broken, then mend it; only then is it read."""
-        self._settle(whole=False)
+        """Mend what is broken; only then is the log read."""
         self.stage.heal()
         self._settle(whole=True)
 

@@ -13,7 +13,7 @@ import asyncio
 import shutil
 import signal
 from collections.abc import Coroutine, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -142,7 +142,7 @@ class Cluster:
             "direct": self.direct,
             "brokers": [self._broker_state(broker, partitions) for broker in self._brokers()],
             "links": self._stopped_links(),
-            "partitions": [_as_json(partition) for partition in partitions[-6:]],
+            "partitions": [asdict(partition) for partition in partitions[-6:]],
             "faults": self.armed(),
             "runs": self.chronicle.runs,
             "seen": self.chronicle.seen,
@@ -221,11 +221,19 @@ class Cluster:
 
     # Runs.
 
+    def open_run(self, run: str, folder: Path) -> None:
+        """Keep this run's events in a ledger in this folder, from what holds now on."""
+        self.chronicle.open(run, folder)
+        if self._observer is not None:
+            self._observer.begin(run)
+
     async def close_run(self, run: str) -> dict[str, Any]:
         """End a run: disarm its faults, close its ledger; say what fired and what went wrong."""
         self.chronicle.require(run)
         await self.acted()
         await until(lambda: not self._serves(run), CLIENTS_S)
+        if self._observer is not None:
+            await self._observer.look()
         faults = [
             {"id": fault_id, "fault": to_json(fault), "fired": fired}
             for fault_id, fault, fired in self.board.disarm(run)
@@ -297,6 +305,7 @@ class Cluster:
         of its replicas are in sync, and readers may read the whole log.
         """
         assert self._observer is not None
+        await self.acted()
         brokers = {broker_id: member.broker for broker_id, member in self._members.items()}
         settling = Settling(self._observer, brokers, frozenset(topics))
         return await (settling.until_whole() if whole else settling.until_decided())
@@ -382,15 +391,3 @@ def _controller_node() -> Node:
 
 def _leader(leader: int, first: int) -> int:
     return leader if leader != NO_LEADER else first
-
-
-def _as_json(partition: Partition) -> dict[str, Any]:
-    return {
-        "topic": partition.topic,
-        "partition": partition.partition,
-        "leader": partition.leader,
-        "replicas": partition.replicas,
-        "isr": partition.isr,
-        "elr": partition.elr,
-        "leader_epoch": partition.leader_epoch,
-    }

@@ -4,7 +4,8 @@
     segment files ──▶ log_end of each replica
     ListOffsets to the leader ──▶ watermark: up to where readers may read
 
-It looks while a run is open, and writes only what has changed. Events are the chronicle's.
+It looks while a run is open, and writes what holds as it begins, and then what has changed. Events
+are the chronicle's.
 """
 
 from __future__ import annotations
@@ -47,6 +48,20 @@ class Observer:
         if self._task is not None:
             await self._task
 
+    def begin(self, run: str) -> None:
+        """Write down what holds for a run's partitions as the run begins."""
+        self._news()
+        for partition in self.partitions():
+            if partition.topic.startswith(f"{run}-"):
+                self._write(run, "controller", "partition", partition, detail=_as_text(partition))
+
+    async def look(self) -> None:
+        """Write down what has changed since the last look."""
+        self._news()
+        for partition in self._of_open_runs():
+            self._see_ends(partition)
+            await self._see_watermark(partition)
+
     def partitions(self, topic: str | None = None) -> list[Partition]:
         """What the controller has decided by now, for one topic or for all but Kafka's own."""
         self._news()
@@ -65,10 +80,7 @@ class Observer:
     async def _follow(self) -> None:
         while not self._closing.is_set():
             if self._chronicle.runs:
-                self._news()
-                for partition in self._of_open_runs():
-                    self._see_ends(partition)
-                    await self._see_watermark(partition)
+                await self.look()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), LOOK_S)
 

@@ -124,7 +124,7 @@ class RunsHandler(Handler):
 
     def post(self, _: str | None) -> None:
         """Open a run."""
-        self.cluster.chronicle.open(self.field("run"), Path(self.field("folder")))
+        self.cluster.open_run(self.field("run"), Path(self.field("folder")))
         self.reply()
 
     async def delete(self, run: str | None) -> None:

@@ -1,0 +1,48 @@
+"""What the stage writes down of a run's partitions, from its beginning to its end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab_utils import Lab
+from lab_utils.ledger.events import Event
+from lab_utils.run import Run
+
+pytestmark = pytest.mark.kafka
+
+
+def send_orders(run: Any) -> None:
+    producer = run.producer()
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+    producer.flush()
+
+
+@pytest.fixture(scope="module")
+def run(stage: Any) -> Run:
+    return Lab(stage.name).run(send_orders, orders=3)
+
+
+def of(run: Run, kind: str) -> list[Event]:
+    return [row for row in run.rows if (row.source, row.kind) == ("broker", kind)]
+
+
+def test_run_begins_with_what_holds(run: Run) -> None:
+    """Who leads and who is in sync is written down before the workload starts."""
+    (begun,) = of(run, "partition")
+    started = next(row for row in run.rows if row.kind == "started" and row.source == "workload")
+
+    assert ("1", "1") == (begun.detail["leader"], begun.detail["isr"])
+    assert begun.at_ns < started.at_ns
+
+
+def test_run_ends_with_a_last_look(run: Run) -> None:
+    """However short a run is, the log's last end and watermark are written down."""
+    assert (3, 3) == (of(run, "log_end")[-1].offset, of(run, "watermark")[-1].offset)
+
+
+def test_run_shows_its_replicas(run: Run) -> None:
+    """A run of one broker has the picture of one lane."""
+    assert "The only replica is on broker 1" == run.replicas().title
