@@ -8,6 +8,7 @@ read. A function of rows; the shaping is in replication.py, the words in replica
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any, Final
 
 from plotly.graph_objects import Bar, Figure, Scatter
@@ -20,7 +21,9 @@ from lab_utils.views.replicas_frame import LETTER_PX, LOG_PX, REPORT_PX, REPORT_
 from lab_utils.views.replication import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication, Span, Step
 from lab_utils.views.wording import in_picture, title_lines
 
-BELOW_PX: Final = 100
+AXIS_PX: Final = 62
+LEGEND_ROW_PX: Final = 20
+LEGEND_COLUMNS: Final = 4
 TICK_PX: Final = 60
 FILL: Final = "rgba(0, 114, 178, 0.16)"
 # Fill, hatch and colour of the hatch: no two are alike without their colours.
@@ -59,11 +62,13 @@ def _figure(frame: Frame, title: str) -> Figure:
     heading = title_lines(title)
     above = 44 + 23 * heading.count("<br>")
     figure = Figure([*_bars(frame), *_logs(frame), *_watermark(frame), *_reports(frame)])
+    entries = sum(trace.showlegend is not False for trace in figure.data)
+    below = AXIS_PX + LEGEND_ROW_PX * ceil(entries / LEGEND_COLUMNS)
     figure.update_layout(
-        palette.layout(heading, int(above + BELOW_PX - frame.bottom)),
+        palette.layout(heading, int(above + below - frame.bottom)),
         barmode="overlay",
         showlegend=True,
-        margin={"l": 96, "r": 24, "t": above, "b": BELOW_PX},
+        margin={"l": 96, "r": 24, "t": above, "b": below},
         legend={"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom",
                 "traceorder": "normal"},
         xaxis=_time_axis(frame),
@@ -150,9 +155,12 @@ def _watermark(frame: Frame) -> list[Scatter]:
     for number, broker in enumerate(frame.seen.replicas):
         for steps in _reigns(frame, broker):
             after = [it.at_ns for it in frame.seen.watermarks if it.at_ns > steps[-1].at_ns]
-            led = [it.end_ns for it in frame.seen.roles(broker)
-                   if it.word == LEADER and it.end_ns >= steps[-1].at_ns]  # fmt: skip
-            until = frame.ends_at(min([*led[:1], *after[:1], frame.seen.end_ns]))
+            roles = (it for it in frame.seen.roles(broker) if it.word == LEADER)
+            over = [it.end_ns for it in roles if it.end_ns >= steps[-1].at_ns]
+            # A leader that does not run tells nobody where the watermark is.
+            over += [it.start_ns for it in frame.seen.states(broker)
+                     if it.start_ns >= steps[-1].at_ns]  # fmt: skip
+            until = frame.ends_at(min([*over, *after[:1], frame.seen.end_ns]))
             line = _stairs(frame, number, steps, until)
             drawn.append(
                 Scatter(mode="lines", name="high watermark", legendgroup="mark", hoverinfo="skip",
