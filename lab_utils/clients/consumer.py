@@ -50,7 +50,15 @@ class RecordingConsumer(Consumer):
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
         """A list of messages, as confluent_kafka.Consumer.consume returns it."""
-        return self._delivered(super().consume(num_messages, timeout))
+        until = None if timeout < 0 else time.monotonic() + timeout
+        handed_on: list[Any] = []
+        while True:
+            read = super().consume(num_messages - len(handed_on), timeout)
+            visible = self._delivered(read)
+            handed_on += visible
+            if len(visible) == len(read) or len(handed_on) == num_messages:
+                return handed_on
+            timeout = -1 if until is None else max(0.0, until - time.monotonic())
 
     def subscribe(
         self,

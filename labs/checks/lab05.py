@@ -241,6 +241,12 @@ EXERCISES = (
         ),
         mistakes=(
             Mistake(
+                name="does nothing",
+                is_made=lambda _, seen: not seen.stored,
+                likely="the records were polled, and nothing was done with them.",
+                look="Look at what the loop does with each message.",
+            ),
+            Mistake(
                 name="commits first",
                 is_made=lambda _, seen: (
                     bool(lost(seen)) and len(commits(seen)) > len(receipts(seen)) > 0

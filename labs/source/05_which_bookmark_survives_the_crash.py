@@ -183,6 +183,7 @@ lab.run(stored_when_done, orders=6, filled=True, faults=in_hand)
 # %% answer="05.2"
 def loses_nothing(run):
     consumer = run.consumer({
+        "auto.offset.reset": "earliest",
         ### BEGIN SOLUTION
         "enable.auto.commit": False,
         ### END SOLUTION
@@ -261,11 +262,12 @@ guess.compare(threads)
 
 # %% answer="05.3"
 def with_four_threads(run):
+    # Define bookmark(given, done), and hand it to by_threads as `highest` was.
+    ### BEGIN SOLUTION
     def bookmark(given, done):
-        ### BEGIN SOLUTION
         return min(given - done, default=max(given) + 1)
-        ### END SOLUTION
     by_threads(run, bookmark)
+    ### END SOLUTION
 
 # %%
 lab.run(with_four_threads, orders=6, filled=True, faults=[slow, crash_client("after_commit")])

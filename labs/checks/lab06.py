@@ -1,0 +1,542 @@
+"""The checks of lab 06: Exactly once, from where to where?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+
+from confluent_kafka import KafkaException, TopicPartition
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import nothing_else_is_stored, rows_equal
+from lab_utils.stage.faults import crash_client, delay_response, refuse
+
+INVOICES = ("invoices",)
+# Where a process is killed in its nth batch of two, and what else that takes.
+POINTS = {
+    "polled": lambda nth: (crash_client("after_poll", nth=2 * nth),),
+    "produced": lambda nth: (crash_client("after_ack", nth=2 * nth),),
+    "offsets sent": lambda nth: (crash_client("after_send_offsets", nth=nth),),
+    "commit not sent": lambda nth: (crash_client("before_commit", nth=nth),),
+    "commit sent": lambda nth: (
+        crash_client("while_committing", nth=nth),
+        delay_response("EndTxn", nth=nth, by_ms=3000),
+    ),
+    "committed": lambda nth: (crash_client("after_commit", nth=nth),),
+}
+SINK_POINTS = ("after_poll", "after_db_write", "before_db_commit", "after_db_commit")
+
+
+def biller(run, name="biller"):
+    """A transactional producer that has ended what a predecessor of its name left open."""
+    producer = run.producer({"transactional.id": f"{run.topic}-{name}"})
+    producer.init_transactions()
+    return producer
+
+
+def bill(run, producer, batch, metadata):
+    """One transaction: the invoices of a batch and its offsets; aborted if it fails."""
+    producer.begin_transaction()
+    for message in batch:
+        producer.produce(run.topics["invoices"], message.value(), partition=0)
+    producer.flush()
+    offsets = [TopicPartition(it.topic(), it.partition(), it.offset() + 1) for it in batch]
+    try:
+        producer.send_offsets_to_transaction(offsets, metadata)
+        producer.commit_transaction()
+    except KafkaException:
+        producer.abort_transaction()
+
+
+def bills_in_a_transaction(run):
+    """Reads, transforms and produces, two orders at a time."""
+    producer = biller(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        bill(run, producer, batch, consumer.consumer_group_metadata())
+
+
+def aborts_once(run, is_rewound):
+    """Aborts its second batch, and rewinds or goes on."""
+    producer = biller(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for number, batch in enumerate(run.batches(consumer, size=2)):
+        if number != 1:
+            bill(run, producer, batch, consumer.consumer_group_metadata())
+            continue
+        producer.begin_transaction()
+        for message in batch:
+            producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.flush()
+        producer.abort_transaction()
+        if is_rewound:
+            consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))
+
+
+def is_rewound(run):
+    """The loop that goes back to its bookmark."""
+    aborts_once(run, is_rewound=True)
+
+
+def is_not_rewound(run):
+    """The loop that goes on."""
+    aborts_once(run, is_rewound=False)
+
+
+def kept(run):
+    """A batch that is kept across a rebalance, and committed with the metadata of now."""
+    first, second = (run.consumer({"enable.auto.commit": False}) for _ in range(2))
+    one, two = biller(run, "one"), biller(run, "two")
+    first.subscribe([run.topic])
+    batch = list(run.messages(first, partitions=2))
+    second.subscribe([run.topic])
+    mine = yours = None
+    while not (mine and yours):
+        mine, yours = mine or first.poll(0.1), yours or second.poll(0.1)
+    bill(run, one, batch, first.consumer_group_metadata())
+    bill(run, one, [mine], first.consumer_group_metadata())
+    bill(run, two, [yours], second.consumer_group_metadata())
+
+
+def wrong_in_three_ways(run):
+    """Bills the second pair never, though it tries; the third pair twice; the rest once."""
+    producer = biller(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for number, batch in enumerate(run.batches(consumer, size=2)):
+        for _ in range(2 if number == 2 else 1):
+            producer.begin_transaction()
+            for message in batch:
+                producer.produce(run.topics["invoices"], message.value(), partition=0)
+            producer.flush()
+            if number == 1:
+                producer.abort_transaction()
+            else:
+                producer.commit_transaction()
+
+
+def books(create, insert):
+    """A workload that books each order with these statements."""
+
+    def workload(run):
+        database = run.database()
+        database.execute(create)
+        consumer = run.consumer({"enable.auto.commit": False})
+        consumer.subscribe([run.topic])
+        for message in run.messages(consumer):
+            with database:
+                database.execute(insert, [message.value().decode()])
+            consumer.commit(message, asynchronous=False)
+
+    return workload
+
+
+def keeps_the_bookmark(run):
+    """Keeps the bookmark in the database, and reads on from there."""
+    database = run.database()
+    database.execute("CREATE TABLE IF NOT EXISTS bookings (value TEXT)")
+    database.execute("CREATE TABLE IF NOT EXISTS bookmarks (next INTEGER)")
+
+    def resume(consumer, places):
+        (offset,) = database.execute("SELECT max(next) FROM bookmarks").fetchone()
+        consumer.assign([TopicPartition(it.topic, it.partition, offset or 0) for it in places])
+
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic], on_assign=resume)
+    for message in run.messages(consumer):
+        with database:
+            database.execute("INSERT INTO bookings VALUES (?)", [message.value().decode()])
+            database.execute("INSERT INTO bookmarks VALUES (?)", [message.offset() + 1])
+
+
+SINKS = {
+    "inserts": books(
+        "CREATE TABLE IF NOT EXISTS bookings (value TEXT)", "INSERT INTO bookings VALUES (?)"
+    ),
+    "counts": books(
+        "CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY, times INTEGER)",
+        "INSERT INTO bookings VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1",
+    ),
+    "upserts": books(
+        "CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY)",
+        "INSERT INTO bookings VALUES (?) ON CONFLICT DO NOTHING",
+    ),
+    "keeps_the_bookmark": keeps_the_bookmark,
+}
+
+
+def had(evidence, *kinds):
+    """How often the invoices hold each order, by the events of these kinds."""
+    return Counter(
+        row.value
+        for row in evidence.rows
+        if row.source == "log" and row.kind in kinds and row.topic == f"{row.run}-invoices"
+    )
+
+
+def final(evidence):
+    """How often a read_committed reader has each order, when all is over."""
+    is_transactional = any(row.kind == "marker" for row in evidence.rows)
+    return had(evidence, "visible" if is_transactional else "record")
+
+
+def out_equals_in(_, evidence):
+    """Do both read_committed readers have each order once?"""
+    for reader, copies in (("final", final(evidence)), ("concurrent", had(evidence, "seen"))):
+        missing = [order for order in evidence.orders if not copies[order]]
+        twice = [order for order in evidence.orders if copies[order] > 1]
+        if missing:
+            return f"order {missing[0]} has no invoice, to the {reader} reader{_more(missing)}."
+        if twice:
+            return (
+                f"order {twice[0]} has {copies[twice[0]]} invoices, to the {reader} reader"
+                f"{_more(twice)}."
+            )
+    return None
+
+
+def _more(orders):
+    return f"; {len(orders)} such orders" if len(orders) > 1 else ""
+
+
+def says_what_was_equal(_, evidence):
+    """What is said of a loop that passed."""
+    orders = sum(len(each.orders) for each in evidence)
+    return f"{orders} orders in {len(evidence)} runs: out equals in, to both readers."
+
+
+def lost(evidence):
+    """The orders that no read_committed reader has."""
+    return [order for order in evidence.orders if not final(evidence)[order]]
+
+
+def repeated(evidence):
+    """The orders that a read_committed reader has more than once."""
+    return [order for order in evidence.orders if final(evidence)[order] > 1]
+
+
+def killed(point, nth):
+    """A run whose process is killed at this point of its nth batch."""
+    return Trial(
+        name=point,
+        faults=POINTS[point](nth),
+        orders=8,
+        filled=True,
+        topics=INVOICES,
+        until_stable=True,
+    )
+
+
+def refused(nth):
+    """A run in which a transaction has to be aborted: its offsets are refused."""
+    return Trial(
+        name="a transaction fails",
+        faults=(refuse("TxnOffsetCommit", nth=nth, error="ILLEGAL_GENERATION"),),
+        orders=8,
+        filled=True,
+        topics=INVOICES,
+        until_stable=True,
+    )
+
+
+def a_member_dies(nth):
+    """Two members, of which the second dies before a transaction; its partition moves."""
+    return Trial(
+        name="a member dies",
+        faults=(crash_client("after_poll", nth=nth, member=2),),
+        orders=12,
+        partitions=2,
+        filled=True,
+        members=2,
+        topics=INVOICES,
+        until_stable=True,
+    )
+
+
+def everything(nonce):
+    """All six points, a failed transaction and a rebalance, in batches drawn from the nonce."""
+    place = random.Random(nonce)
+    return [
+        *(killed(point, place.randint(2, 3)) for point in POINTS),
+        refused(place.randint(1, 3)),
+        a_member_dies(place.randint(3, 4)),
+    ]
+
+
+def booked(evidence):
+    """How often each order has an effect in the database."""
+    effects = Counter()
+    for row in evidence.rows:
+        if (row.source, row.kind) == ("sink", "effect"):
+            effects[row.value] += row.records
+    return effects
+
+
+def each_effect_is_there_once(_, evidence):
+    """Has each order one effect?"""
+    effects = booked(evidence)
+    missing = [order for order in evidence.orders if not effects[order]]
+    twice = [order for order in evidence.orders if effects[order] > 1]
+    if missing:
+        return f"order {missing[0]} has no effect in bookings{_more(missing)}."
+    if twice:
+        return f"order {twice[0]} has {effects[twice[0]]} effects in bookings{_more(twice)}."
+    return None
+
+
+def says_what_was_booked(_, evidence):
+    """What is said of a sink that passed."""
+    orders = sum(len(each.orders) for each in evidence)
+    return f"{orders} orders in {len(evidence)} runs, each with one effect in bookings."
+
+
+def booking(point, nth, **given):
+    """A run with a database that is killed at this point."""
+    return Trial(name=point, faults=(crash_client(point, nth=nth),), filled=True, **given)
+
+
+def is_exactly_once(answer, evidence):
+    """Is the answer for this trial's sink what happened?"""
+    right = each_effect_is_there_once(None, evidence) is None
+    return _same(answer, evidence.trial.name, right)
+
+
+def is_what_the_reader_had(answer, evidence):
+    """Is the answer for this trial's case what its reader had?"""
+    name = evidence.trial.name
+    copies = had(evidence, "record") if name == "uncommitted" else final(evidence)
+    return _same(answer, name, copies == Counter(evidence.orders))
+
+
+def _same(answer, name, right):
+    if answer[name] is right:
+        return None
+    return f"{name} = {answer[name]!r}, and that is not what happened."
+
+
+def out_is_not_in(evidence):
+    """The orders that a read_committed reader does not have once."""
+    copies = final(evidence)
+    return [
+        {"value": order, "times": copies[order]} for order in evidence.orders if copies[order] != 1
+    ]
+
+
+def case(name, workload, faults=(), orders=8, partitions=1):
+    """One of the four cases of 06.5."""
+    return Trial(
+        name=name,
+        faults=faults,
+        orders=orders,
+        partitions=partitions,
+        filled=True,
+        topics=INVOICES,
+        until_stable=True,
+        workload=workload,
+    )
+
+
+EXERCISES = (
+    Exercise(
+        item="06.1",
+        title="The loop",
+        points=8,
+        kind="workload",
+        answer="exactly_once",
+        public=(killed("offsets sent", 2), killed("committed", 2), refused(2)),
+        unseen=everything,
+        rules=(nothing_else_is_stored, out_equals_in),
+        mistakes=(
+            Mistake(
+                name="no transaction",
+                is_made=lambda _, seen: not seen.requests("EndTxn") and bool(seen.stored),
+                likely="invoices were written, and no transaction was ever ended.",
+                look="Look at which requests crossed the wire in run.timeline(apis=None).",
+            ),
+            Mistake(
+                name="the bookmark outside",
+                is_made=lambda _, seen: (
+                    bool(seen.requests("OffsetCommit")) and not seen.requests("TxnOffsetCommit")
+                ),
+                likely="the bookmark was committed by itself, outside of the transaction.",
+                look="Look at which of OffsetCommit and TxnOffsetCommit crossed the wire.",
+            ),
+            Mistake(
+                name="no bookmark",
+                is_made=lambda _, seen: (
+                    bool(seen.requests("EndTxn")) and not seen.requests("TxnOffsetCommit")
+                ),
+                likely="the transactions hold invoices, and no bookmark.",
+                look="Look for what makes the offsets part of a transaction.",
+            ),
+            Mistake(
+                name="not rewound",
+                is_made=lambda _, seen: (
+                    bool(lost(seen)) and had(seen, "record").keys() >= set(lost(seen))
+                ),
+                likely="an aborted batch was never read again.",
+                look="Look at where the consumer stands after abort_transaction().",
+            ),
+            Mistake(
+                name="gave up",
+                is_made=lambda _, seen: (
+                    seen.trial.name == "a transaction fails" and bool(lost(seen))
+                ),
+                likely="the loop ended at an error that asks for an abort.",
+                look="Look at the txn_failed event and what it asks for.",
+            ),
+        ),
+        passed=says_what_was_equal,
+        blank="Look at what the loop does with each batch.",
+    ),
+    Exercise(
+        item="06.2",
+        title="The sink",
+        points=6,
+        kind="workload",
+        answer="booked_once",
+        public=(booking("after_db_write", 3), booking("after_db_commit", 3)),
+        unseen=lambda nonce: [
+            booking(point, random.Random(nonce + point).randint(2, 5)) for point in SINK_POINTS
+        ],
+        rules=(each_effect_is_there_once,),
+        mistakes=(
+            Mistake(
+                name="nothing is booked",
+                is_made=lambda _, seen: not booked(seen),
+                likely="nothing was written to the table bookings.",
+                look="Look at the names of the table and of its column.",
+            ),
+            Mistake(
+                name="counts up",
+                is_made=lambda _, seen: any(
+                    row.records > 1 for row in seen.rows if row.kind == "effect"
+                ),
+                likely="the second write of an order found the first, and added to it.",
+                look="Look at what your statement does on a conflict.",
+            ),
+            Mistake(
+                name="no key",
+                is_made=lambda _, seen: any(times > 1 for times in booked(seen).values()),
+                likely="the database could not know that it had the order already.",
+                look="Look at the two rows of that order: what tells them apart?",
+            ),
+            Mistake(
+                name="missing",
+                is_made=lambda _, seen: any(not booked(seen)[order] for order in seen.orders),
+                likely="the bookmark was moved before the effect was safe.",
+                look="Look at what comes first, the database's commit or Kafka's.",
+            ),
+        ),
+        passed=says_what_was_booked,
+        blank="Look at which table the sink creates, and what it writes for each message.",
+    ),
+    Exercise(
+        item="06.3",
+        title="Prove it from the topics",
+        points=5,
+        kind="query",
+        answer="out_is_not_in",
+        public=(
+            Trial(
+                name="three ways",
+                orders=8,
+                filled=True,
+                topics=INVOICES,
+                workload=wrong_in_three_ways,
+                without=("client", "workload", "wire", "fault"),
+            ),
+        ),
+        rules=(rows_equal(out_is_not_in),),
+        mistakes=(
+            Mistake(
+                name="counted what was aborted",
+                is_made=lambda _, seen: (
+                    bool(seen.returned)
+                    and not any(row.get("times") == 0 for row in seen.returned or ())
+                    and {row.get("value") for row in seen.returned} <= set(repeated(seen))
+                ),
+                likely="orders that no read_committed reader sees are not in your result.",
+                look="Look at the kinds record and visible, and at what the join leaves out.",
+            ),
+            Mistake(
+                name="everything",
+                is_made=lambda _, seen: any(row.get("times") == 1 for row in seen.returned or ()),
+                likely="your query also returns the orders for which out is in.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="06.4",
+        title="Which sink?",
+        points=3,
+        kind="value",
+        answer="answer_4",
+        public=tuple(
+            Trial(
+                name=name,
+                faults=(crash_client("after_db_commit", nth=3),),
+                filled=True,
+                workload=workload,
+            )
+            for name, workload in SINKS.items()
+        ),
+        rules=(is_exactly_once,),
+        mistakes=(
+            Mistake(
+                name="counting is an upsert",
+                is_made=lambda answer, _: answer["counts"] is True,
+                likely="a key finds the row again; what is done with it then counts, too.",
+                look="Look at the numbers beside the orders in the cell that ran the three sinks.",
+            ),
+            Mistake(
+                name="a commit is enough",
+                is_made=lambda answer, _: answer["inserts"] is True,
+                likely="two commits in a row are not one.",
+                look="Look at how many rows the plain insert left.",
+            ),
+            Mistake(
+                name="Kafka must know",
+                is_made=lambda answer, _: answer["keeps_the_bookmark"] is False,
+                likely="it does not matter where the bookmark is kept, but with what.",
+            ),
+        ),
+        blank="Fill in True or False for each of the four.",
+    ),
+    Exercise(
+        item="06.5",
+        title='"We have exactly once"',
+        points=3,
+        kind="value",
+        answer="answer_5",
+        public=(
+            case("killed", bills_in_a_transaction, (crash_client("before_commit", nth=2),)),
+            case("uncommitted", is_rewound),
+            case("not_rewound", is_not_rewound),
+            case("kept", kept, orders=2, partitions=2),
+        ),
+        rules=(is_what_the_reader_had,),
+        mistakes=(
+            Mistake(
+                name="any reader",
+                is_made=lambda answer, _: answer["uncommitted"] is True,
+                likely="that reader does not ask whether a transaction was committed.",
+                look="Look at the row `in the log` of rewound.in_and_out().",
+            ),
+            Mistake(
+                name="an abort undoes reading",
+                is_made=lambda answer, _: answer["not_rewound"] is True,
+                likely="an abort takes back what was written, not what was read.",
+                look="Look at forgotten.in_and_out().",
+            ),
+            Mistake(
+                name="the broker checks the owner",
+                is_made=lambda answer, _: answer["kept"] is True,
+                likely="the broker checks the member and its generation, and no more.",
+            ),
+        ),
+        blank="Fill in True or False for each of the four.",
+    ),
+)
