@@ -41,7 +41,7 @@ def score(lab: str, checked: Mapping[str, shown.Checked]) -> shown.Score:
 def _verdict(lab: Lab, exercise: Exercise, answer: Any, run: Run | None) -> Verdict:
     if inside.is_blank(answer):
         return no_answer(exercise)
-    if exercise.kind in ("value", "faults"):
+    if exercise.kind in ("value", "faults", "settings"):
         try:
             answer = inside.read_answer(json.loads(inside.answer_text(answer)), exercise.kind)
         except ValueError as error:
@@ -56,8 +56,7 @@ def _verdict(lab: Lab, exercise: Exercise, answer: Any, run: Run | None) -> Verd
 
 
 def _evidence(lab: Lab, exercise: Exercise, trial: Trial, answer: Any, run: Run | None) -> Evidence:
-    if exercise.kind == "faults":
-        trial = replace(trial, faults=answer)
+    trial = trial.answered(exercise.kind, answer)
     if exercise.kind == "workload":
         return _learners(lab, trial, answer)
     found = run or _run(lab, trial, trial.workload)

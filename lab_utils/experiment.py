@@ -91,6 +91,9 @@ class Experiment:
         witness = Witness(self.folder, "run")
         for order in self.orders:
             witness.record(self._event("workload", "lab", "order", value=order))
+        for topic in (self.topic, *self.further_topics.values()):
+            detail = {"replicas": str(self.replicas), **self.topic_config}
+            witness.record(self._event("workload", "lab", "topic", topic=topic, detail=detail))
         for crash in self._crashes():
             witness.record(self._event("fault", crash["fault"], "armed", detail=_text(crash)))
         self._keep_trouble(witness)

@@ -111,7 +111,11 @@ def _errors(rows: list[Event]) -> Iterator[Found]:
 
 
 def _backwards(rows: list[Event]) -> Iterator[Found]:
-    """Of two neighbours in the order of sending, the later one has the lower offset."""
+    """Of two neighbours in the order of sending, the later one has the lower offset.
+
+    Neighbours are orders that are in the log where their one ack said.
+    """
+    there = {(row.topic, row.partition, row.value, row.offset) for row in in_log(rows)}
     sends = Counter((row.actor, row.topic, row.value) for row in said(rows, "sent"))
     acks = defaultdict(list)
     for row in said(rows, "acked"):
@@ -121,7 +125,7 @@ def _backwards(rows: list[Event]) -> Iterator[Found]:
         reports = acks[row.actor, row.topic, row.value]
         if sends[row.actor, row.topic, row.value] == len(reports) == 1:
             ack = reports[0]
-            if ack.offset is None:
+            if (*_copy(ack), ack.offset) not in there:
                 continue
             before = last.get((row.actor, row.topic, ack.partition))
             if before and before.offset is not None and ack.offset < before.offset:

@@ -22,6 +22,8 @@ JUDGEMENTS: Final = {MUST: "required", MAY: "allowed", MUST_NOT: "breach"}
 # librdkafka's defaults (CONFIGURATION.md of 2.16) of the settings that decide a clause.
 DEFAULTS: Final = {
     "acks": "-1",
+    "replicas": "",
+    "unclean.leader.election.enable": "false",
     "auto.offset.reset": "largest",
     "enable.auto.commit": "true",
     "enable.auto.offset.store": "true",
@@ -110,6 +112,33 @@ EXEMPTIONS: Final = (
         "lost-write", _is("acks", "1"), "acks",
         "With acks=1 the leader answers before any follower has the record.",
         "claims A1",
+    ),
+    Exemption(
+        "lost-write", _is("replicas", "1"), "replicas",
+        "With one replica an ack is as good as that broker's page cache.",
+        "claims B3, Kafka design, replication",
+    ),
+    Exemption(
+        "lost-write", _is("unclean.leader.election.enable", "true"),
+        "unclean.leader.election.enable",
+        "A replica that was not in sync may lead, and then what it lacks is gone.",
+        "claims C7, KIP-966",
+    ),
+    Exemption(
+        "inconsistent-offsets", _is("acks", "0", "1"), "acks",
+        "The offset was the leader's own; the next leader gave it to another order.",
+        "claims B2",
+    ),
+    Exemption(
+        "inconsistent-offsets", _is("unclean.leader.election.enable", "true"),
+        "unclean.leader.election.enable",
+        "The new leader had not been in sync, and gave the offset to another order.",
+        "claims C7, KIP-966",
+    ),
+    Exemption(
+        "invisible-ack", _is("acks", "0", "1"), "acks",
+        "The leader answered for itself; readers wait until enough replicas are in sync.",
+        "claims C4, measured",
     ),
     Exemption(
         "unseen", _is("auto.offset.reset", "largest", "latest", "end"), "auto.offset.reset",
@@ -204,6 +233,8 @@ EXEMPTIONS: Final = (
 
 PROMISES: Final = {
     "lost-write": "With acks=all an acked order is in the log.",
+    "inconsistent-offsets": "With acks=all an offset belongs to the order it was acked for.",
+    "invisible-ack": "With acks=all an acked order can be read.",
     "unseen": "An acked order is delivered.",
     "duplicate": "A batch is stored once: with idempotence it has a key, without retries one try.",
     "duplicate-delivery": "A record is delivered once.",

@@ -143,7 +143,7 @@ def unavailable(events: DataFrame) -> DataFrame:
 
 
 def nonmonotonic_sends(events: DataFrame) -> DataFrame:
-    """Orders that one producer sent after another, and that were stored before it."""
+    """Orders that one producer sent after another, and that are in the log before it."""
     # A value that one producer sent twice is left out: its two reports cannot be told apart.
     sent = grouped(
         client(events, "sent"), PRODUCED, "min(at_ns) AS sent_at_ns", "count(*) AS sends"
@@ -152,7 +152,9 @@ def nonmonotonic_sends(events: DataFrame) -> DataFrame:
         client(events, "acked"), PRODUCED,
         "min(partition) AS partition", "min(offset) AS offset", "count(*) AS acks",
     )  # fmt: skip
-    places = sent.join(acked, PRODUCED).where("sends = 1 AND acks = 1 AND offset IS NOT NULL")
+    # What is no longer where its ack said was truncated: its offset belongs to another order.
+    there = sent.join(acked, PRODUCED).join(stored(events), [*COPY, "offset"], "left_semi")
+    places = there.where("sends = 1 AND acks = 1")
     before = "OVER (PARTITION BY run, actor, topic, partition ORDER BY sent_at_ns, offset)"
     pairs = places.selectExpr(
         "*", f"lag(value) {before} AS earlier", f"lag(offset) {before} AS earlier_offset"

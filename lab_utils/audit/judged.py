@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab_utils.audit.consuming import consuming_findings, has_consumers
 from lab_utils.audit.contracts import PROVES_NOTHING, SENT_AGAIN, Clause, clause
 from lab_utils.audit.findings import findings
+from lab_utils.audit.replication import has_replicas, replication_findings
 from lab_utils.audit.selections import ORDER, client, grouped
 from lab_utils.audit.transactions import READER, has_transactions, transaction_findings
 
@@ -42,6 +43,8 @@ def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
         everything = everything.unionByName(transaction_findings(events))
     if has_consumers(events):
         everything = everything.unionByName(consuming_findings(events))
+    if has_replicas(events):
+        everything = everything.unionByName(replication_findings(events))
     found = everything.join(sends, ORDER, "left")
     rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
     configurations = _configurations(events) if rows else {}
@@ -82,6 +85,12 @@ def _those_of(
 
 
 def _configurations(events: DataFrame) -> Configurations:
-    created = events.where("source = 'client' AND kind = 'created'")
-    rows = created.select("run", "actor", "detail").collect()
-    return {(row["run"], row["actor"]): row["detail"] or {} for row in rows}
+    """What each client was configured with, on top of what its run's topics were."""
+    wanted = "(source = 'client' AND kind = 'created') OR (source = 'workload' AND kind = 'topic')"
+    rows = events.where(wanted).select("run", "actor", "kind", "detail").collect()
+    topics = {row["run"]: row["detail"] or {} for row in rows if row["kind"] == "topic"}
+    return {
+        (row["run"], row["actor"]): topics.get(row["run"], {}) | (row["detail"] or {})
+        for row in rows
+        if row["kind"] == "created"
+    }

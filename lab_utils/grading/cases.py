@@ -8,8 +8,8 @@ grader those that `unseen(nonce)` returns; both judge in the same way. This modu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -24,7 +24,8 @@ LABS: Final = Path(__file__).parents[2] / "labs"
 # workload  the answer is a function f(run); it is performed under the faults of each trial
 # query     the answer is a function DataFrame -> DataFrame; it reads the ledger of each trial
 # faults    the answer is a fault, or a list of them; the trial's own workload runs under it
-KINDS: Final = ("value", "workload", "query", "faults")
+# settings  the answer is the topic's and the producer's settings; the trial's workload has them
+KINDS: Final = ("value", "workload", "query", "faults", "settings")
 
 Workload: TypeAlias = Callable[[Any], object]
 
@@ -40,6 +41,8 @@ class Trial:
     topics    short names of further topics
     members   how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
+    brokers   how many the stage has
+    replicas, topic_config  of the topics; as many replicas as brokers if not given
     """
 
     name: str
@@ -52,12 +55,34 @@ class Trial:
     topics: tuple[str, ...] = ()
     members: int = 1
     until_stable: bool = False
+    brokers: int = 1
+    replicas: int | None = None
+    topic_config: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def conditions(self) -> dict[str, Any]:
         """What an experiment is told of this trial, besides its orders and faults."""
         names = ("partitions", "filled", "topics", "members", "until_stable")
-        return {name: getattr(self, name) for name in names}
+        config = {name: str(value) for name, value in self.topic_config.items()}
+        return {name: getattr(self, name) for name in names} | {
+            "replicas": self.replicas or self.brokers,
+            "topic_config": config,
+        }
+
+    def answered(self, kind: str, answer: Any) -> Trial:
+        """This trial with a learner's faults or settings in place."""
+        if kind == "faults":
+            return replace(self, faults=answer)
+        if kind == "settings":
+            workload = self.workload
+            assert workload is not None, self.name
+            return replace(
+                self,
+                replicas=answer["replicas"],
+                topic_config=answer["topic"],
+                workload=lambda run: workload(run, answer["producer"]),  # type: ignore[call-arg]
+            )
+        return self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ class Examiner:
     def examine(self, exercise: Exercise, position: int) -> Verdict:
         """Decide one item in the state after the cell at `position`; raises Infrastructure."""
         answer: Any = None
-        if exercise.kind in ("value", "faults"):
+        if exercise.kind in ("value", "faults", "settings"):
             said = self._ask(position, f"{INSIDE}.answer_text({exercise.answer})")
             try:
                 answer = read_answer(said, exercise.kind)
@@ -96,8 +96,7 @@ class Examiner:
         self, exercise: Exercise, trial: Trial, answer: Any, position: int
     ) -> Evidence | None:
         """The evidence of one trial; None if the learner's function is still blank."""
-        if exercise.kind == "faults":
-            trial = replace(trial, faults=answer)
+        trial = trial.answered(exercise.kind, answer)
         if exercise.kind == "workload":
             return self._learners(exercise, trial, position)
         evidence = self._references(trial, plain_names=exercise.kind == "value")
@@ -197,8 +196,10 @@ class Examiner:
         raise AssertionError("unreachable")
 
     def _experiment(self, trial: Trial, *, plain_names: bool) -> Experiment:
+        if self._stage is not None and self._stage.brokers != trial.brokers:
+            self.close()
         if self._stage is None or self._reader is None:
-            self._stage = connection.join(self._name, 1)
+            self._stage = connection.join(self._name, trial.brokers)
             self._reader = HonestReader(self._stage.direct)
         self._runs += 1
         # The names tell nothing of the nonce, from which the schedules can be computed.

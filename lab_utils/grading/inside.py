@@ -17,14 +17,19 @@ from lab_utils.stage.faults import Fault, from_json, to_json
 
 CHARACTERS_MAX: Final = 1_000_000
 ROWS_MAX: Final = 10_000
+REPLICAS_MAX: Final = 3
+TOPIC_SETTINGS: Final = ("min.insync.replicas", "unclean.leader.election.enable")
+PRODUCER_SETTINGS: Final = (
+    "acks", "enable.idempotence", "max.in.flight", "message.timeout.ms", "retries",
+)  # fmt: skip
 
 
-def is_blank(answer: Any) -> bool:
-    """Is there no answer yet: nothing, or `...` somewhere in what is there?"""
-    if isinstance(answer, dict | list | tuple):
-        return any(
-            part is ... for part in (answer.values() if isinstance(answer, dict) else answer)
-        )
+def is_blank(answer: Any, depth: int = 2) -> bool:
+    """Is there no answer yet: nothing, or `...` in what is there or in what that holds?"""
+    if isinstance(answer, dict | list | tuple) and depth:
+        parts = answer.values() if isinstance(answer, dict) else answer
+        return any(part is ... or (part is not None and is_blank(part, depth - 1))
+                   for part in parts)  # fmt: skip
     return answer is None or answer is ...
 
 
@@ -49,13 +54,35 @@ def read_answer(said: Mapping[str, Any], kind: str) -> Any:
         raise ValueError(str(said["raised"]))
     if "function" in said:
         raise ValueError("your answer is a function, and the exercise asks for a value.")
-    if kind == "value":
-        return said["faults"] if "faults" in said else said.get("value")
+    if kind in ("value", "settings"):
+        value = said["faults"] if "faults" in said else said.get("value")
+        return read_settings(value) if kind == "settings" and value is not None else value
     if "faults" not in said:
         if "value" in said:
             raise ValueError(f"your answer is {said['value']!r}, and that is no fault.")
         return None
     return tuple(map(_read_fault, said["faults"]))
+
+
+def read_settings(value: Any) -> dict[str, Any]:
+    """A learner's settings, if they are of the shape that is asked for, and harmless.
+
+    They configure a producer in the grader's own process, so only these names are let in.
+    """
+    if not isinstance(value, dict) or set(value) != {"replicas", "topic", "producer"}:
+        raise ValueError('your answer must have "replicas", "topic" and "producer".')
+    if type(value["replicas"]) is not int or not 1 <= value["replicas"] <= REPLICAS_MAX:
+        raise ValueError(f"replicas must be 1, 2 or 3; yours is {value['replicas']!r}.")
+    for part, known in (("topic", TOPIC_SETTINGS), ("producer", PRODUCER_SETTINGS)):
+        given = value[part]
+        if not isinstance(given, dict):
+            raise ValueError(f"{part} must be a dictionary; yours is {given!r}.")
+        for name, setting in given.items():
+            if name not in known:
+                raise ValueError(f"{name!r} is not among the {part} settings {', '.join(known)}.")
+            if not isinstance(setting, str | int | bool):
+                raise ValueError(f"{name} must be a text, a number or a bool; got {setting!r}.")
+    return value
 
 
 def run_ticket(function: Callable[[Any], object], ticket: Mapping[str, Any]) -> str:

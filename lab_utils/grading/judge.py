@@ -18,7 +18,7 @@ from lab_utils.ledger.counts import was_drained
 from lab_utils.ledger.events import Event
 
 # What a learner's own code may not bear witness of: its clients write these.
-SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log", "sink")
+SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log", "sink", "broker")
 BY_THE_CLIENT: Final = ("crash_client", "stall_client")
 
 

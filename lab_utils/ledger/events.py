@@ -16,7 +16,7 @@ from typing import Final
 # entry of the transaction coordinator's own log; `seen` is what a reader was given meanwhile, and
 # `committed` an offset that the broker holds for a group. An `effect` is what the work left.
 KINDS: Final = {
-    "workload": ("order", "started", "finished", "raised", "crashed", "restarted"),
+    "workload": ("order", "topic", "started", "finished", "raised", "crashed", "restarted"),
     "client": (
         "created", "sent", "acked", "failed", "unknown", "delivered", "processed", "committed",
         "stored", "sought", "assigned", "revoked", "lost", "error", "note",

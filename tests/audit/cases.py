@@ -85,6 +85,11 @@ CASES: dict[str, tuple[str, list[Event], list[Event]]] = {
         [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")],
         [sent("1"), sent("2"), acked("2", 1), acked("1", 0), *log("1", "2")],
     ),
+    "a truncated order has no place": (
+        "nonmonotonic-send",
+        [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")],
+        [sent("1"), sent("2"), acked("1", 1), acked("2", 0), *log("2")],
+    ),
     "two producers have no order": (
         "nonmonotonic-send",
         [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")],

@@ -55,10 +55,17 @@ happenings = st.one_of(
     st.builds(end, st.booleans(), partitions),
 )
 # Three orders of one producer with an offset each, drawn: half of these go backwards somewhere.
+# The log then holds what is drawn of them there.
 produced = st.builds(
-    lambda places: [*map(sent, "123"), *map(acked, "123", places)],
+    lambda places, kept: [
+        *map(sent, "123"),
+        *map(acked, "123", places),
+        *(record(value, at) for value, at in zip("123", places, strict=True)
+          if at is not None and value in kept),
+    ],
     st.lists(st.none() | offsets, min_size=3, max_size=3),
-)
+    st.sets(st.sampled_from("123")),
+)  # fmt: skip
 histories = st.builds(
     lambda first, then: first + then,
     st.just([]) | produced,

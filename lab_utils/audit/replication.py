@@ -1,0 +1,70 @@
+"""Findings about replicas: what one leader acknowledged, and what the next one had.
+
+They are asked of every run; a run on one broker has nothing to answer. The rules and sources are
+in docs/findings.md.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from lab_utils.audit.selections import (
+    COPY,
+    PARTITION,
+    as_finding,
+    client,
+    grouped,
+    listed,
+    stored,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def has_replicas(events: DataFrame) -> bool:
+    """Did the controller of several brokers decide anything in these events?"""
+    several = "kind = 'partition' AND detail['replicas'] LIKE '% %'"
+    return bool(events.where(several).limit(1).collect())
+
+
+def replication_findings(events: DataFrame) -> DataFrame:
+    """Both findings, one row each; columns FINDING_COLUMNS."""
+    parts = [find(events) for find in (inconsistent_offsets, invisible_acks)]
+    return reduce(lambda some, more: some.unionByName(more), parts)
+
+
+def inconsistent_offsets(events: DataFrame) -> DataFrame:
+    """Orders that were acked at an offset where the log now holds another order."""
+    place = [*PARTITION, "offset"]
+    there = grouped(stored(events), place, "min(value) AS now")
+    acked = grouped(client(events, "acked"), [*COPY, "offset"], listed("actor"))
+    other = acked.join(there, place).where("value <> now")
+    said = "'was acked at offset ' || offset || ', where the log now holds order ' || now"
+    return as_finding(
+        other.selectExpr("*", "array(offset) AS offsets"), "inconsistent-offsets", said
+    )
+
+
+def invisible_acks(events: DataFrame) -> DataFrame:
+    """Orders that were acked below the floor: when the workload ended, no reader could see them."""
+    ended = grouped(events.where("kind IN ('finished', 'raised')"), ["run"], "max(at_ns) AS ended")
+    seen = events.where("source = 'broker'").join(ended, "run").where("at_ns <= ended")
+    floors = grouped(
+        events.where("source = 'workload' AND kind = 'topic'"),
+        ["run", "topic"],
+        "max(least(int(detail['min.insync.replicas']), int(detail['replicas']))) AS floor",
+    )
+    below = grouped(
+        seen, PARTITION,
+        "max_by(size(split(detail['isr'], ' ')), at_ns) FILTER (WHERE kind = 'partition') AS isr",
+        "max_by(offset, at_ns) FILTER (WHERE kind = 'watermark') AS readable",
+    ).join(floors, ["run", "topic"]).where("isr < floor")  # fmt: skip
+    acked = grouped(client(events, "acked"), [*COPY, "offset"], listed("actor"))
+    hidden = acked.join(below, PARTITION).where("offset >= readable")
+    said = (
+        "'was acked at offset ' || offset || '; readers could read to offset ' || readable"
+        " || ', for ' || isr || ' was in sync and the floor is ' || floor"
+    )
+    return as_finding(hidden.selectExpr("*", "array(offset) AS offsets"), "invisible-ack", said)

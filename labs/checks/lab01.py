@@ -1,0 +1,382 @@
+"""The checks of lab 01: What did the acknowledgement promise?"""
+
+from __future__ import annotations
+
+import random
+
+from lab_utils.audit.contracts import MAY, clause
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import nothing_else_is_stored, rows_equal
+from lab_utils.stage.broker_faults import RECEIVED, cut_link, kill_broker, power_cut
+from lab_utils.stage.faults import delay_response, drop_request, refuse
+
+# An error of the broker that says: this record was not stored.
+REFUSED = "INVALID_RECORD"
+
+
+def with_acks(acks):
+    """The lab's workload: one order at a time, with these acks."""
+
+    def send(run):
+        producer = run.producer({"acks": acks})
+        for order in run.orders:
+            producer.produce(run.topic, order, partition=0)
+            producer.flush()
+
+    return send
+
+
+def leader_dies(nth=3):
+    """The leader is cut off from its followers, acks as many orders as acks=1 lets it, and dies."""
+    return (cut_link(1, 2), cut_link(1, 3), kill_broker(1, api="Produce", nth=nth))
+
+
+def leader_dies_in_between(nth):
+    """The leader is cut off when it has answered, and dies with the next order in its hands."""
+    return (
+        cut_link(1, 2, api="Produce", nth=nth),
+        cut_link(1, 3, api="Produce", nth=nth),
+        kill_broker(1, api="Produce", nth=nth + 1, when=RECEIVED),
+    )
+
+
+def matrix(name, acks, faults, **conditions):
+    """One cell of the matrix of 01.1: its name is the key of the answer."""
+    return Trial(
+        name=name, faults=faults, orders=3, brokers=3, workload=with_acks(acks), **conditions
+    )
+
+
+def acked(evidence):
+    """The orders that the client reported as acked; only trials of our own have these rows."""
+    return {row.value for row in evidence.rows if (row.source, row.kind) == ("client", "acked")}
+
+
+def lost(evidence):
+    """The acked orders that are not in the log."""
+    return acked(evidence) - set(evidence.stored)
+
+
+def the_matrix_is_right(answer, evidence):
+    """Does the answer for this cell say what the run showed?"""
+    name = evidence.trial.name
+    if answer.get(name) is bool(lost(evidence)):
+        return None
+    return f"{name!r}: you said {answer.get(name)!r}, and the run lost {len(lost(evidence))} of 3."
+
+
+def truth(evidence):
+    """What may be said of each order, from the wire: acked, failed or unknown."""
+    words = {}
+    for request in evidence.requests():
+        if request.value is None or request.topic != f"{request.run}-orders":
+            continue
+        answers = [
+            row for row in evidence.rows
+            if (row.source, row.kind, row.api) == ("wire", "response", "Produce")
+            and row.correlation_id == request.correlation_id
+            and row.detail.get("connection") == request.detail.get("connection")
+        ]  # fmt: skip
+        said = answers[0] if answers else None
+        if said is None or said.fate in ("held", "dropped"):
+            words[request.value] = "unknown"
+        else:
+            words[request.value] = "failed" if said.error else "acked"
+    return words
+
+
+def sorted_by_learner(evidence):
+    """The learner's words, which the workload wrote to the topic `words`."""
+    rows = [row for row in evidence.log if row.topic.endswith("-words")]
+    return dict(reversed((row.value or "").split(" ", 1)) for row in rows if " " in row.value)
+
+
+def the_words_are_right(_, evidence):
+    """Is each order in the topic `words` with the word that is true of it?"""
+    said, right = sorted_by_learner(evidence), truth(evidence)
+    missing = [order for order in evidence.orders if order not in said]
+    if missing:
+        return f"{len(missing)} of {len(evidence.orders)} orders have no word: {missing[0]}."
+    wrong = [order for order, word in right.items() if said.get(order) != word]
+    if not wrong:
+        return None
+    return f"order {wrong[0]} is sorted as {said[wrong[0]]}, and {right[wrong[0]]} is true of it."
+
+
+def said_instead(word, of):
+    """Did the learner say this word of an order of which the other is true?"""
+
+    def is_made(_, evidence):
+        said = sorted_by_learner(evidence)
+        return any(said.get(order) == word for order, is_ in truth(evidence).items() if is_ == of)
+
+    return is_made
+
+
+def report_kinds(refused, late):
+    """One order is refused by the broker for good, and the answer of one comes too late."""
+    return Trial(
+        name="a refusal and a late answer",
+        faults=(
+            refuse("Produce", nth=refused, error=REFUSED),
+            delay_response("Produce", nth=late, by_ms=2500),
+        ),
+        orders=6,
+        brokers=3,
+        topics=("words",),
+    )
+
+
+def report_kinds_somewhere(nonce):
+    """The same at positions drawn from the nonce."""
+    refused, late = random.Random(nonce).sample(range(1, 7), 2)
+    return [report_kinds(refused, late)]
+
+
+def lost_rows(evidence):
+    """The acked orders that are not in the log, as rows."""
+    return [{"value": value} for value in sorted(lost(evidence))]
+
+
+def told_acked(evidence):
+    """The orders that the client was told are stored: an answer without error, or acks=0."""
+    told = set()
+    for request in evidence.requests():
+        if request.detail.get("acks") == "0":
+            told.add(request.value)
+    requests = {
+        (row.detail.get("connection"), row.correlation_id): row.value for row in evidence.requests()
+    }
+    for row in evidence.rows:
+        is_answer = (row.source, row.kind, row.api) == ("wire", "response", "Produce")
+        if is_answer and row.error is None and row.fate == "forwarded":
+            told.add(requests.get((row.detail.get("connection"), row.correlation_id)))
+    return told - {None}
+
+
+def nothing_acked_is_lost(_, evidence):
+    """Is each order in the log of which the client was told that it is?"""
+    gone = told_acked(evidence) - set(evidence.stored)
+    if not gone:
+        return None
+    return f"{len(gone)} acked orders are not in the log: {', '.join(sorted(gone)[:3])}."
+
+
+def nearly_all_are_stored(_, evidence):
+    """Are at least 95 % of the orders in the log?"""
+    stored = len(set(evidence.stored) & set(evidence.orders))
+    if stored >= 0.95 * len(evidence.orders):
+        return None
+    return f"only {stored} of {len(evidence.orders)} orders are in the log."
+
+
+def only_acks(evidence):
+    """The acks that the learner's requests asked for."""
+    return {row.detail.get("acks") for row in evidence.requests()}
+
+
+def killed_somewhere(nonce):
+    """The leader dies at moments drawn from the nonce: with and without its followers."""
+    place = random.Random(nonce)
+    return survive(place.randint(2, 6), place.randint(2, 6))
+
+
+def survive(first, second):
+    """Two runs in which the leader dies."""
+    return (
+        Trial(
+            name="the leader dies cut off",
+            faults=leader_dies_in_between(first),
+            orders=8,
+            brokers=3,
+        ),
+        Trial(
+            name="the leader dies after an answer",
+            faults=(kill_broker(1, api="Produce", nth=second),),
+            orders=8,
+            brokers=3,
+        ),
+    )
+
+
+SYSTEMS = ("room temperature", "web shop log", "payments")
+
+
+def promise_is_kept(answer, _):
+    """Does each choice of acks keep the promise that stands beside it?"""
+    for system in SYSTEMS:
+        choice = answer.get(system)
+        if not isinstance(choice, dict) or not {"acks", "may_lose"} <= set(choice):
+            return f"{system!r} needs both `acks` and `may_lose`."
+        if str(choice["acks"]) not in ("0", "1", "all", "-1"):
+            return f"{system!r}: acks is 0, 1 or all; yours is {choice['acks']!r}."
+        may = clause("lost-write", [{"acks": str(choice["acks"])}]).rule == MAY
+        if choice["may_lose"] is not may:
+            return f"{system!r}: with acks={choice['acks']} an acked record " + (
+                "may be lost." if may else "may not be lost."
+            )
+    if str(answer["payments"]["acks"]) not in ("all", "-1"):
+        return "'payments': nobody accepts that a payment was acked and is gone."
+    return None
+
+
+EXERCISES = (
+    Exercise(
+        item="01.1",
+        title="May it be lost?",
+        points=4,
+        kind="value",
+        answer="answer_1",
+        public=(
+            matrix("acks=0, a request is lost", "0", (drop_request("Produce", nth=2),)),
+            matrix("acks=1, the leader dies", "1", leader_dies()),
+            matrix("acks=all, the leader dies", "all", leader_dies_in_between(1)),
+            matrix(
+                "one replica, kill -9", "1", (kill_broker(1, api="Produce", nth=3),), replicas=1
+            ),
+            matrix(
+                "one replica, power cut", "1", (power_cut(1, api="Produce", nth=3),), replicas=1
+            ),
+        ),
+        rules=(the_matrix_is_right,),
+        mistakes=(
+            Mistake(
+                name="acked means flushed",
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "one replica, power cut"
+                    and answer.get(seen.trial.name) is False
+                ),
+                likely="you took an ack for a record on the disk; it is in the page cache.",
+                look="Look at the run with the power cut, and at the one with flush.messages=1.",
+            ),
+            Mistake(
+                name="kill means loss",
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "one replica, kill -9"
+                    and answer.get(seen.trial.name) is True
+                ),
+                likely="SIGKILL ends the process, and the page cache belongs to the system.",
+                look="Look at the log of the run with one replica and kill_broker.",
+            ),
+            Mistake(
+                name="all is one",
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "acks=all, the leader dies"
+                    and answer.get(seen.trial.name) is True
+                ),
+                likely="with acks=all the leader had not answered what the followers did not have.",
+                look="Look at which orders were acked before the leader died.",
+            ),
+        ),
+        blank="Fill in True or False for each of the five names.",
+    ),
+    Exercise(
+        item="01.2",
+        title="Sort the reports",
+        points=4,
+        kind="workload",
+        answer="send_and_sort",
+        public=(report_kinds(refused=2, late=4),),
+        unseen=report_kinds_somewhere,
+        rules=(the_words_are_right,),
+        mistakes=(
+            Mistake(
+                name="every error is a failure",
+                is_made=said_instead("failed", of="unknown"),
+                likely="a report of _MSG_TIMED_OUT does not rule out that the record is stored.",
+                look="Look at lab 00: late.log, and the word that was true of order 3.",
+            ),
+            Mistake(
+                name="every error is unknown",
+                is_made=said_instead("unknown", of="failed"),
+                likely="a broker that refuses a record has decided: it is not stored.",
+                look="Look at the error of that report: did the client say it, or the broker?",
+            ),
+            Mistake(
+                name="no error is looked at",
+                is_made=lambda _, seen: set(sorted_by_learner(seen).values()) == {"acked"},
+                likely="your callback calls every report a success.",
+                look="Look at the first argument of the callback.",
+            ),
+        ),
+        passed=lambda _, evidence: (
+            f"{len(evidence[0].orders)} reports in {len(set(truth(evidence[0]).values()))} kinds, "
+            "each with the word that is true of it."
+        ),
+    ),
+    Exercise(
+        item="01.3",
+        title="Find the acked orders that are gone",
+        points=4,
+        kind="query",
+        answer="acked_and_gone",
+        public=(
+            Trial(
+                name="the leader dies",
+                faults=leader_dies(3),
+                orders=6,
+                brokers=3,
+                workload=with_acks("1"),
+            ),
+        ),
+        unseen=lambda nonce: [
+            Trial(
+                name="the leader dies",
+                faults=leader_dies(random.Random(nonce).randint(2, 4)),
+                orders=7,
+                brokers=3,
+                workload=with_acks("1"),
+            )
+        ],
+        rules=(rows_equal(lost_rows),),
+        mistakes=(
+            Mistake(
+                name="everything acked",
+                is_made=lambda _, seen: len(seen.returned or ()) == len(acked(seen)),
+                likely="your query returns every acked order, also those in the log.",
+                look="Look at the events with source 'log' and kind 'record'.",
+            ),
+            Mistake(
+                name="by offset",
+                is_made=lambda _, seen: not seen.returned,
+                likely="every offset that was acked is in use: another order has it now.",
+                look="Look at what stands at offset 0, and who was told offset 0 first.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="01.4",
+        title="Lose nothing that was acked",
+        points=6,
+        kind="workload",
+        answer="send_safely",
+        public=survive(3, 4),
+        unseen=killed_somewhere,
+        rules=(nothing_else_is_stored, nothing_acked_is_lost, nearly_all_are_stored),
+        mistakes=(
+            Mistake(
+                name="acks too low",
+                is_made=lambda _, seen: bool(only_acks(seen) & {"0", "1"}),
+                likely="your requests do not ask for every in-sync replica.",
+                look="Look at detail.acks of the Produce requests.",
+            ),
+            Mistake(
+                name="gave up too early",
+                is_made=lambda _, seen: len(set(seen.stored)) < 0.95 * len(seen.orders),
+                likely="a new leader needs three seconds here, and your producer did not wait.",
+                look="Look at message.timeout.ms and retries, and at what you wait for at the end.",
+            ),
+        ),
+        blank="Look at what the last line of the workload waits for, and whether it is there.",
+    ),
+    Exercise(
+        item="01.5",
+        title="Choose for three systems",
+        points=2,
+        kind="value",
+        answer="answer_5",
+        public=(Trial(name="a calm run", orders=1, brokers=3, workload=with_acks("all")),),
+        rules=(promise_is_kept,),
+        blank='Fill in `acks` ("0", "1" or "all") and `may_lose` (True or False) for each system.',
+    ),
+)

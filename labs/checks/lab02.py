@@ -1,0 +1,394 @@
+"""The checks of lab 02: Who must have it before I am safe?"""
+
+from __future__ import annotations
+
+import random
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import rows_equal
+from lab_utils.stage.broker_faults import (
+    RECEIVED,
+    cut_link,
+    kill_broker,
+    pause_broker,
+    resume_broker,
+)
+from lab_utils.waiting import wait_until
+
+SAFE = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "producer": {"acks": "all"}}
+
+
+def one_at_a_time(run, settings=None):
+    """Each order with these producer settings, one after the other."""
+    producer = run.producer({"acks": "all"} | (settings or {}))
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+
+def in_sync(producer, topic):
+    """How many replicas are in sync, as any client may ask a broker."""
+    return len(producer.list_topics(topic, timeout=5).topics[topic].partitions[0].isrs)
+
+
+def through_four_moments(run):
+    """Write, write with a paused follower, wait until it is back, write while the leader dies."""
+    producer = run.producer({"acks": "all"})
+    for number, order in enumerate(run.orders):
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+        if number == 1:
+            wait_until(lambda: in_sync(producer, run.topic) == 3, "three in sync", timeout_s=20)
+
+
+def with_acks_1(run):
+    """Orders that the leader alone answers for, until its ISR is itself alone."""
+    producer = run.producer({"acks": 1})
+    for number, order in enumerate(run.orders):
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+        if number == 2:
+            wait_until(lambda: in_sync(producer, run.topic) == 1, "one in sync", timeout_s=20)
+
+
+def decided(evidence):
+    """The ISRs of the run's partition, each as it was decided, oldest first."""
+    rows = [
+        row for row in evidence.rows
+        if (row.source, row.kind) == ("broker", "partition") and row.topic.endswith("-orders")
+    ]  # fmt: skip
+    return sorted(rows, key=lambda row: row.at_ns)
+
+
+def members(row):
+    """The ISR of one decision as numbers."""
+    return sorted(int(broker) for broker in row.detail["isr"].split())
+
+
+def four_moments(evidence):
+    """The ISR at the start, with 3 paused, with 3 back, and with 1 dead."""
+    seen = [members(row) for row in decided(evidence)]
+    before_the_end = seen[: next((i for i, isr in enumerate(seen) if 1 not in isr), len(seen)) + 1]
+    found = [isr for i, isr in enumerate(before_the_end) if i == 0 or isr != before_the_end[i - 1]]
+    names = ("at the start", "3 is paused", "3 is back", "1 is dead")
+    return dict(zip(names, found, strict=False))
+
+
+def the_moments_are_right(answer, evidence):
+    """Is each ISR the one that the controller decided?"""
+    for moment, isr in four_moments(evidence).items():
+        said = answer.get(moment)
+        if not isinstance(said, list) or sorted(map(str, said)) != [str(each) for each in isr]:
+            return f"{moment}: you said {said}, and the controller said {isr}."
+    return None
+
+
+def acked_alone(evidence):
+    """The orders that were acked while the ISR had one member."""
+    decisions = decided(evidence)
+    rows = []
+    for row in evidence.rows:
+        if (row.source, row.kind) == ("client", "acked"):
+            before = [each for each in decisions if each.at_ns <= row.at_ns]
+            if before and len(members(before[-1])) == 1:
+                rows.append({"value": row.value})
+    return rows
+
+
+def alone(after):
+    """The links of the leader are cut after so many answers; the ISR shrinks to the leader."""
+    return Trial(
+        name="a leader on its own",
+        faults=(cut_link(1, 2, api="Produce", nth=after), cut_link(1, 3, api="Produce", nth=after)),
+        orders=6,
+        brokers=3,
+        workload=with_acks_1,
+    )
+
+
+def told_acked(evidence):
+    """The orders whose request was answered without an error; with acks=0 all that were sent."""
+    requests = {
+        (row.detail.get("connection"), row.correlation_id): row for row in evidence.requests()
+    }
+    told = {row.value for row in requests.values() if row.detail.get("acks") == "0"}
+    for row in evidence.rows:
+        is_answer = (row.source, row.kind, row.api) == ("wire", "response", "Produce")
+        if is_answer and row.error is None and row.fate == "forwarded":
+            request = requests.get((row.detail.get("connection"), row.correlation_id))
+            told.add(request.value if request else None)
+    return told - {None}
+
+
+def outcome(evidence):
+    """What became of a run: lost, unavailable, duplicated or nothing."""
+    stored = evidence.stored
+    if told_acked(evidence) - set(stored):
+        return "lost"
+    if len(set(stored)) < len(evidence.orders):
+        return "unavailable"
+    return "duplicated" if len(stored) > len(set(stored)) else "nothing"
+
+
+def it_survives(_, evidence):
+    """Is nothing acked lost, and is nearly everything stored?"""
+    lost = told_acked(evidence) - set(evidence.stored)
+    if lost:
+        return f"{evidence.trial.name}: {len(lost)} acked orders are not in the log."
+    stored = len(set(evidence.stored))
+    if stored < 0.95 * len(evidence.orders):
+        return f"{evidence.trial.name}: only {stored} of {len(evidence.orders)} orders are stored."
+    return None
+
+
+def failures(nth, follower):
+    """A leader that dies cut off, a follower that dies, a leader that dies when it was alone."""
+    cut = (cut_link(1, 2, api="Produce", nth=nth), cut_link(1, 3, api="Produce", nth=nth))
+    return tuple(
+        Trial(name=name, faults=faults, orders=8, brokers=3, workload=one_at_a_time)
+        for name, faults in (
+            ("the leader dies, cut off", (*cut, kill_broker(1, api="Produce", nth=nth + 2,
+                                                            when=RECEIVED))),
+            ("a follower dies", (kill_broker(follower, api="Produce", nth=nth),)),
+        )
+    )  # fmt: skip
+
+
+def without(line, faults, *, replicas=None, config=None, producer=None, orders=5):
+    """A run that breaks one line of the checklist; its name is that line."""
+    return Trial(
+        name=line,
+        faults=faults,
+        orders=orders,
+        brokers=3,
+        replicas=replicas,
+        topic_config=config if config is not None else {"min.insync.replicas": 2},
+        workload=lambda run: one_at_a_time(run, producer),
+    )
+
+
+LEADER_DIES = (cut_link(1, 2), cut_link(1, 3), kill_broker(1, api="Produce", nth=3))
+ALONE_THEN_DEAD = (
+    pause_broker(2, api="Produce", nth=1),
+    pause_broker(3, api="Produce", nth=1),
+    kill_broker(1, api="Produce", nth=4),
+    resume_broker(2, api="Produce", nth=4),
+    resume_broker(3, api="Produce", nth=4),
+)
+CHECKLIST = (
+    without("acks=all", LEADER_DIES, producer={"acks": "1"}),
+    without("replicas > min.insync.replicas", (kill_broker(3, api="Produce", nth=2),),
+            config={"min.insync.replicas": 3},
+            producer={"message.timeout.ms": 5000}, orders=4),
+    without("unclean election off", ALONE_THEN_DEAD,
+            config={"min.insync.replicas": 1, "unclean.leader.election.enable": "true"}, orders=5),
+    without("retries", (kill_broker(1, api="Produce", nth=2, when=RECEIVED),),
+            producer={"retries": 0, "message.timeout.ms": 5000}),
+)  # fmt: skip
+
+
+def the_line_matters(answer, evidence):
+    """Is the outcome of the run without this line the one that was answered?"""
+    line, seen = evidence.trial.name, outcome(evidence)
+    if answer.get(line) == seen:
+        return None
+    return f"without {line!r}: you said {answer.get(line)!r}, and the run was {seen!r}."
+
+
+def one_by_all_then_by_one(run):
+    """The first order is on all replicas when acked; the leader alone answers for the rest."""
+    for acks, orders in (("all", run.orders[:1]), ("1", run.orders[1:])):
+        producer = run.producer({"acks": acks})
+        for order in orders:
+            producer.produce(run.topic, order, partition=0)
+            producer.flush()
+
+
+def places(evidence):
+    """On which brokers two orders were when the leader died: what survived was on all of them."""
+    rows = sorted(evidence.rows, key=lambda row: row.at_ns)
+    killed = next(row.at_ns for row in rows if (row.source, row.kind) == ("broker", "killed"))
+    acked = [row.value for row in rows
+             if (row.source, row.kind) == ("client", "acked") and row.at_ns < killed]  # fmt: skip
+    return {
+        name: [1, 2, 3] if value in evidence.stored else [1]
+        for name, value in (("the first order", acked[0]), ("the last order before", acked[-1]))
+    }
+
+
+def the_places_are_right(answer, evidence):
+    """Were the first and the last acked order where the answer says?"""
+    for name, right in places(evidence).items():
+        said = answer.get(name)
+        if not isinstance(said, list) or sorted(map(str, said)) != [str(each) for each in right]:
+            return f"{name}: you said {said}, and it was on {right}."
+    return None
+
+
+EXERCISES = (
+    Exercise(
+        item="02.1",
+        title="Who is in sync?",
+        points=4,
+        kind="value",
+        answer="answer_1",
+        public=(
+            Trial(
+                name="four moments",
+                faults=(
+                    pause_broker(3, api="Produce", nth=1),
+                    resume_broker(3, api="Produce", nth=2),
+                    kill_broker(1, api="Produce", nth=3),
+                ),
+                orders=4,
+                brokers=3,
+                workload=through_four_moments,
+            ),
+        ),
+        rules=(the_moments_are_right,),
+        mistakes=(
+            Mistake(
+                name="paused is in sync",
+                is_made=lambda answer, _: 3 in (answer.get("3 is paused") or []),
+                likely="a follower that fetches nothing leaves after replica.lag.time.max.ms.",
+                look="Look at watched.replicas(), at the lane of broker 3.",
+            ),
+            Mistake(
+                name="once out, always out",
+                is_made=lambda answer, _: 3 not in (answer.get("3 is back") or []),
+                likely="a follower that has caught up is in sync again.",
+                look="Look at the last ISR of the run `watched`.",
+            ),
+            Mistake(
+                name="the dead are in sync",
+                is_made=lambda answer, _: 1 in (answer.get("1 is dead") or []),
+                likely="the controller takes a dead leader out of the ISR when it picks another.",
+                look="Look at the ISR behind the change of leader.",
+            ),
+        ),
+        blank="Fill in a list of brokers, as [1, 2], for each of the four moments.",
+    ),
+    Exercise(
+        item="02.2",
+        title="Acked by one alone",
+        points=4,
+        kind="query",
+        answer="acked_alone",
+        public=(alone(1),),
+        unseen=lambda nonce: [alone(random.Random(nonce).randint(1, 3))],
+        rules=(rows_equal(acked_alone),),
+        mistakes=(
+            Mistake(
+                name="all acked",
+                is_made=lambda _, seen: len(seen.returned or ()) == len(seen.orders),
+                likely="your query returns what was acked while more were in sync, too.",
+                look="Look at the time of the ack, and of the decision before it.",
+            ),
+            Mistake(
+                name="since the cut",
+                is_made=lambda _, seen: (
+                    len(acked_alone(seen)) < len(seen.returned or ()) < len(seen.orders)
+                ),
+                likely="a follower that is cut off is in sync until the controller decides.",
+                look="Look at the partition events: the ISR shrinks later than the link breaks.",
+            ),
+        ),
+    ),
+    Exercise(
+        item="02.3",
+        title="Settings that survive",
+        points=6,
+        kind="settings",
+        answer="answer_3",
+        public=failures(2, 3),
+        unseen=lambda nonce: failures(
+            random.Random(nonce).randint(1, 4), random.Random(nonce + "f").choice((2, 3))
+        ),
+        rules=(it_survives,),
+        mistakes=(
+            Mistake(
+                name="acks too low",
+                is_made=lambda answer, _: str(answer["producer"].get("acks", "all")) in "01",
+                likely="the leader answered for itself alone.",
+                look="Look at which replicas had the record when the leader died.",
+            ),
+            Mistake(
+                name="too few replicas",
+                is_made=lambda answer, _: answer["replicas"] < 3,
+                likely="with fewer than three replicas there is none to spare.",
+                look="Look at the run in which a follower dies.",
+            ),
+            Mistake(
+                name="no replica to spare",
+                is_made=lambda answer, _: (
+                    str(answer["topic"].get("min.insync.replicas")) == str(answer["replicas"])
+                ),
+                likely="min.insync.replicas is as high as the number of replicas.",
+                look="Look at the error of the reports when one follower is dead.",
+            ),
+            Mistake(
+                name="one is enough",
+                is_made=lambda answer, _: (
+                    str(answer["topic"].get("min.insync.replicas", "1")) == "1"
+                ),
+                likely="with min.insync.replicas=1 a leader on its own goes on answering.",
+                look="Look at who could lead when that leader died.",
+            ),
+        ),
+        passed=lambda _, evidence: (
+            f"{sum(len(each.orders) for each in evidence)} orders in {len(evidence)} failures, "
+            "nothing acked was lost, and writes went on."
+        ),
+        blank="Fill in all settings that are `...`.",
+    ),
+    Exercise(
+        item="02.4",
+        title="The checklist, line by line",
+        points=4,
+        kind="value",
+        answer="answer_4",
+        public=CHECKLIST,
+        rules=(the_line_matters,),
+        mistakes=(
+            Mistake(
+                name="refused is lost",
+                is_made=lambda answer, seen: (
+                    answer.get(seen.trial.name) == "lost" and outcome(seen) == "unavailable"
+                ),
+                likely="what was refused was never promised; nobody was told that it is stored.",
+                look="Look at the reports of that run: were the missing orders acked?",
+            ),
+        ),
+        blank='Fill in "lost", "unavailable", "duplicated" or "nothing" for each line.',
+    ),
+    Exercise(
+        item="02.5",
+        title="Where was it?",
+        points=2,
+        kind="value",
+        answer="answer_5",
+        public=(
+            Trial(
+                name="the leader dies",
+                faults=(
+                    cut_link(1, 2, api="Produce", nth=1),
+                    cut_link(1, 3, api="Produce", nth=1),
+                    kill_broker(1, api="Produce", nth=3),
+                ),
+                orders=4,
+                brokers=3,
+                workload=one_by_all_then_by_one,
+            ),
+        ),
+        rules=(the_places_are_right,),
+        mistakes=(
+            Mistake(
+                name="acked is everywhere",
+                is_made=lambda answer, _: len(answer.get("the last order before") or []) == 3,
+                likely="with acks=1 an ack says nothing about followers.",
+                look="Look at where the log of each follower ends in placed.replicas().",
+            ),
+        ),
+        blank="Fill in a list of brokers for both orders.",
+    ),
+)

@@ -1,0 +1,159 @@
+"""The findings about replicas: smallest histories, near misses, and Spark equal to the oracle."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lab_utils.audit.contracts import clause
+from lab_utils.audit.replication import has_replicas, replication_findings
+from lab_utils.audit.session import read_events
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import write_ledger
+from tests.histories import TOPIC, acked, in_run, log
+from tests.oracle import Found
+from tests.oracle_replication import oracle_of_replication
+
+
+def decision(isr: str, leader: int = 1) -> Event:
+    """The controller decides who leads and who is in sync."""
+    detail = {"leader": str(leader), "isr": isr, "replicas": "1 2 3"}
+    return Event(run="", source="broker", actor="controller", kind="partition", topic=TOPIC,
+                 partition=0, detail=detail)  # fmt: skip
+
+
+def watermark(offset: int) -> Event:
+    """Readers may read up to here."""
+    return Event(run="", source="broker", actor="broker-1", kind="watermark", topic=TOPIC,
+                 partition=0, offset=offset, detail={"lso": str(offset)})  # fmt: skip
+
+
+def topic(floor: int, replicas: int = 3) -> Event:
+    """The topic's own settings."""
+    detail = {"replicas": str(replicas), "min.insync.replicas": str(floor)}
+    return Event(run="", source="workload", actor="lab", kind="topic", topic=TOPIC, detail=detail)
+
+
+FINISHED = Event(run="", source="workload", actor="workload", kind="finished")
+
+# name: the finding, its smallest history, its near miss
+CASES: dict[str, tuple[str, list[Event], list[Event]]] = {
+    "another order has its offset": (
+        "inconsistent-offsets",
+        [acked("1", 0), *log("2")],
+        [acked("1", 0), *log("1", "2")],
+    ),
+    "nobody has its offset": (
+        "inconsistent-offsets",
+        [acked("1", 1), *log("2", "3")],
+        [acked("1", 2), *log("2", "3")],
+    ),
+    "acked below the floor": (
+        "invisible-ack",
+        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
+        [topic(2), decision("1 2"), watermark(0), acked("1", 0), FINISHED],
+    ),
+    "readable before the end": (
+        "invisible-ack",
+        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED, watermark(1)],
+        [topic(2), decision("1"), watermark(0), acked("1", 0), watermark(1), FINISHED],
+    ),
+    "the floor is capped at the replicas": (
+        "invisible-ack",
+        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
+        [topic(2, replicas=1), decision("1"), watermark(0), acked("1", 0), FINISHED],
+    ),
+}
+
+happenings = st.one_of(
+    st.builds(acked, st.sampled_from("123"), st.none() | st.integers(0, 3)),
+    st.builds(decision, st.sampled_from(["1", "1 2", "1 2 3", "2"])),
+    st.builds(watermark, st.integers(0, 3)),
+    st.just(FINISHED),
+)
+histories = st.builds(
+    lambda first, then, last: [*first, *then, *log(*last)],
+    st.lists(st.builds(topic, st.integers(1, 3), st.integers(1, 3)), max_size=1),
+    st.lists(happenings, max_size=10),
+    st.lists(st.sampled_from("123"), max_size=4),
+)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_smallest_history(name: str) -> None:
+    """The smallest history of a finding has it."""
+    finding, smallest, _ = CASES[name]
+
+    assert finding in {found[0] for found in oracle_of_replication(in_run("02-a", smallest))}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_near_miss(name: str) -> None:
+    """The near miss of a finding does not have it."""
+    finding, _, near_miss = CASES[name]
+
+    assert finding not in {found[0] for found in oracle_of_replication(in_run("02-a", near_miss))}
+
+
+@pytest.mark.parametrize(
+    ("finding", "acks", "unclean", "rule"),
+    [
+        ("lost-write", "all", "false", "must not"),
+        ("lost-write", "all", "true", "may"),
+        ("lost-write", "1", "false", "may"),
+        ("inconsistent-offsets", "all", "false", "must not"),
+        ("invisible-ack", "1", "false", "may"),
+        ("invisible-ack", "all", "false", "must not"),
+    ],
+)
+def test_contract(finding: str, acks: str, unclean: str, rule: str) -> None:
+    """What replicas may do to an acked order depends on acks and on unclean elections."""
+    given = {"acks": acks, "unclean.leader.election.enable": unclean, "replicas": "3"}
+
+    assert rule == clause(finding, [given]).rule
+
+
+def spark_findings(folder: Path, runs: dict[str, list[Event]]) -> dict[str, Counter[Found]]:
+    """What Spark finds in many runs at once: one ledger, one job."""
+    write_ledger(folder, [row for run, rows in runs.items() for row in in_run(run, rows)])
+    found: dict[str, Counter[Found]] = defaultdict(Counter)
+    for row in replication_findings(read_events(folder)).collect():
+        at = None if row.offsets is None else tuple(row.offsets)
+        found[row.run][row.finding, row.topic, row.partition, row.value, at, row.actor] += 1
+    return found
+
+
+@pytest.mark.kafka
+def test_spark_agrees_on_the_literal_histories(tmp_path: Path) -> None:
+    """Spark finds in each literal history what the oracle finds."""
+    runs = {f"{name} {place}": case[place] for name, case in CASES.items() for place in (1, 2)}
+    found = spark_findings(tmp_path, runs)
+    oracle = {run: oracle_of_replication(in_run(run, rows)) for run, rows in runs.items()}
+
+    assert oracle == {run: found[run] for run in runs}
+
+
+@pytest.mark.kafka
+@settings(max_examples=1, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(st.lists(histories, min_size=300, max_size=300))
+def test_spark_agrees_on_random_histories(
+    tmp_path_factory: pytest.TempPathFactory, given_histories: list[list[Event]]
+) -> None:
+    """Spark finds in random histories what the oracle finds, all in one job."""
+    runs = {f"r{number}": rows for number, rows in enumerate(given_histories)}
+    found = spark_findings(tmp_path_factory.mktemp("random"), runs)
+    oracle = {run: oracle_of_replication(in_run(run, rows)) for run, rows in runs.items()}
+
+    assert oracle == {run: found[run] for run in runs}
+
+
+@pytest.mark.kafka
+def test_one_broker_has_no_replicas(tmp_path: Path) -> None:
+    """A run on one broker is not asked about replicas."""
+    write_ledger(tmp_path, in_run("03-a", [acked("1", 0), *log("1")]))
+
+    assert not has_replicas(read_events(tmp_path))
