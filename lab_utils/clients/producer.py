@@ -5,6 +5,7 @@ Every method and setting of the parent works as documented there.
 
 from __future__ import annotations
 
+import time
 from typing import Any, TypeAlias
 
 import orjson
@@ -125,10 +126,26 @@ class RecordingProducer(Producer):
         recorder, crashes = self._recorder, self._crashes
 
         def report(error: KafkaError | None, message: Message[Any, Any]) -> None:
+            fatal = _being_raised()
             recorder.reported(error, message, encoded)
             if crashes and error is None:
                 crashes.reached("after_ack")
             if theirs:
                 theirs(error, message)
+            if fatal is not None:
+                raise fatal
 
         return report
+
+
+def _being_raised() -> BaseException | None:
+    """The fatal error that the poll which serves this report is about to raise, if there is one.
+
+    Such a poll runs its reports with the exception already set, and then the first call of a
+    builtin fails with a SystemError: the report would be lost, and the program told nonsense.
+    """
+    try:
+        time.monotonic_ns()
+    except SystemError as error:
+        return error.__cause__
+    return None

@@ -120,6 +120,20 @@ def test_fenced(opened: Opened) -> None:
 
 
 @pytest.mark.kafka
+def test_fatal_error_in_flush(opened: Opened) -> None:
+    """A flush that meets a fatal error raises it, and the reports it served are in the ledger."""
+    opened.under(refuse("AddPartitionsToTxn", 1, "INVALID_PRODUCER_EPOCH"))
+    producer = transactional(opened)
+    producer.begin_transaction()
+    producer.produce(opened.ticket.topic, "0", partition=0)
+    with pytest.raises(KafkaException) as raised:
+        producer.flush()
+
+    assert ("_FENCED", True) == (raised.value.args[0].name(), raised.value.args[0].fatal())
+    assert ["0"] == [row.value for row in opened.rows("failed", "unknown")]
+
+
+@pytest.mark.kafka
 def test_no_transactional_id(opened: Opened) -> None:
     """Without a name there is no transaction, and the client says so."""
     producer = opened.live.producer()
