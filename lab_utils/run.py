@@ -6,6 +6,7 @@ exception is topic_log(), which reads the topic itself.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -60,6 +61,15 @@ class Run:
         Without a transaction it is given everything.
         """
         return values(self.rows, "visible") if self._has("transaction") else self.log
+
+    @property
+    def effects(self) -> dict[str, int]:
+        """How many effects each order has in the database of this run."""
+        found: Counter[str] = Counter()
+        for row in self.rows:
+            if (row.source, row.kind) == ("sink", "effect"):
+                found[row.value or ""] += row.records or 0
+        return dict(found)
 
     def events(self) -> DataFrame:
         """The ledger as a Spark DataFrame, one row an event; columns as in Event."""

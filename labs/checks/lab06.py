@@ -350,6 +350,12 @@ EXERCISES = (
         rules=(nothing_else_is_stored, out_equals_in),
         mistakes=(
             Mistake(
+                name="nothing is written",
+                is_made=lambda _, seen: not seen.stored,
+                likely="the batches were polled, and no invoice was written.",
+                look="Look at what the loop does with each batch.",
+            ),
+            Mistake(
                 name="no transaction",
                 is_made=lambda _, seen: not seen.requests("EndTxn") and bool(seen.stored),
                 likely="invoices were written, and no transaction was ever ended.",
