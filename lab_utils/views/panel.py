@@ -1,9 +1,10 @@
 """The control panel: buttons for a lab's faults and brokers, and what crosses the wire, live.
 
-The browser's half is one module in four files (panel_paths.js: the two ways to the stage,
-panel_feed.js: what is known of it, panel_rows.js: its words, panel_view.js: what is shown). It
-speaks to the stage server through jupyter-server-proxy, so a click acts while a cell is running.
-Where the page has no such path, the browser asks this half, and the kernel asks the stage.
+The browser's half is one module in five files (panel_paths.js: the two ways to the stage,
+panel_feed.js: what is known of it, panel_rows.js: its words, panel_brokers.js: brokers and links,
+panel_view.js: what is shown). It speaks to the stage server through jupyter-server-proxy, so a
+click acts while a cell is running. Where the page has no such path, the browser asks this half,
+and the kernel asks the stage.
 
 The widget carries the address and the token of the stage: both are worthless once it has ended.
 This module is given a stage and knows nothing else of it.
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from lab_utils.stage.faults import Fault
 
 HERE: Final = Path(__file__).parent
-SCRIPTS: Final = ("panel_paths.js", "panel_feed.js", "panel_rows.js", "panel_view.js")
+SCRIPTS: Final = (
+    "panel_paths.js", "panel_feed.js", "panel_rows.js", "panel_brokers.js", "panel_view.js",
+)  # fmt: skip
 VERBS: Final = ("kill", "pause", "resume", "stop", "start")
+LINK_VERBS: Final = ("cut", "hold", "heal")
 EVENTS_LIMIT: Final = 100
 REPAIR: Final = "Run the notebook's first cell again, then this cell."
 
@@ -76,12 +80,14 @@ class Panel(anywidget.AnyWidget):
     def perform(self, asked: Mapping[str, Any]) -> dict[str, Any]:
         """Do what the browser asks for; return the stage's state and its latest events.
 
-        `verb` is state, arm (`fault`: the number of a button), disarm (`id`), reset, or a verb of
-        a broker (`broker`: its id). Raises BadArgument, StageError.
+        `verb` is state, arm (`fault`: the number of a button), disarm (`id`), reset, a verb of a
+        broker (`broker`: its id) or of a link (`link`: two ids). Raises BadArgument, StageError.
         """
-        verb = one_of("verb", str(asked.get("verb")), (*_ASKED, *VERBS))
+        verb = one_of("verb", str(asked.get("verb")), (*_ASKED, *VERBS, *LINK_VERBS))
         if verb in VERBS:
             self.stage.broker(verb, _number(asked, "broker"))
+        elif verb in LINK_VERBS:
+            self.stage.link(*_pair(asked), verb)
         else:
             _ASKED[verb](self, asked)
         state = self.stage.state()
@@ -127,6 +133,14 @@ def _number(asked: Mapping[str, Any], name: str) -> int:
     if isinstance(number, bool) or not isinstance(number, int) or number < 0:
         raise BadArgument(f"{name!r} must be a number from 0 on; got {number!r}.")
     return number
+
+
+def _pair(asked: Mapping[str, Any]) -> tuple[int, int]:
+    pair = asked.get("link")
+    if not (isinstance(pair, list) and len(pair) == 2 and pair[0] != pair[1]):
+        raise BadArgument(f"a link is between two brokers, as in [1, 2]; got {pair!r}.")
+    a, b = (_number({"broker": each}, "broker") for each in pair)
+    return a, b
 
 
 def _button(fault: Fault) -> dict[str, Any]:

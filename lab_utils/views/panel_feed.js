@@ -128,9 +128,7 @@ class Feed {
 
   heard(events) {
     this.take({ events });
-    if (events.some((event) => event.source === "fault" || event.source === "broker")) {
-      this.lookNow?.();
-    }
+    if (events.some(changesState)) this.lookNow?.();
   }
 
   /** Ask the kernel for everything, once a second. */
@@ -197,13 +195,27 @@ const BROKER_NEWS = {
   stopped: "is stopped",
   killed: "is killed",
   died: "has died",
+  power_cut: "has lost its power (a simulation)",
 };
+const LINK_NEWS = { link_cut: "is cut", link_held: "is held", link_open: "is whole again" };
+// What a broker's log comes to while a run lasts is no news, and there is much of it.
+const QUIET = new Set(["log_end", "watermark"]);
+
+/** Does an event say that the state is another one? */
+function changesState({ source, kind }) {
+  return source === "fault" || (source === "broker" && !QUIET.has(kind));
+}
 
 /** What an event tells everybody; most tell nothing. */
-function newsOf({ source, kind, actor, api }) {
-  if (source === "fault" && kind === "fired") return `${actor}(${JSON.stringify(api)}) has fired.`;
-  const news = source === "broker" && BROKER_NEWS[kind];
-  return news ? `Broker ${actor.split("-").at(-1)} ${news}.` : "";
+function newsOf({ source, kind, actor, api, detail }) {
+  if (source === "fault" && kind === "fired") {
+    return `${actor}(${api ? JSON.stringify(api) : "…"}) has fired.`;
+  }
+  if (source !== "broker") return "";
+  if (LINK_NEWS[kind]) {
+    return `The link ${(detail?.brokers ?? "").split(" ").join("-")} ${LINK_NEWS[kind]}.`;
+  }
+  return BROKER_NEWS[kind] ? `Broker ${actor.split("-").at(-1)} ${BROKER_NEWS[kind]}.` : "";
 }
 
 /** Wait so long, or until it is over. */

@@ -24,6 +24,9 @@ const REQUESTS = {
 for (const verb of ["kill", "pause", "resume", "stop", "start"]) {
   REQUESTS[verb] = (given) => ["POST", `brokers/${given.broker}/${verb}`];
 }
+for (const verb of ["cut", "hold", "heal"]) {
+  REQUESTS[verb] = (given) => ["POST", `links/${given.link.join("/")}/${verb}`];
+}
 
 /** The address under which Jupyter passes on to a port, or null on a page that is not Jupyter's. */
 function proxyAddress(port) {

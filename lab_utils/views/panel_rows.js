@@ -49,12 +49,16 @@ function codeOf(armed, faults) {
   const same = (fault) => names.every((name) => fault[name] === armed[name]);
   const known = faults.find(({ fault }) => same(fault));
   if (known) return known.code;
-  const { fault, api, at, ...rest } = armed;
+  const { fault, api, at, broker, a, b, ...rest } = armed;
+  const place = [broker, a, b].filter((number) => number !== undefined);
+  const moment = api ?? at;
+  if (place.length && !api) return `${fault}(${place.join(", ")})`;
   const given = Object.entries(rest).filter(([, value]) => value !== null && value !== true);
   const others = given
     .filter(([name, value]) => name !== "nth" || value !== 1)
     .map(([name, value]) => `, ${name}=${JSON.stringify(value)}`);
-  return `${fault}(${JSON.stringify(api ?? at)}${others.join("")})`;
+  const first = place.length ? `${place.join(", ")}, api=` : "";
+  return `${fault}(${first}${JSON.stringify(moment)}${others.join("")})`;
 }
 
 function requestRow({ requests, response }) {

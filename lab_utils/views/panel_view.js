@@ -1,27 +1,5 @@
 // What the panel shows: brokers, faults, the latest requests. All text is text, never markup.
 
-// Each state has a mark of its own shape; the colour says it once more.
-const BROKER_MARKS = {
-  running: ["●", "green"],
-  starting: ["◔", "sky"],
-  paused: ["❚❚", "orange"],
-  stopped: ["■", "grey"],
-  died: ["✕", "vermillion"],
-};
-const FITTING = {
-  running: ["kill", "pause", "stop"],
-  starting: ["kill"],
-  paused: ["kill", "resume", "stop"],
-  stopped: ["start"],
-  died: ["start"],
-};
-const DOING = {
-  kill: ["Killing", "killed"],
-  pause: ["Pausing", "paused"],
-  resume: ["Resuming", "running again"],
-  stop: ["Stopping", "stopped"],
-  start: ["Starting", "running"],
-};
 /** Write a text where it differs: what is rewritten is read aloud again. */
 function write(place, text) {
   if (place.textContent !== text) place.textContent = text;
@@ -43,6 +21,7 @@ class View {
     this.trouble = element("p", { class: "trouble", role: "alert" });
     this.news = element("p", { class: "news", role: "status" });
     this.brokers = element("div", { class: "brokers", tabindex: "-1" });
+    this.links = element("div", { class: "brokers links", tabindex: "-1" });
     this.armed = element("ul", { class: "armed", tabindex: "-1", "aria-label": "Armed faults" });
     this.rows = element("tbody");
     this.draw = this.draw.bind(this);
@@ -62,6 +41,7 @@ class View {
       this.way,
       this.trouble,
       this.group("Brokers", this.brokers),
+      this.group("Links between brokers", this.links),
       this.group("Faults, for whichever client comes next", faults, this.armed),
       this.news,
       this.table(),
@@ -87,7 +67,7 @@ class View {
   }
 
   resetButton() {
-    const title = "No fault is armed, every broker runs";
+    const title = "No fault is armed, every broker runs, every link is whole";
     const button = this.button("reset", "reset: disarm all faults, make every broker run", title, () =>
       this.feed.click("reset", {}, "Resetting.", "No fault is armed, every broker runs."),
     );
@@ -138,31 +118,14 @@ class View {
   }
 
   drawBrokers(brokers) {
-    const key = JSON.stringify(brokers?.map(({ id, state }) => [id, state]) ?? null);
-    replace(this.brokers, key, () =>
-      brokers ? brokers.map((broker) => this.brokerRow(broker)) : ["not known"],
+    const several = (brokers?.length ?? 0) > 1;
+    this.brokers.classList.toggle("tiles", several);
+    replace(this.brokers, brokersKey(brokers), () =>
+      brokers ? brokers.map((broker) => brokerTile(this, broker, several)) : ["not known"],
     );
-  }
-
-  brokerRow({ id, state }) {
-    const said = element("span", { class: "state" }, mark(BROKER_MARKS[state] ?? ["?", "grey"]), state);
-    const verbs = Object.keys(DOING).map((verb) => this.brokerButton(verb, id, state));
-    const name = element("span", { class: "name" }, `broker ${id}`);
-    return element("div", { role: "group", "aria-label": `broker ${id}` }, name, said, ...verbs);
-  }
-
-  brokerButton(verb, id, state) {
-    const [doing, done] = DOING[verb];
-    const fits = (FITTING[state] ?? []).includes(verb);
-    const button = this.button(`${verb} ${id}`, `${verb} broker ${id}`, `${verb} broker ${id}`, () =>
-      fits
-        ? this.feed.click(verb, { broker: id }, `${doing} broker ${id}.`, `Broker ${id} is ${done}.`)
-        : this.feed.say(`Broker ${id} is ${state}: there is nothing to ${verb}.`),
-    );
-    // Not `disabled`: the keyboard would lose its place when the state changes under it.
-    button.setAttribute("aria-disabled", String(!fits));
-    button.append(verb);
-    return button;
+    const links = linksBetween(this.feed.state);
+    this.links.parentElement.hidden = links.length === 0;
+    replace(this.links, JSON.stringify(links), () => links.map((link) => linkRow(this, link)));
   }
 
   /** Equal faults of one run, counted together. */

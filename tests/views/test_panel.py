@@ -44,6 +44,12 @@ HOSTILE: list[dict[str, Any]] = [
     {"verb": "disarm", "id": None},
     {"verb": "kill", "broker": "1"},
     {"verb": "pause", "broker": 7},
+    {"verb": "cut"},
+    {"verb": "cut", "link": "12"},
+    {"verb": "cut", "link": [1, 1]},
+    {"verb": "hold", "link": [1, True]},
+    {"verb": "heal", "link": [1, 2, 3]},
+    {"verb": "cut", "link": [1, 7]},
     {"verb": "state", "after": "0"},
     {},
 ]

@@ -14,12 +14,14 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from lab_utils.lab import PANEL_FAULTS
+from lab_utils.stage.broker_faults import cut_link, kill_broker
 from lab_utils.stage.connection import Stage
 from lab_utils.stage.faults import drop_response, to_json
 from lab_utils.views.panel import Panel
 
 pytestmark = pytest.mark.browser
 
+LINK = {"brokers": [2, 3], "state": "cut"}
 HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
 ADDRESS = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "brokers": 1}
 GONE = {**ADDRESS, "bootstrap": "", "direct": ""}
@@ -149,8 +151,11 @@ def test_hostile_text_is_text(page: Page) -> None:
 def test_refusal_is_shown(page: Page) -> None:
     """What the kernel refuses is told in its own words, and the panel goes on."""
     show(page, answer())
-    page.evaluate('window.answer = { error: "broker 1 is busy.", kind: "StageError" }')
-    page.get_by_role("button", name="kill broker 1").click()
+    # At once, lest the panel ask again between the two and lose its buttons.
+    page.get_by_role("button", name="kill broker 1").evaluate(
+        "button => {"
+        'window.answer = { error: "broker 1 is busy.", kind: "StageError" }; button.click(); }'
+    )
 
     page.wait_for_selector("text=Not done: broker 1 is busy.")
 
@@ -218,3 +223,97 @@ def test_narrow_page_scrolls_nothing_but_the_table(page: Page) -> None:
     wide = page.evaluate("document.documentElement.scrollWidth")
 
     assert wide <= 380
+
+
+def three(*, links: list[dict[str, Any]] | None = None, **first: Any) -> dict[str, Any]:
+    """What a kernel says of three brokers: the first leads two partitions, all are in sync."""
+    roles = {"connections": 0, "in_sync": 2, "replicates": 2}
+    brokers = [
+        {"id": broker, "state": "running", "leads": 2 if broker == 1 else 0, **roles}
+        for broker in (1, 2, 3)
+    ]
+    brokers[0] |= first
+    return answer(brokers=brokers, links=links or [])
+
+
+def test_several_brokers_have_a_tile_each(page: Page) -> None:
+    """A tile says the broker's state and its role, in words."""
+    show(page, three(state="paused", in_sync=1))
+    tiles = page.locator(".tiles > div").all_inner_texts()
+
+    assert 3 == len(tiles)
+    assert "paused" in tiles[0]
+    assert "leads 2, in the ISR of 1 of 2 partitions" in tiles[0]
+    assert "leads 0, in the ISR of 2 of 2 partitions" in tiles[1]
+
+
+def test_every_pair_has_a_link(page: Page) -> None:
+    """Each link says whether it is open, held or cut, and only what fits may be clicked."""
+    show(page, three(links=[{"brokers": [1, 2], "state": "cut"}]))
+    rows = page.locator(".links > div").all_inner_texts()
+
+    assert ["link 1-2", "link 1-3", "link 2-3"] == [row.split("\n")[0].strip() for row in rows]
+    assert "cut" in rows[0].split("\n")[1]
+    assert page.get_by_role("button", name="cut link 1-2").is_disabled()
+    assert page.get_by_role("button", name="heal link 1-2").is_enabled()
+    assert page.get_by_role("button", name="heal link 1-3").is_disabled()
+
+
+def test_click_cuts_a_link(page: Page) -> None:
+    """The button of a link asks for that link, and its answer is shown."""
+    show(page, three())
+    page.evaluate(f"window.answer = {json.dumps(three(links=[LINK]))}")
+    page.get_by_role("button", name="cut link 2-3").click()
+    page.wait_for_selector("text=The link 2-3 is cut: what was in flight is lost.")
+
+    asked = page.evaluate("window.sent.filter(message => message.verb === 'cut')")
+    assert [[2, 3]] == [message["link"] for message in asked]
+    assert page.get_by_role("button", name="heal link 2-3").is_enabled()
+
+
+def test_what_does_not_fit_is_said_and_not_asked(page: Page) -> None:
+    """A link that is open is not healed: the panel says so, and asks for nothing."""
+    show(page, three())
+    page.get_by_role("button", name="heal link 1-2").press("Enter")
+    page.wait_for_selector("text=The link 1-2 is open: there is nothing to heal.")
+
+    assert {"state"} == set(page.evaluate("window.sent.map(message => message.verb)"))
+
+
+def test_tile_that_changes_keeps_the_keyboard(page: Page) -> None:
+    """When a broker's role changes under the focus, the same button has it again."""
+    show(page, three())
+    page.get_by_role("button", name="pause broker 2").focus()
+    page.evaluate(f"window.answer = {json.dumps(three(leads=0))}")
+    page.wait_for_function("!document.body.innerText.includes('leads 2')")
+
+    assert "pause broker 2" == page.evaluate("document.activeElement.ariaLabel")
+
+
+def test_one_broker_has_no_links(page: Page) -> None:
+    """On a stage with one broker there is neither a link nor a role to show."""
+    text = show(page, answer())
+
+    assert "Links between brokers" not in text
+    assert "in the ISR" not in text
+
+
+def test_fault_of_a_broker_is_named_by_its_call(page: Page) -> None:
+    """A fault of a run that no button has is written as its call."""
+    faults = [
+        {"id": str(at), "run": "02-a", "fault": to_json(fault), "fired": 0, "matched": 0}
+        for at, fault in enumerate((kill_broker(1, api="Produce", nth=3), cut_link(1, 2)))
+    ]
+    text = show(page, answer(faults=faults))
+
+    assert 'kill_broker(1, api="Produce", nth=3' in text
+    assert "cut_link(1, 2) of run 02-a" in text
+
+
+def test_hostile_link_is_text(page: Page) -> None:
+    """Markup in a link's state or in a broker's name is shown letter by letter."""
+    brokers = [{"id": HOSTILE, "state": "running", "leads": HOSTILE}, {"id": 2, "state": HOSTILE}]
+    show(page, answer(brokers=brokers, links=[{"brokers": [HOSTILE, 2], "state": HOSTILE}]))
+
+    assert 0 == page.locator(".lab-panel img, .lab-panel b").count()
+    assert page.evaluate("window.hurt === undefined")
