@@ -14,6 +14,11 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 BEGIN = 'from lab_utils import Lab\nlab = Lab("panel")\nstate = lab.stage.reset()'
 SHOW = "lab.panel()"
+THREE = """\
+from lab_utils import Lab
+lab = Lab("three", brokers=3)
+run = lab.run(lambda run: None, orders=0)
+"""
 # It ends when a fault has fired, which somebody has to arm while it runs.
 WAIT = """\
 from pathlib import Path
@@ -145,3 +150,23 @@ def test_kernel_is_the_other_way(
     panel.screenshot(path=tmp_path / "dark.png")
 
     assert [] == rig.elsewhere(asked)
+
+
+def test_links_and_brokers_of_three(page: Page, lab: rig.Lab, tmp_path: Path) -> None:
+    """A link is cut and a broker killed while a cell is running; the roles follow."""
+    (lab.folder / "go").unlink(missing_ok=True)
+    path = lab.write("three.ipynb", THREE, SHOW, WAIT, "lab.close()")
+    rig.open_notebook(page, lab, path)
+    rig.run_all(page)
+    panel = shown(page)
+    panel.get_by_text("leads 1, in the ISR of 1 of 1 partition").wait_for()
+    panel.get_by_role("button", name="cut link 2-3").click()
+    panel.get_by_role("button", name="kill broker 1").click()
+    panel.get_by_role("group", name="link 2-3").get_by_text("cut", exact=True).first.wait_for()
+    rig.wait_for_text(page, panel.inner_text, "leads 0, in the ISR of 0 of 1 partition")
+    panel.screenshot(path=tmp_path / "three.png")
+    leads = panel.get_by_text("leads 1, in the ISR of").count()
+    (lab.folder / "go").touch()
+    rig.wait_for_idle(page)
+
+    assert 1 == leads
