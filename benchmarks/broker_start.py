@@ -1,0 +1,91 @@
+"""Our broker's start against the stock one: how much sooner, and with how much less memory.
+
+Stock is `kafka-storage format`, then kafka.Kafka with the flags of kafka-server-start.sh. Ours is a
+copy of the template and the class archive. Both start cold, in turn, until they answer ApiVersions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from lab_utils.stage.broker import Broker, answers, new_ports
+from lab_utils.stage.prepare import prepare
+from lab_utils.stage.quick_start import CLUSTER_ID, Kafka
+from lab_utils.stage.settings import Node, text
+from lab_utils.waiting import wait_until
+
+# bin/kafka-server-start.sh and bin/kafka-run-class.sh of Kafka 4.3
+STOCK = ("-Xmx1G", "-Xms1G", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20",
+         "-XX:InitiatingHeapOccupancyPercent=35", "-XX:+ExplicitGCInvokesConcurrent",
+         "-Djava.awt.headless=true")  # fmt: skip
+
+
+def measure(pairs: int = 5) -> dict[str, Any]:
+    """Seconds and megabytes of both, and the ratios of their medians; to reach: 3.5 and 0.6."""
+    kafka = prepare()
+    found: dict[str, list[tuple[float, float]]] = {"stock": [], "ours": []}
+    for _ in range(pairs):
+        for name, start in (("stock", _stock), ("ours", _ours)):
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+                found[name].append(start(kafka, Path(folder)))
+    seconds, megabytes = (
+        {name: statistics.median(each[column] for each in rows) for name, rows in found.items()}
+        for column in (0, 1)
+    )
+    return {
+        "figure": "broker start",
+        "times_faster": seconds["stock"] / seconds["ours"],
+        "to_reach": 3.5,
+        "memory_ratio": megabytes["ours"] / megabytes["stock"],
+        "memory_to_reach": 0.6,
+        "seconds": seconds,
+        "megabytes": megabytes,
+    }
+
+
+def _ours(kafka: Kafka, folder: Path) -> tuple[float, float]:
+    broker = Broker(kafka, folder, Node(1, new_ports(proxy=1)))
+    begun = time.perf_counter()
+    broker.start()
+    took_s = time.perf_counter() - begun
+    assert broker.pid is not None
+    size = psutil.Process(broker.pid).memory_info().rss / 1e6
+    broker.kill()
+    return took_s, size
+
+
+def _stock(kafka: Kafka, folder: Path) -> tuple[float, float]:
+    node = Node(1, new_ports(proxy=1))
+    properties = folder / "server.properties"
+    properties.write_text(text(node.properties(folder / "data")), encoding="utf-8")
+    java, jars = str(kafka.java.executable), os.pathsep.join(map(str, kafka.jars))
+    storage = [java, "-cp", jars, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
+    begun = time.perf_counter()
+    subprocess.run([*storage, "-c", str(properties)], check=True, capture_output=True, timeout=60)
+    broker = subprocess.Popen(
+        [java, *STOCK, "-cp", jars, "kafka.Kafka", str(properties)],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    try:
+        wait_until(
+            lambda: answers(node.ports.direct), "the stock broker", timeout_s=60, every_s=0.01
+        )
+        took_s = time.perf_counter() - begun
+        return took_s, psutil.Process(broker.pid).memory_info().rss / 1e6
+    finally:
+        os.killpg(broker.pid, signal.SIGKILL)
+        broker.wait()
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))
