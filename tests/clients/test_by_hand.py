@@ -1,0 +1,66 @@
+"""Transactions by hand: each call is answered in a sentence, and a run can be ended any time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lab_utils.clients.by_hand import ByHand
+from lab_utils.errors import BadArgument
+from tests.clients.opened import Opened
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def by_hand(opened: Opened, reader: Any) -> Iterator[ByHand]:
+    experiment = opened.experiment
+    hand = ByHand(reader, experiment.begin, experiment.finish)
+    yield hand
+    hand.close()
+
+
+def act(hand: ByHand, *calls: str) -> list[str]:
+    """Do these things, each as in "A init"; what was told."""
+    return [hand.act(*call.split()) for call in calls]
+
+
+def test_commit(by_hand: ByHand) -> None:
+    """What is produced is there for one level at once, and for the other when it is committed."""
+    act(by_hand, "A init", "A begin", "A produce")
+    before = by_hand.given()
+    act(by_hand, "A commit", "A begin")  # begun when the markers are written
+
+    assert {"read_uncommitted": ["1"], "read_committed": []} == before
+    assert {"read_uncommitted": ["1"], "read_committed": ["1"]} == by_hand.given()
+
+
+def test_second_instance(by_hand: ByHand) -> None:
+    """B takes the name over, and A is told so when it commits."""
+    act(by_hand, "A init", "A begin", "A produce", "B init")
+    (told,) = act(by_hand, "A commit")
+
+    assert told.startswith("A commit: _FENCED.")
+
+
+def test_wrong_order_is_explained(by_hand: ByHand) -> None:
+    """Who begins before the name is taken is told by the client what is missing."""
+    (told,) = act(by_hand, "A begin")
+
+    assert told.startswith("A begin: _STATE.")
+
+
+def test_new_run(by_hand: ByHand) -> None:
+    """A new run begins with nothing written."""
+    act(by_hand, "A init", "A begin", "A produce")
+    by_hand.begin_again()
+
+    assert {"read_uncommitted": [], "read_committed": []} == by_hand.given()
+
+
+def test_unknown_verb(by_hand: ByHand) -> None:
+    """A verb that does not exist is refused with the nearest right one."""
+    with pytest.raises(BadArgument, match="commit"):
+        by_hand.act("A", "comit")
