@@ -230,11 +230,12 @@ def _wait(
 
 def _stops(rows: Sequence[Event]) -> dict[Place, tuple[int, int]]:
     """Where a read_committed reader stops, and where the log ends, when the run is over."""
-    return {
+    stops = {
         (row.topic or "", row.partition or 0): (int(row.detail["last_stable"]), row.offset or 0)
         for row in _kind(rows, "log", "end")
         if "last_stable" in row.detail
     }
+    return dict(sorted(stops.items(), key=lambda stop: _orders_first(stop[0])))
 
 
 def _orders_first(place: Place) -> tuple[bool, str, int]:

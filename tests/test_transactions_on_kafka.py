@@ -1,0 +1,193 @@
+"""What lab 04 says of Kafka and its client, each sentence caused once on a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.reader import HonestReader
+from lab_utils.experiment import Experiment
+from lab_utils.ledger.events import Event
+from lab_utils.waiting import wait_until
+
+pytestmark = pytest.mark.kafka
+
+NUMBERS = count(1)
+Perform = Callable[..., list[Event]]
+
+
+@pytest.fixture(scope="module")
+def reader(stage: Any) -> Iterator[HonestReader]:
+    reader = HonestReader(stage.direct)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def perform(stage: Any, reader: HonestReader, tmp_path: Path) -> Perform:
+    """Perform a workload as a run; its rows. What the client raises is an outcome."""
+
+    def perform(workload: Callable[[LiveRun], object], **given: Any) -> list[Event]:
+        name = f"k{next(NUMBERS)}-a"
+        experiment = Experiment(stage, reader, name, tmp_path / name, ("0", "1"), **given)
+        live = LiveRun(experiment.begin())
+        try:
+            workload(live)
+        except KafkaException:
+            pass
+        finally:
+            live.close()
+        return experiment.finish()
+
+    return perform
+
+
+def values(rows: list[Event], kind: str) -> list[str | None]:
+    return [row.value for row in rows if (row.source, row.kind) == ("log", kind)]
+
+
+def inits(rows: list[Event]) -> list[tuple[int | None, int | None]]:
+    """Producer id and epoch of each name that was given."""
+    given = [row for row in rows if (row.kind, row.api) == ("response", "InitProducerId")]
+    return [(row.producer_id, row.producer_epoch) for row in given if not row.error]
+
+
+def failed(rows: list[Event]) -> list[tuple[str | None, str]]:
+    return [(row.error, row.detail["call"]) for row in rows if row.kind == "txn_failed"]
+
+
+def two_of_a_name(run: LiveRun, *, is_open: bool) -> None:
+    """A begins and may write; B takes the name over; then A commits what it has."""
+    a, b = (run.producer({"transactional.id": run.topic}) for _ in range(2))
+    a.init_transactions()
+    a.begin_transaction()
+    if is_open:
+        a.produce(run.topic, "0", partition=0)
+        a.flush()
+    b.init_transactions()
+    a.produce(run.topic, "1", partition=0)
+    a.commit_transaction()
+
+
+@pytest.mark.parametrize(("is_open", "epoch"), [(True, 2), (False, 1)])
+def test_epoch_of_the_second_instance(perform: Perform, is_open: bool, epoch: int) -> None:
+    """The same producer id; two epochs on if a transaction was open, one if none was."""
+    rows = perform(lambda run: two_of_a_name(run, is_open=is_open))
+    (first, _), (second, later) = inits(rows)
+
+    assert (first, epoch) == (second, later)
+    assert ([], "_FENCED") == (values(rows, "visible"), failed(rows)[0][0])
+
+
+def _end(consumer: Consumer) -> int:
+    """The offset of the end of the partition if the consumer has just come to it, else -1."""
+    message = consumer.poll(0.1)
+    return -1 if message is None or message.error() is None else int(message.offset())
+
+
+def test_time_out_looks_like_a_newer_instance(perform: Perform) -> None:
+    """The coordinator has aborted in epoch 1, and nobody else has ever taken the name."""
+
+    def too_slow(run: LiveRun) -> None:
+        settings = {"transactional.id": run.topic, "transaction.timeout.ms": 3000}
+        producer = run.producer(settings)
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(run.topic, "0", partition=0)
+        producer.flush()
+        reader = run.consumer({"enable.partition.eof": True})
+        reader.assign([TopicPartition(run.topic, 0, 0)])
+        # It stops before the open order; the first end it is told of behind that is the abort's.
+        wait_until(lambda: _end(reader) > 0, "the abort of the coordinator", timeout_s=15)
+        producer.commit_transaction()
+
+    rows = perform(too_slow)
+
+    assert 1 == len(inits(rows))
+    assert [("_FENCED", "commit_transaction")] == failed(rows)
+
+
+def test_what_consumers_read_by_default(perform: Perform) -> None:
+    """Librdkafka's consumer is not given what was aborted, unless it asks for everything."""
+
+    def two_readers(run: LiveRun) -> None:
+        producer = run.producer({"transactional.id": run.topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(run.topic, "0", partition=0)
+        producer.flush()
+        producer.abort_transaction()
+        for settings in ({}, {"isolation.level": "read_uncommitted"}):
+            consumer = run.consumer(settings | {"enable.partition.eof": True})
+            consumer.assign([TopicPartition(run.topic, 0, 0)])
+            while not consumer.poll(5).error():
+                pass
+
+    rows = perform(two_readers)
+
+    assert [("consumer-2", "0")] == [
+        (row.actor, row.value) for row in rows if row.kind == "delivered"
+    ]
+
+
+def test_offsets_are_part_of_the_transaction(perform: Perform) -> None:
+    """An abort leaves the group's offset where it was; a commit moves it."""
+    committed = []
+
+    def offsets_in_two(run: LiveRun) -> None:
+        producer, consumer = run.producer({"transactional.id": run.topic}), run.consumer()
+        producer.init_transactions()
+        for number, end in ((7, producer.abort_transaction), (9, producer.commit_transaction)):
+            producer.begin_transaction()
+            producer.produce(run.topic, "0", partition=0)
+            producer.flush()
+            place = TopicPartition(run.topic, 0, number)
+            group = consumer.consumer_group_metadata()
+            producer.send_offsets_to_transaction([place], group)
+            end()
+            (now,) = consumer.committed([TopicPartition(run.topic, 0)])
+            committed.append(now.offset)
+
+    perform(offsets_in_two)
+
+    assert [-1001, 9] == committed  # -1001 says that there is none
+
+
+def test_abort_without_flush_leaves_nothing(perform: Perform) -> None:
+    """What was not sent yet is thrown away by an abort, or is in the log and aborted."""
+
+    def at_once(run: LiveRun) -> None:
+        producer = run.producer({"transactional.id": run.topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(run.topic, "0", partition=0)
+        producer.abort_transaction()
+
+    rows = perform(at_once)
+
+    assert [] == values(rows, "visible")
+    assert [] == failed(rows)
+
+
+def test_what_the_client_speaks(perform: Perform) -> None:
+    """The client ends transactions in version 1 of EndTxn: no new epoch for each of them."""
+
+    def once(run: LiveRun) -> None:
+        producer = run.producer({"transactional.id": run.topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(run.topic, "0", partition=0)
+        producer.commit_transaction()
+
+    rows = perform(once)
+    asked = [row for row in rows if row.source == "wire" and row.kind == "request"]
+
+    assert {("EndTxn", "1"), ("AddPartitionsToTxn", "0"), ("InitProducerId", "4")} <= {
+        (row.api, row.detail["version"]) for row in asked
+    }
