@@ -74,7 +74,9 @@ class Bookmarks:
         if self.skipped:
             said.append(f"{self._named(self.skipped)} skipped: the bookmark was ahead of the work")
         if self.repeated:
-            why = "the bookmark was behind the work" if self._is_killed() else "they were read again"
+            why = (
+                "the bookmark was behind the work" if self._is_killed() else "they were read again"
+            )
             said.append(f"{self._named(self.repeated)} processed more than once: {why}")
         return ". ".join(said) or "Every order before the bookmark was processed once"
 

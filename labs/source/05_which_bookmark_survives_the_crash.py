@@ -182,12 +182,11 @@ lab.run(stored_when_done, orders=6, filled=True, faults=in_hand)
 
 # %% answer="05.2"
 def loses_nothing(run):
-    consumer = run.consumer({
-        "auto.offset.reset": "earliest",
-        ### BEGIN SOLUTION
-        "enable.auto.commit": False,
-        ### END SOLUTION
-    })
+    settings = {"auto.offset.reset": "earliest"}
+    ### BEGIN SOLUTION
+    settings["enable.auto.commit"] = False
+    ### END SOLUTION
+    consumer = run.consumer(settings)
     consumer.subscribe([run.topic])
     for message in run.messages(consumer):
         ### BEGIN SOLUTION
