@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lab_utils import Lab
+from lab_utils import Lab, kill_broker
 from lab_utils.ledger.events import Event
 from lab_utils.run import Run
 
@@ -23,6 +24,14 @@ def send_orders(run: Any) -> None:
 @pytest.fixture(scope="module")
 def run(stage: Any) -> Run:
     return Lab(stage.name).run(send_orders, orders=3)
+
+
+@pytest.fixture(scope="module")
+def leaderless() -> Iterator[Run]:
+    """A run on three brokers that ends as soon as its leader is killed."""
+    lab = Lab("observed", brokers=3)
+    yield lab.run(send_orders, orders=1, faults=[kill_broker(1, api="Produce", nth=1)])
+    lab.close()
 
 
 def of(run: Run, kind: str) -> list[Event]:
@@ -46,3 +55,15 @@ def test_run_ends_with_a_last_look(run: Run) -> None:
 def test_run_shows_its_replicas(run: Run) -> None:
     """A run of one broker has the picture of one lane."""
     assert "The only replica is on broker 1" == run.replicas().title
+
+
+def test_decision_after_the_workload_is_evidence(leaderless: Run) -> None:
+    """A leader that is killed at the end is led no more in the ledger, and what it held is there.
+
+    The controller needs seconds to decide; the workload ended long before.
+    """
+    decisions = [row.detail["leader"] for row in of(leaderless, "partition")]
+    held = {row.actor: row.offset for row in of(leaderless, "log_end")}
+
+    assert ["1", "2"] == decisions
+    assert {"broker-1": 1, "broker-2": 1, "broker-3": 1} == held

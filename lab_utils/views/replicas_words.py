@@ -18,6 +18,10 @@ from lab_utils.views.wording import counted, listed, shown
 
 NAMED_LIMIT: Final = 4
 UNREADABLE_MS: Final = 1000
+LOOKED: Final = (
+    "Log ends and watermark are looked at every 50 ms; an answer to acks=all says that the "
+    "watermark has passed."
+)
 
 
 def title(seen: Replication) -> str:
@@ -39,7 +43,7 @@ def summary(seen: Replication) -> str:
     acks = [row for row in seen.reports if row.kind == "acked"]
     said += [f"The logs reach to {listed(reach)}."] if reach else []
     said += [f"{counted(len(acks), 'order')} acked."]
-    return " ".join([*said, "Log ends and watermark are looked at every 50 ms."])
+    return " ".join([*said, LOOKED])
 
 
 def table(seen: Replication) -> Table:

@@ -101,8 +101,33 @@ class Replication:
 
     @cached_property
     def watermarks(self) -> list[Step]:
-        """Up to where readers may read, as the leader of the time said."""
-        return _steps(self._of("watermark"))
+        """Up to where readers may read, as the leader of the time said.
+
+        It said so when it was asked, and each time that it answered a request with acks=all.
+        """
+        steps = [*_steps(self._of("watermark")), *self._answered()]
+        steps.sort(key=lambda step: step.at_ns)
+        return [
+            step for number, step in enumerate(steps)
+            if number == 0 or (step.broker, step.offset) != _place(steps[number - 1])
+        ]  # fmt: skip
+
+    def _answered(self) -> list[Step]:
+        """What the answers to acks=all say: the leader waits for the watermark to pass."""
+        wire = [row for row in self.rows if row.source == "wire" and row.api == "Produce"]
+        waits = {_exchange(row): row for row in wire if row.detail.get("acks") == "-1"}
+        found = []
+        for row in wire:
+            asked = waits.get(_exchange(row))
+            is_answer = row.kind == "response" and row.fate != "replaced" and not row.error
+            if asked and is_answer and row.offset is not None and self._is_here(row):
+                broker = int(row.detail["broker"])
+                found.append(Step(row.at_ns, broker, row.offset + (asked.records or 1)))
+        return found
+
+    def _is_here(self, row: Event) -> bool:
+        is_known = row.detail.get("broker", "").isdecimal()
+        return is_known and (row.topic, row.partition) == (self.topic, self.partition)
 
     @cached_property
     def reports(self) -> list[Event]:
@@ -128,7 +153,8 @@ class Replication:
     @cached_property
     def instants(self) -> list[int]:
         """When something happened that a picture shows."""
-        things = (*self.decisions, *self.ends, *self.watermarks, *self.reports, *self.faults)
+        things: list[Decision | Step | Event] = [*self.decisions, *self.ends, *self.watermarks]
+        things += [*self.reports, *self.faults]
         moments = {thing.at_ns for thing in things}
         finished = self.finished_ns
         return sorted(moments | {finished} if finished and moments else moments)
@@ -237,6 +263,14 @@ def broker_of(actor: str) -> int | None:
 
 def _ids(text: str | None) -> tuple[int, ...]:
     return tuple(int(each) for each in (text or "").split() if each.isdecimal())
+
+
+def _exchange(row: Event) -> tuple[str | None, int | None, str | None, int | None]:
+    return row.detail.get("connection"), row.correlation_id, row.topic, row.partition
+
+
+def _place(step: Step) -> tuple[int, int]:
+    return step.broker, step.offset
 
 
 def _decision(row: Event) -> Decision:

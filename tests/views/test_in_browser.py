@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +13,11 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.picture import PLOTLY
+from lab_utils.views.picture import PLOTLY, Picture
+from lab_utils.views.replicas import replicas
 from lab_utils.views.timeline import timeline
-from tests.views import histories
-from tests.views.histories import log, request, response, sent
+from tests.views import histories, replica_histories
+from tests.views.histories import acked, log, request, response, sent
 
 pytestmark = pytest.mark.browser
 
@@ -35,9 +36,11 @@ def page() -> Iterator[Page]:
         browser.close()
 
 
-def show(page: Page, rows: list[Event]) -> list[str]:
-    """Draw the timeline of these rows as JupyterLab's extension does; return its texts."""
-    bundle: dict[str, Any] = timeline(rows).bundle()[PLOTLY]
+def show(
+    page: Page, rows: list[Event], draw: Callable[[list[Event]], Picture] = timeline
+) -> list[str]:
+    """Draw a picture of these rows as JupyterLab's extension does; return its texts."""
+    bundle: dict[str, Any] = draw(rows).bundle()[PLOTLY]
     page.set_content('<meta charset="utf-8"><div id="here"></div>')
     page.add_script_tag(path=SCRIPT)
     page.evaluate(f"Plotly.newPlot('here', {json.dumps(bundle)})")
@@ -76,3 +79,22 @@ def test_arrows_are_visible(page: Page) -> None:
 
     # Eleven arrows arrive; twelve moments at the proxy are dots or the cross.
     assert 11 + 12 == heads
+
+
+def test_replicas_are_drawn(page: Page) -> None:
+    """The picture of the replicas shows its finding, lanes, roles, faults and acks."""
+    texts = show(page, replica_histories.acked_alone(), replicas)
+
+    expected = {"broker 1", "leader", "in the ISR", "killed", "cut", "0 @ 0"}
+    assert expected <= set(texts)
+    assert any("Orders 0 and 1 were acked by broker 1 alone" in text for text in texts)
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_value_among_the_replicas_is_text(page: Page, value: str) -> None:
+    """A value that is markup is shown letter by letter above its ack."""
+    rows = [*replica_histories.ends(0, 0, 0, 0), acked(1, value[:8], 0), *log(ms=5)]
+    texts = show(page, rows, replicas)
+
+    assert f"{value[:8]} @ 0" in texts
+    assert 0 == page.locator("#here a, #here b").count()

@@ -12,7 +12,7 @@ from lab_utils.views.replicas import BARS, replicas
 from lab_utils.views.replicas_frame import COLUMNS_LIMIT, Frame
 from lab_utils.views.replication import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication
 from tests.views import replica_histories as histories
-from tests.views.histories import acked, log
+from tests.views.histories import acked, log, request, response
 from tests.views.replica_histories import broker, decided, ends, link, watermark
 
 MS = 1_000_000
@@ -135,6 +135,18 @@ def test_watermark_stands_in_the_lane_of_its_leader() -> None:
 
     assert [frame.log_y(0), frame.log_y(1, 2)] == [it["y"][-1] for it in lines]
     assert frame.column(87 * MS) == lines[0]["x"][-1]
+
+
+def test_answer_to_acks_all_moves_the_watermark() -> None:
+    """A leader that answers acks=all has seen the watermark pass; with acks=1 it says nothing."""
+    rows = [*ends(0, 0, 0, 0), watermark(1, 1, 0),
+            request(2, "0", 3, detail={"acks": "-1"}), response(4, 3, 0),
+            request(5, "1", 4, detail={"acks": "1"}), response(6, 4, 1),
+            request(7, "2", 5, detail={"acks": "-1"}),
+            response(8, 5, 2, error="NOT_ENOUGH_REPLICAS"), watermark(9, 1, 1)]  # fmt: skip
+    marks = [(it.at_ns // MS, it.broker, it.offset) for it in Replication(rows).watermarks]
+
+    assert [(1, 1, 0), (4, 1, 1)] == marks
 
 
 def test_no_two_bars_look_alike() -> None:
