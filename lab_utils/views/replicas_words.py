@@ -19,8 +19,8 @@ from lab_utils.views.wording import counted, listed, shown
 NAMED_LIMIT: Final = 4
 UNREADABLE_MS: Final = 1000
 LOOKED: Final = (
-    "Log ends and watermark are looked at every 50 ms; an answer to acks=all says that the "
-    "watermark has passed."
+    "Log ends and watermark are looked at every 50 ms; an answer with an offset says that the "
+    "leader has it, and to acks=all that the watermark has passed it."
 )
 
 
@@ -127,14 +127,16 @@ def _refused(seen: Replication) -> str:
 
 def _unreadable(seen: Replication) -> str:
     """An acked record that the high watermark did not pass for a second or more."""
-    for row in seen.reports if seen.watermarks else ():
-        if row.kind == "acked" and row.offset is not None:
-            waited_ns, has_passed = seen.unreadable_ns(row)
-            if waited_ns >= UNREADABLE_MS * MS:
-                time = f"{ms_text(waited_ns / MS)} ms"
-                until = f"for {time}" if has_passed else f"in the {time} that followed"
-                return f"Order {shown(row.value, 16)} was acked, and no reader could see it {until}"
-    return ""
+    acked = [it for it in seen.reports if it.kind == "acked" and it.offset is not None]
+    waits = [(row, *seen.unreadable_ns(row)) for row in acked if seen.watermarks]
+    long = [wait for wait in waits if wait[1] >= UNREADABLE_MS * MS]
+    if not long:
+        return ""
+    rows = [row for row, *_ in long]
+    _, waited_ns, has_passed = long[0]
+    time, it = f"{ms_text(waited_ns / MS)} ms", "it" if len(rows) == 1 else "them"
+    until = f"for {time}" if has_passed else f"in the {time} that followed"
+    return f"{_orders(rows)} {_was(rows)} acked, and no reader could see {it} {until}"
 
 
 def _leaderless(seen: Replication) -> str:

@@ -94,10 +94,12 @@ class Replication:
     def ends(self) -> list[Step]:
         """How far the log of each replica reached, where that changed.
 
-        A broker that does not run writes nothing: what is seen then was there when it ended.
+        A broker that does not run writes nothing: what is seen then was there when it ended. What
+        it has answered with an offset was there, too.
         """
         seen = _steps(self._of("log_end"))
-        return [Step(self._written_ns(step), step.broker, step.offset) for step in seen]
+        looked = [Step(self._written_ns(step), step.broker, step.offset) for step in seen]
+        return _changes([*looked, *self._answered(("-1", "1"))])
 
     @cached_property
     def watermarks(self) -> list[Step]:
@@ -105,17 +107,12 @@ class Replication:
 
         It said so when it was asked, and each time that it answered a request with acks=all.
         """
-        steps = [*_steps(self._of("watermark")), *self._answered()]
-        steps.sort(key=lambda step: step.at_ns)
-        return [
-            step for number, step in enumerate(steps)
-            if number == 0 or (step.broker, step.offset) != _place(steps[number - 1])
-        ]  # fmt: skip
+        return _changes([*_steps(self._of("watermark")), *self._answered(("-1",))])
 
-    def _answered(self) -> list[Step]:
-        """What the answers to acks=all say: the leader waits for the watermark to pass."""
+    def _answered(self, acks: Sequence[str]) -> list[Step]:
+        """What answers say: the leader has written, and with acks=all the watermark has passed."""
         wire = [row for row in self.rows if row.source == "wire" and row.api == "Produce"]
-        waits = {_exchange(row): row for row in wire if row.detail.get("acks") == "-1"}
+        waits = {_exchange(row): row for row in wire if row.detail.get("acks") in acks}
         found = []
         for row in wire:
             asked = waits.get(_exchange(row))
@@ -269,8 +266,15 @@ def _exchange(row: Event) -> tuple[str | None, int | None, str | None, int | Non
     return row.detail.get("connection"), row.correlation_id, row.topic, row.partition
 
 
-def _place(step: Step) -> tuple[int, int]:
-    return step.broker, step.offset
+def _changes(steps: Iterable[Step]) -> list[Step]:
+    """The steps in time, without those that change nothing for their broker."""
+    last: dict[int, int] = {}
+    kept = []
+    for step in sorted(steps, key=lambda step: step.at_ns):
+        if last.get(step.broker) != step.offset:
+            kept.append(step)
+        last[step.broker] = step.offset
+    return kept
 
 
 def _decision(row: Event) -> Decision:

@@ -149,6 +149,15 @@ def test_answer_to_acks_all_moves_the_watermark() -> None:
     assert [(1, 1, 0), (4, 1, 1)] == marks
 
 
+def test_answer_with_an_offset_says_what_the_leader_holds() -> None:
+    """The leader's log end moves with each answer, and not again when it is looked at."""
+    rows = [*ends(0, 0, 0, 0), request(5, "1", 4, detail={"acks": "1"}), response(6, 4, 0),
+            *ends(50, 1), request(60, "2", 5, detail={"acks": "0"}), *ends(70, 2)]  # fmt: skip
+    steps = [(it.at_ns // MS, it.offset) for it in Replication(rows).ends if it.broker == 1]
+
+    assert [(0, 0), (6, 1), (70, 2)] == steps
+
+
 def test_no_two_bars_look_alike() -> None:
     """Without their colours the bars of one height differ in their hatch or in being filled."""
     lanes = [word for word in BARS if word not in ("cut", "held", LEADER, IN_SYNC, ELIGIBLE, OUT)]
