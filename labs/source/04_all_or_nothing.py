@@ -164,8 +164,14 @@ readers.findings()
 
 # %% [markdown]
 # librdkafka, and so the Python client, reads `read_committed` unless told otherwise. The Java
-# consumer reads `read_uncommitted`, and so do most tools. The guarantee ends where a reader does
-# not ask for it.
+# consumer's default is `read_uncommitted`. Spark reads a topic with a Java consumer, and here it
+# was told nothing:
+
+# %%
+readers.topic_log()
+
+# %% [markdown]
+# The guarantee ends where a reader does not ask for it.
 #
 # ## The network lies again
 #
@@ -517,10 +523,27 @@ lab.transaction_panel()
 # %% [markdown]
 # ## What this does not cover
 #
-# A transaction is atomic for readers. Writers are not kept apart: the records of two transactions
-# may stand between each other, which the audit shows as a **write-cycle**. The offsets that a
-# consumer has read can be part of a transaction, and an abort does not make the consumer go back:
-# lab 06. What a program does outside Kafka, a database or a mail, is in no transaction of Kafka.
+# A transaction is atomic for readers. Writers are not kept apart: here two write by turns, and both
+# are committed. The audit calls it a **write-cycle**, and Kafka allows it.
+
+# %%
+def by_turns(run):
+    a, b = (run.producer({"transactional.id": f"{run.topic}-{name}"}) for name in "ab")
+    for producer in (a, b):
+        producer.init_transactions()
+        producer.begin_transaction()
+    for producer, order in zip((a, b, a), run.orders):
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+    a.commit_transaction()
+    b.commit_transaction()
+
+lab.run(by_turns, orders=3).findings()
+
+# %% [markdown]
+# The offsets that a consumer has read can be part of a transaction, and an abort does not make the
+# consumer go back: lab 06. What a program does outside Kafka, a database or a mail, is in no
+# transaction of Kafka.
 #
 # ## Questions
 #

@@ -37,3 +37,23 @@ def test_read_topic(stage: Any) -> None:
     rows = session.read_topic(stage.direct, "read-topic").orderBy("offset").collect()
 
     assert [(0, n, "k", str(n)) for n in range(3)] == [tuple(row)[:4] for row in rows]
+
+
+@pytest.mark.usefixtures("with_connector")
+def test_aborted_records_are_read(stage: Any) -> None:
+    """Spark's consumer is Java's, and by default that one is given what was aborted, too."""
+    reader = HonestReader(stage.direct)
+    reader.create_topic("read-aborted", partitions=1)
+    producer = Producer(
+        {"bootstrap.servers": stage.direct, "transactional.id": "read-aborted", "log_level": 0}
+    )
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce("read-aborted", value="0", partition=0)
+    producer.flush()
+    producer.abort_transaction()
+    visible, _ = reader.read_committed("", "read-aborted", 1)
+    reader.close()
+    rows = session.read_topic(stage.direct, "read-aborted").collect()
+
+    assert ([], ["0"]) == (visible, [row.value for row in rows])
