@@ -6,6 +6,7 @@ through the proxy and acked, so that the wire and the log can bear witness to th
 
 from __future__ import annotations
 
+from contextlib import suppress
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,17 +26,18 @@ class Receipts:
 
     def __init__(self, ticket: Ticket) -> None:
         self._ticket = ticket
-        self._producer: Producer | None = None
+        self._topic = ticket.topics.get(TOPIC)
         self._lock = Lock()
+        # Connected before the work begins: the first receipt takes no longer than the others.
+        self._producer = self._connected() if self._topic else None
 
     def write(self, message: Any) -> None:
         """Write the record's value as a receipt; return when it is acked, raise if it is not."""
-        topic = self._ticket.topics.get(TOPIC)
-        if topic is None:
+        producer, topic = self._producer, self._topic
+        if producer is None or topic is None:
             return
         failed: list[Any] = []
         with self._lock:
-            producer = self._producer = self._producer or self._new()
             producer.produce(
                 topic,
                 message.value(),
@@ -49,9 +51,9 @@ class Receipts:
         """Let the producer go."""
         self._producer = None
 
-    def _new(self) -> Producer:
+    def _connected(self) -> Producer:
         number = self._ticket.member + 10 * (self._ticket.attempt - 1)
-        return Producer(
+        producer = Producer(
             {
                 **timers.values(timers.PRODUCER),
                 "enable.idempotence": True,
@@ -60,3 +62,6 @@ class Receipts:
                 "log_level": 0,
             }
         )
+        with suppress(KafkaException):
+            producer.list_topics(self._topic, timeout=ACKED_S)
+        return producer

@@ -219,8 +219,8 @@ lab.run(handed_to_threads, orders=6, filled=True, faults=[slow, *last])
 
 # %% [markdown]
 # Orders 1 and 5 are gone: handed to a thread, or in hand, and committed. So commit by hand. But
-# what? This loop takes six orders at a time. Every half second, until its workers are done, it
-# asks `bookmark` where to set the bookmark. Predict what `highest` does.
+# what? This loop takes six orders at a time. Every second, until its workers are done, it asks
+# `bookmark` where to set the bookmark. Predict what `highest` does.
 
 # %%
 from confluent_kafka import TopicPartition
@@ -233,7 +233,7 @@ def by_threads(run, bookmark):
             works = {it.offset(): workers.submit(run.processed, it) for it in batch}
             done = set()
             while done != set(works):
-                wait(works.values(), timeout=0.5)
+                wait(works.values(), timeout=1)
                 done = {offset for offset, work in works.items() if work.done()}
                 place = TopicPartition(run.topic, 0, bookmark(set(works), done))
                 consumer.commit(offsets=[place], asynchronous=False)

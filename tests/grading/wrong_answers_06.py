@@ -1,0 +1,133 @@
+"""A wrong answer for each named mistake of lab 06: item, the mistake's name, and the cell.
+
+The cells stand behind those of the notebook: its helpers are there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+LOOP: Final = """
+def exactly_once(run):
+    producer = biller(run, name=f"biller-{run.member}")
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        producer.begin_transaction()
+        try:
+            for message in batch:
+                producer.produce(run.topics["invoices"], message.value(), partition=0)
+            SEND
+            producer.commit_transaction()
+            AFTER
+        except KafkaException:
+            producer.abort_transaction()
+            REWIND
+"""
+SEND: Final = (
+    "producer.send_offsets_to_transaction("
+    "consumer.position(consumer.assignment()), consumer.consumer_group_metadata())"
+)
+PLAIN: Final = """
+def exactly_once(run):
+    consumer = run.consumer({"enable.auto.commit": False})
+    producer = run.producer({"enable.idempotence": True})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        for message in batch:
+            producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.flush()
+        consumer.commit(asynchronous=False)
+"""
+NOTHING: Final = """
+def exactly_once(run):
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        consumer.commit(asynchronous=False)
+"""
+GIVES_UP: Final = """
+def exactly_once(run):
+    producer = biller(run, name=f"biller-{run.member}")
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for number, batch in enumerate(run.batches(consumer, size=2)):
+        producer.begin_transaction()
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+        for message in batch:
+            producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.commit_transaction()
+"""
+SINK: Final = """
+def booked_once(run):
+    database = run.database()
+    database.execute("CREATE TABLE IF NOT EXISTS {table}")
+    consumer = run.consumer({{"enable.auto.commit": False}})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        {before}
+        with database:
+            database.execute("{insert}", [message.value().decode()])
+        {after}
+"""
+COMMIT: Final = "consumer.commit(message, asynchronous=False)"
+QUERY: Final = """
+def out_is_not_in(events):
+    orders = events.where("kind = 'record' AND topic LIKE '%-orders'").select("value").distinct()
+    seen = events.where("kind = '{kind}' AND topic LIKE '%-invoices'").groupBy("value")
+    times = orders.join(seen.agg(F.count("*").alias("times")), "value", "left")
+    return times.na.fill(0, ["times"]).where("{wrong}")
+"""
+
+
+def _loop(send: str = SEND, after: str = "pass", rewind: str = "rewind(consumer)") -> str:
+    return LOOP.replace("SEND", send).replace("AFTER", after).replace("REWIND", rewind)
+
+
+def _sink(table: str, insert: str, *, commits_first: bool = False) -> str:
+    before, after = (COMMIT, "pass") if commits_first else ("pass", COMMIT)
+    return SINK.format(table=table, insert=insert, before=before, after=after)
+
+
+def _sinks(**wrong: bool) -> str:
+    right = {"inserts": False, "counts": False, "upserts": True, "keeps_the_bookmark": True}
+    return f"answer_4 = {right | wrong!r}"
+
+
+def _cases(**wrong: bool) -> str:
+    right = {"killed": True, "uncommitted": False, "not_rewound": False, "kept": False}
+    return f"answer_5 = {right | wrong!r}"
+
+
+WRONG: Final = (
+    ("06.1", "nothing is written", NOTHING),
+    ("06.1", "no transaction", PLAIN),
+    ("06.1", "the bookmark outside", _loop("pass", "consumer.commit(asynchronous=False)")),
+    ("06.1", "no bookmark", _loop("pass")),
+    ("06.1", "not rewound", _loop("producer.flush(); " + SEND, rewind="pass")),
+    ("06.1", "gave up", GIVES_UP),
+    ("06.2", "nothing is booked", _sink("ledger (value TEXT)", "INSERT INTO ledger VALUES (?)")),
+    (
+        "06.2",
+        "counts up",
+        _sink(
+            "bookings (value TEXT PRIMARY KEY, times INTEGER)",
+            "INSERT INTO bookings VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1",
+        ),
+    ),
+    ("06.2", "no key", _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (?)")),
+    (
+        "06.2",
+        "missing",
+        _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (?)", commits_first=True),
+    ),
+    ("06.3", "counted what was aborted", QUERY.format(kind="record", wrong="times <> 1")),
+    ("06.3", "everything", QUERY.format(kind="visible", wrong="true")),
+    ("06.4", "counting is an upsert", _sinks(counts=True)),
+    ("06.4", "a commit is enough", _sinks(inserts=True)),
+    ("06.4", "Kafka must know", _sinks(keeps_the_bookmark=False)),
+    ("06.5", "any reader", _cases(uncommitted=True)),
+    ("06.5", "an abort undoes reading", _cases(not_rewound=True)),
+    ("06.5", "the broker checks the owner", _cases(kept=True)),
+)
