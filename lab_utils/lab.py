@@ -151,7 +151,7 @@ class Lab:
         """Buttons for this lab's faults and brokers, live, also while a cell is running."""
         from lab_utils.views.panel import panel
 
-        return panel(self.stage, PANEL_FAULTS)
+        return panel(self.stage, PANEL_FAULTS_OF.get(self.name, PANEL_FAULTS))
 
     @property
     def brokers(self) -> Brokers:
@@ -286,3 +286,19 @@ PANEL_FAULTS: Sequence[Fault] = (
     refuse("Produce", error="NOT_ENOUGH_REPLICAS"),
     delay_response("Produce", by_ms=3000),
 )
+# Where a lab is about other requests than Produce.
+PANEL_FAULTS_OF: Mapping[str, Sequence[Fault]] = {
+    "05": (
+        drop_response("OffsetCommit"),
+        drop_request("OffsetCommit"),
+        refuse("OffsetCommit", error="UNKNOWN_MEMBER_ID"),
+        delay_response("OffsetCommit", by_ms=3000),
+    ),
+    "06": (
+        refuse("TxnOffsetCommit", error="ILLEGAL_GENERATION"),
+        drop_response("EndTxn"),
+        drop_request("EndTxn"),
+        delay_response("EndTxn", by_ms=3000),
+        drop_response("Produce"),
+    ),
+}

@@ -36,9 +36,8 @@ def consuming_findings(events: DataFrame) -> DataFrame:
     return reduce(lambda some, more: some.unionByName(more), [find(events) for find in every])
 
 
-def has_consumers(events: DataFrame) -> bool:
-    """Was anything consumed?"""
-    return not events.where("kind IN ('delivered', 'processed', 'effect')").isEmpty()
+# One of these is in every run in which anything was consumed.
+CONSUMING: Final = frozenset({"delivered", "processed", "effect"})
 
 
 def skipped_processing(events: DataFrame) -> DataFrame:

@@ -19,10 +19,14 @@ MUST_NOT: Final = "must not"
 # What a clause says of a finding that happened; views/findings_table.py knows "breach" too.
 JUDGEMENTS: Final = {MUST: "required", MAY: "allowed", MUST_NOT: "breach"}
 
+# Not a setting: whether the run's brokers lost their power. Nothing but a second replica helps.
+POWER_CUT: Final = "power cut"
+
 # librdkafka's defaults (CONFIGURATION.md of 2.16) of the settings that decide a clause.
 DEFAULTS: Final = {
     "acks": "-1",
     "replicas": "",
+    "power cut": "false",
     "unclean.leader.election.enable": "false",
     "auto.offset.reset": "largest",
     "enable.auto.commit": "true",
@@ -114,7 +118,9 @@ EXEMPTIONS: Final = (
         "claims A1",
     ),
     Exemption(
-        "lost-write", _is("replicas", "1"), "replicas",
+        "lost-write",
+        lambda given: given["replicas"] == "1" and given[POWER_CUT] == "true",
+        "replicas",
         "With one replica an ack is as good as that broker's page cache.",
         "claims B3, Kafka design, replication",
     ),

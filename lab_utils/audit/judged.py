@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.consuming import consuming_findings, has_consumers
-from lab_utils.audit.contracts import PROVES_NOTHING, SENT_AGAIN, Clause, clause
+from lab_utils.audit.consuming import CONSUMING, consuming_findings
+from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, SENT_AGAIN, Clause, clause
 from lab_utils.audit.findings import findings
-from lab_utils.audit.replication import has_replicas, replication_findings
+from lab_utils.audit.replication import REPLICATED, SEVERAL, replication_findings
 from lab_utils.audit.selections import ORDER, client, grouped
-from lab_utils.audit.transactions import READER, has_transactions, transaction_findings
+from lab_utils.audit.transactions import READER, TRANSACTIONAL, transaction_findings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -38,17 +38,23 @@ def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
     # One run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events.coalesce(1)
     sends = grouped(client(events, "sent"), ORDER, "count(*) AS sends")
-    everything = findings(events)
-    if has_transactions(events):
+    everything, kinds = findings(events), _kinds(events)
+    if kinds & TRANSACTIONAL:
         everything = everything.unionByName(transaction_findings(events))
-    if has_consumers(events):
+    if kinds & CONSUMING:
         everything = everything.unionByName(consuming_findings(events))
-    if has_replicas(events):
+    if REPLICATED in kinds:
         everything = everything.unionByName(replication_findings(events))
     found = everything.join(sends, ORDER, "left")
     rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
     configurations = _configurations(events) if rows else {}
     return [judged(row.asDict(), configurations) for row in rows]
+
+
+def _kinds(events: DataFrame) -> set[str]:
+    """What kinds of events there are, so that no query is asked that has nothing to answer."""
+    rows = events.where(f"kind <> '{REPLICATED}' OR {SEVERAL}").select("kind").distinct().collect()
+    return {row["kind"] for row in rows}
 
 
 def judged(found: Mapping[str, Any], configurations: Configurations) -> dict[str, Any]:
@@ -86,11 +92,16 @@ def _those_of(
 
 def _configurations(events: DataFrame) -> Configurations:
     """What each client was configured with, on top of what its run's topics were."""
-    wanted = "(source = 'client' AND kind = 'created') OR (source = 'workload' AND kind = 'topic')"
+    wanted = (
+        "(source, kind) IN (('client', 'created'), ('workload', 'topic'), ('broker', 'power_cut'))"
+    )
     rows = events.where(wanted).select("run", "actor", "kind", "detail").collect()
     topics = {row["run"]: row["detail"] or {} for row in rows if row["kind"] == "topic"}
+    dark = {row["run"]: {POWER_CUT: "true"} for row in rows if row["kind"] == "power_cut"}
     return {
-        (row["run"], row["actor"]): topics.get(row["run"], {}) | (row["detail"] or {})
+        (row["run"], row["actor"]): topics.get(row["run"], {})
+        | dark.get(row["run"], {})
+        | (row["detail"] or {})
         for row in rows
         if row["kind"] == "created"
     }

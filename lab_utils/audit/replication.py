@@ -7,7 +7,7 @@ in docs/findings.md.
 from __future__ import annotations
 
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.selections import (
     COPY,
@@ -23,10 +23,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def has_replicas(events: DataFrame) -> bool:
-    """Did the controller of several brokers decide anything in these events?"""
-    several = "kind = 'partition' AND detail['replicas'] LIKE '% %'"
-    return bool(events.where(several).limit(1).collect())
+# Is in every run on several brokers: what the controller decided about several replicas.
+REPLICATED: Final = "partition"
+SEVERAL: Final = "detail['replicas'] LIKE '% %'"
 
 
 def replication_findings(events: DataFrame) -> DataFrame:

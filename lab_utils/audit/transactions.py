@@ -42,9 +42,8 @@ def transaction_findings(events: DataFrame) -> DataFrame:
     return reduce(lambda some, more: some.unionByName(more), [find(events) for find in every])
 
 
-def has_transactions(events: DataFrame) -> bool:
-    """Did a transactional producer take part?"""
-    return not events.where("kind IN ('txn_initialised', 'marker')").isEmpty()
+# One of these is in every run in which a transactional producer took part.
+TRANSACTIONAL: Final = frozenset({"txn_initialised", "marker"})
 
 
 def aborted_reads(events: DataFrame) -> DataFrame:

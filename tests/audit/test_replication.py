@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lab_utils.audit.contracts import clause
-from lab_utils.audit.replication import has_replicas, replication_findings
+from lab_utils.audit.contracts import POWER_CUT, clause
+from lab_utils.audit.replication import replication_findings
 from lab_utils.audit.session import read_events
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
@@ -117,6 +117,14 @@ def test_contract(finding: str, acks: str, unclean: str, rule: str) -> None:
     assert rule == clause(finding, [given]).rule
 
 
+@pytest.mark.parametrize(("power_cut", "rule"), [("false", "must not"), ("true", "may")])
+def test_one_replica(power_cut: str, rule: str) -> None:
+    """One replica excuses a loss only when its broker has lost its power."""
+    given = {"acks": "all", "replicas": "1", POWER_CUT: power_cut}
+
+    assert rule == clause("lost-write", [given]).rule
+
+
 def spark_findings(folder: Path, runs: dict[str, list[Event]]) -> dict[str, Counter[Found]]:
     """What Spark finds in many runs at once: one ledger, one job."""
     write_ledger(folder, [row for run, rows in runs.items() for row in in_run(run, rows)])
@@ -149,11 +157,3 @@ def test_spark_agrees_on_random_histories(
     oracle = {run: oracle_of_replication(in_run(run, rows)) for run, rows in runs.items()}
 
     assert oracle == {run: found[run] for run in runs}
-
-
-@pytest.mark.kafka
-def test_one_broker_has_no_replicas(tmp_path: Path) -> None:
-    """A run on one broker is not asked about replicas."""
-    write_ledger(tmp_path, in_run("03-a", [acked("1", 0), *log("1")]))
-
-    assert not has_replicas(read_events(tmp_path))
