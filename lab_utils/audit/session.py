@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import threading
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -49,11 +50,17 @@ def spark() -> SparkSession:
         return _shared.session
 
 
-def warm_up() -> None:
-    """Begin to start Spark in the background; an error in it is raised by spark(), not here."""
+def warm_up(rehearse: Callable[[], object] = lambda: None) -> None:
+    """Begin to start Spark in the background; an error in it is raised by spark(), not here.
+
+    If Spark was not running yet, `rehearse` follows: what it asks for the first time loads classes
+    and plans, for seconds, while a learner reads.
+    """
     if _shared.session is None and _shared.warming is None:
         _prepare_environment()
-        _shared.warming = threading.Thread(target=_try_to_start, name="spark", daemon=True)
+        _shared.warming = threading.Thread(
+            target=_try_to_start, args=(rehearse,), name="spark", daemon=True
+        )
         _shared.warming.start()
 
 
@@ -169,7 +176,10 @@ def _forget_session() -> None:
         session.stop()
 
 
-def _try_to_start() -> None:
+def _try_to_start(rehearse: Callable[[], object]) -> None:
+    is_new = server.running(server.spark_folder()) is None
     # spark() tries again, and raises it where it can be read.
     with suppress(Exception):
         spark()
+        if is_new:
+            rehearse()
