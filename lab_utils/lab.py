@@ -295,11 +295,10 @@ PANEL_FAULTS_OF: Mapping[str, Sequence[Fault]] = {
         refuse("OffsetCommit", error="UNKNOWN_MEMBER_ID"),
         delay_response("OffsetCommit", by_ms=3000),
     ),
+    # None that cuts a connection: the next send_offsets_to_transaction may then never return.
     "06": (
         refuse("TxnOffsetCommit", error="ILLEGAL_GENERATION"),
-        drop_response("EndTxn"),
-        drop_request("EndTxn"),
-        delay_response("EndTxn", by_ms=3000),
-        drop_response("Produce"),
+        delay_response("TxnOffsetCommit", by_ms=1000),
+        delay_response("EndTxn", by_ms=1000),
     ),
 }

@@ -431,7 +431,8 @@ lab.run(exactly_once, **eight).in_and_out("invoices")
 # ## What this does not cover
 #
 # Measured with confluent-kafka 2.16.1 on Kafka 4.3.1; this client speaks the first version of the
-# transaction protocol. A sink with two writers, a power cut under the database and other databases
+# transaction protocol. After a connection that was lost inside a transaction we have seen its next
+# `send_offsets_to_transaction` never return; a new process went on. A sink with two writers, a power cut under the database and other databases
 # were not tested. An e-mail has no business key and cannot be rolled back: no bookmark makes it
 # exactly once.
 #
