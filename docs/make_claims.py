@@ -1,0 +1,137 @@
+"""Makes docs/claims.md from docs/claims.toml: each claim, its run, its finding and its test.
+
+    .venv/bin/python -m docs.make_claims
+
+tests/test_claims.py fails when the page is not what this makes of the table.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+TABLE = ROOT / "docs" / "claims.toml"
+PAGE = ROOT / "docs" / "claims.md"
+VERSIONS = "Kafka 4.3.1 and librdkafka 2.16.1 (confluent-kafka 2.16.1)"
+GROUPS = {
+    "A": "Guarantees",
+    "B": "Producer durability and acks",
+    "C": "Replication and the ISR",
+    "D": "The idempotent producer and order",
+    "E": "Transactions",
+    "F": "Consumer offsets",
+    "G": "End to end",
+}
+# What a statement is called that is not simply true any more, in the order of the page.
+OUTDATED = {
+    "no": "does not hold",
+    "not since": "no longer holds",
+    "half": "holds in part",
+}
+
+Claims = dict[str, dict[str, Any]]
+
+
+def read_claims() -> Claims:
+    """The claims as they stand in the table, by id."""
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def page(claims: Claims) -> str:
+    """The whole page as Markdown."""
+    return "\n".join([*_head(claims), *_groups(claims)]) + "\n"
+
+
+def lab_source(lab: str) -> Path:
+    """Where a lab is written down; raises ValueError if it is not there once."""
+    (found,) = sorted((ROOT / "labs" / "source").glob(f"{lab}_*.py"))
+    return found
+
+
+def _head(claims: Claims) -> Iterator[str]:
+    yield "# Claims"
+    yield ""
+    yield (
+        f"This page lists {len(claims)} statements that common texts make about delivery in Kafka. "
+        "Each row names the run of a lab that causes it, the finding that is asked for, and the "
+        "tests that decide it on a real broker or in the audit. "
+        f"*Holds* says what {VERSIONS} did; a run was not made to agree with a text. "
+        "Where texts and broker differ, the broker is right."
+    )
+    yield ""
+    yield "What older texts say and is not simply true today:"
+    yield ""
+    for beginning, verdict in OUTDATED.items():
+        for name, claim in claims.items():
+            if _is(claim["holds"], beginning):
+                yield f"- {name} {verdict}: *{claim['claim']}* {claim['note']}"
+    yield ""
+    yield (
+        "A finding of [findings.md](findings.md) decides a claim by being there or by not being "
+        "there; *none* means that the log, the wire or a reader decides. A run is named as in the "
+        "lab's source, by its workload where it has no name of its own; `02.4` is an exercise. "
+        "Tests in [test_labs.py](../tests/test_labs.py) execute and grade the whole lab. What a "
+        "note says of Java or of other versions was not run by these tests."
+    )
+    yield ""
+    yield "The page is made from `docs/claims.toml` by `docs/make_claims.py`."
+
+
+def _is(holds: str, beginning: str) -> bool:
+    return holds == beginning or (beginning == "not since" and holds.startswith(beginning))
+
+
+def _groups(claims: Claims) -> Iterator[str]:
+    for letter, title in GROUPS.items():
+        yield ""
+        yield f"## {letter}. {title}"
+        yield ""
+        yield "| id | claim | holds | lab and run | finding | decided by | note |"
+        yield "|---|---|---|---|---|---|---|"
+        for name, claim in claims.items():
+            if name.startswith(letter):
+                yield _row(name, claim)
+
+
+def _row(name: str, claim: dict[str, Any]) -> str:
+    runs = ", ".join(f"`{run}`" for run in claim["run"])
+    cells = (
+        name,
+        claim["claim"],
+        claim["holds"],
+        f"[{claim['lab']}](../labs/{lab_source(claim['lab']).stem}.ipynb): {runs}",
+        _finding(claim["finding"]),
+        "<br>".join(map(_test, claim["test"])),
+        claim.get("note", ""),
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _finding(name: str) -> str:
+    return name if name == "none" else f"[{name}](findings.md#{name})"
+
+
+def _test(test: str) -> str:
+    path, function, case = split_test(test)
+    which = f": {case}" if case else ""
+    return f"[{Path(path).stem}](../{path}) `{function}`{which}"
+
+
+def split_test(test: str) -> tuple[str, str, str]:
+    """Path, function and case of a test; the case is "" where all of them decide.
+
+    >>> split_test("tests/test_labs.py::test_graded[02]")
+    ('tests/test_labs.py', 'test_graded', '02')
+    """
+    found = re.fullmatch(r"(.+\.py)::(\w+)(?:\[(.+)\])?", test)
+    if found is None:
+        raise ValueError(f"a test is named path::function or path::function[case]; got {test!r}.")
+    return found[1], found[2], found[3] or ""
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(read_claims()), encoding="utf-8")

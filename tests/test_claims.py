@@ -1,0 +1,139 @@
+"""The table of claims: complete, made by its script, and naming nothing that is not there."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from docs.make_claims import PAGE, TABLE, lab_source, page, read_claims, split_test
+from lab_utils.audit.contracts import PROMISES
+from lab_utils.grading.cases import exercises
+
+ROOT: Final = Path(__file__).parents[1]
+COUNTS: Final = {"A": 7, "B": 10, "C": 10, "D": 9, "E": 15, "F": 10, "G": 5}
+IDS: Final = [f"{group}{n}" for group, most in COUNTS.items() for n in range(1, most + 1)]
+COLUMNS: Final = {"claim", "holds", "lab", "run", "finding", "test"}
+CLAIMS: Final = read_claims()
+HOLDS: Final = {"yes", "no", "half", "a choice", "measure it", "not since 3.7"}
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def names(lab: str) -> set[str]:
+    """What the source of a lab calls a run: a name, a workload, a method of the lab, an item."""
+    found = {each.item for each in exercises(lab)}
+    for node in ast.walk(tree(lab_source(lab))):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef):
+            found.add(node.name)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            found.add(node.func.attr)
+    return found
+
+
+def each(column: str) -> Iterator[tuple[str, str]]:
+    """The id of a claim with each text of a column."""
+    for name, claim in CLAIMS.items():
+        given = claim[column]
+        yield from ((name, it) for it in (given if isinstance(given, list) else [given]))
+
+
+def functions(path: Path) -> dict[str, ast.FunctionDef]:
+    return {it.name: it for it in tree(path).body if isinstance(it, ast.FunctionDef)}
+
+
+def texts(path: Path) -> set[str]:
+    """The constants of a module as text: the ids of its cases are among them."""
+    found = (it.value for it in ast.walk(tree(path)) if isinstance(it, ast.Constant))
+    return set(map(str, found))
+
+
+def test_the_page_is_what_the_script_makes() -> None:
+    """`python -m docs.make_claims` changes nothing."""
+    assert page(CLAIMS) == PAGE.read_text(encoding="utf-8")
+
+
+def test_every_claim_is_there_once() -> None:
+    """A1 to G5, in this order; TOML itself refuses a second one of a name."""
+    assert IDS == list(CLAIMS)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_row(name: str) -> None:
+    """A row has each column, a verdict that is known, and no sentence twice."""
+    claim = CLAIMS[name]
+
+    assert set(claim) - {"note"} == COLUMNS
+    assert claim["holds"] in HOLDS
+    assert claim["run"]
+    assert claim["test"]
+    assert "note" in claim or claim["holds"] == "yes"
+
+
+def test_runs() -> None:
+    """Each run is in the source of its lab: as a name, as a workload, or as an exercise."""
+    missing = [
+        f"{name}: {run} in lab {CLAIMS[name]['lab']}"
+        for name, run in each("run")
+        if run not in names(CLAIMS[name]["lab"])
+    ]
+
+    assert [] == missing
+
+
+def test_findings() -> None:
+    """Each finding has a contract, or there is none."""
+    assert [] == [it for it in each("finding") if it[1] not in {*PROMISES, "none"}]
+
+
+def test_tests() -> None:
+    """Each test that is named exists, and so does the case of it."""
+    missing = [f"{name}: {test}" for name, test in each("test") if not exists(*split_test(test))]
+
+    assert [] == missing
+
+
+def exists(path: str, function: str, case: str) -> bool:
+    """Is there such a test? A case is a lab, or a text of the module; one case is made of two."""
+    module = ROOT / path
+    if not module.is_file() or function not in functions(module):
+        return False
+    if path == "tests/test_labs.py":
+        return not case or bool(list(ROOT.glob(f"labs/source/{case}_*.py")))
+    made = {f"{fault} {api}" for fault in names_in(module) for api in ("EndTxn", "Produce")}
+    return not case or case in texts(module) | made
+
+
+def names_in(path: Path) -> set[str]:
+    """The functions that a module imports: its cases may be called after them."""
+    imports = (it for it in tree(path).body if isinstance(it, ast.ImportFrom))
+    return {alias.name for it in imports for alias in it.names}
+
+
+def test_no_claim_rests_on_a_picture() -> None:
+    """What decides a claim is a broker, a lab or the audit, and not a drawing."""
+    assert [] == [it for it in each("test") if it[1].startswith(("tests/views/", "tests/browser/"))]
+
+
+def test_lab_of_a_run() -> None:
+    """A claim names the lab by its number, and the lab has a source."""
+    labs: dict[str, Any] = {lab: lab_source(lab).stem for _, lab in each("lab")}
+
+    assert {"01", "02", "03", "04", "05", "06"} == set(labs)
+
+
+def test_the_table_is_plain() -> None:
+    """No claim or note ends with a cell border, and each is a sentence."""
+    said = [*each("claim"), *((name, it["note"]) for name, it in CLAIMS.items() if "note" in it)]
+
+    assert [] == [it for it in said if "|" in it[1] or not it[1].endswith(".")]
+    assert TABLE.is_file()

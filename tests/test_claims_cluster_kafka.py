@@ -1,0 +1,147 @@
+"""Claims A to C that need three brokers: each is caused once, and the rows decide it.
+
+Broker 1 leads. A link that is cut first keeps the followers from copying what is then acked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.brokers import Brokers
+from lab_utils.clients.live_run import LiveRun
+from lab_utils.stage import connection
+from lab_utils.stage.broker_faults import (
+    RECEIVED,
+    cut_link,
+    heal_link,
+    hold_link,
+    kill_broker,
+    power_cut,
+)
+from lab_utils.stage.faults import drop_response
+from tests.performed import (
+    Perform,
+    errors,
+    in_sync,
+    lost,
+    performing,
+    read,
+    reports,
+    sending,
+    values,
+)
+
+pytestmark = pytest.mark.kafka
+
+TWO_SUFFICE = {"min.insync.replicas": "2"}
+CUT_OFF = (cut_link(1, 2, api="Produce", nth=1), cut_link(1, 3, api="Produce", nth=1))
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[Any]:
+    stage = connection.join("claims", 3)
+    yield stage
+    stage.shutdown()
+
+
+@pytest.fixture
+def perform(three: Any, tmp_path: Path) -> Iterator[Perform]:
+    with performing(three, tmp_path) as perform:
+        yield perform
+
+
+def test_acks_1_loses_what_only_the_leader_had(perform: Perform) -> None:
+    """An acked order is gone when the leader dies before a follower has copied it."""
+    dies = kill_broker(1, api="Produce", nth=1)
+    faults = (cut_link(1, 2), cut_link(1, 3), dies)
+    rows = perform(sending({"acks": 1}), *faults, orders=1, replicas=3)
+
+    assert ("0:acked", "", "0") == (reports(rows), values(rows, "record"), lost(rows))
+
+
+def test_acks_all_loses_nothing_that_was_acked(perform: Perform) -> None:
+    """The same leader dies with an order in its hands: it had not been promised, and is retried."""
+    dies = kill_broker(1, api="Produce", nth=2, when=RECEIVED)
+    rows = perform(sending({"acks": "all"}), *CUT_OFF, dies, orders=2, replicas=3)
+
+    assert ("0:acked 1:acked", "0 1", "") == (reports(rows), values(rows, "record"), lost(rows))
+
+
+def test_power_cut_takes_what_was_acked(perform: Perform) -> None:
+    """An answer says that the order is in the page cache, and not that it is on the disk."""
+    dark = power_cut(1, api="Produce", nth=2)
+    rows = perform(sending({"acks": 1}), dark, orders=2)
+
+    assert ("0:acked 1:acked", "", "0 1") == (reports(rows), values(rows, "record"), lost(rows))
+
+
+def test_acks_all_waits_for_all_in_sync(three: Any, perform: Perform) -> None:
+    """It waits for a third that is in sync though two suffice, and no longer than it is so."""
+
+    def until_it_is_back(run: LiveRun) -> None:
+        sending({"acks": 1})(run)
+        sending({"acks": "all"})(run)
+        Brokers(three).wait_for_isr(run.topic, {1, 2, 3})
+
+    holds = (hold_link(1, 3), heal_link(1, 3, api="Produce", nth=2))
+    rows = perform(until_it_is_back, *holds, orders=1, replicas=3, topic_config=TWO_SUFFICE)
+    (_, _), (without, left_ns), (again, _) = in_sync(rows)
+    by_one, by_all = (row.at_ns for row in rows if row.kind == "acked")
+
+    assert ("1 2", "1 2 3") == (without, again)
+    assert by_one < left_ns < by_all
+
+
+def test_below_the_floor(three: Any, perform: Perform) -> None:
+    """With acks=all it is refused until its time is up; with acks=1 acked, and unreadable."""
+    seen = []
+
+    def below(run: LiveRun) -> None:
+        for order, acks in zip(run.orders, ("all", "1", "all"), strict=True):
+            producer = run.producer({"acks": acks, "message.timeout.ms": 1500})
+            producer.produce(run.topic, order, partition=0)
+            producer.flush()
+            if order == "1":
+                Brokers(three).wait_for_isr(run.topic, {1})
+                seen.append(read(run))
+
+    rows = perform(below, *CUT_OFF, replicas=3, topic_config=TWO_SUFFICE)
+
+    assert ("0:acked 1:acked 2:unknown", ["0"]) == (reports(rows), seen)
+    assert ({"NOT_ENOUGH_REPLICAS"}, "0 1") == (errors(rows), values(rows, "record"))
+
+
+@pytest.mark.parametrize(
+    ("unclean", "stored", "gone"),
+    [("true", "0 2", "1"), ("false", "0 1", "")],
+    ids=["true", "false"],
+)
+def test_unclean_election(perform: Perform, unclean: str, stored: str, gone: str) -> None:
+    """What an ISR of one has acked is lost if a replica behind it may lead, and kept if not.
+
+    Where it is kept the dead leader has come back with it: SIGKILL takes nothing from a file. The
+    third order finds the new leader; without one there is none to find.
+    """
+    dies = kill_broker(1, api="Produce", nth=2)
+    settings = {"acks": "all", "message.timeout.ms": 20000}
+    config = {"unclean.leader.election.enable": unclean}
+    orders = 3 if unclean == "true" else 2
+    given = {"orders": orders, "replicas": 3, "topic_config": config}
+    rows = perform(sending(settings), *CUT_OFF, dies, **given)
+
+    assert (stored, gone) == (values(rows, "record"), lost(rows))
+    assert "1" in [isr for isr, _ in in_sync(rows)]
+
+
+@pytest.mark.parametrize(("key", "stored"), [(False, "0 1 1"), (True, "0 1")])
+def test_leader_dies_before_its_answer(perform: Perform, key: bool, stored: str) -> None:
+    """The new leader has the order already: the retry is stored again, unless it has a key."""
+    at_once = (drop_response("Produce", nth=2), kill_broker(1, api="Produce", nth=2))
+    settings = {"acks": "all", "enable.idempotence": key}
+    rows = perform(sending(settings), *at_once, orders=2, replicas=3)
+
+    assert ("0:acked 1:acked", stored) == (reports(rows), values(rows, "record"))
