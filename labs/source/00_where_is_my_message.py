@@ -169,6 +169,7 @@ late.log
 # Write the word and `True` or `False`.
 
 # %% answer="00.2"
+answer_2 = {"outcome": ..., "in_the_log": ...}
 ### BEGIN SOLUTION
 answer_2 = {"outcome": "unknown", "in_the_log": True}
 ### END SOLUTION

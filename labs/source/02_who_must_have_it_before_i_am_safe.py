@@ -242,6 +242,7 @@ f"longest wait for an ack: stopped {gap_s(stopped):.1f} s, killed {gap_s(killed)
 # it is back, the leader is killed after the third ack. Who is in the ISR at each moment?
 
 # %% answer="02.1"
+answer_1 = {"at the start": ..., "3 is paused": ..., "3 is back": ..., "1 is dead": ...}
 ### BEGIN SOLUTION
 answer_1 = {
     "at the start": [1, 2, 3],
@@ -284,6 +285,11 @@ lab.check("02.2", acked_alone)
 # and a follower die, at moments that you do not know.
 
 # %% answer="02.3"
+answer_3 = {
+    "replicas": ...,
+    "topic": {"min.insync.replicas": ..., "unclean.leader.election.enable": ...},
+    "producer": {"acks": ...},
+}
 ### BEGIN SOLUTION
 answer_3 = {
     "replicas": 3,
@@ -308,6 +314,12 @@ lab.check("02.3", answer_3)
 # - `retries`: they are 0, and the leader dies with an order in its hands
 
 # %% answer="02.4"
+answer_4 = {
+    "acks=all": ...,
+    "replicas > min.insync.replicas": ...,
+    "unclean election off": ...,
+    "retries": ...,
+}
 ### BEGIN SOLUTION
 answer_4 = {
     "acks=all": "lost",
@@ -342,6 +354,7 @@ placed = lab.run(all_then_one, orders=4, faults=half_way)
 placed.replicas()
 
 # %% answer="02.5"
+answer_5 = {"the first order": ..., "the last order before": ...}
 ### BEGIN SOLUTION
 answer_5 = {"the first order": [1, 2, 3], "the last order before": [1]}
 ### END SOLUTION

@@ -81,6 +81,7 @@ twice.findings()
 # name? The ledger knows; so does the picture.
 
 # %% answer="03.1"
+answer_1 = {"order": ..., "first_copy": ..., "reported": ...}
 ### BEGIN SOLUTION
 answer_1 = {"order": "2", "first_copy": 2, "reported": 3}
 ### END SOLUTION

@@ -95,6 +95,7 @@ def mixed(run):
     write(plain, run.orders[5])  # and the program is over
 
 # %% answer="04.1"
+answer_1 = {"read_uncommitted": ..., "read_committed": ...}
 ### BEGIN SOLUTION
 answer_1 = {"read_uncommitted": "0 1 2 3 4 5", "read_committed": "0 2 3"}
 ### END SOLUTION
@@ -487,6 +488,7 @@ lost = [drop_response("Produce", nth=2)]
 lab.run(lambda run: finishes(run, "idempotent"), faults=lost).visible
 
 # %% answer="04.5"
+answer_5 = {"idempotent": ..., "transactional": ...}
 ### BEGIN SOLUTION
 answer_5 = {
     "idempotent": ["0 1 2", "0 1", "0 1 0 1 2"],

@@ -94,6 +94,7 @@ skipped.findings()
 # next process read? Think first; then run it, if you like.
 
 # %% answer="05.1"
+answer_1 = {"after_poll": ..., "after_process": ..., "after_commit": ...}
 ### BEGIN SOLUTION
 answer_1 = {"after_poll": 2, "after_process": 2, "after_commit": 3}
 ### END SOLUTION
@@ -432,6 +433,7 @@ told.where("source = 'client'").orderBy("at_ns").select("actor", "kind", "partit
 # and committed? By what name was that commit refused? How many orders were processed by both?
 
 # %% answer="05.5"
+answer_5 = {"owner": ..., "refused": ..., "repeated": ...}
 ### BEGIN SOLUTION
 answer_5 = {"owner": "consumer-1", "refused": "UNKNOWN_MEMBER_ID", "repeated": 2}
 ### END SOLUTION

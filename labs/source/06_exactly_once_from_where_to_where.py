@@ -390,6 +390,7 @@ lab.check("06.3", out_is_not_in)
 # `True` or `False` for each.
 
 # %% answer="06.4"
+answer_4 = {"inserts": ..., "counts": ..., "upserts": ..., "keeps_the_bookmark": ...}
 ### BEGIN SOLUTION
 answer_4 = {"inserts": False, "counts": False, "upserts": True, "keeps_the_bookmark": True}
 ### END SOLUTION
@@ -409,6 +410,7 @@ lab.check("06.4", answer_4)
 # - `kept`: a batch kept across a rebalance, metadata fetched now; `read_committed`
 
 # %% answer="06.5"
+answer_5 = {"killed": ..., "uncommitted": ..., "not_rewound": ..., "kept": ...}
 ### BEGIN SOLUTION
 answer_5 = {"killed": True, "uncommitted": False, "not_rewound": False, "kept": False}
 ### END SOLUTION
