@@ -19,12 +19,13 @@ from lab_utils.errors import LabError
 
 ROOT = Path(__file__).parents[1]
 TIERS = {
-    "all": "not install",
-    "unit": "not (kafka or labs or browser or install)",
+    "all": "not (install or long)",
+    "unit": "not (kafka or labs or browser or install or long)",
     "kafka": "kafka",
-    "labs": "labs",
+    "labs": "labs and not long",
     "browser": "browser",
     "install": "install",
+    "long": "long",
 }
 console = Console(stderr=True)
 
@@ -115,8 +116,9 @@ def doctor(as_json: bool) -> None:
 def test(tier: str, arguments: tuple[str, ...]) -> None:
     """Run the tests of a TIER: unit, kafka, labs, browser, or all of these.
 
-    The tier install is left out of them: it installs the lab anew and builds its image. What
-    follows the tier goes to pytest, as in: ./lab test unit -k ledger
+    Two tiers are left out of them: install installs the lab anew and builds its image, long runs
+    every notebook twice in one kernel, with its solutions and without. What follows the tier goes
+    to pytest, as in: ./lab test unit -k ledger
     """
     if tier != "unit":
         _prepare()  # Once, before the workers: each would fetch what is not there yet.

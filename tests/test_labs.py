@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from lab_utils.grading import cases
 from lab_utils.grading.build import build_labs
 from lab_utils.grading.runner import grade
+from lab_utils.stage.broker_faults import StageFault
 from tests.notebooks import (
     ROOT,
     SOURCES,
@@ -25,6 +27,8 @@ from tests.notebooks import (
 
 LABS = tuple(SOURCES)
 PAIR = ("00", "03")
+# What a grading shows of every lab, a kernel of our own shows of these two, and of all in `long`.
+PAIR_OR_LONG = [pytest.param(lab, marks=() if lab in PAIR else pytest.mark.long) for lab in LABS]
 TIMEOUT_S = 400
 NEVER = 999
 
@@ -40,7 +44,7 @@ def full_points(lab: str) -> dict[str, tuple[str, int, None]]:
 
 @pytest.mark.labs
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", PAIR_OR_LONG)
 def test_run_all_twice(lab: str) -> None:
     """With its solutions each check passes, nothing is raised, and again in the same kernel."""
     with kernel(source_notebook(lab)) as notebook:
@@ -70,7 +74,7 @@ def test_two_notebooks_at_once() -> None:
 
 @pytest.mark.labs
 @pytest.mark.timeout(TIMEOUT_S)
-@pytest.mark.parametrize("lab", LABS)
+@pytest.mark.parametrize("lab", PAIR_OR_LONG)
 def test_blank(lab: str) -> None:
     """As it is handed out no cell raises, and each check says what is missing, for no points."""
     with kernel(blank_notebook(lab)) as notebook:
@@ -86,22 +90,41 @@ def test_blank(lab: str) -> None:
 @pytest.mark.timeout(TIMEOUT_S)
 @pytest.mark.parametrize("lab", LABS)
 def test_graded(lab: str, tmp_path: Path) -> None:
-    """Handed in, the solutions get all points and the blank notebook none."""
+    """Handed in, the solutions get all points and the blank notebook none; no cell raises."""
     write(source_notebook(lab), tmp_path / "a_correct.ipynb")
     write(blank_notebook(lab), tmp_path / "blank.ipynb")
     correct, blank = grade([tmp_path]).submissions
 
+    assert ((), ()) == (correct.notes, blank.notes)
     assert [] == [item for item in correct.items if item.status != "PASS"]
     assert (correct.possible, 0, correct.possible) == (correct.points, blank.points, blank.possible)
     assert [] == [item for item in blank.items if not item.hint]
 
 
 @pytest.fixture(scope="module")
-def lab(stage: Any) -> Any:
-    """A lab on the stage that the tests share; which one it is says nothing about the checks."""
+def labs(stage: Any) -> Iterator[Callable[[int], Any]]:
+    """A lab with so many brokers; which lab it is says nothing about the checks."""
     from lab_utils.lab import Lab
 
-    return Lab(stage.name)
+    made: dict[int, Any] = {}
+
+    def lab(brokers: int) -> Any:
+        name = stage.name if brokers == 1 else f"tests{brokers}"
+        if brokers not in made:
+            made[brokers] = Lab(name, brokers=brokers)
+        return made[brokers]
+
+    yield lab
+    for brokers, each in made.items():
+        if brokers > 1:
+            each.close()
+
+
+def never(fault: Any) -> Any:
+    """The same fault, waiting for a request that never comes."""
+    if isinstance(fault, StageFault):
+        return replace(fault, api="Produce", nth=NEVER)
+    return replace(fault, nth=NEVER)
 
 
 BREAKABLE = [
@@ -115,15 +138,13 @@ BREAKABLE = [
 @pytest.mark.labs
 @pytest.mark.parametrize("exercise", BREAKABLE, ids=lambda exercise: exercise.item)
 def test_without_its_fault(
-    lab: Any, exercise: cases.Exercise, monkeypatch: pytest.MonkeyPatch
+    labs: Callable[[int], Any], exercise: cases.Exercise, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the faults wait for a request that never comes, the right answer proves nothing."""
-    quiet = [
-        replace(trial, faults=tuple(replace(fault, nth=NEVER) for fault in trial.faults))
-        for trial in exercise.public
-    ]
+    quiet = [replace(trial, faults=tuple(map(never, trial.faults))) for trial in exercise.public]
     monkeypatch.setattr(cases, "exercise", lambda _: replace(exercise, public=tuple(quiet)))
     answer = solutions(exercise.item.partition(".")[0])[exercise.answer]
+    lab = labs(max(trial.brokers for trial in exercise.public))
     verdict = lab.check(exercise.item, answer).verdict
 
     assert ("INCONCLUSIVE", 0) == (verdict.status, verdict.points)

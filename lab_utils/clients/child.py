@@ -51,7 +51,8 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
     (folder / "ticket.json").write_bytes(ticket.to_json())
     (folder / "workload.pickle").write_bytes(pickled)
     child = subprocess.Popen(
-        [sys.executable, "-m", "lab_utils.clients.child", str(folder)],
+        # Unbuffered: what it printed before an error stands before the error.
+        [sys.executable, "-u", "-m", "lab_utils.clients.child", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

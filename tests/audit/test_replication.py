@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,9 @@ from hypothesis import strategies as st
 
 from lab_utils.audit.contracts import POWER_CUT, clause
 from lab_utils.audit.replication import replication_findings
-from lab_utils.audit.session import read_events
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.store import write_ledger
+from tests.audit.agreement import spark_findings
 from tests.histories import TOPIC, acked, in_run, log
-from tests.oracle import Found
 from tests.oracle_replication import oracle_of_replication
 
 
@@ -125,21 +122,11 @@ def test_one_replica(power_cut: str, rule: str) -> None:
     assert rule == clause("lost-write", [given]).rule
 
 
-def spark_findings(folder: Path, runs: dict[str, list[Event]]) -> dict[str, Counter[Found]]:
-    """What Spark finds in many runs at once: one ledger, one job."""
-    write_ledger(folder, [row for run, rows in runs.items() for row in in_run(run, rows)])
-    found: dict[str, Counter[Found]] = defaultdict(Counter)
-    for row in replication_findings(read_events(folder)).collect():
-        at = None if row.offsets is None else tuple(row.offsets)
-        found[row.run][row.finding, row.topic, row.partition, row.value, at, row.actor] += 1
-    return found
-
-
 @pytest.mark.kafka
 def test_spark_agrees_on_the_literal_histories(tmp_path: Path) -> None:
     """Spark finds in each literal history what the oracle finds."""
     runs = {f"{name} {place}": case[place] for name, case in CASES.items() for place in (1, 2)}
-    found = spark_findings(tmp_path, runs)
+    found = spark_findings(tmp_path, runs, replication_findings)
     oracle = {run: oracle_of_replication(in_run(run, rows)) for run, rows in runs.items()}
 
     assert oracle == {run: found[run] for run in runs}
@@ -153,7 +140,7 @@ def test_spark_agrees_on_random_histories(
 ) -> None:
     """Spark finds in random histories what the oracle finds, all in one job."""
     runs = {f"r{number}": rows for number, rows in enumerate(given_histories)}
-    found = spark_findings(tmp_path_factory.mktemp("random"), runs)
+    found = spark_findings(tmp_path_factory.mktemp("random"), runs, replication_findings)
     oracle = {run: oracle_of_replication(in_run(run, rows)) for run, rows in runs.items()}
 
     assert oracle == {run: found[run] for run in runs}

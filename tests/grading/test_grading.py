@@ -37,7 +37,7 @@ def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
         no_notebook="Dear teacher, my dog ate it.",
         unruly=handed_in.changed(handed_in.UNRULY),
     )
-    graded = grade([folder], cell_s=10, labs=handed_in.LABS)
+    graded = grade([folder], cell_s=30, labs=handed_in.LABS)
     return {Path(each.path).stem: each for each in graded.submissions}
 
 
@@ -154,7 +154,7 @@ def test_the_same_grade_again(results: dict[str, SubmissionResult], tmp_path: Pa
         half=handed_in.changed(handed_in.WRONG_HALF),
     )
 
-    again = grade([tmp_path], cell_s=10, nonce="another", labs=handed_in.LABS)
+    again = grade([tmp_path], cell_s=30, nonce="another", labs=handed_in.LABS)
 
     assert [outcomes(results[name]) for name in ("correct", "half")] == [
         outcomes(each) for each in again.submissions
