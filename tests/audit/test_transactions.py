@@ -77,11 +77,9 @@ def ends_once(rows: list[Event]) -> bool:
     return len(ends) == len(set(ends))
 
 
-# Or the smallest history of a finding: chance alone would seldom meet the rarest ones.
-literal = st.sampled_from([smallest for _, smallest, _ in CASES.values()])
 histories = st.builds(
     lambda first, then: first + then,
-    st.just([]) | transactions | epochs | literal,
+    st.just([]) | transactions | epochs,
     st.lists(happenings, max_size=12),
 ).filter(ends_once)
 
@@ -112,7 +110,8 @@ def test_near_miss(name: str, found: dict[str, Counter[Found]]) -> None:
 
 def test_spark_equals_the_oracle(tmp_path: Path) -> None:
     """On random histories Spark finds what the oracle finds, no more and no less."""
-    runs: dict[str, list[Event]] = {}
+    # The smallest histories come first: chance alone would seldom meet the rarest finding.
+    runs = {name: smallest for name, (_, smallest, _) in CASES.items()}
 
     # Drawn anew at each change of the test, and the same until then: each finding is among them.
     @settings(
