@@ -267,9 +267,10 @@ def send_and_sort(run):
     for order in run.orders:
         producer.produce(run.topic, order, partition=0, on_delivery=on_report)
         producer.flush()
+    patient = run.producer({"acks": "all"})
     for order, word in words.items():
-        producer.produce(run.topics["words"], f"{word} {order}", partition=0)
-    producer.flush()
+        patient.produce(run.topics["words"], f"{word} {order}", partition=0)
+    patient.flush()
 
 # %% check="01.2"
 lab.check("01.2", send_and_sort)
