@@ -293,6 +293,12 @@ EXERCISES = (
                 look="Look at the error of that report: did the client say it, or the broker?",
             ),
             Mistake(
+                name="no word at all",
+                is_made=lambda _, seen: not sorted_by_learner(seen),
+                likely="your callback puts nothing into `words`.",
+                look="Begin with the reports that have no error: words[order] = ...",
+            ),
+            Mistake(
                 name="no error is looked at",
                 is_made=lambda _, seen: set(sorted_by_learner(seen).values()) == {"acked"},
                 likely="your callback calls every report a success.",
