@@ -27,6 +27,8 @@ class Groups:
             "bootstrap.servers": bootstrap,
             "client.id": "groups",
             "log_level": 0,
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 200,
         }
         self._opened: AdminClient | None = None
 

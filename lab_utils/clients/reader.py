@@ -34,6 +34,9 @@ class HonestReader:
             "bootstrap.servers": bootstrap,
             "client.id": client_id,
             "log_level": 0,
+            # Without it, a broker that has just come back is not asked for up to ten seconds.
+            "reconnect.backoff.ms": 20,
+            "reconnect.backoff.max.ms": 200,
         }
         self._admin = AdminClient(dict(self._connection))
         self._consumer = self._new_consumer("read_uncommitted")
