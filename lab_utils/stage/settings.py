@@ -14,9 +14,13 @@ from typing import Final
 # Each beside Kafka's default; the notebooks show the default too (kafka.apache.org/43).
 TIMERS: Final = MappingProxyType(
     {
-        "broker.session.timeout.ms": "3000",  # 9000
-        "broker.heartbeat.interval.ms": "500",  # 2000
-        "replica.lag.time.max.ms": "2000",  # 30000
+        # A follower that lags leaves the ISR after 1 to 1.5 s, a dead broker is fenced after 2 s:
+        # the first has to come before the second, also for a broker that is paused.
+        "broker.session.timeout.ms": "2000",  # 9000
+        "broker.heartbeat.interval.ms": "200",  # 2000
+        "replica.lag.time.max.ms": "1000",  # 30000
+        "replica.fetch.wait.max.ms": "200",  # 500; until then a follower asks for no new topic
+        "replica.fetch.backoff.ms": "100",  # 1000
         "group.initial.rebalance.delay.ms": "0",  # 3000
         "group.min.session.timeout.ms": "1000",  # 6000
         "group.consumer.min.session.timeout.ms": "1000",  # 45000
