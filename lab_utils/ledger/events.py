@@ -14,7 +14,8 @@ from typing import Final
 # What each witness can say. `request` and `response` carry a fate: what the proxy did with them.
 # In the log, `visible` is a record that a read_committed reader was given, and `transaction` one
 # entry of the transaction coordinator's own log; `seen` is what a reader was given meanwhile, and
-# `committed` an offset that the broker holds for a group. An `effect` is what the work left.
+# `committed` an offset that the broker holds for a group. An `effect` is what the work left. With
+# `healing` the run is over, and the lab begins to mend what is broken.
 KINDS: Final = {
     "workload": ("order", "topic", "started", "finished", "raised", "crashed", "restarted"),
     "client": (
@@ -27,8 +28,8 @@ KINDS: Final = {
     "fault": ("armed", "fired", "unfired"),
     "broker": (
         "started", "stopped", "killed", "paused", "resumed", "died", "power_cut",
-        "link_cut", "link_held", "link_open",
-        "partition", "fenced", "unfenced", "log_end", "watermark",
+        "link_cut", "link_held", "link_slow", "link_open",
+        "partition", "fenced", "unfenced", "log_end", "watermark", "healing",
     ),
     "log": ("record", "batch", "marker", "end", "visible", "transaction", "committed", "seen"),
     "sink": ("effect",),

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
 from lab_utils.stage.broker_faults import StageFault
-from lab_utils.stage.faults import Fault, WireFault, parameters
+from lab_utils.stage.faults import Fault, WireFault, parameters, to_json
 
 if TYPE_CHECKING:
     from lab_utils.stage.frames import Request
@@ -50,6 +50,11 @@ class Armed:
     matched: int = 0
     fired: int = 0
     kept: Kept | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What is armed, and how often it has matched and fired."""
+        columns = {name: getattr(self, name) for name in ("id", "run", "matched", "fired")}
+        return columns | {"fault": to_json(self.fault)}
 
     def takes(self, request: Request) -> bool:
         """Count the request if it matches; is it one to fire at?"""

@@ -19,6 +19,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from lab_utils.errors import BadArgument, StageError, one_of
+from lab_utils.ledger.events import Event
 from lab_utils.stage import power, segments
 from lab_utils.stage.board import FaultBoard
 from lab_utils.stage.broker import Broker, new_ports, with_new_ports
@@ -28,7 +29,7 @@ from lab_utils.stage.faults import Fault, to_json
 from lab_utils.stage.guardian import Guardian
 from lab_utils.stage.links import LinkProxy
 from lab_utils.stage.links import State as LinkState
-from lab_utils.stage.metadata_log import NO_LEADER, Partition
+from lab_utils.stage.metadata_log import Partition
 from lab_utils.stage.observer import Observer
 from lab_utils.stage.proxy import Proxy
 from lab_utils.stage.quick_start import Kafka
@@ -43,7 +44,10 @@ VERBS: Final = {
     "resume": "resumed",
     "power_cut": "power_cut",
 }
-LINK_VERBS: Final[dict[str, LinkState]] = {"cut": "cut", "hold": "held", "heal": "open"}
+MENDS: Final = {"paused": "resume", "stopped": "start", "died": "start"}
+LINK_VERBS: Final[dict[str, LinkState]] = {
+    "cut": "cut", "hold": "held", "slow": "slow", "heal": "open",
+}  # fmt: skip
 # What is sent at once when a fault's moment comes, before the loop passes another frame on.
 AT_ONCE: Final = {
     "kill": signal.SIGKILL,
@@ -156,16 +160,7 @@ class Cluster:
 
     def armed(self) -> list[dict[str, Any]]:
         """The faults that are armed: id, run, fault, matched, fired."""
-        return [
-            {
-                "id": armed.id,
-                "run": armed.run,
-                "fault": to_json(armed.fault),
-                "matched": armed.matched,
-                "fired": armed.fired,
-            }
-            for armed in self.board.armed()
-        ]
+        return [armed.to_json() for armed in self.board.armed()]
 
     async def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for a run that is open, or for every client if `run` is empty.
@@ -210,7 +205,7 @@ class Cluster:
     async def _do_fault(self, fault: StageFault) -> None:
         if fault.verb in LINK_VERBS:
             a, b = fault.targets()
-            self.link(a, b, fault.verb)
+            self.link(a, b, fault.verb, by_ms=getattr(fault, "by_ms", 0))
         else:
             await self.do(fault.targets()[0], fault.verb)
 
@@ -227,33 +222,42 @@ class Cluster:
         if self._observer is not None:
             self._observer.begin(run)
 
-    async def close_run(self, run: str) -> dict[str, Any]:
-        """End a run: disarm its faults, close its ledger; say what fired and what went wrong."""
+    async def close_run(self, run: str, topics: Iterable[str] = ()) -> dict[str, Any]:
+        """End a run: disarm its faults, mend what is broken, close its ledger; say what fired.
+
+        The mending is in the ledger, behind an event that says where it begins. Without topics to
+        wait for nothing is mended.
+        """
         self.chronicle.require(run)
         await self.acted()
         await until(lambda: not self._serves(run), CLIENTS_S)
-        if self._observer is not None:
-            await self._observer.look()
+        await self._look()
         faults = [
             {"id": fault_id, "fault": to_json(fault), "fired": fired}
             for fault_id, fault, fired in self.board.disarm(run)
         ]
-        return {"faults": faults, "trouble": self.chronicle.close(run)}
+        is_whole = await self._mend(run, list(topics))
+        await self._look()
+        return {"faults": faults, "trouble": self.chronicle.close(run), "whole": is_whole}
+
+    async def _mend(self, run: str, topics: list[str]) -> bool:
+        """Heal what is broken and wait until these topics are whole; are they?"""
+        if not topics:
+            return True
+        if self._stopped_links() or any(it.state in MENDS for it in self._brokers()):
+            self.chronicle.record(Event(run=run, source="broker", actor="lab", kind="healing"))
+            await self.heal()
+        return await self.settle(topics, whole=True)
+
+    async def _look(self) -> None:
+        if self._observer is not None:
+            await self._observer.look()
 
     def batches(self, topic: str) -> list[dict[str, Any]]:
         """The record batches of a topic: of each partition those on its leader, if it has one."""
         leaders = {each.partition: each.leader for each in self.partitions(topic)}
-        found = {
-            broker.broker_id: segments.rows(broker.data_folder, broker.broker_id, topic)
-            for broker in self._brokers()
-        }
-        first = next((broker_id for broker_id, rows in found.items() if rows), NO_LEADER)
-        return [
-            row
-            for broker_id, rows in found.items()
-            for row in rows
-            if broker_id == _leader(leaders.get(row["partition"], NO_LEADER), first)
-        ]
+        folders = {broker.broker_id: broker.data_folder for broker in self._brokers()}
+        return segments.rows_of_leaders(folders, topic, leaders)
 
     # Verbs.
 
@@ -262,23 +266,26 @@ class Cluster:
         one_of("verb", verb, VERBS)
         member = self._member(broker_id)
         async with self._verb:
-            if verb == "start":
-                await self._start(member)
-            elif verb == "power_cut":
-                await asyncio.to_thread(power.wait_for_checkpoint, member.broker.data_folder)
-                await asyncio.to_thread(member.broker.kill)
-                await asyncio.to_thread(power.cut_power, member.broker.data_folder)
-            else:
-                await asyncio.to_thread(getattr(member.broker, verb))
-            if verb in ("stop", "kill", "power_cut"):
-                member.proxy.upstream = member.link.upstream = None
-            self.chronicle.record_for_all(VERBS[verb], f"broker-{broker_id}")
+            await self._done(member, verb)
 
-    def link(self, a: int, b: int, verb: str) -> None:
-        """Cut, hold or heal the link between two brokers, in both directions."""
+    async def _done(self, member: Member, verb: str) -> None:
+        if verb == "start":
+            await self._start(member)
+        elif verb == "power_cut":
+            await asyncio.to_thread(power.wait_for_checkpoint, member.broker.data_folder)
+            await asyncio.to_thread(member.broker.kill)
+            await asyncio.to_thread(power.cut_power, member.broker.data_folder)
+        else:
+            await asyncio.to_thread(getattr(member.broker, verb))
+        if verb in ("stop", "kill", "power_cut"):
+            member.proxy.upstream = member.link.upstream = None
+        self.chronicle.record_for_all(VERBS[verb], f"broker-{member.broker.broker_id}")
+
+    def link(self, a: int, b: int, verb: str, *, by_ms: int = 0) -> None:
+        """Cut, hold, slow or heal the link between two brokers, in both directions."""
         state = LINK_VERBS[one_of("verb", verb, LINK_VERBS)]
-        self._member(a).link.set(b, state)
-        self._member(b).link.set(a, state)
+        self._member(a).link.set(b, state, by_ms)
+        self._member(b).link.set(a, state, by_ms)
         brokers = {"brokers": f"{min(a, b)} {max(a, b)}"}
         self.chronicle.record_for_all(f"link_{state}", f"broker-{a}", detail=brokers)
 
@@ -288,10 +295,14 @@ class Cluster:
         for pair in self._stopped_links():
             a, b = pair["brokers"]
             self.link(a, b, "heal")
-        verbs = {"paused": "resume", "stopped": "start", "died": "start"}
-        for broker in self._brokers():
-            if broker.state in verbs:
-                await self.do(broker.broker_id, verbs[broker.state])
+        async with self._verb:
+            await asyncio.gather(
+                *(
+                    self._done(member, MENDS[member.broker.state])
+                    for member in self._members.values()
+                    if member.broker.state in MENDS
+                )
+            )
 
     async def reset(self) -> None:
         """No fault is armed, every link is whole, every broker runs."""
@@ -373,7 +384,7 @@ class Cluster:
             {"brokers": [caller, broker_id], "state": state}
             for broker_id, member in sorted(self._members.items())
             for caller, state in sorted(member.link.stopped().items())
-            if caller < broker_id
+            if caller <= broker_id
         ]
 
     def _notice_death(self, broker: Broker) -> None:
@@ -387,7 +398,3 @@ class Cluster:
 def _controller_node() -> Node:
     ports = replace(new_ports(proxy=1), proxy=0)
     return Node(CONTROLLER_ID, ports, roles="controller")
-
-
-def _leader(leader: int, first: int) -> int:
-    return leader if leader != NO_LEADER else first

@@ -11,7 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,7 @@ class ClosedRun:
 
     fired: dict[str, int] = field(default_factory=dict)
     trouble: str | None = None
+    is_whole: bool = True
 
 
 class Stage:
@@ -70,11 +71,14 @@ class Stage:
         """Let the stage write what this run's clients do on the wire into `folder`."""
         self._ask("POST", "/runs", {"run": run, "folder": str(folder)})
 
-    def close_run(self, run: str) -> ClosedRun:
-        """Disarm the run's faults and close its part of the ledger."""
-        said = self._ask("DELETE", f"/runs/{run}")
+    def close_run(self, run: str, topics: Iterable[str] = ()) -> ClosedRun:
+        """Disarm the run's faults and close its part of the ledger.
+
+        Where topics are named, everything is healed first, and the end waits until they are whole.
+        """
+        said = self._ask("DELETE", f"/runs/{run}", parameters={"topic": list(topics)})
         fired = {fault["id"]: fault["fired"] for fault in said["faults"]}
-        return ClosedRun(fired, said["trouble"])
+        return ClosedRun(fired, said["trouble"], said["whole"])
 
     def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for the clients of a run ("" is every client); return its id."""
@@ -138,7 +142,7 @@ class Stage:
         method: str,
         path: str,
         body: dict[str, Any] | None = None,
-        parameters: dict[str, str] | None = None,
+        parameters: Mapping[str, str | list[str]] | None = None,
     ) -> dict[str, Any]:
         try:
             answer = self._http.request(method, path, json=body, params=parameters)

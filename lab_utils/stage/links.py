@@ -4,7 +4,8 @@
 
 A broker fetches from the leader at the address that the leader advertises for replication, which
 is this port. Who is calling is in the first request's client id. A link that is cut loses what is
-in flight on it and turns new connections away; one that is held keeps frames until it is healed.
+in flight on it and turns new connections away; one that is held keeps frames until it is healed;
+one that is slow passes each frame on a little later.
 Nothing is recorded: replication is loud, and what it comes to is in the metadata log.
 """
 
@@ -19,7 +20,7 @@ from typing import Any, Final, Literal
 
 from lab_utils.stage.sides import Side
 
-State = Literal["open", "held", "cut"]
+State = Literal["open", "held", "slow", "cut"]
 
 CLIENT_ID_STARTS: Final = 14
 CALLER: Final = re.compile(rb"broker-(\d+)-")
@@ -40,7 +41,7 @@ class Link:
             on_lost=self.end,
         )
         self.far = Side(
-            on_made=self.flow,
+            on_made=self._arrived,
             on_frame=lambda frame: self._take(self.near, frame),
             on_room=lambda: None,
             on_lost=self.end,
@@ -73,7 +74,26 @@ class Link:
             self.end()
             return
         self._waiting.append((side, frame))
+        self._in_time()
         self.flow()
+
+    def _arrived(self) -> None:
+        for _ in self._waiting:
+            self._in_time()
+        self.flow()
+
+    def _in_time(self) -> None:
+        """A frame of a slow link goes on later; each by as much, so that none overtakes."""
+        if self._proxy.state(self.caller) == "slow":
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._proxy.by_s(self.caller), self._pass_on)
+
+    def _pass_on(self) -> None:
+        """Pass on the frame that has waited longest, if the link is still slow."""
+        is_slow = not self._ended and self._proxy.state(self.caller) == "slow"
+        if is_slow and self._waiting and self.far.is_open:
+            side, frame = self._waiting.pop(0)
+            side.write(frame)
 
 
 class LinkProxy:
@@ -82,6 +102,7 @@ class LinkProxy:
     def __init__(self) -> None:
         self.upstream: tuple[str, int] | None = None
         self._states: dict[int, State] = {}
+        self._by_s: dict[int, float] = {}
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
@@ -105,17 +126,17 @@ class LinkProxy:
         """What becomes of frames between this broker and the one that calls."""
         return self._states.get(caller, "open") if caller is not None else "open"
 
-    def set(self, caller: int, state: State) -> None:
-        """Cut, hold or open the link from this caller."""
+    def by_s(self, caller: int | None) -> float:
+        """How much later a frame arrives where the link from this caller is slow."""
+        return self._by_s.get(caller, 0.0) if caller is not None else 0.0
+
+    def set(self, caller: int, state: State, by_ms: int = 0) -> None:
+        """Cut, hold, slow or open the link from this caller."""
         self._states[caller] = state
+        self._by_s[caller] = by_ms / 1000
         for link in list(self._links):
             if link.caller == caller:
                 link.end() if state == "cut" else link.flow()
-
-    def heal(self) -> None:
-        """Open all links."""
-        for caller in list(self._states):
-            self.set(caller, "open")
 
     def stopped(self) -> dict[int, State]:
         """The callers whose link is not open."""

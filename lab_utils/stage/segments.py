@@ -6,12 +6,14 @@ broker is dead. It knows no process and no protocol.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from lab_utils.errors import BadArgument, StageError
 from lab_utils.stage.batches import Batch, DamagedBatch, read_segment
 from lab_utils.stage.diary import entries
+from lab_utils.stage.metadata_log import NO_LEADER
 
 
 def partitions(data: Path, topic: str) -> list[tuple[int, Path]]:
@@ -69,6 +71,27 @@ def rows(data: Path, broker_id: int, topic: str) -> list[dict[str, Any]]:
         for partition, folder in partitions(data, topic)
         for batch in batches(folder)
     ]
+
+
+def rows_of_leaders(
+    folders: Mapping[int, Path], topic: str, leaders: Mapping[int, int]
+) -> list[dict[str, Any]]:
+    """The batches of a topic as JSON, of each partition those of its leader.
+
+    folders  the data folder of each broker; where nobody leads, the first that has batches counts
+    """
+    found = {broker: rows(data, broker, topic) for broker, data in folders.items()}
+    first = next((broker for broker, has in found.items() if has), NO_LEADER)
+    return [
+        row
+        for broker, has in found.items()
+        for row in has
+        if broker == _leader(leaders.get(row["partition"], NO_LEADER), first)
+    ]
+
+
+def _leader(leader: int, first: int) -> int:
+    return leader if leader != NO_LEADER else first
 
 
 def _text(value: bytes | None) -> str | None:

@@ -128,8 +128,9 @@ class RunsHandler(Handler):
         self.reply()
 
     async def delete(self, run: str | None) -> None:
-        """Close a run; answer what fired."""
-        self.reply(**await self.cluster.close_run(run or ""))
+        """Close a run, and mend what is broken if it names topics; answer what fired."""
+        topics = self.get_query_arguments("topic")
+        self.reply(**await self.cluster.close_run(run or "", topics))
 
 
 class FaultsHandler(Handler):

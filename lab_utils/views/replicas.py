@@ -40,6 +40,7 @@ BARS: Final = {
     "fenced": ("rgba(255,255,255,0)", ".", palette.PURPLE),
     "cut": (palette.WHITE, "x", palette.VERMILLION),
     "held": (palette.WHITE, "|", palette.SKY),
+    "slow": (palette.WHITE, "/", palette.SKY),
 }
 
 TICKS: Final = (
@@ -122,8 +123,9 @@ def _edge(word: str) -> str:
 
 
 def _in_legend(word: str) -> str:
-    return {"cut": "link cut", "held": "link held", ELIGIBLE: "out, but eligible (ELR)",
-            "power cut": "power cut (a simulation)"}.get(word, word)  # fmt: skip
+    return {"cut": "link cut", "held": "link held", "slow": "link slow",
+            ELIGIBLE: "out, but eligible (ELR)", "power cut": "power cut (a simulation)",
+            }.get(word, word)  # fmt: skip
 
 
 def _about(word: str, span: Span, frame: Frame) -> str:
@@ -225,14 +227,14 @@ def _time_axis(frame: Frame) -> Drawn:
 
 
 def _shapes(frame: Frame) -> list[Drawn]:
-    """Offset 0 of each log, the line of the reports, and the end of the workload."""
+    """Offset 0 of each log, the line of the reports, the end of the workload, and the mending."""
     lines = [_line(-0.5, frame.log_y(number), frame.width, frame.log_y(number), palette.GREY)
              for number, _ in enumerate(frame.seen.replicas)]  # fmt: skip
     lines.append(_line(-0.5, frame.ticks_y, frame.width, frame.ticks_y, palette.PALE))
-    at = frame.finished
-    if at is not None:
-        lines.append(_line(at, frame.bottom + 12, at, frame.top + 4, palette.BLACK, "4px,3px"))
-    return lines
+    ends = [at for at in (frame.finished, frame.healing) if at is not None]
+    return lines + [
+        _line(at, frame.bottom + 12, at, frame.top + 4, palette.BLACK, "4px,3px") for at in ends
+    ]
 
 
 def _line(x0: float, y0: float, x1: float, y1: float, colour: str, dash: str = "solid") -> Drawn:
@@ -289,6 +291,8 @@ def _numbers(frame: Frame) -> list[Drawn]:
                                    palette.BLUE, "left"))  # fmt: skip
     if frame.finished is not None:
         found.append(_text(frame.finished, frame.top + 10, "workload done", palette.BLACK, "right"))
+    if frame.healing is not None:
+        found.append(_text(frame.healing, frame.top + 10, "healing", palette.BLACK, "left"))
     for report, row in zip(frame.reports, frame.report_rows, strict=True):
         if row < REPORT_ROWS:
             colour = palette.BLACK if report.is_ack else palette.VERMILLION

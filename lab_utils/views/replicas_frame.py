@@ -99,6 +99,12 @@ class Frame:
             return None
         return self.column(finished)
 
+    @property
+    def healing(self) -> float | None:
+        """The column where the lab began to mend what was broken."""
+        at_ns = self.seen.healing_ns
+        return None if at_ns is None else self.column(at_ns)
+
     def log_y(self, number: int, offset: int = 0) -> float:
         """Where an offset is in the lane of a broker."""
         return self.top - number * LANE_PX - LOG_PX + (LOG_PX - 16) * min(offset / self.most, 1)

@@ -211,6 +211,8 @@ def _fault(row: Event) -> tuple[str, str]:
     if row.kind.startswith("link_"):
         pair = shown("-".join(row.detail.get("brokers", "").split()), 20)
         return f"link {pair}", row.kind.removeprefix("link_")
+    if row.kind == "healing":
+        return "the lab", "begins to mend what is broken"
     return row.actor.replace("-", " "), _process(row.kind)
 
 

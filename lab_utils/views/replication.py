@@ -21,7 +21,7 @@ PROCESS: Final = {
     "killed": "killed", "stopped": "stopped", "paused": "paused", "died": "died",
     "power_cut": "power cut", "started": "", "resumed": "",
 }  # fmt: skip
-LINKS: Final = {"link_cut": "cut", "link_held": "held", "link_open": ""}
+LINKS: Final = {"link_cut": "cut", "link_held": "held", "link_slow": "slow", "link_open": ""}
 REPORTS: Final = ("acked", "failed", "unknown")
 
 
@@ -138,7 +138,7 @@ class Replication:
     @cached_property
     def faults(self) -> list[Event]:
         """What happened to brokers and links, and what the controller thought of it."""
-        kinds = (*PROCESS, *LINKS, "fenced", "unfenced")
+        kinds = (*PROCESS, *LINKS, "fenced", "unfenced", "healing")
         return [row for row in self.rows if row.source == "broker" and row.kind in kinds]
 
     @property
@@ -146,6 +146,11 @@ class Replication:
         """When the workload was done."""
         ends = [row.at_ns for row in self.rows if (row.source, row.kind) == _FINISHED]
         return max(ends, default=None)
+
+    @property
+    def healing_ns(self) -> int | None:
+        """When the lab began to mend what was broken, if anything was."""
+        return next((row.at_ns for row in self.faults if row.kind == "healing"), None)
 
     @cached_property
     def instants(self) -> list[int]:
