@@ -145,3 +145,35 @@ def test_leader_dies_before_its_answer(perform: Perform, key: bool, stored: str)
     rows = perform(sending(settings), *at_once, orders=2, replicas=3)
 
     assert ("0:acked 1:acked", stored) == (reports(rows), values(rows, "record"))
+
+
+@pytest.mark.parametrize(("replicas", "visible"), [(1, ""), (3, "0 1")])
+def test_marker_of_a_partition_without_a_leader(
+    perform: Perform, three: Any, replicas: int, visible: str
+) -> None:
+    """Its coordinator leaves it out and completes; where a replica takes over, nothing is missing.
+
+    Kafka 4.3.1: the broker comes back, and readers stand before the transaction for ever.
+    """
+
+    def commit_meanwhile(run: LiveRun) -> None:
+        producer, plain = run.producer({"transactional.id": run.topic}), run.producer()
+        producer.init_transactions()
+        producer.begin_transaction()
+        for client, order in ((producer, "0"), (plain, "1")):
+            client.produce(run.topic, order, partition=0)
+            client.flush()
+        Brokers(three).kill(1)
+        Brokers(three).wait_for_leader(run.topic, other_than=1)
+        producer.commit_transaction()
+
+    rows = perform(commit_meanwhile, replicas=replicas)
+    markers = [row for row in rows if (row.source, row.kind) == ("log", "marker")]
+
+    assert "0 1" == values(rows, "record")
+    assert visible == values(rows, "visible")
+    assert bool(visible) == bool(markers)
+    assert ["CompleteCommit"] == [row.detail["state"] for row in rows if row.kind == "transaction"][
+        -1:
+    ]
+    assert [] == [row for row in rows if row.kind in ("txn_failed", "raised")]

@@ -14,6 +14,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.reader import HonestReader
 from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
+from lab_utils.stage.broker_faults import hold_link, stop_broker
 from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -208,3 +209,23 @@ def test_writers_are_not_kept_apart(perform: Perform) -> None:
         b.commit_transaction()
 
     assert ["0", "1", "2"] == values(perform(by_turns), "visible")
+
+
+def test_decision_survives_a_restart(perform: Perform) -> None:
+    """The marker was held, the broker went down; the next coordinator reads on in the diary."""
+
+    def commit(run: LiveRun) -> None:
+        producer = run.producer({"transactional.id": run.topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(run.topic, "0", partition=0)
+        producer.flush()
+        producer.commit_transaction()
+
+    faults = (hold_link(1, 1, api="Produce"), stop_broker(1, api="EndTxn"))
+    rows = perform(commit, faults=faults)
+    states = {row.detail["state"]: row.at_ns for row in rows if row.kind == "transaction"}
+    stopped = next(row.at_ns for row in rows if (row.actor, row.kind) == ("broker-1", "stopped"))
+
+    assert ["0"] == values(rows, "visible")
+    assert states["PrepareCommit"] < stopped < states["CompleteCommit"]

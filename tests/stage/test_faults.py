@@ -57,6 +57,7 @@ EACH = [
     power_cut(1, api="Produce", nth=2),
     cut_link(1, 2),
     hold_link(2, 3, api="Produce", nth=4),
+    hold_link(1, 1),  # what a coordinator says to its own broker
     heal_link(2, 3),
 ]
 
