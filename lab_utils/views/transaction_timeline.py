@@ -59,7 +59,9 @@ def headline(shown: Scene) -> str:
         return "No transaction was begun"
     stuck = [shown.name_of(place) for place, (stop, end) in shown.stops.items() if stop < end]
     if stuck:
-        return f"An open transaction holds back the readers of {listed(stuck)}"
+        is_over = all(_told_of(span) in ("committed", "aborted") for span in shown.spans)
+        what = "A transaction without its marker" if is_over else "An open transaction"
+        return f"{what} holds back the readers of {listed(stuck)}"
     if shown.torn:
         span, seen, unseen = shown.torn[0]
         told = f"was told {_told_of(span)}"

@@ -8,7 +8,7 @@
 
 # %%
 from confluent_kafka import KafkaException, TopicPartition
-from lab_utils import Lab, drop_response, late_request, refuse, source
+from lab_utils import Lab, drop_response, hold_link, late_request, refuse, source, stop_broker
 lab = Lab("04")
 
 # %%
@@ -279,6 +279,38 @@ three.timeline(apis=("AddPartitionsToTxn", "EndTxn"))
 # here on the commit is decided, and the client is told so. Then the coordinator writes the markers,
 # and only then *CompleteCommit*. A commit may be answered before its markers are in the log.
 #
+# ## Between the decision and the markers
+#
+# The coordinator sends the markers over the network, even to its own broker: `hold_link(1, 1)`
+# keeps them back. The commit of order 0 is answered, and then the broker goes down and comes up
+# again. Order 1 was written behind it, in no transaction. Predict what is visible in the end.
+
+# %%
+def commit_one(run, before_the_commit=lambda: None):
+    producer, plain = run.producer({"transactional.id": run.topic}), run.producer()
+    producer.init_transactions()
+    producer.begin_transaction()
+    for client, order in zip((producer, plain), run.orders):
+        client.produce(run.topic, order, partition=0)
+        client.flush()
+    before_the_commit()
+    producer.commit_transaction()
+
+# %%
+guess = lab.predict(visible="...", because="...")
+
+# %%
+down = [hold_link(1, 1, api="Produce", nth=2), stop_broker(1, api="EndTxn")]
+resumed = lab.run(commit_one, orders=2, faults=down)
+guess.compare(resumed)
+
+# %%
+resumed.transactions()
+
+# %% [markdown]
+# The program was told *committed* while no reader could see it. The diary survived the restart: the
+# new coordinator read *PrepareCommit* there, and finished what was decided.
+#
 # ## 04.3 Read like read_committed (5 points)
 #
 # Write a query over the log that returns the records a `read_committed` reader may be given:
@@ -441,6 +473,46 @@ torn.findings()
 
 # %%
 [row.detail["version"] for row in torn.requests("EndTxn") if row.kind == "request"]
+
+# %% [markdown]
+# ## A marker that never comes
+#
+# A second stage, with three brokers. The topic has a single replica, on broker 1. That broker dies
+# before the commit, and comes back after it. Predict what is visible then.
+
+# %%
+three_brokers = Lab("04_three", brokers=3)
+
+def commit_meanwhile(run):
+    def broker_1_dies():
+        three_brokers.brokers.kill(1)
+        three_brokers.brokers.wait_for_leader(run.topic, other_than=1)
+
+    commit_one(run, before_the_commit=broker_1_dies)
+
+# %%
+guess = three_brokers.predict(visible="...", because="...")
+
+# %%
+unmarked = three_brokers.run(commit_meanwhile, orders=2, replicas=1)
+guess.compare(unmarked)
+
+# %%
+unmarked.transactions()
+
+# %% [markdown]
+# The commit was answered at once, and the diary says *CompleteCommit*. There is no marker, and none
+# will come. The coordinator asked who leads the partition. Nobody did, so it took the partition for
+# deleted and left it out (Kafka 4.3.1). Now `read_committed` readers stand before order 0 for ever,
+# and no time-out ends it: for the coordinator this transaction is over. Order 1 is hidden with it.
+#
+# Kafka calls it a *hanging* transaction, and has a tool to find one: `kafka-transactions.sh
+# find-hanging` (KIP-664). A broker alone can come to it, too, when it is killed in the gap and
+# restarted at once: here in 2 of 9 tries. Replicas help: with three of them another broker leads
+# and takes the marker.
+
+# %%
+three_brokers.close()
 
 # %% [markdown]
 # ## 04.5 Are they one thing? (5 points)
