@@ -42,6 +42,7 @@ class Experiment:
     replicas, topic_config  of every topic; the replicas are on brokers 1, 2, …, and 1 leads
     members how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
+    schema  where the sink is in PostgreSQL; if empty, the sink is SQLite
     """
 
     stage: Stage
@@ -57,6 +58,7 @@ class Experiment:
     members: int = 1
     replicas: int = 1
     topic_config: Mapping[str, str] = field(default_factory=dict)
+    schema: str = ""
     trouble: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -113,6 +115,7 @@ class Experiment:
             topics=self.further_topics,
             crashes=tuple(self._crashes()),
             members=self.members,
+            schema=self.schema,
         )
 
     def _open(self) -> None:
@@ -204,7 +207,7 @@ class Experiment:
     def _record_effects(self) -> None:
         witness = Witness(self.folder, "sink")
         try:
-            for event in effects(self.run, self._client_folder):
+            for event in effects(self.run, self._client_folder, self.schema):
                 witness.record(event)
         except LedgerError as error:
             self.trouble.append(str(error))

@@ -17,6 +17,7 @@ from confluent_kafka import KafkaException
 
 from lab_utils import folders
 from lab_utils.brokers import Brokers
+from lab_utils.clients import postgres
 from lab_utils.clients.live_run import Ticket, Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
@@ -53,6 +54,7 @@ class Lab:
         self._wait_for_imports()
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None
+        self._is_checking = False
 
     def run(
         self,
@@ -137,7 +139,11 @@ class Lab:
         """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE."""
         from lab_utils.checking import check
 
-        verdict = check(self, item, answer, **given)
+        self._is_checking = True
+        try:
+            verdict = check(self, item, answer, **given)
+        finally:
+            self._is_checking = False
         self._verdicts[item] = verdict
         return verdict
 
@@ -216,7 +222,12 @@ class Lab:
                 "function itself, without calling it."
             )
         run, folder = _new_run(self.name)
-        return Experiment(self.stage, self._reader, run, folder, orders, faults, **given)
+        # A check uses SQLite, as the grader does, who has no other database.
+        is_elsewhere = postgres.is_chosen() and not self._is_checking
+        schema = postgres.new_schema(run) if is_elsewhere else ""
+        return Experiment(
+            self.stage, self._reader, run, folder, orders, faults, schema=schema, **given
+        )
 
     def _replicas(self, wanted: int | None) -> int:
         if wanted is None:

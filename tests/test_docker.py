@@ -258,6 +258,18 @@ def test_compose_reads_it() -> None:
     assert ["127.0.0.1:8888:8888/tcp"] == services["lab"]["ports"]
 
 
+def test_the_lab_can_enter_the_database() -> None:
+    """The profile's PostgreSQL and the lab have one password; the address in the file is right."""
+    text = (DOCKER / "compose.yaml").read_text()
+    services = yaml.safe_load(text)["services"]
+    lab, database = (services[name]["environment"] for name in ("lab", "postgres"))
+    address = f"postgresql://{database['POSTGRES_USER']}@postgres/{database['POSTGRES_DB']}"
+
+    assert lab["PGPASSWORD"] == database["POSTGRES_PASSWORD"]
+    assert f"LAB_DATABASE={address} " in text
+    assert "${LAB_DATABASE:-}" == lab["LAB_DATABASE"]
+
+
 def test_only_loopback_is_published() -> None:
     """Every port of the compose file is published on loopback."""
     services = yaml.safe_load((DOCKER / "compose.yaml").read_text())["services"].values()

@@ -65,6 +65,7 @@ HOMES: Final = {
     "platformdirs": {"folders"},
     "plotly": {"views"},
     "psutil": {"stage"},
+    "psycopg": {"clients"},
     "pyspark": {"audit", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},
     "tornado": {"stage"},

@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from lab_utils import Lab, drop_response
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, SetupError
 from lab_utils.folders import runs_folder
 from lab_utils.ledger.store import read_ledger
 from lab_utils.stage.faults import crash_client
+from tests.notebooks import solutions
 
 pytestmark = pytest.mark.kafka
 
@@ -244,3 +245,14 @@ def test_closed() -> None:
     assert first.stage.pid != second.stage.pid
     assert ["closing-a", "closing-b"] == [run.run, later.run]
     assert [runs_folder("closing") / "closing-a", ["0"]] == [run.folder, run.log]
+
+
+def test_sink_is_elsewhere(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAB_DATABASE is for runs that open the sink; a check uses SQLite, as a grader does."""
+    monkeypatch.setenv("LAB_DATABASE", "postgresql://learner@127.0.0.1:1/orders")
+    with pytest.raises(SetupError, match="does not answer"):
+        lab.run(lambda run: run.database(), orders=1)
+
+    assert ["0"] == lab.run(send_orders, orders=1).log
+    assert "PASS" == lab.check("06.2", solutions("06")["booked_once"]).status
+    assert [] == open_runs(lab)

@@ -23,7 +23,7 @@ import cloudpickle
 from confluent_kafka import KafkaException, cimpl
 
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
-from lab_utils.errors import BadArgument, WaitTimeout
+from lab_utils.errors import BadArgument, LabError, WaitTimeout
 
 RAISED = 1
 TROUBLED = 4  # it finished, and its part of the ledger is not whole
@@ -146,7 +146,10 @@ def main(folder: Path) -> int:
     trouble = run.close()
     if error is None or isinstance(error, KafkaException):
         return TROUBLED if trouble else 0  # what the client raises is an outcome, in the ledger
-    traceback.print_exception(error)
+    if isinstance(error, LabError):  # the sentence says what to do; our frames would hide it
+        print(f"{type(error).__name__}: {error}")  # noqa: T201
+    else:
+        traceback.print_exception(error)
     return RAISED
 
 

@@ -22,6 +22,7 @@ from lab_utils.clients.administrator import add_partition
 from lab_utils.clients.consumer import RecordingConsumer
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.polling import batches, is_committed_to_the_end
+from lab_utils.clients.postgres import PostgresSink
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.receipts import Receipts
@@ -42,6 +43,7 @@ class Ticket:
     attempt   which start of the workload this is, from 1; a restart after a crash is the next
     crashes   where this process must die or stall: [{"at": "after_ack", "nth": 3}, …]
     members   how many processes perform the workload at once; `member` is this one, from 1
+    schema    where the sink is in the PostgreSQL of LAB_DATABASE; if empty, the sink is SQLite
     """
 
     run: str
@@ -54,6 +56,7 @@ class Ticket:
     crashes: tuple[dict[str, Any], ...] = ()
     members: int = 1
     member: int = 1
+    schema: str = ""
 
     def to_json(self) -> bytes:
         """The ticket as JSON."""
@@ -90,7 +93,7 @@ class LiveRun:
         self._crashes = CrashPoints(self._witness, ticket.run, ticket.crashes)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
-        self._sinks: list[Sink] = []
+        self._sinks: list[Sink | PostgresSink] = []
 
     def __repr__(self) -> str:
         return f"<LiveRun {self._ticket.run}: {len(self.orders)} orders for {self.topic!r}>"
@@ -158,13 +161,17 @@ class LiveRun:
 
         return batches(consumer, size, 0, is_done)
 
-    def database(self) -> Sink:
+    def database(self) -> Sink | PostgresSink:
         """A sqlite3.Connection to the database of this run, which outlives its processes.
+
+        Where LAB_DATABASE names a PostgreSQL, a connection to a schema of this run's there, which
+        is used in the same way: a `?` for each parameter, and a block for a transaction.
 
         When the run is over, each row of its table `bookings` is an effect of the order in the
         column `value`; as many as the column `times` says, if there is one.
         """
-        self._sinks.append(open_sink(Path(self._ticket.folder), self._crashes))
+        folder = Path(self._ticket.folder)
+        self._sinks.append(open_sink(folder, self._crashes, self._ticket.schema))
         return self._sinks[-1]
 
     def add_partition(self) -> None:

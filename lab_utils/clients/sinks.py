@@ -1,9 +1,11 @@
 """The sink: a database of the run, in which the work for an order leaves its effect.
 
     the workload ── SQL of its own ──▶ sink.sqlite ── read when the run is over ──▶ effect events
+                                  └──▶ a schema in PostgreSQL, if LAB_DATABASE names one ──▲
 
-The connection is sqlite3's own, with points at which the process can be killed. A row of the table
-`bookings` is an effect of the order in its column `value`, or as many as its column `times` says.
+The connection is sqlite3's own, with points at which the process can be killed; PostgreSQL's
+(postgres.py) has the same. A row of the table `bookings` is an effect of the order in its column
+`value`, or as many as its column `times` says.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final, Self
 
+from lab_utils.clients import postgres
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
 
 FILE: Final = "sink.sqlite"
+MARK: Final = "sink.postgres"  # this run has a schema
 TABLE: Final = "bookings"
 WAIT_S: Final = 10
 WRITES: Final = ("INSERT", "UPDATE", "REPLACE", "DELETE")
@@ -56,37 +60,71 @@ class Sink(sqlite3.Connection):
             self.rollback()
 
 
-def open_sink(folder: Path, crashes: CrashPoints) -> Sink:
-    """The run's database; the same one for each process of the run, in any thread."""
-    sink = sqlite3.connect(folder / FILE, WAIT_S, factory=Sink, check_same_thread=False)
-    sink.crashes = crashes
+def open_sink(folder: Path, crashes: CrashPoints, schema: str = "") -> Sink | postgres.PostgresSink:
+    """The run's database; the same one for each process of the run, in any thread.
+
+    `schema` is the run's in PostgreSQL; without one, the database is a file of the run's folder.
+    """
+    if schema:
+        sink = postgres.open_postgres(schema, crashes)
+        (folder / MARK).touch()
+        return sink
+    file = sqlite3.connect(folder / FILE, WAIT_S, factory=Sink, check_same_thread=False)
+    file.crashes = crashes
     # A commit is on the disk when it returns, and readers do not wait for writers.
-    sink.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
-    return sink
+    file.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+    return file
 
 
-def effects(run: str, folder: Path) -> Iterator[Event]:
-    """The effects that the run left in its database, if it has one; raises LedgerError."""
-    if not (folder / FILE).exists():
-        return
-    with closing(sqlite3.connect(folder / FILE, WAIT_S)) as database:
+def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
+    """The effects that the run left in its database, if it has one; raises LedgerError.
+
+    A schema in PostgreSQL is dropped when its effects have been taken, and kept if they cannot be.
+    """
+    if schema and (folder / MARK).exists():
+        read = postgres.read_table(schema, TABLE)
+        try:
+            yield from _events(run, "PostgreSQL", *read)
+        except LedgerError as error:
+            raise LedgerError(f"{error} The table is kept, in the schema {schema}.") from None
+        postgres.drop_schema(schema)
+    elif (folder / FILE).exists():
+        yield from _events(run, "SQLite", *_read_table(folder / FILE))
+
+
+def _read_table(file: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """The columns and the rows of the table; none if it is not there."""
+    with closing(sqlite3.connect(file, WAIT_S)) as database:
         try:
             columns = [row[1] for row in database.execute(f"PRAGMA table_info({TABLE})")]
-            if columns and "value" not in columns:
-                raise LedgerError(
-                    f"the table {TABLE} has no column value, only {', '.join(columns)}. Each row "
-                    "is an effect of one order, and value says of which. Rename the column."
-                )
-            times = "times" if "times" in columns else "1"
-            query = f"SELECT value, {times} FROM {TABLE} ORDER BY rowid"  # noqa: S608
-            rows = database.execute(query).fetchall() if columns else []
+            query = f"SELECT * FROM {TABLE} ORDER BY rowid"  # noqa: S608
+            return columns, database.execute(query).fetchall() if columns else []
         except sqlite3.Error as error:
             raise LedgerError(
                 f"the sink {FILE} could not be read: {error}. Without it nothing is known of the "
                 "effects. Close every connection to it, then run again."
             ) from None
-    for value, count in rows:
+
+
+def _events(
+    run: str, database: str, columns: list[str], rows: list[tuple[Any, ...]]
+) -> Iterator[Event]:
+    """Each row as an event; raises LedgerError for a table of another shape."""
+    if columns and "value" not in columns:
+        raise LedgerError(
+            f"the table {TABLE} has no column value, only {', '.join(columns)}. Each row "
+            "is an effect of one order, and value says of which. Rename the column."
+        )
+    for row in rows:
+        named = dict(zip(columns, row, strict=True))
+        value, times = named["value"], named.get("times", 1)
+        if value is None or not isinstance(times, int):
+            raise LedgerError(
+                f"the table {TABLE} has a row with value {value!r} and times {times!r}. Each row "
+                "is an effect of one order: value is its text, and times, if there is such a "
+                "column, a whole number. Mend the statement that writes it."
+            )
         yield Event(
-            run=run, source="sink", actor=TABLE, kind="effect",
-            value=value.decode() if isinstance(value, bytes) else str(value), records=int(count),
+            run=run, source="sink", actor=TABLE, kind="effect", detail={"database": database},
+            value=value.decode() if isinstance(value, bytes) else str(value), records=times,
         )  # fmt: skip

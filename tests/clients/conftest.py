@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from tests.clients.opened import Opened
+from tests.clients.postgres import Server
 
 NUMBERS = count(1)
 
@@ -22,6 +23,17 @@ def reader(stage: Any) -> Iterator[Any]:
     reader = HonestReader(stage.direct)
     yield reader
     reader.close()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL of the tests' own; a test that uses it is marked with needs_postgres."""
+    server = Server()
+    try:
+        server.make()
+        yield server
+    finally:
+        server.remove()
 
 
 @pytest.fixture
