@@ -7,7 +7,7 @@ and closes it in the last; a kernel that is restarted in between finds the same 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import ascii_lowercase
@@ -37,6 +37,7 @@ from lab_utils.stage.faults import (
 
 if TYPE_CHECKING:
     from lab_utils.clients.by_hand import ByHand
+    from lab_utils.clients.consumer_by_hand import ConsumerByHand
 
 
 class Lab:
@@ -54,6 +55,7 @@ class Lab:
         self._wait_for_imports()
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None
+        self._stepped: ConsumerByHand | None = None
         self._is_checking = False
 
     def run(
@@ -170,15 +172,19 @@ class Lab:
         from lab_utils.views.transaction_panel import transaction_panel
 
         if self._by_hand is None:
-            experiments: list[Experiment] = []
-
-            def begin() -> Ticket:
-                run, folder = _new_run(self.name)
-                experiments.append(Experiment(self.stage, self._reader, run, folder, orders=()))
-                return experiments[-1].begin()
-
-            self._by_hand = ByHand(self._reader, begin, lambda: experiments[-1].finish())
+            self._by_hand = ByHand(self._reader, *self._hands())
         return transaction_panel(self._by_hand.act, self._by_hand.given, self._by_hand.begin_again)
+
+    def consumer_panel(self) -> Any:
+        """A consumer by hand: poll, process, commit, and kill its process in between."""
+        from lab_utils.clients.consumer_by_hand import ORDERS, ConsumerByHand
+        from lab_utils.views.consumer_panel import consumer_panel
+
+        if self._stepped is None:
+            hands = self._hands(orders=ORDERS, filled=True)
+            self._stepped = ConsumerByHand(self.stage.direct, *hands)
+        it = self._stepped
+        return consumer_panel(it.act, it.standing, it.begin_again)
 
     def cost_of_transactions(self, repeats: int = 5) -> Any:
         """Records a second by how many share a transaction, measured now, drawn."""
@@ -199,9 +205,10 @@ class Lab:
 
     def close(self) -> None:
         """End the stage of this lab, brokers and all; the ledgers of its runs stay."""
-        if self._by_hand is not None:
+        for hand in (self._by_hand, self._stepped):
             with suppress(LabError, KafkaException):
-                self._by_hand.close()
+                if hand is not None:
+                    hand.close()
         self._reader.close()
         self.stage.shutdown()
 
@@ -228,6 +235,21 @@ class Lab:
         return Experiment(
             self.stage, self._reader, run, folder, orders, faults, schema=schema, **given
         )
+
+    def _hands(
+        self, *, orders: tuple[str, ...] = (), filled: bool = False
+    ) -> tuple[Callable[[], Ticket], Callable[[], object]]:
+        """How a panel begins a run of its own, and how it finishes it."""
+        experiments: list[Experiment] = []
+
+        def begin() -> Ticket:
+            run, folder = _new_run(self.name)
+            experiments.append(
+                Experiment(self.stage, self._reader, run, folder, orders=orders, filled=filled)
+            )
+            return experiments[-1].begin()
+
+        return begin, lambda: experiments[-1].finish()
 
     def _replicas(self, wanted: int | None) -> int:
         if wanted is None:

@@ -59,7 +59,7 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
         start_new_session=True,
         text=True,
         errors="replace",
-        env={**os.environ, "PYTHONPATH": _path_of_this_package()},
+        env={**os.environ, "PYTHONPATH": path_of_this_package()},
     )
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
     lines = _Reader(child)
@@ -108,7 +108,8 @@ def _kill_group(child: subprocess.Popen[str]) -> None:
     child.wait()
 
 
-def _path_of_this_package() -> str:
+def path_of_this_package() -> str:
+    """The PYTHONPATH under which a child finds this package, wherever it was started from."""
     here = str(Path(__file__).parents[2])
     return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
 
