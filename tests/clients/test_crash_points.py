@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab_utils.clients.crash import POINTS
 from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
+from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
+from lab_utils.stage import connection
+from lab_utils.stage.broker_faults import kill_broker
 from lab_utils.stage.faults import Fault, crash_client, delay_response, stall_client
 from tests.clients.opened import Opened
 
@@ -96,6 +101,12 @@ def work(rows: list[Event]) -> str:
     return " ".join(row.value or "" for row in rows if row.kind == "processed")
 
 
+def seen_by_readers(rows: list[Event]) -> dict[str, list[str | None]]:
+    """The invoices that the final reader was given, and the one that read all along."""
+    out = [row for row in rows if row.source == "log" and row.topic == f"{row.run}-invoices"]
+    return {kind: [row.value for row in out if row.kind == kind] for kind in ("visible", "seen")}
+
+
 def bookmarks(rows: list[Event], when: str) -> list[int | None]:
     held = [row for row in rows if (row.source, row.kind) == ("log", "committed")]
     return [row.offset for row in held if row.detail["when"] == when]
@@ -179,10 +190,32 @@ def test_out_equals_in(name: str, opened: Opened) -> None:
     faults = POINTS_OF_A_TRANSACTION[name]
     given = {"orders": 8, "topics": ("invoices",), "until_stable": True}
     rows = performed(opened, bills_in_a_transaction, *faults, **given)
-    out = [row for row in rows if row.source == "log" and row.topic == f"{row.run}-invoices"]
-    readers = {kind: [row.value for row in out if row.kind == kind] for kind in ("visible", "seen")}
 
-    assert {"visible": list("01234567"), "seen": list("01234567")} == readers
+    assert {"visible": list("01234567"), "seen": list("01234567")} == seen_by_readers(rows)
+
+
+def test_broker_and_client_die_in_a_transaction(tmp_path: Path) -> None:
+    """The broker is killed with a transaction open, and the client in its commit; out equals in.
+
+    Both are started again, the broker first; it has the open transaction in its log.
+    """
+    stage = connection.join("dies", 1)
+    reader = HonestReader(stage.direct)
+    opened = Opened(Experiment(stage, reader, "d1-a", tmp_path / "d1-a", ()))
+    dies = kill_broker(1, api="TxnOffsetCommit", nth=2)
+    given = {"orders": 8, "topics": ("invoices",), "until_stable": True}
+    try:
+        crash = crash_client("while_committing", nth=2)
+        rows = performed(opened, bills_in_a_transaction, dies, crash, **given)
+    finally:
+        reader.close()
+        stage.shutdown()
+    happened = [row.kind for row in rows if row.actor in ("broker-1", "process")]
+
+    assert {"visible": list("01234567"), "seen": list("01234567")} == seen_by_readers(rows)
+    assert ["killed", "crashed", "started"] == [
+        kind for kind in happened if kind in ("killed", "crashed", "started")
+    ]
 
 
 @pytest.mark.parametrize("workload", [by_the_classic_protocol, by_the_new_protocol])
