@@ -10,17 +10,19 @@ The bookmark is what the broker held for the group at the end of the run. A topi
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.selections import (
     COPY,
     PARTITION,
     TOPIC,
+    Rule,
     as_finding,
     client,
+    found_by,
     grouped,
     listed,
+    needs,
     stored,
 )
 
@@ -32,12 +34,7 @@ POLLED: Final = ["run", "actor", *PARTITION[1:]]
 
 def consuming_findings(events: DataFrame) -> DataFrame:
     """Everything that was found about consuming; columns FINDING_COLUMNS."""
-    every = (skipped_processing, duplicate_effects, nonmonotonic_polls, poll_skips)
-    return reduce(lambda some, more: some.unionByName(more), [find(events) for find in every])
-
-
-# One of these is in every run in which anything was consumed.
-CONSUMING: Final = frozenset({"delivered", "processed", "effect"})
+    return found_by(RULES, events)
 
 
 def skipped_processing(events: DataFrame) -> DataFrame:
@@ -113,3 +110,11 @@ def _polls(events: DataFrame) -> DataFrame:
     given = rows.selectExpr("*", placed).where("kind = 'delivered'")
     earlier = f"lag(offset) OVER (PARTITION BY {by}, placed ORDER BY at_ns) AS earlier"
     return given.selectExpr(*POLLED, "value", "offset", earlier)
+
+
+RULES: Final = (
+    Rule("skipped-processing", skipped_processing, needs("committed", "processed")),
+    Rule("duplicate-effect", duplicate_effects, needs("processed effect")),
+    Rule("nonmonotonic-poll", nonmonotonic_polls, needs("delivered")),
+    Rule("poll-skip", poll_skips, needs("delivered")),
+)

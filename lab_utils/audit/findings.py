@@ -18,10 +18,13 @@ from lab_utils.audit.selections import (
     PARTITION,
     PRODUCED,
     TOPIC,
+    Rule,
     as_finding,
     client,
+    found_by,
     grouped,
     listed,
+    needs,
     ordered,
     read_to_the_end,
     reported_as_errors,
@@ -55,11 +58,7 @@ END"""
 
 def findings(events: DataFrame) -> DataFrame:
     """Everything that was found, one row a finding; columns FINDING_COLUMNS."""
-    every = (
-        lost_writes, unseen, duplicates, duplicate_deliveries,
-        phantoms, nonmonotonic_sends, unavailable, inconclusive,
-    )  # fmt: skip
-    return reduce(lambda some, more: some.unionByName(more), [find(events) for find in every])
+    return found_by(RULES, events)
 
 
 def lost_writes(events: DataFrame) -> DataFrame:
@@ -214,3 +213,16 @@ def located(events: DataFrame) -> DataFrame:
         "count_if(kind = 'processed') > 0 AS worked",
     )  # fmt: skip
     return orders.join(runs, "run").selectExpr("run", "value", f"{PLACE} AS place", "offsets")
+
+
+# `inconclusive` needs nothing: it also says that nothing was done.
+RULES: Final = (
+    Rule("lost-write", lost_writes, needs("acked", "end")),
+    Rule("unseen", unseen, needs("acked", "assigned delivered")),
+    Rule("duplicate", duplicates, needs("record")),
+    Rule("duplicate-delivery", duplicate_deliveries, needs("delivered")),
+    Rule("phantom", phantoms, needs("failed unknown", "record")),
+    Rule("nonmonotonic-send", nonmonotonic_sends, needs("sent", "acked", "record")),
+    Rule("unavailable", unavailable, needs("failed unknown", "end")),
+    Rule("inconclusive", inconclusive),
+)

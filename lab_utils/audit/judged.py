@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.consuming import CONSUMING, consuming_findings
+from lab_utils.audit import consuming, findings, replication, transactions
 from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, SENT_AGAIN, Clause, clause
-from lab_utils.audit.findings import findings
-from lab_utils.audit.replication import REPLICATED, SEVERAL, replication_findings
-from lab_utils.audit.selections import ORDER, client, grouped
+from lab_utils.audit.replication import REPLICATED, SEVERAL
+from lab_utils.audit.selections import ORDER, client, found_by, grouped
 from lab_utils.audit.session import read_events
-from lab_utils.audit.transactions import READER, TRANSACTIONAL, transaction_findings
+from lab_utils.audit.transactions import READER
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
@@ -35,6 +34,8 @@ ROLES: Final = {
     "poll-skip": "consumer",
 }
 
+RULES: Final = (*findings.RULES, *transactions.RULES, *consuming.RULES, *replication.RULES)
+
 Configurations = Mapping[tuple[str, str], Mapping[str, str]]
 
 
@@ -43,14 +44,7 @@ def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
     # One run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events.coalesce(1)
     sends = grouped(client(events, "sent"), ORDER, "count(*) AS sends")
-    everything, kinds = findings(events), _kinds(events)
-    if kinds & TRANSACTIONAL:
-        everything = everything.unionByName(transaction_findings(events))
-    if kinds & CONSUMING:
-        everything = everything.unionByName(consuming_findings(events))
-    if REPLICATED in kinds:
-        everything = everything.unionByName(replication_findings(events))
-    found = everything.join(sends, ORDER, "left")
+    found = found_by(RULES, events, _kinds(events)).join(sends, ORDER, "left")
     rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
     configurations = _configurations(events) if rows else {}
     return [judged(row.asDict(), configurations) for row in rows]

@@ -6,16 +6,18 @@ in docs/findings.md.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.selections import (
     COPY,
     PARTITION,
+    Rule,
     as_finding,
     client,
+    found_by,
     grouped,
     listed,
+    needs,
     stored,
 )
 
@@ -25,13 +27,14 @@ if TYPE_CHECKING:
 
 # Is in every run on several brokers: what the controller decided about several replicas.
 REPLICATED: Final = "partition"
+# Kafka's default is 1; Spark's least() would leave out what is not there.
+FLOOR: Final = "coalesce(int(detail['min.insync.replicas']), 1)"
 SEVERAL: Final = "detail['replicas'] LIKE '% %'"
 
 
 def replication_findings(events: DataFrame) -> DataFrame:
     """Both findings, one row each; columns FINDING_COLUMNS."""
-    parts = [find(events) for find in (inconsistent_offsets, invisible_acks)]
-    return reduce(lambda some, more: some.unionByName(more), parts)
+    return found_by(RULES, events)
 
 
 def inconsistent_offsets(events: DataFrame) -> DataFrame:
@@ -53,7 +56,7 @@ def invisible_acks(events: DataFrame) -> DataFrame:
     floors = grouped(
         events.where("source = 'workload' AND kind = 'topic'"),
         ["run", "topic"],
-        "max(least(int(detail['min.insync.replicas']), int(detail['replicas']))) AS floor",
+        f"max(least({FLOOR}, int(detail['replicas']))) AS floor",
     )
     below = grouped(
         seen, PARTITION,
@@ -67,3 +70,9 @@ def invisible_acks(events: DataFrame) -> DataFrame:
         " || ', for ' || isr || ' was in sync and the floor is ' || floor"
     )
     return as_finding(hidden.selectExpr("*", "array(offset) AS offsets"), "invisible-ack", said)
+
+
+RULES: Final = (
+    Rule("inconsistent-offsets", inconsistent_offsets, needs(REPLICATED, "acked", "record")),
+    Rule("invisible-ack", invisible_acks, needs(REPLICATED, "acked", "watermark")),
+)

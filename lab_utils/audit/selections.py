@@ -5,8 +5,9 @@ Each is one step of a query, with a name, so that a finding reads like its rule.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import reduce
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -28,6 +29,34 @@ PARTITION: Final = [*TOPIC, "partition"]
 ORDER: Final = [*TOPIC, "value"]
 COPY: Final = [*PARTITION, "value"]
 PRODUCED: Final = ["run", "actor", "topic", "value"]
+
+
+class Rule(NamedTuple):
+    """One finding: its name, its query, and the kinds of events that it cannot do without.
+
+    Of each set in `needs` one kind must be there; a query costs time even where it finds nothing.
+    """
+
+    finding: str
+    query: Callable[[DataFrame], DataFrame]
+    needs: tuple[frozenset[str], ...] = ()
+
+    def can_answer(self, kinds: Collection[str]) -> bool:
+        """Could events of these kinds have the finding?"""
+        return all(need & set(kinds) for need in self.needs)
+
+
+def needs(*kinds: str) -> tuple[frozenset[str], ...]:
+    """What a rule needs: one kind of each text, as in "acked" or "assigned delivered"."""
+    return tuple(frozenset(each.split()) for each in kinds)
+
+
+def found_by(
+    rules: Iterable[Rule], events: DataFrame, kinds: Collection[str] | None = None
+) -> DataFrame:
+    """What the rules find, in one query; of all, or of those that events of `kinds` can answer."""
+    asked = [rule for rule in rules if kinds is None or rule.can_answer(kinds)]
+    return reduce(lambda some, more: some.unionByName(more), [it.query(events) for it in asked])
 
 
 def client(events: DataFrame, *kinds: str) -> DataFrame:

@@ -50,6 +50,13 @@ def spark() -> SparkSession:
         return _shared.session
 
 
+def shared_address() -> str:
+    """Where the shared local server answers, as SPARK_REMOTE takes it; started if need be."""
+    spark()
+    assert _shared.server is not None, "SPARK_REMOTE or SPARK_MASTER names another one"
+    return _shared.server.address
+
+
 def warm_up(rehearse: Callable[[], object] = lambda: None) -> None:
     """Begin to start Spark in the background; an error in it is raised by spark(), not here.
 
@@ -177,9 +184,9 @@ def _forget_session() -> None:
 
 
 def _try_to_start(rehearse: Callable[[], object]) -> None:
-    is_new = server.running(server.spark_folder()) is None
+    is_joined = _where()[0] is not None or server.running(server.spark_folder()) is not None
     # spark() tries again, and raises it where it can be read.
     with suppress(Exception):
         spark()
-        if is_new:
+        if not is_joined:
             rehearse()

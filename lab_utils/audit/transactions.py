@@ -10,7 +10,6 @@ transaction may have been committed or not.
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.selections import (
@@ -18,9 +17,12 @@ from lab_utils.audit.selections import (
     ORDER,
     PARTITION,
     TOPIC,
+    Rule,
     as_finding,
     client,
+    found_by,
     grouped,
+    needs,
     ordered,
 )
 
@@ -35,15 +37,7 @@ READER: Final = "reader"
 
 def transaction_findings(events: DataFrame) -> DataFrame:
     """Everything that was found about transactions; columns FINDING_COLUMNS."""
-    every = (
-        aborted_reads, precommitted_reads, torn_transactions,
-        write_cycles, zombie_effects, stuck_lso,
-    )  # fmt: skip
-    return reduce(lambda some, more: some.unionByName(more), [find(events) for find in every])
-
-
-# One of these is in every run in which a transactional producer took part.
-TRANSACTIONAL: Final = frozenset({"txn_initialised", "marker"})
+    return found_by(RULES, events)
 
 
 def aborted_reads(events: DataFrame) -> DataFrame:
@@ -200,3 +194,16 @@ def _unstable(events: DataFrame) -> DataFrame:
 
 def _at(rows: DataFrame) -> DataFrame:
     return rows.selectExpr("*", "array(offset) AS offsets")
+
+
+# What says of a run that transactions wrote in it: the batches and ends of all others are in order.
+TRANSACTIONAL: Final = "txn_initialised marker"
+
+RULES: Final = (
+    Rule("aborted-read", aborted_reads, needs("txn_aborted", "delivered visible")),
+    Rule("precommitted-read", precommitted_reads, needs("txn_committed", "delivered")),
+    Rule("torn-transaction", torn_transactions, needs("sent", "visible")),
+    Rule("write-cycle", write_cycles, needs("sent", "visible")),
+    Rule("zombie-effect", zombie_effects, needs(TRANSACTIONAL, "batch marker")),
+    Rule("stuck-lso", stuck_lso, needs(TRANSACTIONAL, "end")),
+)
