@@ -49,6 +49,18 @@ def blank_notebook(lab: str) -> Any:
     return learner_notebook(read_source(SOURCES[lab]), lab, exercises(lab))
 
 
+def without_demonstrations(notebook: Any) -> Any:
+    """The same notebook, less the cells that neither define nor answer nor check anything."""
+    notebook.cells = [it for it in notebook.cells if _is_needed(it)]
+    return notebook
+
+
+def _is_needed(cell: Any) -> bool:
+    if cell.cell_type != "code" or "nbgrader" in cell.metadata:
+        return True
+    return any(isinstance(node, DEFINITIONS) for node in ast.parse(cell.source).body)
+
+
 def write(notebook: Any, path: Path) -> Path:
     """Write a notebook as a file that can be handed in."""
     path.write_text(notebook_text(notebook), encoding="utf-8")

@@ -24,9 +24,10 @@ from lab_utils.grading.submission import Submission
 
 ROOT: Final = Path(__file__).parents[2]
 
-# All that a kernel may know of the grader's environment: no tokens, no owner's settings.
+# All that a kernel may know of the grader's environment: no tokens, no owner's settings. Whoever
+# sets SPARK_REMOTE means it for the graded notebooks, too: then they share that one server.
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LAB_JAVA",
-                    "LD_LIBRARY_PATH")  # fmt: skip
+                    "LD_LIBRARY_PATH", "SPARK_REMOTE")  # fmt: skip
 
 
 @dataclass
