@@ -1,7 +1,7 @@
 """The consumer panel: one consumer by hand, step by step, and where its bookmark stands.
 
 It is given three functions and knows nothing of Kafka. It works through the kernel, so a click
-waits while a cell is running. What a cell means is in its words and signs; colour only helps.
+waits while a cell is running. What a cell means is in its words and signs, and in no colour.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ from html import escape
 from typing import Any, Final
 
 import ipywidgets
-
-from lab_utils.views import palette
 
 SAID_LIMIT: Final = 8
 # Each verb with what is on its button, and what it does.
@@ -24,8 +22,10 @@ BUTTONS: Final = {
     "crash": ("crash here", "SIGKILL: the process ends at once"),
 }
 POINTER: Final = "\N{BLACK UP-POINTING TRIANGLE}"
+# What should not have happened is bold.
+BREACHES: Final = ("twice", "times", "skipped")
 LEFT: Final = "text-align: left; padding: 2px 10px 2px 0; white-space: nowrap"
-CELL: Final = f"text-align: center; padding: 2px 8px; border-left: 1px solid {palette.GREY}"
+CELL: Final = "text-align: center; padding: 2px 4px; min-width: 62px; border-left: 1px solid"
 
 Standing = Mapping[str, Any]
 
@@ -97,11 +97,12 @@ def consumer_table(standing: Standing) -> str:
         ("offset", [str(place) for place in places]),
         ("order", [*orders, "end"]),
         ("delivered", [*map(_times, standing["delivered"]), ""]),
+        ("in hand", [_pointer(standing["in_hand"], place) for place in places]),
         ("processed", [*map(_work, places, standing["processed"], [standing] * len(orders)), ""]),
         *((words, [_pointer(standing[name], place) for place in places])
           for name, words in marks.items()),
     ]  # fmt: skip
-    rows = "".join(_row(name, cells, standing["in_hand"]) for name, cells in body)
+    rows = "".join(_row(name, cells) for name, cells in body)
     numbers = [f"{name} {_number(standing[name])}" for name in marks]
     caption = ", ".join([standing["process"], *numbers, f"log end {len(orders)}"])
     return (
@@ -110,16 +111,14 @@ def consumer_table(standing: Standing) -> str:
     )
 
 
-def _row(name: str, cells: Sequence[str], in_hand: int | None) -> str:
+def _row(name: str, cells: Sequence[str]) -> str:
     head = f"<th scope='row' style='{LEFT}'>{escape(name)}</th>"
-    return f"<tr>{head}{''.join(_cell(text, at == in_hand) for at, text in enumerate(cells))}</tr>"
+    return f"<tr>{head}{''.join(map(_cell, cells))}</tr>"
 
 
-def _cell(text: str, is_in_hand: bool) -> str:
-    colours = {"twice": palette.VERMILLION, "skipped": palette.PURPLE, POINTER: palette.BLUE}
-    colour = next((colour for word, colour in colours.items() if word in text), "inherit")
-    border = f"; outline: 2px solid {palette.BLUE}; outline-offset: -2px" if is_in_hand else ""
-    return f"<td style='{CELL}; color: {colour}{border}'>{escape(text)}</td>"
+def _cell(text: str) -> str:
+    weight = "bold" if any(word in text for word in BREACHES) else "normal"
+    return f"<td style='{CELL}; font-weight: {weight}'>{escape(text)}</td>"
 
 
 def _times(count: int) -> str:
@@ -134,7 +133,7 @@ def _work(place: int, count: int, standing: Standing) -> str:
 
 
 def _number(offset: int | None) -> str:
-    return "none yet" if offset is None else str(offset)
+    return "none" if offset is None else str(offset)
 
 
 def _pointer(offset: int | None, place: int) -> str:

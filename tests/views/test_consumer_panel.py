@@ -60,7 +60,7 @@ def test_nothing_yet() -> None:
     """Before the first start there is a log, and no place in it."""
     assert ["0", "1", "2", "end"] == cells(BEFORE, "order")
     assert [""] * 4 == cells(BEFORE, "position (client)")
-    assert "not started, position none yet, committed none yet, log end 3" in consumer_table(BEFORE)
+    assert "not started, position none, committed none, log end 3" in consumer_table(BEFORE)
 
 
 def test_repeated_and_skipped() -> None:
