@@ -117,8 +117,8 @@ def test(tier: str, arguments: tuple[str, ...]) -> None:
     """Run the tests of a TIER: unit, kafka, labs, browser, or all of these.
 
     Two tiers are left out of them: install installs the lab anew and builds its image, long runs
-    every notebook twice in one kernel, with its solutions and without. What follows the tier goes
-    to pytest, as in: ./lab test unit -k ledger
+    every notebook twice in one kernel, with its solutions and without, and each sink at every crash
+    point. What follows the tier goes to pytest, as in: ./lab test unit -k ledger
     """
     if tier != "unit":
         _prepare()  # Once, before the workers: each would fetch what is not there yet.

@@ -79,22 +79,13 @@ def repeated(evidence):
 
 def killed(point, nth):
     """A run whose process is killed at this point of its nth batch."""
-    return Trial(
-        name=point,
-        faults=POINTS[point](nth),
-        orders=8,
-        **BILLED,
-    )
+    return Trial(name=point, faults=POINTS[point](nth), orders=8, **BILLED)
 
 
 def refused(nth):
     """A run in which a transaction has to be aborted: its offsets are refused."""
-    return Trial(
-        name="a transaction fails",
-        faults=(refuse("TxnOffsetCommit", nth=nth, error="ILLEGAL_GENERATION"),),
-        orders=8,
-        **BILLED,
-    )
+    fault = refuse("TxnOffsetCommit", nth=nth, error="ILLEGAL_GENERATION")
+    return Trial(name="a transaction fails", faults=(fault,), orders=8, **BILLED)
 
 
 def a_member_dies(nth):
@@ -160,14 +151,15 @@ def is_exactly_once(answer, evidence):
 def is_what_the_reader_had(answer, evidence):
     """Is the answer for this trial's case what its reader had?"""
     name = evidence.trial.name
-    copies = had(evidence, "record") if name == "uncommitted" else final(evidence)
-    return _same(answer, name, copies == Counter(evidence.orders))
+    reader = {"uncommitted": lambda seen: had(seen, "record"), "database": booked}.get(name, final)
+    times = [reader(evidence)[order] for order in evidence.orders]
+    return _same(answer, name, "lost" if 0 in times else "once" if max(times) == 1 else "twice")
 
 
 def _same(answer, name, right):
-    if answer[name] is right:
+    if answer.get(name) == right:
         return None
-    return f"{name} = {answer[name]!r}, and that is not what happened."
+    return f"{name} = {answer.get(name)!r}, and that is not what happened."
 
 
 def out_is_not_in(evidence):
@@ -179,15 +171,9 @@ def out_is_not_in(evidence):
 
 
 def case(name, workload, faults=(), orders=8, partitions=1):
-    """One of the four cases of 06.5."""
-    return Trial(
-        name=name,
-        faults=faults,
-        orders=orders,
-        partitions=partitions,
-        **BILLED,
-        workload=workload,
-    )
+    """One of the cases of 06.5."""
+    given = {"faults": faults, "orders": orders, "partitions": partitions, **BILLED}
+    return Trial(name=name, workload=workload, **given)
 
 
 EXERCISES = (
@@ -374,27 +360,41 @@ EXERCISES = (
             case("uncommitted", work.is_rewound),
             case("not_rewound", work.is_not_rewound),
             case("kept", work.kept, orders=2, partitions=2),
+            case("database", work.SINKS["inserts"], (crash_client("after_db_commit", nth=3),)),
         ),
         rules=(is_what_the_reader_had,),
         mistakes=(
             Mistake(
                 name="any reader",
-                is_made=lambda answer, _: answer["uncommitted"] is True,
+                is_made=lambda answer, _: answer.get("uncommitted") != "twice",
                 likely="that reader does not ask whether a transaction was committed.",
                 look="Look at the row `in the log` of rewound.in_and_out().",
             ),
             Mistake(
                 name="an abort undoes reading",
-                is_made=lambda answer, _: answer["not_rewound"] is True,
+                is_made=lambda answer, _: answer.get("not_rewound") != "lost",
                 likely="an abort takes back what was written, not what was read.",
                 look="Look at forgotten.in_and_out().",
             ),
             Mistake(
                 name="the broker checks the owner",
-                is_made=lambda answer, _: answer["kept"] is True,
+                is_made=lambda answer, _: answer.get("kept") != "twice",
                 likely="the broker checks the member and its generation, and no more.",
+                look="Look at the two titles of now and then.",
+            ),
+            Mistake(
+                name="a transaction reaches further",
+                is_made=lambda answer, _: answer.get("database") != "twice",
+                likely="a Kafka transaction holds records and offsets, and no row of a database.",
+                look="Look at the effects of the plain insert.",
+            ),
+            Mistake(
+                name="a kill loses",
+                is_made=lambda answer, _: answer.get("killed") != "once",
+                likely="a successor ends what the dead one left open, and reads on.",
+                look="Look at what killed shows for each of the points.",
             ),
         ),
-        blank="Fill in True or False for each of the four.",
+        blank='Fill in "once", "lost" or "twice" for each of the five.',
     ),
 )

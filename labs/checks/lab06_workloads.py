@@ -135,7 +135,8 @@ SINKS = {
     ),
     "counts": books(
         "CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY, times INTEGER)",
-        "INSERT INTO bookings VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1",
+        "INSERT INTO bookings VALUES (?, 1) "
+        "ON CONFLICT (value) DO UPDATE SET times = bookings.times + 1",
     ),
     "upserts": books(
         "CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY)",

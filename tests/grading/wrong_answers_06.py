@@ -9,7 +9,7 @@ from typing import Final
 
 LOOP: Final = """
 def exactly_once(run):
-    producer = biller(run, name=f"biller-{run.member}")
+    producer = biller(run)
     consumer = run.consumer({"enable.auto.commit": False})
     consumer.subscribe([run.topic])
     for batch in run.batches(consumer, size=2):
@@ -48,7 +48,7 @@ def exactly_once(run):
 """
 GIVES_UP: Final = """
 def exactly_once(run):
-    producer = biller(run, name=f"biller-{run.member}")
+    producer = biller(run)
     consumer = run.consumer({"enable.auto.commit": False})
     consumer.subscribe([run.topic])
     for number, batch in enumerate(run.batches(consumer, size=2)):
@@ -95,8 +95,9 @@ def _sinks(**wrong: bool) -> str:
     return f"answer_4 = {right | wrong!r}"
 
 
-def _cases(**wrong: bool) -> str:
-    right = {"killed": True, "uncommitted": False, "not_rewound": False, "kept": False}
+def _cases(**wrong: str) -> str:
+    right = {"killed": "once", "uncommitted": "twice", "not_rewound": "lost", "kept": "twice"}
+    right["database"] = "twice"
     return f"answer_5 = {right | wrong!r}"
 
 
@@ -127,7 +128,9 @@ WRONG: Final = (
     ("06.4", "counting is an upsert", _sinks(counts=True)),
     ("06.4", "a commit is enough", _sinks(inserts=True)),
     ("06.4", "Kafka must know", _sinks(keeps_the_bookmark=False)),
-    ("06.5", "any reader", _cases(uncommitted=True)),
-    ("06.5", "an abort undoes reading", _cases(not_rewound=True)),
-    ("06.5", "the broker checks the owner", _cases(kept=True)),
+    ("06.5", "any reader", _cases(uncommitted="once")),
+    ("06.5", "an abort undoes reading", _cases(not_rewound="once")),
+    ("06.5", "the broker checks the owner", _cases(kept="once")),
+    ("06.5", "a transaction reaches further", _cases(database="once")),
+    ("06.5", "a kill loses", _cases(killed="lost")),
 )
