@@ -53,6 +53,8 @@ class Recorder:
         self._attempts: Counter[bytes] = Counter()
         names = {"run": run, "source": "client", "actor": actor}
         self._start = orjson.dumps(names)[:-1]
+        # The names of topics as JSON: few, and written with every record.
+        self._topics: dict[str, bytes] = {}
 
     def record(self, kind: str, **columns: Any) -> None:
         """Append one event of this client."""
@@ -69,7 +71,7 @@ class Recorder:
             % (
                 self._start,
                 time.monotonic_ns(),
-                orjson.dumps(topic),
+                self._topics.get(topic) or self._named(topic),
                 b"null" if partition is None else b"%d" % partition,
                 value,
                 self._attempts[value],
@@ -85,21 +87,25 @@ class Recorder:
 
     def reported(self, error: KafkaError | None, message: Any, value: bytes) -> None:
         """Record a delivery report; `value` is the record's value as JSON."""
-        offset, partition = message.offset(), message.partition()
+        topic = message.topic()
         self.witness.record_line(
             b'%b,"kind":"%b","at_ns":%d,"topic":%b,"partition":%b,"offset":%b,"value":%b'
             b',"error":%b}\n'
             % (
                 self._start,
-                outcome(error).encode(),
+                b"acked" if error is None else outcome(error).encode(),
                 time.monotonic_ns(),
-                orjson.dumps(message.topic()),
-                _number(partition),
-                _number(offset),
+                self._topics.get(topic) or self._named(topic),
+                _number(message.partition()),
+                _number(message.offset()),
                 value,
-                orjson.dumps(error.name() if error else None),
+                b"null" if error is None else orjson.dumps(error.name()),
             )
         )
+
+    def _named(self, topic: str) -> bytes:
+        self._topics[topic] = orjson.dumps(topic)
+        return self._topics[topic]
 
     def created(self, role: str, configuration: dict[str, Any]) -> None:
         """Record a client and the configuration it was given, secrets left out."""
