@@ -35,9 +35,8 @@ def programs() -> Path | None:
     return Path(found).resolve().parent if found else None
 
 
-needs_postgres = pytest.mark.skipif(
-    programs() is None, reason="not here, but .ci/run installs: postgresql"
-)
+is_lacking = programs() is None
+needs_postgres = pytest.mark.skipif(is_lacking, reason="not here, but .ci/run installs postgresql")
 
 
 class Server:
