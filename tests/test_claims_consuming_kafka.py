@@ -118,29 +118,51 @@ def test_partition_that_nobody_knew(perform: Perform, reset: str, given: str) ->
     assert given == values(rows, "delivered", "client")
 
 
-def shares(run: LiveRun) -> None:
+CLASSIC = {"session.timeout.ms": 2000}
+COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
+
+
+def shares(settings: dict[str, Any]) -> Workload:
     """Two processes share two partitions; each commits after every second order."""
-    consumer = run.consumer({"enable.auto.commit": False, "session.timeout.ms": 2000})
-    consumer.subscribe([run.topic])
-    for message in run.messages(consumer):
-        run.processed(message)
-        if message.offset() % 2:
-            consumer.commit(message, asynchronous=False)
+
+    def share(run: LiveRun) -> None:
+        consumer = run.consumer({"enable.auto.commit": False} | settings)
+        consumer.subscribe([run.topic])
+        for message in run.messages(consumer):
+            run.processed(message)
+            if message.offset() % 2:
+                consumer.commit(message, asynchronous=False)
+
+    return share
 
 
-def test_assignment_until_a_member_dies(perform: Perform) -> None:
-    """Each reads one partition; when one dies the other reads on there, at the bookmark."""
+@pytest.mark.parametrize(
+    ("settings", "then"),
+    [(CLASSIC, "revoked"), (COOPERATIVE, "assigned"), ({"group.protocol": "consumer"}, "assigned")],
+    ids=["range", "cooperative", "KIP-848"],
+)
+def test_assignment_until_a_member_dies(
+    perform: Perform, settings: dict[str, Any], then: str
+) -> None:
+    """Each reads one partition; when one dies the other reads on there, at the bookmark.
+
+    With range what it has is first taken back from it.
+    """
     dies = crash_client("after_process", nth=3, member=2)
-    rows = perform(shares, dies, orders=12, filled=True, partitions=2, members=2)
+    rows = perform(shares(settings), dies, orders=12, filled=True, partitions=2, members=2)
     given: dict[tuple[str, int | None], list[int | None]] = {}
     for row in rows:
         if row.kind == "delivered":
             given.setdefault((row.actor, row.partition), []).append(row.offset)
+    moved = next(partition for actor, partition in given if actor == "consumer-2")
+    crashed_ns = next(row.at_ns for row in rows if row.kind == "crashed")
+    after = [row.kind for row in rows if row.at_ns > crashed_ns and row.actor == "consumer-1"]
 
+    assert then == next(kind for kind in after if kind in ("assigned", "revoked"))
     assert given == {
-        ("consumer-1", 0): [0, 1, 2, 3, 4, 5],
-        ("consumer-2", 1): [0, 1, 2],
-        ("consumer-1", 1): [2, 3, 4, 5],
+        ("consumer-1", 1 - (moved or 0)): [0, 1, 2, 3, 4, 5],
+        ("consumer-2", moved): [0, 1, 2],
+        ("consumer-1", moved): [2, 3, 4, 5],
     }
 
 
