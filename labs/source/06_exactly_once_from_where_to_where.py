@@ -321,8 +321,6 @@ booked[0].findings()
 # is to keep the bookmark *in* the database.
 
 # %%
-NEXT = "INSERT INTO bookmarks VALUES (?, ?) ON CONFLICT (partition) DO UPDATE SET next = excluded.next"
-
 def keeps_the_bookmark(run):
     database = run.database()
     database.execute("CREATE TABLE IF NOT EXISTS bookings (value TEXT)")
@@ -335,7 +333,9 @@ def keeps_the_bookmark(run):
     for message in run.messages(consumer):
         with database:  # the row and the bookmark, or neither
             database.execute("INSERT INTO bookings VALUES (?)", [message.value().decode()])
-            database.execute(NEXT, [message.partition(), message.offset() + 1])
+            database.execute("INSERT INTO bookmarks VALUES (?, ?) "
+                             "ON CONFLICT (partition) DO UPDATE SET next = excluded.next",
+                             [message.partition(), message.offset() + 1])
 
 # %% [markdown]
 # Two writes for each order: the fifth write is a row, the sixth the bookmark behind it.
