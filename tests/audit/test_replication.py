@@ -29,9 +29,10 @@ def watermark(offset: int) -> Event:
                  partition=0, offset=offset, detail={"lso": str(offset)})  # fmt: skip
 
 
-def topic(floor: int, replicas: int = 3) -> Event:
-    """The topic's own settings."""
-    detail = {"replicas": str(replicas), "min.insync.replicas": str(floor)}
+def topic(floor: int | None, replicas: int = 3) -> Event:
+    """The topic's own settings; without a floor, Kafka's default holds, which is 1."""
+    given = {} if floor is None else {"min.insync.replicas": str(floor)}
+    detail = {"replicas": str(replicas), **given}
     return Event(run="", source="workload", actor="lab", kind="topic", topic=TOPIC, detail=detail)
 
 
@@ -64,6 +65,11 @@ CASES: dict[str, tuple[str, list[Event], list[Event]]] = {
         [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
         [topic(2, replicas=1), decision("1"), watermark(0), acked("1", 0), FINISHED],
     ),
+    "a floor that nobody set": (
+        "invisible-ack",
+        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
+        [topic(None), decision("1"), watermark(0), acked("1", 0), FINISHED],
+    ),
 }
 
 happenings = st.one_of(
@@ -74,7 +80,7 @@ happenings = st.one_of(
 )
 histories = st.builds(
     lambda first, then, last: [*first, *then, *log(*last)],
-    st.lists(st.builds(topic, st.integers(1, 3), st.integers(1, 3)), max_size=1),
+    st.lists(st.builds(topic, st.none() | st.integers(1, 3), st.integers(1, 3)), max_size=1),
     st.lists(happenings, max_size=10),
     st.lists(st.sampled_from("123"), max_size=4),
 )
