@@ -18,6 +18,7 @@ from lab_utils.stage.broker_faults import (
     pause_broker,
     power_cut,
     resume_broker,
+    slow_link,
     start_broker,
     stop_broker,
 )
@@ -58,6 +59,7 @@ __all__ = [
     "power_cut",
     "refuse",
     "resume_broker",
+    "slow_link",
     "source",
     "stall_client",
     "start_broker",

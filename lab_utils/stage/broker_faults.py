@@ -150,6 +150,21 @@ class hold_link(_LinkFault):  # noqa: N801
     verb = "hold"
 
 
+@dataclass(frozen=True, repr=False)
+class slow_link(_LinkFault):  # noqa: N801
+    """What two brokers say to each other arrives by so many milliseconds later, each way."""
+
+    verb = "slow"
+    by_ms: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("by_ms", self.by_ms, 1)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()[:-1]}, by_ms={self.by_ms})"
+
+
 class heal_link(_LinkFault):  # noqa: N801
     """The link between two brokers is whole again; what was held goes on."""
 

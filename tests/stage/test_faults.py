@@ -17,6 +17,7 @@ from lab_utils.stage.broker_faults import (
     pause_broker,
     power_cut,
     resume_broker,
+    slow_link,
     start_broker,
     stop_broker,
 )
@@ -57,6 +58,7 @@ EACH = [
     power_cut(1, api="Produce", nth=2),
     cut_link(1, 2),
     hold_link(2, 3, api="Produce", nth=4),
+    slow_link(1, 3, by_ms=50),
     hold_link(1, 1),  # what a coordinator says to its own broker
     heal_link(2, 3),
 ]
