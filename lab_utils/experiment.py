@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from confluent_kafka import KafkaException
@@ -31,12 +31,15 @@ from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.connection import Stage
 from lab_utils.stage.faults import ClientFault, Fault, to_json
 
+UNSETTLED: Final = "the stage did not come to {} in its time"
+
 
 @dataclass
 class Experiment:
     """A run that has begun and has yet to be finished.
 
     topics  short names of further topics, each as empty and as wide as the first
+    topic_settings  by its short name what a further topic has of its own: replicas, configuration
     filled  are the orders in the first topic before the workload starts, to be consumed? With
             several members they are written when each of these has its partitions.
     replicas, topic_config  of every topic; the replicas are on brokers 1, 2, …, and 1 leads
@@ -58,6 +61,7 @@ class Experiment:
     members: int = 1
     replicas: int = 1
     topic_config: Mapping[str, str] = field(default_factory=dict)
+    topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     schema: str = ""
     trouble: list[str] = field(default_factory=list)
 
@@ -83,18 +87,18 @@ class Experiment:
         `client_folder` is where the workload's process keeps its part of the ledger, if that is
         not to be this run's folder.
         """
-        for topic in (self.topic, *self.further_topics.values()):
-            self.reader.create_topic(
-                topic, self.partitions, replicas=self.replicas, config=self.topic_config
-            )
+        for topic in self._all_topics():
+            replicas, config = self._settings(topic)
+            self.reader.create_topic(topic, self.partitions, replicas=replicas, config=config)
         self._settle(whole=True)
         if self.filled and self.members == 1:
             self.reader.fill(self.topic, self.orders, self.partitions)
         witness = Witness(self.folder, "run")
         for order in self.orders:
             witness.record(self._event("workload", "lab", "order", value=order))
-        for topic in (self.topic, *self.further_topics.values()):
-            detail = {"replicas": str(self.replicas), **self.topic_config}
+        for topic in self._all_topics():
+            replicas, config = self._settings(topic)
+            detail = {"replicas": str(replicas), **config}
             witness.record(self._event("workload", "lab", "topic", topic=topic, detail=detail))
         for crash in self._crashes():
             witness.record(self._event("fault", crash["fault"], "armed", detail=_text(crash)))
@@ -152,14 +156,16 @@ class Experiment:
 
     def finish(self) -> list[Event]:
         """Close the run at the stage, read the log back; return all rows, oldest first."""
-        # The run stays open until the controller has decided: who leads then is evidence.
+        # The run stays open until the controller has decided: who leads then is evidence. What is
+        # broken is mended before the log is read.
         try:
             self._settle(whole=False)
         finally:
-            closed = self.stage.close_run(self.run)
+            closed = self.stage.close_run(self.run, self._all_topics())
         if closed.trouble:
             self.trouble.append(closed.trouble)
-        self._recover()
+        if not closed.is_whole:
+            self.trouble.append(UNSETTLED.format("all replicas in sync"))
         self._record_committed("committed", when="end")
         self._record_effects()
         witness = Witness(self.folder, "log")
@@ -173,22 +179,29 @@ class Experiment:
         return read_ledger(self.folder)
 
     def _recover(self) -> None:
-        """Mend what is broken; only then is the log read."""
+        """Mend what is broken."""
         self.stage.heal()
         self._settle(whole=True)
 
     def _settle(self, *, whole: bool) -> None:
-        topics = (self.topic, *self.further_topics.values())
-        if not self.stage.settle(topics, whole=whole):
+        if not self.stage.settle(self._all_topics(), whole=whole):
             what = "all replicas in sync" if whole else "a leader that is alive, or none"
-            self.trouble.append(f"the stage did not come to {what} in its time")
+            self.trouble.append(UNSETTLED.format(what))
+
+    def _all_topics(self) -> tuple[str, ...]:
+        return (self.topic, *self.further_topics.values())
 
     def _log(self) -> Iterable[Event]:
         ids = transactional_ids(self.folder)
         log = Readback(self.stage, self.reader, self.run, ids, self.until_stable)
         # A workload may have added some since.
         partitions = self.reader.partitions(self.topic)
-        yield from log.events((self.topic, *self.further_topics.values()), partitions)
+        yield from log.events(self._all_topics(), partitions)
+
+    def _settings(self, topic: str) -> tuple[int, dict[str, str]]:
+        """The replicas and the configuration of a topic."""
+        own = dict(self.topic_settings.get(topic.removeprefix(f"{self.run}-"), {}))
+        return int(own.pop("replicas", self.replicas)), {**self.topic_config, **own}
 
     def _crashes(self) -> list[dict[str, Any]]:
         return [to_json(fault) for fault in self.faults if isinstance(fault, ClientFault)]

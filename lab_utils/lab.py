@@ -65,7 +65,7 @@ class Lab:
         orders: int | Sequence[str] = 10,
         faults: Sequence[Fault] = (),
         partitions: int = 1,
-        topics: Sequence[str] = (),
+        topics: Sequence[str] | Mapping[str, Mapping[str, object]] = (),
         filled: bool = False,
         members: int = 1,
         until_stable: bool = False,
@@ -80,9 +80,10 @@ class Lab:
         the cell. What confluent_kafka raises is an outcome: it is in the run. Any other exception
         is raised here, after the run has been closed.
 
-        `topics` names further, empty topics (run.topics["invoices"] in the workload). With
-        `filled`, the orders are in run.topic from the start, to be consumed. With `until_stable`,
-        the log is read only when every transaction has ended, if need be by its time-out.
+        `topics` names further, empty topics (run.topics["invoices"] in the workload); a mapping
+        also says what each has of its own, as {"one": {"replicas": 1}}. With `filled`, the orders
+        are in run.topic from the start, to be consumed. With `until_stable`, the log is read only
+        when every transaction has ended, if need be by its time-out.
 
         `replicas` is the replication factor, as many as there are brokers if it is not given;
         broker 1 leads every partition at first. `topic_config` is the topic's, as in
@@ -97,11 +98,12 @@ class Lab:
             fault_values(faults),
             partitions=at_least("partitions", partitions, 1),
             topics=tuple(topics),
+            topic_settings=_texts(topics) if isinstance(topics, Mapping) else {},
             filled=filled,
             members=at_least("members", members, 1),
             until_stable=until_stable,
             replicas=self._replicas(replicas),
-            topic_config={name: str(value) for name, value in (topic_config or {}).items()},
+            topic_config=_texts({"": topic_config or {}})[""],
         )
         ticket = experiment.begin()
         try:
@@ -275,6 +277,14 @@ class Lab:
 
         os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar) for jar in spark_kafka_jars()))
         session.warm_up(rehearse)
+
+
+def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, str]]:
+    """Settings by topic, each value as the text that Kafka takes."""
+    return {
+        topic: {name: str(value) for name, value in given.items()}
+        for topic, given in settings.items()
+    }
 
 
 def _require_name(name: str) -> None:
