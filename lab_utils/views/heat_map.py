@@ -1,7 +1,9 @@
 """What survives how many dead brokers: a panel a replication factor, a row a min.insync.replicas.
 
-Each cell is what a real run could still do, in words and with a mark of its own shape; the colour
-says it once more. It draws the rows that it is given and runs nothing.
+Each cell is what one real run could still do, in words and with a mark of its own shape; the colour
+says it once more. It reads the ledger of that run, and runs nothing.
+
+    one topic a setting; order "1" is written to each when one broker is dead, order "2" when two
 """
 
 from __future__ import annotations
@@ -12,19 +14,23 @@ from typing import Any, Final
 
 from plotly.graph_objects import Figure, Scatter
 
+from lab_utils.ledger.events import Event
 from lab_utils.views import palette
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import Picture
 from lab_utils.views.table import Table
 from lab_utils.views.wording import counted, listed, title_lines
 
-CELL_PX: Final = 74
-# By whether it can be written and read: the fill and what the cell says.
+FLOOR: Final = "min.insync.replicas"
+CELL_PX: Final = 78
+# So many brokers must have an order for that no single one takes it away.
+SAFE_COPIES: Final = 2
+# By whether it can be written and is safe: the fill and what the cell says.
 OUTCOMES: Final = {
-    (True, True): Style("write and read", "#9cc7e4", symbol="●"),
-    (False, True): Style("read only", "#e3eef6", symbol="◐"),
-    (True, False): Style("write only", "#f3ead2", symbol="◑"),
-    (False, False): Style("neither", palette.WHITE, symbol="○"),
+    (True, True): Style("writable, safe", "#9cc7e4", symbol="●"),
+    (False, True): Style("refused, safe", "#e3eef6", symbol="◐"),
+    (True, False): Style("writable, not safe", "#f6d9c4", symbol="◑"),
+    (False, False): Style("refused, not safe", palette.WHITE, symbol="○"),
 }
 
 Drawn = dict[str, Any]
@@ -32,99 +38,119 @@ Drawn = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What the runs of one setting came to, the worst of them."""
+    """One setting with so many of its replicas dead.
+
+    writable  was the order acked that was written then?
+    copies    on how many disks is that acked order which is on the fewest?
+    """
 
     replicas: int
     min_isr: int
     dead: int
     writable: bool
-    readable: bool
-    lost: int
-    runs: int = 1
+    copies: int
+
+    @property
+    def is_safe(self) -> bool:
+        """Does it take more than one broker's disk to lose an acked order?"""
+        return self.copies >= SAFE_COPIES
 
     @property
     def style(self) -> Style:
         """How the cell looks, and its word."""
-        return OUTCOMES[self.writable, self.readable]
+        return OUTCOMES[self.writable, self.is_safe]
 
     def told(self) -> str:
         """The cell as a sentence without a full stop."""
-        lost = f", {counted(self.lost, 'acked order')} lost" if self.lost else ""
         dead = counted(self.dead, "dead broker")
         factor = counted(self.replicas, "replica")
-        return f"{factor}, min ISR {self.min_isr}, {dead}: {self.style.name}{lost}"
+        return f"{factor}, min ISR {self.min_isr}, {dead}: {self.style.name}, {_copies(self)}"
 
 
-def survival(table_rows: Sequence[Mapping[str, Any]]) -> Picture:
+def survival(rows: Sequence[Event]) -> Picture:
     """The grid of replication factor, min ISR and dead brokers, drawn.
 
-    Keys of a row: replicas, min_isr, dead, lost (numbers), writable, readable (booleans).
+    The rows of a run with a topic for each setting, whose orders are named after the number of
+    brokers that were dead when they were written.
     """
-    cells = _cells(table_rows)
+    cells = _cells(rows)
     title = _title(cells)
     return Picture(title, _figure(cells, title), _summary(cells), _table(cells))
 
 
-def _cells(rows: Sequence[Mapping[str, Any]]) -> list[Cell]:
-    """One cell a setting, by its place; of several runs the worst."""
-    found: dict[tuple[int, int, int], Cell] = {}
+def _cells(rows: Sequence[Event]) -> list[Cell]:
+    """One cell for each setting and number of dead brokers, by its place."""
+    dead = sorted({int(row.value or 0) for row in rows if row.kind == "order"})
+    found = []
     for row in rows:
-        place = int(row["replicas"]), int(row["min_isr"]), int(row["dead"])
-        old = found.get(place, Cell(*place, True, True, 0, runs=0))
-        found[place] = Cell(
-            *place,
-            writable=old.writable and bool(row["writable"]),
-            readable=old.readable and bool(row["readable"]),
-            lost=max(old.lost, int(row["lost"])),
-            runs=old.runs + 1,
-        )
-    return [found[place] for place in sorted(found)]
+        if row.kind == "topic" and FLOOR in row.detail:
+            replicas, floor = int(row.detail["replicas"]), int(row.detail[FLOOR])
+            acked = _acked(rows, row.topic)
+            ends = _ends(rows, row.topic)
+            for number in (it for it in dead if it <= replicas):
+                copies = [
+                    sum(end > offset for end in ends)
+                    for order, offset in acked.items()
+                    if order <= number
+                ]
+                found.append(Cell(replicas, floor, number, number in acked, min(copies, default=0)))
+    return sorted(found, key=lambda cell: (cell.replicas, cell.min_isr, cell.dead))
+
+
+def _acked(rows: Sequence[Event], topic: str | None) -> Mapping[int, int]:
+    """The offset of each order that was acked in this topic."""
+    return {
+        int(row.value or 0): row.offset
+        for row in rows
+        if (row.source, row.kind, row.topic) == ("client", "acked", topic)
+        and row.offset is not None
+    }
+
+
+def _ends(rows: Sequence[Event], topic: str | None) -> list[int]:
+    """Where the log of each replica ended, dead or alive, before anything was mended."""
+    healed = min((row.at_ns for row in rows if row.kind == "healing"), default=None)
+    ends: dict[str, int] = {}
+    for row in rows:
+        is_before = healed is None or row.at_ns < healed
+        if row.kind == "log_end" and row.topic == topic and is_before and row.offset is not None:
+            ends[row.actor] = row.offset
+    return list(ends.values())
 
 
 def _title(cells: Sequence[Cell]) -> str:
-    """Up to how many dead brokers each min ISR of the largest factor could be written."""
+    """Which settings go on with one dead broker, and are safe however many are."""
     if not cells:
         return "No run to show"
-    factor = max(cell.replicas for cell in cells)
-    most = {
-        min_isr: _most_dead(cells, factor, min_isr)
-        for min_isr in sorted({cell.min_isr for cell in cells if cell.replicas == factor})
-    }
-    said = [f"at min ISR {min_isr} {_up_to(dead)}" for min_isr, dead in most.items()]
-    lost = [cell for cell in cells if cell.lost]
-    but = f"; acked orders were lost in {counted(len(lost), 'cell')}" if lost else ""
-    return f"With {counted(factor, 'replica')} one can write {listed(said)}{but}"
-
-
-def _most_dead(cells: Sequence[Cell], factor: int, min_isr: int) -> int | None:
-    """The most dead brokers with which this setting could be written, with any fewer, too."""
-    line = [it for it in cells if (it.replicas, it.min_isr) == (factor, min_isr)]
-    dead = None
-    for cell in line:
-        if not cell.writable:
-            break
-        dead = cell.dead
-    return dead
-
-
-def _up_to(dead: int | None) -> str:
-    if dead is None:
-        return "never"
-    return f"with up to {dead} dead" if dead else "with none dead"
+    lines: dict[tuple[int, int], list[Cell]] = {}
+    for cell in cells:
+        lines.setdefault((cell.replicas, cell.min_isr), []).append(cell)
+    good = [
+        f"{counted(replicas, 'replica')} with min ISR {floor}"
+        for (replicas, floor), line in lines.items()
+        if all(it.is_safe for it in line) and all(it.writable for it in line if it.dead == 1)
+    ]
+    if not good:
+        return "No setting goes on with a dead broker and keeps every acked order on two"
+    only = "Only " if len(good) < len(lines) else ""
+    verb = "keep" if len(good) > 1 or not good[0].startswith("1 ") else "keeps"
+    return (
+        f"{only}{listed(good)} {verb} every acked order on two brokers, and can be written with "
+        "one of them dead"
+    )
 
 
 def _summary(cells: Sequence[Cell]) -> str:
-    runs = sum(cell.runs for cell in cells)
-    said = [f"{counted(len(cells), 'setting')}, {counted(runs, 'run')}."]
+    said = [f"{counted(len(cells), 'cell')} of one run."]
     return " ".join([*said, *(f"{cell.told()}." for cell in cells)])
 
 
 def _table(cells: Sequence[Cell]) -> Table:
-    rows = [
-        (it.replicas, it.min_isr, it.dead, it.style.name, it.lost, it.runs) for it in cells
-    ]  # fmt: skip
-    columns = ("replicas", "min ISR", "dead brokers", "possible", "acked and lost", "runs")
-    marked = frozenset(number for number, cell in enumerate(cells) if cell.lost)
+    rows = [(it.replicas, it.min_isr, it.dead, it.style.name, it.copies) for it in cells]
+    columns = ("replicas", "min ISR", "dead brokers", "it was", "acked orders are at least on")
+    marked = frozenset(
+        number for number, cell in enumerate(cells) if cell.writable and not cell.is_safe
+    )
     return Table(columns, rows, "What each setting survives", marked)
 
 
@@ -173,26 +199,26 @@ def _hover(cells: Sequence[Cell], places: Places) -> Scatter:
 
 def _box(cell: Cell, places: Places, levels: Sequence[int]) -> Drawn:
     x, y = places[cell.replicas, cell.dead], levels.index(cell.min_isr)
-    colour = palette.VERMILLION if cell.lost else palette.GREY
+    stands_out = cell.writable and not cell.is_safe
+    colour = palette.VERMILLION if stands_out else palette.GREY
     return {
         "type": "rect", "x0": x - 0.47, "x1": x + 0.47, "y0": y - 0.45, "y1": y + 0.45,
         "fillcolor": cell.style.colour, "layer": "below",
-        "line": {"color": colour, "width": 3 if cell.lost else 1},
+        "line": {"color": colour, "width": 3 if stands_out else 1},
     }  # fmt: skip
 
 
 def _words(cell: Cell, places: Places, levels: Sequence[int]) -> Drawn:
-    lost = f"<br><b>✕ {cell.lost} lost</b>" if cell.lost else ""
+    said = "writable" if cell.writable else "refused"
     return {
         "x": places[cell.replicas, cell.dead], "y": levels.index(cell.min_isr),
-        "text": f"{cell.style.symbol}<br>{_word(cell)}{lost}", "showarrow": False,
+        "text": f"{cell.style.symbol}<br>{said}<br><b>{_copies(cell)}</b>", "showarrow": False,
         "font": {"size": 12, "color": palette.BLACK},
     }  # fmt: skip
 
 
-def _word(cell: Cell) -> str:
-    """The words of a cell, in lines that fit it."""
-    return cell.style.name.replace("write and read", "write, read")
+def _copies(cell: Cell) -> str:
+    return f"{cell.copies} {'copy' if cell.copies == 1 else 'copies'}"
 
 
 def _factors(places: Places) -> list[Drawn]:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
 
-from lab_utils.errors import WaitTimeout
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, beside
 from lab_utils.grading.rules import rows_equal
 from lab_utils.stage.broker_faults import (
     RECEIVED,
@@ -15,44 +13,8 @@ from lab_utils.stage.broker_faults import (
     pause_broker,
     resume_broker,
 )
-from lab_utils.waiting import wait_until
 
-SAFE = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "producer": {"acks": "all"}}
-
-
-def one_at_a_time(run, settings=None):
-    """Each order with these producer settings, one after the other."""
-    producer = run.producer({"acks": "all"} | (settings or {}))
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
-
-
-def in_sync(producer, topic):
-    """How many replicas are in sync, as any client may ask a broker."""
-    return len(producer.list_topics(topic, timeout=5).topics[topic].partitions[0].isrs)
-
-
-def through_four_moments(run):
-    """Write, write with a paused follower, wait until it is back, write while the leader dies."""
-    producer = run.producer({"acks": "all"})
-    for number, order in enumerate(run.orders):
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
-        if number == 1:
-            wait_until(lambda: in_sync(producer, run.topic) == 3, "three in sync", timeout_s=20)
-
-
-def with_acks_1(run):
-    """Orders that the leader alone answers for, until its ISR is itself alone."""
-    producer = run.producer({"acks": 1})
-    for number, order in enumerate(run.orders):
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
-        if number == 2:
-            # Where nothing is broken it does not come to this: the fault that never fired says so.
-            with suppress(WaitTimeout):
-                wait_until(lambda: in_sync(producer, run.topic) == 1, "one in sync", timeout_s=8)
+work = beside(__file__, "lab02_workloads")
 
 
 def decided(evidence):
@@ -88,15 +50,32 @@ def the_moments_are_right(answer, evidence):
 
 
 def acked_alone(evidence):
-    """The orders that were acked while the ISR had one member."""
+    """The orders that were acked and that, before anything was mended, one broker had."""
+    last_ns = max(row.at_ns for row in evidence.rows)
+    healed_ns = min((row.at_ns for row in evidence.rows if row.kind == "healing"), default=last_ns)
+    ends = {
+        row.actor: row.offset
+        for row in sorted(evidence.rows, key=lambda row: row.at_ns)
+        if row.kind == "log_end" and row.at_ns < healed_ns
+    }
+    return [
+        {"value": row.value}
+        for row in evidence.rows
+        if (row.source, row.kind) == ("client", "acked")
+        and sum(end > row.offset for end in ends.values()) < 2
+    ]
+
+
+def acked_in_an_isr_of_one(evidence):
+    """The orders that were acked while the ISR had one member: some of those above."""
     decisions = decided(evidence)
-    rows = []
+    found = set()
     for row in evidence.rows:
-        if (row.source, row.kind) == ("client", "acked"):
-            before = [each for each in decisions if each.at_ns <= row.at_ns]
-            if before and len(members(before[-1])) == 1:
-                rows.append({"value": row.value})
-    return rows
+        before = [each for each in decisions if each.at_ns <= row.at_ns]
+        is_alone = bool(before) and len(members(before[-1])) == 1
+        if is_alone and (row.source, row.kind) == ("client", "acked"):
+            found.add(row.value)
+    return found
 
 
 def alone(after):
@@ -106,7 +85,7 @@ def alone(after):
         faults=(cut_link(1, 2, api="Produce", nth=after), cut_link(1, 3, api="Produce", nth=after)),
         orders=6,
         brokers=3,
-        workload=with_acks_1,
+        workload=lambda run: work.by_all_then_by_one(run, after, until_alone=True),
     )
 
 
@@ -149,7 +128,7 @@ def failures(nth, follower):
     """A leader that dies cut off, a follower that dies, a leader that dies when it was alone."""
     cut = (cut_link(1, 2, api="Produce", nth=nth), cut_link(1, 3, api="Produce", nth=nth))
     return tuple(
-        Trial(name=name, faults=faults, orders=8, brokers=3, workload=one_at_a_time)
+        Trial(name=name, faults=faults, orders=8, brokers=3, workload=work.one_at_a_time)
         for name, faults in (
             ("the leader dies, cut off", (*cut, kill_broker(1, api="Produce", nth=nth + 2,
                                                             when=RECEIVED))),
@@ -167,7 +146,7 @@ def without(line, faults, *, replicas=None, config=None, producer=None, orders=5
         brokers=3,
         replicas=replicas,
         topic_config=config if config is not None else {"min.insync.replicas": 2},
-        workload=lambda run: one_at_a_time(run, producer),
+        workload=lambda run: work.one_at_a_time(run, producer),
     )
 
 
@@ -183,11 +162,11 @@ CHECKLIST = (
     without("acks=all", LEADER_DIES, producer={"acks": "1"}),
     without("replicas > min.insync.replicas", (kill_broker(3, api="Produce", nth=2),),
             config={"min.insync.replicas": 3},
-            producer={"message.timeout.ms": 5000}, orders=4),
+            producer={"message.timeout.ms": 3000}, orders=4),
     without("unclean election off", ALONE_THEN_DEAD,
             config={"min.insync.replicas": 1, "unclean.leader.election.enable": "true"}, orders=5),
     without("retries", (kill_broker(1, api="Produce", nth=2, when=RECEIVED),),
-            producer={"retries": 0, "message.timeout.ms": 5000}),
+            producer={"retries": 0, "message.timeout.ms": 5000}, orders=3),
 )  # fmt: skip
 
 
@@ -197,15 +176,6 @@ def the_line_matters(answer, evidence):
     if answer.get(line) == seen:
         return None
     return f"without {line!r}: you said {answer.get(line)!r}, and the run was {seen!r}."
-
-
-def one_by_all_then_by_one(run):
-    """The first order is on all replicas when acked; the leader alone answers for the rest."""
-    for acks, orders in (("all", run.orders[:1]), ("1", run.orders[1:])):
-        producer = run.producer({"acks": acks})
-        for order in orders:
-            producer.produce(run.topic, order, partition=0)
-            producer.flush()
 
 
 def places(evidence):
@@ -246,7 +216,7 @@ EXERCISES = (
                 ),
                 orders=4,
                 brokers=3,
-                workload=through_four_moments,
+                workload=work.through_four_moments,
             ),
         ),
         rules=(the_moments_are_right,),
@@ -285,16 +255,23 @@ EXERCISES = (
             Mistake(
                 name="all acked",
                 is_made=lambda _, seen: len(seen.returned or ()) == len(seen.orders),
-                likely="your query returns what was acked while more were in sync, too.",
-                look="Look at the time of the ack, and of the decision before it.",
+                likely="your query returns what more than one broker had, too.",
+                look="Look at where the log of each follower ended when the links were cut.",
             ),
             Mistake(
-                name="since the cut",
+                name="an ISR of one",
                 is_made=lambda _, seen: (
-                    len(acked_alone(seen)) < len(seen.returned or ()) < len(seen.orders)
+                    {row.get("value") for row in seen.returned or ()}
+                    == acked_in_an_isr_of_one(seen)
                 ),
-                likely="a follower that is cut off is in sync until the controller decides.",
-                look="Look at the partition events: the ISR shrinks later than the link breaks.",
+                likely="who is in the ISR need not have the order: it shrinks a second later.",
+                look="Look at the log ends between the cut of the links and the smaller ISR.",
+            ),
+            Mistake(
+                name="when all was mended",
+                is_made=lambda _, seen: not seen.returned,
+                likely="in the end every broker has every order: the lab has mended the links.",
+                look="Look at the time of the event `healing`, and at the log ends before it.",
             ),
         ),
     ),
@@ -381,7 +358,7 @@ EXERCISES = (
                 ),
                 orders=4,
                 brokers=3,
-                workload=one_by_all_then_by_one,
+                workload=work.by_all_then_by_one,
             ),
         ),
         rules=(the_places_are_right,),

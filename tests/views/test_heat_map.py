@@ -2,43 +2,91 @@
 
 from __future__ import annotations
 
-from itertools import product
-from typing import Any
-
+from lab_utils.ledger.events import Event
 from lab_utils.views.heat_map import OUTCOMES, survival
 
-
-def row(replicas: int, min_isr: int, dead: int, **said: Any) -> dict[str, Any]:
-    alive = replicas - dead
-    known = {"writable": alive >= min_isr, "readable": alive > 0, "lost": 0} | said
-    return {"replicas": replicas, "min_isr": min_isr, "dead": dead, **known}
+RUN = "02-a"
+HEALED_NS = 100
 
 
-def grid() -> list[dict[str, Any]]:
-    """One replica and three, with up to two dead brokers."""
-    three = [row(3, min_isr, dead) for min_isr, dead in product((1, 2, 3), (0, 1, 2))]
-    return [row(1, 1, 0), row(1, 1, 1, lost=2), *three]
+def setting(replicas: int, floor: int, copies: dict[int, int]) -> list[Event]:
+    """One topic: by the number of dead brokers on how many disks the order is that was acked."""
+    topic = f"{RUN}-rf{replicas}-min{floor}"
+    detail = {"replicas": str(replicas), "min.insync.replicas": str(floor)}
+    rows = [Event(run=RUN, source="workload", actor="lab", kind="topic", topic=topic, detail=detail,
+                  at_ns=1)]  # fmt: skip
+    for offset, (dead, _) in enumerate(copies.items()):
+        rows.append(Event(run=RUN, source="client", actor="producer-1", kind="acked", topic=topic,
+                          value=str(dead), offset=offset, at_ns=9))  # fmt: skip
+    for number in range(replicas):
+        end = sum(have > number for have in copies.values())
+        rows += [
+            Event(run=RUN, source="broker", actor=f"broker-{number}", kind="log_end", topic=topic,
+                  offset=offset, at_ns=at_ns)
+            for offset, at_ns in ((end, 50), (len(copies), HEALED_NS + 1))
+        ]  # fmt: skip
+    return rows
 
 
-def words(rows: list[dict[str, Any]]) -> list[str]:
+def history(*settings: list[Event]) -> list[Event]:
+    """A run in which none, one and two brokers were dead, and then all were healed."""
+    orders = [
+        Event(run=RUN, source="workload", actor="lab", kind="order", value=str(dead), at_ns=0)
+        for dead in (0, 1, 2)
+    ]
+    healed = Event(run=RUN, source="broker", actor="lab", kind="healing", at_ns=HEALED_NS)
+    return [*orders, *(row for rows in settings for row in rows), healed]
+
+
+ONE = setting(1, 1, {0: 1})
+TWO = setting(2, 2, {0: 2})
+CARELESS = setting(3, 1, {0: 3, 1: 2, 2: 1})
+GOOD = setting(3, 2, {0: 3, 1: 2})
+
+
+def words(rows: list[Event]) -> list[str]:
     return [
         text["text"] for text in survival(rows).figure.to_plotly_json()["layout"]["annotations"]
     ]
 
 
-def test_title_says_what_can_be_written() -> None:
-    """The title says up to how many dead brokers each min ISR may be written, and what was lost."""
+def test_title_names_the_settings_that_are_good() -> None:
+    """The title names what goes on with one dead broker and never has an order on one disk."""
     expected = (
-        "With 3 replicas one can write at min ISR 1 with up to 2 dead, at min ISR 2 with up to "
-        "1 dead and at min ISR 3 with none dead; acked orders were lost in 1 cell"
+        "Only 3 replicas with min ISR 2 keep every acked order on two brokers, and can be written "
+        "with one of them dead"
     )
-    assert expected == survival(grid()).title
+    assert expected == survival(history(ONE, TWO, CARELESS, GOOD)).title
+
+
+def test_no_good_setting_is_said() -> None:
+    """One that is refused, and one that is not safe, are not called good."""
+    expected = "No setting goes on with a dead broker and keeps every acked order on two"
+
+    assert expected == survival(history(TWO, CARELESS)).title
 
 
 def test_cell_says_what_it_is_in_words() -> None:
-    """Each cell has a mark and a word; a loss is said in the cell."""
-    assert ["●<br>write, read", "○<br>neither<br><b>✕ 2 lost</b>"] == words(grid())[:2]
-    assert "◐<br>read only" == words(grid())[7]
+    """Each cell has a mark, a word, and the copies of the acked order that has the fewest."""
+    assert words(history(CARELESS))[:3] == [
+        "●<br>writable<br><b>3 copies</b>",
+        "●<br>writable<br><b>2 copies</b>",
+        "◑<br>writable<br><b>1 copy</b>",
+    ]
+
+
+def test_what_was_acked_before_counts() -> None:
+    """Where a write is refused, the copies are those of what had been acked."""
+    assert "◐<br>refused<br><b>2 copies</b>" == words(history(GOOD))[2]
+    assert "○<br>refused<br><b>1 copy</b>" == words(history(ONE))[1]
+
+
+def test_no_more_dead_than_there_are_replicas() -> None:
+    """One replica has two cells, and the ones that were written on one disk stand out."""
+    table = survival(history(ONE)).table
+
+    assert [(1, 1, 0), (1, 1, 1)] == [row[:3] for row in table.rows]
+    assert {0} == table.marked
 
 
 def test_no_two_outcomes_look_alike() -> None:
@@ -46,20 +94,6 @@ def test_no_two_outcomes_look_alike() -> None:
     styles = [(it.symbol, it.name, it.colour) for it in OUTCOMES.values()]
 
     assert [4, 4, 4] == [len(set(column)) for column in zip(*styles, strict=True)]
-
-
-def test_several_runs_of_a_cell_show_the_worst() -> None:
-    """A cell that was once not writable, and once lost an order, says both."""
-    rows = [row(3, 1, 1), row(3, 1, 1, writable=False), row(3, 1, 1, lost=1)]
-    picture = survival(rows)
-
-    assert [(3, 1, 1, "read only", 1, 3)] == list(picture.table.rows)
-    assert {0} == picture.table.marked
-
-
-def test_never_writable_is_said() -> None:
-    """A setting that cannot be written with all brokers alive is not called writable."""
-    assert "With 1 replica one can write at min ISR 2 never" == survival([row(1, 2, 0)]).title
 
 
 def test_nothing_to_show() -> None:

@@ -1,0 +1,85 @@
+"""A wrong answer for each named mistake of lab 01: item, the mistake's name, and the cell.
+
+The cells stand behind those of the notebook: its helpers are there.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SORT: Final = """
+def send_and_sort(run):
+    words = {{}}
+
+    def on_report(error, message):
+        order = message.value().decode()
+        {body}
+
+    producer = run.producer({{"acks": "all", "message.timeout.ms": 1500}})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0, on_delivery=on_report)
+        producer.flush()
+    patient = run.producer({{"acks": "all"}})
+    for order, word in words.items():
+        patient.produce(run.topics["words"], f"{{word}} {{order}}", partition=0)
+    patient.flush()
+"""
+SEND: Final = """
+def send_safely(run):
+    producer = run.producer({settings})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+"""
+EVERY_ACK: Final = """
+def acked_and_gone(events):
+    return events.where("source = 'client' AND kind = 'acked'").select("value").distinct()
+"""
+BY_OFFSET: Final = """
+def acked_and_gone(events):
+    acked = events.where("source = 'client' AND kind = 'acked'").select("value", "offset")
+    stored = events.where("source = 'log' AND kind = 'record'").select("offset").distinct()
+    return acked.join(stored, "offset", "left_anti").select("value")
+"""
+
+
+def _matrix(**wrong: bool) -> str:
+    right = {
+        "acks=0, a request is lost": True,
+        "acks=1, the leader dies": True,
+        "acks=all, the leader dies": False,
+        "one replica, kill -9": False,
+        "one replica, power cut": True,
+    }
+    return f"answer_1 = {right | wrong!r}"
+
+
+def _sorted(body: str) -> str:
+    return SORT.format(body=body)
+
+
+WRONG: Final = (
+    ("01.1", "acked means flushed", _matrix(**{"one replica, power cut": False})),
+    ("01.1", "kill means loss", _matrix(**{"one replica, kill -9": True})),
+    ("01.1", "all is one", _matrix(**{"acks=all, the leader dies": True})),
+    (
+        "01.2",
+        "every error is a failure",
+        _sorted('words[order] = "failed" if error else "acked"'),
+    ),
+    (
+        "01.2",
+        "every error is unknown",
+        _sorted('words[order] = "unknown" if error else "acked"'),
+    ),
+    ("01.2", "no word at all", _sorted("pass")),
+    ("01.2", "no error is looked at", _sorted('words[order] = "acked"')),
+    ("01.3", "everything acked", EVERY_ACK),
+    ("01.3", "by offset", BY_OFFSET),
+    ("01.4", "acks too low", SEND.format(settings={"acks": 1})),
+    (
+        "01.4",
+        "gave up too early",
+        SEND.format(settings={"acks": "all", "message.timeout.ms": 500}),
+    ),
+)
