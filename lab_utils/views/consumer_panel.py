@@ -45,7 +45,9 @@ class ConsumerPanel(ipywidgets.VBox):  # type: ignore[misc]
         self._shown = ipywidgets.HTML()
         self.buttons = {verb: self._button(verb) for verb in BUTTONS}
         self.again = ipywidgets.Button(
-            description="new run", tooltip="End this run and begin another"
+            description="new run",
+            tooltip="End this run and begin another",
+            layout=_as_wide_as_its_words(),
         )
         self.again.on_click(lambda _: self._tell(begin_again()))
         row = ipywidgets.HBox(
@@ -63,7 +65,7 @@ class ConsumerPanel(ipywidgets.VBox):  # type: ignore[misc]
 
     def _button(self, verb: str) -> ipywidgets.Button:
         words, about = BUTTONS[verb]
-        button = ipywidgets.Button(description=words, tooltip=about)
+        button = ipywidgets.Button(description=words, tooltip=about, layout=_as_wide_as_its_words())
         button.on_click(lambda _: self.press(verb))
         return button
 
@@ -77,6 +79,10 @@ class ConsumerPanel(ipywidgets.VBox):  # type: ignore[misc]
         lines = "".join(f"{escape(line)}<br>" for line in earlier)
         said = f"<div>{lines}<strong role='status'>{escape(last)}</strong></div>"
         self._shown.value = consumer_table(self._standing()) + said
+
+
+def _as_wide_as_its_words() -> ipywidgets.Layout:
+    return ipywidgets.Layout(width="auto")
 
 
 def consumer_panel(

@@ -14,7 +14,7 @@ from lab_utils.views.picture import Picture
 from lab_utils.views.table import Table
 from lab_utils.views.wording import title_lines
 
-HEIGHT_PX: Final = 380
+HEIGHT_PX: Final = 390
 COLUMNS: Final = (
     "mode", "measurements", "records/s, least", "median", "most", "ms a transaction, median",
 )  # fmt: skip
@@ -62,9 +62,11 @@ def _figure(rates: Mapping[str, Sequence[float]], title: str) -> Figure:
     )  # fmt: skip
     figure.update_layout(
         palette.layout(title_lines(title), HEIGHT_PX),
-        margin={"l": 80, "r": 16, "t": 70, "b": 80},
+        margin={"l": 80, "r": 16, "t": 70, "b": 88},
         legend={"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom"},
-        xaxis={"fixedrange": True, "ticks": "outside"},
+        xaxis={"fixedrange": True, "ticks": "outside", "tickangle": 0, "tickfont": {"size": 11},
+               "tickvals": list(rates),
+               "ticktext": [mode.replace(" in a ", "<br>in a ") for mode in rates]},
         yaxis={"type": "log", "title": {"text": "records a second"}, "fixedrange": True,
                "gridcolor": palette.PALE, "dtick": 1},
     )  # fmt: skip

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 from lab_utils.ledger.predictions import Compared
 from lab_utils.views.table import Table
 
+NOTHING = "nothing"
+
 
 def prediction_table(compared: Sequence[Compared]) -> Table:
     """One row for each question that was predicted."""
     rows = [
-        (each.question, each.yours, each.observed, "differs" if each.differs else "as predicted")
+        (
+            each.question,
+            each.yours or NOTHING,
+            each.observed or NOTHING,
+            "differs" if each.differs else "as predicted",
+        )
         for each in compared
     ]
     odd = frozenset(number for number, each in enumerate(compared) if each.differs)

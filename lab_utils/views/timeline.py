@@ -20,7 +20,7 @@ from lab_utils.views.scene import Scene, scene
 from lab_utils.views.timeline_frame import above_px, shapes, texts, time_axis
 from lab_utils.views.timeline_notes import hover, table
 from lab_utils.views.timeline_paths import Path, paths
-from lab_utils.views.wording import title_lines
+from lab_utils.views.wording import counted, listed, title_lines
 
 LANE_PX: Final = 95
 BELOW_PX: Final = 104
@@ -30,8 +30,17 @@ CROWDED_PX: Final = 12  # where columns are narrower, symbols are smaller
 def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -> Picture:
     """The requests of a run and their answers, drawn; `apis` None shows every API."""
     shown = scene(rows, apis)
-    title = headline(rows) if shown.found else "No such request crossed the wire"
+    title = _title(rows, apis, len(shown.found))
     return Picture(title, draw(shown, title), shown.summary(), table(shown.found, shown.time))
+
+
+def _title(rows: Sequence[Event], apis: Sequence[str] | None, requests: int) -> str:
+    """The finding of the run, where the requests that are shown can have to do with it."""
+    if not requests:
+        return "No such request crossed the wire"
+    if apis is None or "Produce" in apis:
+        return headline(rows)
+    return f"{listed(apis)}: {counted(requests, 'request')} crossed the wire"
 
 
 def draw(shown: Scene, title: str) -> Figure:

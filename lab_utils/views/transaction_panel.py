@@ -50,7 +50,10 @@ class TransactionPanel(ipywidgets.VBox):  # type: ignore[misc]
         self._tell(self._act(name, verb))
 
     def _button(self, name: str, verb: str) -> ipywidgets.Button:
-        button = ipywidgets.Button(description=WORDS[verb], tooltip=f"{WORDS[verb]}() of {name}")
+        button = ipywidgets.Button(
+            description=WORDS[verb], tooltip=f"{WORDS[verb]}() of {name}",
+            layout=ipywidgets.Layout(width="auto"),
+        )  # fmt: skip
         button.on_click(lambda _: self.press(name, verb))
         return button
 

@@ -250,7 +250,9 @@ def _asked(shown: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
         yield _text(
             shown.time.column(row.at_ns), lanes[row.actor],
             f"{ends or row.api}{', late' if is_late else ''}",
-            yshift=-6, xanchor="right" if is_late else "left", colour=palette.GREY,
+            # A late one begins among the labels of others, and so stands below them.
+            yshift=-20 if is_late else -6, xanchor="right" if is_late else "left",
+            colour=palette.GREY,
         ) | {"xshift": -4 if is_late else 4}  # fmt: skip
 
 

@@ -54,6 +54,13 @@ def test_difference_is_marked() -> None:
     assert {1} == table.marked
 
 
+def test_nothing_observed_is_said() -> None:
+    """An empty log is a word in the table, and no empty cell."""
+    table = prediction_table([Compared("visible", "0 1", ""), Compared("log", "", "")])
+
+    assert [("0 1", "nothing"), ("nothing", "nothing")] == [row[1:3] for row in table.rows]
+
+
 def test_text_is_aligned() -> None:
     """In a terminal columns are aligned, and a cell of two lines takes two."""
     table = Table(("a", "evidence"), [("x", ("one", "two")), ("longer", None)])

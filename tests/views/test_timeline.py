@@ -161,6 +161,13 @@ def test_every_api_on_demand() -> None:
     assert "InitProducerId" not in texts(rows)
 
 
+def test_title_without_produce() -> None:
+    """Requests that carry no order do not tell what became of one, nor does their title."""
+    rows = [request(1, None, 1, api="EndTxn", records=None), request(2, "0", 2)]
+
+    assert "EndTxn: 1 request crossed the wire" == timeline(rows, apis=("EndTxn",)).title
+
+
 def test_a_lane_for_each_client_and_broker() -> None:
     """Two clients and two brokers have a lane of their own each."""
     rows = [request(1, "0", 1),
