@@ -4,7 +4,7 @@
 # An order and its invoice belong together: both or neither. One program writes them, to two
 # topics. It may fail in between, and its network may lie. This lab finds out who decides then.
 #
-# 60 minutes · one broker · 25 points · builds on lab 03
+# 60 minutes · one broker, and once three · 25 points · builds on lab 03
 
 # %%
 from confluent_kafka import KafkaException, TopicPartition
@@ -106,9 +106,9 @@ lab.check("04.1", answer_1)
 # %% [markdown]
 # ## One open transaction
 #
-# Order 5 was never part of a transaction, and still nobody may read it. A `read_committed` reader
-# goes as far as the **last stable offset**: the first record of the oldest open transaction of
-# that partition. Everything behind it waits, whoever wrote it.
+# Order 5 was never part of a transaction, and still no `read_committed` reader is given it. Such a
+# reader goes as far as the **last stable offset**: the first record of the oldest open transaction
+# of that partition. Everything behind it waits, whoever wrote it.
 
 # %%
 hidden = lab.run(mixed, orders=6)
@@ -308,8 +308,9 @@ guess.compare(resumed)
 resumed.transactions()
 
 # %% [markdown]
-# The program was told *committed* while no reader could see it. The diary survived the restart: the
-# new coordinator read *PrepareCommit* there, and finished what was decided.
+# For seconds the program had been told *committed*, and no `read_committed` reader could see it. The
+# diary survived the restart: the new coordinator found *PrepareCommit* there, and finished what had
+# been decided.
 #
 # ## 04.3 Read like read_committed (5 points)
 #
@@ -508,7 +509,7 @@ unmarked.transactions()
 #
 # Kafka calls it a *hanging* transaction, and has a tool to find one: `kafka-transactions.sh
 # find-hanging` (KIP-664). A broker alone can come to it, too, when it is killed in the gap and
-# restarted at once: here in 2 of 9 tries. Replicas help: with three of them another broker leads
+# restarted at once: in 2 of our 9 tries. Replicas help: with three of them another broker leads,
 # and takes the marker.
 
 # %%

@@ -85,7 +85,7 @@ skipped.findings()
 
 # %% [markdown]
 # The bookmark was ahead of the work. Order 2 is lost, and nobody saw an error: **at most once**.
-# No order of the two lines is right. One repeats, the other loses.
+# Neither sequence of the two lines is right. One repeats, the other loses.
 #
 # ## 05.1 Where does it read on? (3 points)
 #
@@ -158,7 +158,8 @@ def stops_in_good_order(run):
 lab.run(stops_in_good_order, orders=6, filled=True)
 
 # %% [markdown]
-# Two were processed, and `close()` committed 3. Order 2 will never be read again by this group.
+# Two were processed, and `close()` committed 3. Orders 3, 4 and 5 wait behind the bookmark. Order 2
+# stands before it, and will never be read again by this group.
 #
 # The cure is to tell the client what is done. `enable.auto.offset.store=False` and
 # `store_offsets()` *after* the work: the timer then commits no more than that.
@@ -295,7 +296,8 @@ def skipped_and_repeated(events):
     end = said.where("kind = 'committed'").agg(F.max_by("offset", "at_ns").alias("end"))
     orders = said.where("kind IN ('delivered', 'processed')").groupBy("value", "offset").agg(
         F.count_if(F.col("kind") == "processed").alias("times"))
-    skipped = orders.crossJoin(end).where("times = 0 AND offset < end").withColumn("outcome", F.lit("skipped"))
+    skipped = orders.crossJoin(end).where("times = 0 AND offset < end")
+    skipped = skipped.withColumn("outcome", F.lit("skipped"))
     repeated = orders.where("times > 1").withColumn("outcome", F.lit("repeated"))
     return skipped.select("value", "outcome").unionByName(repeated.select("value", "outcome"))
     ### END SOLUTION
@@ -320,14 +322,15 @@ def commits_at_the_end(run):
     consumer.commit(asynchronous=False)
 
 # %%
-def told(run):
-    """What the program was told, after how many requests; and the run."""
-    asked = [row for row in run.requests("OffsetCommit") if row.kind == "request"]
-    return [row.detail["message"] for row in run.rows if row.kind == "raised"] or "ok", len(asked), run
+def outcome(run):
+    """What the program was told of its commit, after how many requests; and the run."""
+    told = [row.error for row in run.rows if row.detail.get("of") == "commit"] or ["ok"]
+    requests = [row for row in run.requests("OffsetCommit") if row.kind == "request"]
+    return *told, len(requests), run
 
 losses = (drop_response("OffsetCommit"), drop_response("OffsetCommit", once=False),
           drop_request("OffsetCommit", once=False))
-[told(lab.run(commits_at_the_end, orders=6, filled=True, faults=[loss])) for loss in losses]
+[outcome(lab.run(commits_at_the_end, orders=6, filled=True, faults=[loss])) for loss in losses]
 
 # %% [markdown]
 # One lost answer goes unnoticed: to set a bookmark twice does no harm. The other two programs are
