@@ -157,6 +157,7 @@ def two_readers(run):
         while not (message := consumer.poll(5)).error():
             run.processed(message)
 
+# %%
 readers = lab.run(two_readers, orders=1)
 readers.events().where("kind = 'delivered'").select("actor", "offset", "value")
 
@@ -207,6 +208,7 @@ unnoticed.timeline(apis=("Produce", "EndTxn"))
 def without_retries(run):
     run.producer({"transactional.id": run.topic, "retries": 0})
 
+# %%
 [row.detail["message"] for row in lab.run(without_retries).rows if row.kind == "raised"]
 
 # %% [markdown]
@@ -484,6 +486,7 @@ torn.findings()
 # %%
 three_brokers = Lab("04_three", brokers=3)
 
+# %%
 def commit_meanwhile(run):
     def broker_1_dies():
         three_brokers.brokers.kill(1)
@@ -613,6 +616,7 @@ def by_turns(run):
     a.commit_transaction()
     b.commit_transaction()
 
+# %%
 lab.run(by_turns, orders=3).findings()
 
 # %% [markdown]

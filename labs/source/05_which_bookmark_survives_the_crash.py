@@ -136,6 +136,7 @@ tick.bookmarks()
 def automatic_by_default(run):
     automatic(run, interval_ms=5000)
 
+# %%
 lab.run(automatic_by_default, orders=6, filled=True, faults=in_hand)
 
 # %% [markdown]
@@ -155,6 +156,7 @@ def stops_in_good_order(run):
         run.processed(message)
     consumer.close()
 
+# %%
 lab.run(stops_in_good_order, orders=6, filled=True)
 
 # %% [markdown]
@@ -172,6 +174,7 @@ def stored_when_done(run):
         run.processed(message)
         consumer.store_offsets(message=message)
 
+# %%
 lab.run(stored_when_done, orders=6, filled=True, faults=in_hand)
 
 # %% [markdown]
@@ -215,6 +218,7 @@ def handed_to_threads(run):
         for message in run.messages(consumer):
             workers.submit(run.processed, message)
 
+# %%
 slow = stall_client("before_process", value="1", for_ms=3000)
 last = [stall_client("after_poll", value="5", for_ms=500), crash_client("after_poll", value="5")]
 lab.run(handed_to_threads, orders=6, filled=True, faults=[slow, *last])
@@ -328,6 +332,7 @@ def outcome(run):
     requests = [row for row in run.requests("OffsetCommit") if row.kind == "request"]
     return *told, len(requests), run
 
+# %%
 losses = (drop_response("OffsetCommit"), drop_response("OffsetCommit", once=False),
           drop_request("OffsetCommit", once=False))
 [outcome(lab.run(commits_at_the_end, orders=6, filled=True, faults=[loss])) for loss in losses]
@@ -373,6 +378,7 @@ def from_latest(run):
 def from_earliest(run):
     grows(run, "earliest")
 
+# %%
 [lab.run(from_latest, orders=8), lab.run(from_earliest, orders=8)]
 
 # %% [markdown]
@@ -410,6 +416,7 @@ def rebalances(run):
     rows = run.events().where("kind IN ('assigned', 'revoked', 'lost', 'crashed')")
     return rows.orderBy("at_ns").select("actor", "kind", "partition")
 
+# %%
 rebalances(killed)
 
 # %% [markdown]
@@ -424,6 +431,7 @@ def cooperatively(run):
 def by_the_broker(run):
     shares(run, {"group.protocol": "consumer"})
 
+# %%
 calmer = [lab.run(each, **two, faults=dies) for each in (cooperatively, by_the_broker)]
 calmer
 
@@ -477,6 +485,7 @@ def goes_back(run):
             has_gone_back = True
             consumer.seek(TopicPartition(run.topic, 0, 1))
 
+# %%
 lab.run(goes_back, orders=6, filled=True).bookmarks()
 
 # %% [markdown]
