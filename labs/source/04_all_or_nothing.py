@@ -512,7 +512,7 @@ unmarked.transactions()
 #
 # Kafka calls it a *hanging* transaction, and has a tool to find one: `kafka-transactions.sh
 # find-hanging` (KIP-664). A broker alone can come to it, too, when it is killed in the gap and
-# restarted at once: in 2 of our 9 tries. Replicas help: with three of them another broker leads,
+# restarted at once: in 2 of our 10 tries. Replicas help: with three of them another broker leads,
 # and takes the marker.
 
 # %%
