@@ -310,9 +310,9 @@ guess.compare(resumed)
 resumed.transactions()
 
 # %% [markdown]
-# For seconds the program had been told *committed*, and no `read_committed` reader could see it. The
-# diary survived the restart: the new coordinator found *PrepareCommit* there, and finished what had
-# been decided.
+# For seconds the program had been told *committed*, and no `read_committed` reader could see it.
+# The diary survived the restart: the new coordinator found *PrepareCommit* there, and finished what
+# had been decided.
 #
 # ## 04.3 Read like read_committed (5 points)
 #
