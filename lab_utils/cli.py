@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 TIERS = {
     "all": "not (install or long)",
     "unit": "not (kafka or labs or browser or install or long)",
-    "kafka": "kafka",
+    "kafka": "kafka and not long",
     "labs": "labs and not long",
     "browser": "browser",
     "install": "install",
