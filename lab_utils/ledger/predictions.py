@@ -23,6 +23,8 @@ QUESTIONS: Final = (
     "delivered", "processed", "repeated", "skipped", "committed", "visible",
 )  # fmt: skip
 
+NO_ANSWER: Final = "no answer"
+
 # `...` stands in a notebook where the learner has not answered yet.
 Answer = int | str | Sequence[str] | EllipsisType | None
 
@@ -37,8 +39,13 @@ class Compared:
 
     @property
     def differs(self) -> bool:
-        """Is the observation another one than expected?"""
-        return self.yours != self.observed
+        """Was something expected, and is the observation another one?"""
+        return self.was_answered and self.yours != self.observed
+
+    @property
+    def was_answered(self) -> bool:
+        """Did the learner say what to expect?"""
+        return self.yours != NO_ANSWER
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ def values(rows: Sequence[Event], kind: str) -> list[str]:
 def _text(answer: Answer) -> str:
     """One spelling for an answer, so that `[0, 1]`, `"0, 1"` and `"0 1"` compare equal."""
     if answer is None or answer is ...:
-        return "no answer"
+        return NO_ANSWER
     if isinstance(answer, str):
         return " ".join(answer.replace(",", " ").split())
     if isinstance(answer, Sequence):

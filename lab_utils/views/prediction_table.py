@@ -17,9 +17,15 @@ def prediction_table(compared: Sequence[Compared]) -> Table:
             each.question,
             each.yours or NOTHING,
             each.observed or NOTHING,
-            "differs" if each.differs else "as predicted",
+            _verdict(each),
         )
         for each in compared
     ]
     odd = frozenset(number for number, each in enumerate(compared) if each.differs)
     return Table(("", "yours", "observed", ""), rows, "Your prediction and the run.", odd)
+
+
+def _verdict(compared: Compared) -> str:
+    if not compared.was_answered:
+        return ""
+    return "differs" if compared.differs else "as predicted"

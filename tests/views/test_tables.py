@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lab_utils.errors import at_least
-from lab_utils.ledger.predictions import Compared
+from lab_utils.ledger.predictions import Compared, predict
 from lab_utils.views.findings_table import findings_table
 from lab_utils.views.prediction_table import prediction_table
 from lab_utils.views.source_code import SourceCode, source_code
@@ -52,6 +52,15 @@ def test_difference_is_marked() -> None:
 
     assert [("acked", "10", "10", "as predicted"), ("stored", "10", "11", "differs")] == table.rows
     assert {1} == table.marked
+
+
+def test_no_prediction_is_not_wrong() -> None:
+    """Who has predicted nothing is shown what was observed, and is not told to differ."""
+    (compared,) = predict({"stored": ...}, "").compare([])
+    table = prediction_table([compared])
+
+    assert [("stored", "no answer", "0", "")] == table.rows
+    assert not table.marked
 
 
 def test_nothing_observed_is_said() -> None:
