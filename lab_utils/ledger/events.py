@@ -27,7 +27,7 @@ KINDS: Final = {
     "wire": ("connected", "closed", "request", "response", "opaque"),
     "fault": ("armed", "fired", "unfired"),
     "broker": (
-        "started", "stopped", "killed", "paused", "resumed", "died", "power_cut",
+        "starting", "started", "stopped", "killed", "paused", "resumed", "died", "power_cut",
         "link_cut", "link_held", "link_slow", "link_open",
         "partition", "fenced", "unfenced", "log_end", "watermark", "healing",
     ),

@@ -37,13 +37,9 @@ from lab_utils.stage.settings import Node
 from lab_utils.stage.settling import Settling, until
 
 VERBS: Final = {
-    "start": "started",
-    "stop": "stopped",
-    "kill": "killed",
-    "pause": "paused",
-    "resume": "resumed",
-    "power_cut": "power_cut",
-}
+    "start": "started", "stop": "stopped", "kill": "killed", "pause": "paused",
+    "resume": "resumed", "power_cut": "power_cut",
+}  # fmt: skip
 MENDS: Final = {"paused": "resume", "stopped": "start", "died": "start"}
 LINK_VERBS: Final[dict[str, LinkState]] = {
     "cut": "cut", "hold": "held", "slow": "slow", "heal": "open",
@@ -270,6 +266,7 @@ class Cluster:
 
     async def _done(self, member: Member, verb: str) -> None:
         if verb == "start":
+            self.chronicle.record_for_all("starting", f"broker-{member.broker.broker_id}")
             await self._start(member)
         elif verb == "power_cut":
             await asyncio.to_thread(power.wait_for_checkpoint, member.broker.data_folder)

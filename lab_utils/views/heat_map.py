@@ -141,8 +141,15 @@ def _title(cells: Sequence[Cell]) -> str:
 
 
 def _summary(cells: Sequence[Cell]) -> str:
-    said = [f"{counted(len(cells), 'cell')} of one run."]
-    return " ".join([*said, *(f"{cell.told()}." for cell in cells)])
+    """How many cells are of each kind, and each that took an order on one disk."""
+    kinds = [it.name for it in OUTCOMES.values()]
+    count = {kind: sum(cell.style.name == kind for cell in cells) for kind in kinds}
+    said = listed([f"{number} {kind}" for kind, number in count.items() if number])
+    careless = [cell for cell in cells if cell.writable and not cell.is_safe]
+    return " ".join([
+        f"{counted(len(cells), 'cell')} of one run: {said}.",
+        *(f"{cell.told()}." for cell in careless),
+    ])  # fmt: skip
 
 
 def _table(cells: Sequence[Cell]) -> Table:

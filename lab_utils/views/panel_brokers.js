@@ -24,8 +24,8 @@ const DOING = {
   stop: ["Stopping", "stopped"],
   start: ["Starting", "running"],
 };
-const LINK_MARKS = { open: ["━", "green"], held: ["❚❚", "orange"], cut: ["✕", "vermillion"] };
-const LINK_FITTING = { open: ["cut", "hold"], held: ["cut", "heal"], cut: ["hold", "heal"] };
+const LINK_MARKS = { open: ["━", "green"], held: ["❚❚", "orange"], slow: ["◔", "sky"], cut: ["✕", "vermillion"] };
+const LINK_FITTING = { open: ["cut", "hold"], held: ["cut", "heal"], slow: ["cut", "hold", "heal"], cut: ["hold", "heal"] };
 const LINK_DOING = {
   cut: ["Cutting", "cut: what was in flight is lost"],
   hold: ["Holding", "held: nothing is lost, nothing arrives"],

@@ -189,6 +189,7 @@ class Feed {
 }
 
 const BROKER_NEWS = {
+  starting: "is starting",
   started: "is running",
   resumed: "is running again",
   paused: "is paused",
@@ -197,7 +198,7 @@ const BROKER_NEWS = {
   died: "has died",
   power_cut: "has lost its power (a simulation)",
 };
-const LINK_NEWS = { link_cut: "is cut", link_held: "is held", link_open: "is whole again" };
+const LINK_NEWS = { link_cut: "is cut", link_held: "is held", link_slow: "is slow", link_open: "is whole again" };
 // What a broker's log comes to while a run lasts is no news, and there is much of it.
 const QUIET = new Set(["log_end", "watermark"]);
 
@@ -212,6 +213,7 @@ function newsOf({ source, kind, actor, api, detail }) {
     return `${actor}(${api ? JSON.stringify(api) : "…"}) has fired.`;
   }
   if (source !== "broker") return "";
+  if (kind === "healing") return "The run is over: the lab mends what is broken.";
   if (LINK_NEWS[kind]) {
     return `The link ${(detail?.brokers ?? "").split(" ").join("-")} ${LINK_NEWS[kind]}.`;
   }

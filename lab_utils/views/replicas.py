@@ -37,6 +37,7 @@ BARS: Final = {
     "power cut": ("rgba(255,255,255,0)", "+", palette.VERMILLION),
     "stopped": ("rgba(255,255,255,0)", "-", palette.GREY),
     "paused": ("rgba(255,255,255,0)", "|", palette.ORANGE),
+    "starting": ("rgba(255,255,255,0)", "\\", palette.GREY),
     "fenced": ("rgba(255,255,255,0)", ".", palette.PURPLE),
     "cut": (palette.WHITE, "x", palette.VERMILLION),
     "held": (palette.WHITE, "|", palette.SKY),

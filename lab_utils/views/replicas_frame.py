@@ -123,8 +123,8 @@ class Frame:
         return self.time.column(at_ns)
 
     def ends_at(self, at_ns: int) -> float:
-        """Where a span that ends then is drawn to; the last one reaches the edge."""
-        last = not self.time.instants or at_ns >= self.time.instants[-1]
+        """Where a span that ends then is drawn to; one that never ended reaches the edge."""
+        last = not self.time.instants or at_ns >= min(self.seen.end_ns, self.time.instants[-1] + 1)
         return self.width if last else self.column(at_ns)
 
     def fits(self, text: str, start: float, end: float) -> bool:

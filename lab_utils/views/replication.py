@@ -19,8 +19,10 @@ LEADER, IN_SYNC, ELIGIBLE, OUT = "leader", "in the ISR", "out, eligible", "out o
 # What a broker's process is after each event; none of these words is that it runs.
 PROCESS: Final = {
     "killed": "killed", "stopped": "stopped", "paused": "paused", "died": "died",
-    "power_cut": "power cut", "started": "", "resumed": "",
+    "power_cut": "power cut", "starting": "starting", "started": "", "resumed": "",
 }  # fmt: skip
+# A broker that is so writes its log: one that starts cuts it to match.
+WRITES: Final = ("fenced", "starting")
 LINKS: Final = {"link_cut": "cut", "link_held": "held", "link_slow": "slow", "link_open": ""}
 REPORTS: Final = ("acked", "failed", "unknown")
 
@@ -220,7 +222,7 @@ class Replication:
         return [row for row in acked if row.value not in stored] if was_drained(self.rows) else []
 
     def _written_ns(self, step: Step) -> int:
-        idle = (it for it in self.states(step.broker) if it.word != "fenced")
+        idle = (it for it in self.states(step.broker) if it.word not in WRITES)
         starts = (it.start_ns for it in idle if it.start_ns <= step.at_ns < it.end_ns)
         return next(starts, step.at_ns)
 

@@ -128,7 +128,7 @@ def _figure(groups: Sequence[Group], title: str) -> Figure:
     figure.update_layout(
         palette.layout(heading, above + max(len(groups), 1) * ROW_PX + 66),
         showlegend=False,
-        margin={"l": 80, "r": 24, "t": above, "b": 66},
+        margin={"l": 104, "r": 24, "t": above, "b": 66},
         yaxis={"tickvals": list(range(len(groups))), "fixedrange": True, "zeroline": False,
                "ticktext": [f"acks={in_picture(it.acks, 12)}" for it in groups], "ticks": "",
                "range": [max(len(groups), 1) - 0.5, -0.6], "showgrid": False},

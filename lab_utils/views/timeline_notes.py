@@ -84,7 +84,9 @@ def _fault_mark(row: Event, found: Sequence[Exchange]) -> Mark:
     """A fault that fired, at the frame it acted on; it may have waited before it did."""
     given = row.detail
     at = row.api or given.get("at", "")
-    text = f'{row.actor}("{at}", nth={given.get("nth", "1")})'
+    of = [given[name] for name in ("broker", "a", "b") if name in given]
+    where = f'{", ".join(of)}, api="{at}"' if of else f'"{at}"'
+    text = f"{row.actor}({where}, nth={given.get('nth', '1')})"
     for exchange in found:
         first = exchange.first
         place = (first.correlation_id, first.detail.get("connection"))

@@ -160,10 +160,11 @@ def test_answer_with_an_offset_says_what_the_leader_holds() -> None:
 
 def test_no_two_bars_look_alike() -> None:
     """Without their colours the bars of one height differ in their hatch or in being filled."""
-    lanes = [word for word in BARS if word not in ("cut", "held", LEADER, IN_SYNC, ELIGIBLE, OUT)]
-    hatches = [BARS[word][1] for word in lanes if word != "died"]
-
-    assert len(set(hatches)) == len(hatches)
+    links, roles = ("cut", "held", "slow"), (LEADER, IN_SYNC, ELIGIBLE, OUT)
+    lanes = [word for word in BARS if word not in (*links, *roles, "died")]
+    for words in (lanes, links):
+        hatches = [BARS[word][1] for word in words]
+        assert len(set(hatches)) == len(hatches)
     assert BARS["died"][1] == BARS["killed"][1]
 
 
@@ -215,3 +216,20 @@ def test_hostile_text() -> None:
     assert bad not in str(picture.bundle()[PLOTLY])
     assert bad not in picture._repr_html_()
     assert "&lt;i&gt;$x$&lt;/i&gt; acked" in picture._repr_html_()
+
+
+def test_healing_is_shown_in_its_time() -> None:
+    """What a leader that came back cuts off, it cuts while it starts, behind the mark."""
+    rows = [*ends(0, 0, 0, 0), decided(1, 1, 1, 2, 3), acked(5, "0", 0), *ends(6, 1),
+            broker(9, 1, "killed"), decided(20, 2, 2, 3), histories.finished(30),
+            broker(40, 0, "healing"), broker(41, 1, "starting"), *ends(50, 0),
+            broker(60, 1, "started"), *log(ms=70)]  # fmt: skip
+    seen = Replication(rows)
+    texts = [
+        text["text"] for text in replicas(rows).figure.to_plotly_json()["layout"]["annotations"]
+    ]
+
+    assert [(1, 6 * MS), (0, 50 * MS)] == [(it.offset, it.at_ns) for it in seen.ends
+                                           if it.broker == 1][1:]  # fmt: skip
+    assert ["killed", "starting"] == [span.word for span in seen.states(1)]
+    assert {"workload done", "healing"} <= set(texts)
