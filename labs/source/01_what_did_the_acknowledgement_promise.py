@@ -7,7 +7,8 @@
 # 45 minutes · three brokers · 20 points · builds on lab 00
 
 # %%
-from lab_utils import Lab, cut_link, drop_request, drop_response, kill_broker, power_cut, slow_link, stop_broker
+from lab_utils import (Lab, cut_link, drop_request, drop_response, kill_broker, power_cut,
+                       slow_link, stop_broker)
 from lab_utils.stage.broker_faults import RECEIVED
 lab = Lab("01", brokers=3)
 
