@@ -18,6 +18,7 @@ NAMES: Final = (
     "proxy_throughput",
     "recording_producer",
     "same_outcome",
+    "same_outcome_of_three",
     "stage_at_rest",
     "audit_scaling",
 )
