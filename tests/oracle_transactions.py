@@ -16,7 +16,7 @@ OUTCOMES = ("txn_committed", "txn_aborted")
 def oracle_of_transactions(events: Iterable[Event]) -> Counter[Found]:
     """Everything that is to be found about transactions in the events of one run."""
     rows = sorted(events, key=lambda row: row.at_ns)
-    rules = (_aborted, _precommitted, _torn, _cycles, _zombies, _stuck)
+    rules = (_aborted, _precommitted, _torn, _cycles, _zombies, _hanging, _stuck)
     return Counter(found for rule in rules for found in rule(rows))
 
 
@@ -145,9 +145,39 @@ def _zombies(rows: list[Event]) -> Iterator[Found]:
             yield "zombie-effect", topic, partition, None, (offset,), None
 
 
+def _stops(rows: list[Event]) -> set[tuple[Any, ...]]:
+    """Topic, partition, where readers stop and where the log ends."""
+    return {
+        (row.topic, row.partition, int(row.detail["last_stable"]), row.offset or 0)
+        for row in _ends(rows)
+        if _is_stuck(row)
+    }
+
+
+def _is_over(rows: list[Event], producer_id: int | None) -> bool:
+    """Is the last that the coordinator noted of this producer id an end?"""
+    noted = [row for row in _kind(rows, "log", "transaction") if row.producer_id == producer_id]
+    noted.sort(key=lambda row: row.offset or 0)
+    return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
+
+
+def _over_at(rows: list[Event], *place: Any) -> set[int | None]:
+    """The producer ids of which a batch begins at this place, and whose transaction is over."""
+    return {
+        row.producer_id
+        for row in _kind(rows, "log", "batch")
+        if (row.topic, row.partition, row.offset) == place and _is_over(rows, row.producer_id)
+    }
+
+
+def _hanging(rows: list[Event]) -> Iterator[Found]:
+    for topic, partition, at, end in _stops(rows):
+        for _ in _over_at(rows, topic, partition, at):
+            yield "hanging-transaction", topic, partition, None, (at, end), None
+
+
 def _stuck(rows: list[Event]) -> Iterator[Found]:
-    stuck = [row for row in _ends(rows) if _is_stuck(row)]
-    for topic, partition, at, end in {
-        (row.topic, row.partition, int(row.detail["last_stable"]), row.offset or 0) for row in stuck
-    }:
-        yield "stuck-lso", topic, partition, None, (at, end), None
+    places = {place[:2] for place in _stops(rows) if _over_at(rows, *place[:3])}
+    for topic, partition, at, end in _stops(rows):
+        if (topic, partition) not in places:
+            yield "stuck-lso", topic, partition, None, (at, end), None

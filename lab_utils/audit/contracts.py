@@ -256,6 +256,7 @@ PROMISES: Final = {
     "torn-transaction": "A read_committed reader is given all of a transaction, or nothing.",
     "write-cycle": "The writes of two transactions do not interleave.",
     "zombie-effect": "The log takes nothing of an old epoch behind a newer one.",
+    "hanging-transaction": "A transaction that is over has a marker in each of its partitions.",
     "stuck-lso": "Without a transaction nothing holds readers back.",
 }
 

@@ -121,9 +121,20 @@ def zombie_effects(events: DataFrame) -> DataFrame:
     return as_finding(_at(newest.where("producer_epoch < newer")), "zombie-effect", said)
 
 
+def hanging_transactions(events: DataFrame) -> DataFrame:
+    """Partitions that wait for a transaction of which its coordinator has made an end (KIP-664)."""
+    said = (
+        "'the coordinator has noted ' || state || ' for producer id ' || producer_id || ', whose "
+        "transaction has no marker in partition ' || partition || '; read_committed readers stop "
+        "at offset ' || last_stable || ' of ' || offset"
+    )
+    hanging = _hanging(events).selectExpr("*", "array(last_stable, offset) AS offsets")
+    return as_finding(hanging, "hanging-transaction", said)
+
+
 def stuck_lso(events: DataFrame) -> DataFrame:
-    """Partitions where a read_committed reader stops before the end of the log."""
-    stuck = _ends(events).where("last_stable < offset").drop("drained").distinct()
+    """Partitions where a read_committed reader stops, for a transaction that will still end."""
+    stuck = _stuck(events).join(_hanging(events), PARTITION, "left_anti")
     said = (
         "'read_committed readers of partition ' || partition || ' stop at offset ' || last_stable"
         " || '; the log goes on to ' || offset"
@@ -187,6 +198,25 @@ def _ends(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
+def _stuck(events: DataFrame) -> DataFrame:
+    """Where a read_committed reader stops before the end of the log."""
+    return _ends(events).where("last_stable < offset").drop("drained").distinct()
+
+
+def _hanging(events: DataFrame) -> DataFrame:
+    """Where it stops at a transaction that is over to its coordinator, and what that has noted."""
+    noted = grouped(
+        events.where("source = 'log' AND kind = 'transaction'"), ["run", "producer_id"],
+        "max_by(detail['state'], offset) AS state",
+    ).where("state LIKE 'Complete%'")  # fmt: skip
+    # The last stable offset is the first of the oldest open transaction: where a batch begins.
+    batches = events.where("source = 'log' AND kind = 'batch'").selectExpr(
+        *PARTITION, "offset AS last_stable", "producer_id"
+    )
+    waiting = _stuck(events).join(batches.distinct(), [*PARTITION, "last_stable"])
+    return waiting.join(noted, ["run", "producer_id"])
+
+
 def _unstable(events: DataFrame) -> DataFrame:
     """Topics of which a part cannot be read yet: an open transaction is in the way."""
     return grouped(_ends(events).where("last_stable < offset OR NOT drained"), TOPIC)
@@ -205,5 +235,6 @@ RULES: Final = (
     Rule("torn-transaction", torn_transactions, needs("sent", "visible")),
     Rule("write-cycle", write_cycles, needs("sent", "visible")),
     Rule("zombie-effect", zombie_effects, needs(TRANSACTIONAL, "batch marker")),
+    Rule("hanging-transaction", hanging_transactions, needs("transaction", "end")),
     Rule("stuck-lso", stuck_lso, needs(TRANSACTIONAL, "end")),
 )

@@ -504,16 +504,20 @@ guess.compare(unmarked)
 # %%
 unmarked.transactions()
 
+# %%
+unmarked.findings()
+
 # %% [markdown]
 # The commit was answered at once, and the diary says *CompleteCommit*. There is no marker, and none
 # will come. The coordinator asked who leads the partition. Nobody did, so it took the partition for
 # deleted and left it out (Kafka 4.3.1). Now `read_committed` readers stand before order 0 for ever,
 # and no time-out ends it: for the coordinator this transaction is over. Order 1 is hidden with it.
 #
-# Kafka calls it a *hanging* transaction, and has a tool to find one: `kafka-transactions.sh
-# find-hanging` (KIP-664). A broker alone can come to it, too, when it is killed in the gap and
-# restarted at once: in 2 of our 10 tries. Replicas help: with three of them another broker leads,
-# and takes the marker.
+# Kafka calls it a **hanging transaction**, and has a tool for it (KIP-664): `kafka-transactions.sh
+# find-hanging` finds this one, and `abort` ends it. Then readers go on, and order 0 is gone, of which
+# its program was told that it is committed. A broker alone can come to it, too, when it is killed in
+# the gap and restarted at once: in 2 of our 10 tries. Replicas help: with three of them another
+# broker leads, and takes the marker.
 
 # %%
 three_brokers.close()

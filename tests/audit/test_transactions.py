@@ -18,6 +18,7 @@ from tests.audit.agreement import spark_findings, spark_findings_of_cases
 from tests.audit.transaction_cases import (
     CASES,
     both,
+    noted,
     sent_in,
     stop,
     told,
@@ -49,6 +50,10 @@ happenings = st.one_of(
         written, st.sampled_from(["batch", "marker"]), offsets, st.integers(0, 2),
         st.sampled_from([-1, 7, 8]), partitions,
     ),
+    st.builds(
+        noted, st.sampled_from(["Ongoing", "PrepareCommit", "CompleteCommit", "CompleteAbort"]),
+        offsets, st.sampled_from([7, 8]),
+    ),
 )  # fmt: skip
 # Two transactions of two orders each, somewhere in the log: half of these are torn or interleaved.
 places = st.tuples(st.integers(0, 3), partitions, st.booleans())
@@ -71,17 +76,18 @@ epochs = st.builds(
 )
 
 
-def ends_once(rows: list[Event]) -> bool:
-    """A transaction ends once."""
+def is_possible(rows: list[Event]) -> bool:
+    """A transaction ends once, and a log has one entry at an offset."""
     ends = [(row.actor, row.detail["transaction"]) for row in rows if row.kind.startswith("txn_")]
-    return len(ends) == len(set(ends))
+    entries = [row.offset for row in rows if row.kind == "transaction"]
+    return all(len(each) == len(set(each)) for each in (ends, entries))
 
 
 histories = st.builds(
     lambda first, then: first + then,
     st.just([]) | transactions | epochs,
     st.lists(happenings, max_size=12),
-).filter(ends_once)
+).filter(is_possible)
 
 
 @pytest.fixture(scope="module")

@@ -48,6 +48,15 @@ def written(kind: str, offset: int, epoch: int, producer_id: int = 7, partition:
     )  # fmt: skip
 
 
+def noted(state: str, offset: int, producer_id: int = 7) -> Event:
+    """What the coordinator wrote down of this producer id."""
+    return Event(
+        run="", source="log", actor="coordinator", kind="transaction", topic="__transaction_state",
+        partition=0, offset=offset, producer_id=producer_id, producer_epoch=0,
+        detail={"state": state},
+    )  # fmt: skip
+
+
 OTHER = {"actor": "producer-2"}
 INTERLEAVED = [
     sent_in(1, "1"), sent_in(1, "2", **OTHER), sent_in(1, "3"),
@@ -129,6 +138,21 @@ CASES: dict[str, tuple[str, list[Event], list[Event]]] = {
         "zombie-effect",
         [written("batch", 0, 3), written("marker", 1, 0)],
         [written("batch", 0, 3), written("marker", 1, 0, partition=1)],
+    ),
+    "over to its coordinator, and no marker": (
+        "hanging-transaction",
+        [written("batch", 0, 0), noted("Ongoing", 0), noted("CompleteCommit", 1), stop(0, 2)],
+        [written("batch", 0, 0), noted("CompleteCommit", 0), noted("Ongoing", 1), stop(0, 2)],
+    ),
+    "another transaction is over": (
+        "hanging-transaction",
+        [written("batch", 1, 0), noted("CompleteAbort", 0), stop(1, 2)],
+        [written("batch", 1, 0), noted("CompleteAbort", 0, producer_id=8), stop(1, 2)],
+    ),
+    "decided, and its markers are on their way": (
+        "stuck-lso",
+        [written("batch", 0, 0), noted("PrepareCommit", 0), stop(0, 1)],
+        [written("batch", 0, 0), noted("CompleteCommit", 0), stop(0, 1)],
     ),
     "readers stop before the end": ("stuck-lso", [stop(0, 2)], [stop(2, 2)]),
 }  # fmt: skip
