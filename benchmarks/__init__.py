@@ -18,7 +18,7 @@ NAMES: Final = (
     "proxy_throughput",
     "recording_producer",
     "same_outcome",
-    "same_outcome_of_three",
+    "same_outcome_of_labs",
     "stage_at_rest",
     "audit_scaling",
 )
