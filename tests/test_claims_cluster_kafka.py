@@ -188,7 +188,7 @@ def test_marker_of_a_partition_that_another_leads(
 def test_marker_of_a_partition_without_a_leader(
     perform: Perform, commit_meanwhile: Workload, three: Any
 ) -> None:
-    """Its coordinator leaves it out and completes: readers wait for ever, though the broker is back.
+    """Its coordinator leaves it out and completes: readers wait for ever, the broker being back.
 
     Kafka's own tool (4.3.1) finds it. What the tool can do is abort: readers go on, and an order
     is gone of which the program was told that it is committed.
