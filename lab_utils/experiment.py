@@ -87,6 +87,7 @@ class Experiment:
         `client_folder` is where the workload's process keeps its part of the ledger, if that is
         not to be this run's folder.
         """
+        self.stage.require_controller()
         for topic in self._all_topics():
             replicas, config = self._settings(topic)
             self.reader.create_topic(topic, self.partitions, replicas=replicas, config=config)

@@ -232,7 +232,7 @@ class Broker:
 
 
 def why(said: str) -> str:
-    """A sentence for the causes that have a mend of their own; empty for others.
+    """A sentence on what mends it: of its own for some causes, and one for all others.
 
     >>> why("Exception: Address already in use")[:30]
     'Another program has one of its'
@@ -249,7 +249,8 @@ def why(said: str) -> str:
         "Permission denied": "It may not write to its data folder. ",
         "AccessDenied": "It may not write to its data folder. ",
     }
-    return next((mend for cause, mend in causes.items() if cause in said), "")
+    others = "If it does so again, run ./lab down and then the notebook's first cell. "
+    return next((mend for cause, mend in causes.items() if cause in said), others)
 
 
 def telling(said: str) -> list[str]:

@@ -141,6 +141,7 @@ class Cluster:
             "bootstrap": self.bootstrap,
             "direct": self.direct,
             "brokers": [self._broker_state(broker, partitions) for broker in self._brokers()],
+            "controller": self._controller.state if self._controller else None,
             "links": self._stopped_links(),
             "partitions": [asdict(partition) for partition in partitions[-6:]],
             "faults": self.armed(),

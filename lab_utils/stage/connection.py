@@ -67,6 +67,18 @@ class Stage:
         """Brokers, armed faults, open runs."""
         return self._ask("GET", "/state")
 
+    def has_lost_its_controller(self) -> bool:
+        """Has the controller ended? Nothing is decided any more, and no verb brings it back."""
+        return bool(self.state()["controller"] == "died")
+
+    def require_controller(self) -> None:
+        """Raise StageError if the controller is gone."""
+        if self.has_lost_its_controller():
+            raise StageError(
+                f"the controller of the stage {self.name!r} has died: no topic can be made and no "
+                "leader chosen. Run the notebook's first cell again: it starts a new stage."
+            )
+
     def open_run(self, run: str, folder: Path) -> None:
         """Let the stage write what this run's clients do on the wire into `folder`."""
         self._ask("POST", "/runs", {"run": run, "folder": str(folder)})
@@ -159,7 +171,7 @@ class Stage:
 
 
 def join(name: str, brokers: int = 1, progress: Callable[[str], object] = lambda _: None) -> Stage:
-    """Join the stage of this name, and start it if there is none.
+    """Join the stage of this name, and start it if there is none that can go on.
 
     Raises StageError, with what the server said, if it does not come up.
     """
@@ -167,7 +179,7 @@ def join(name: str, brokers: int = 1, progress: Callable[[str], object] = lambda
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     with FileLock(folder / "join.lock"):
         stage = _living(name)
-        if stage is not None and stage.brokers != brokers:
+        if stage is not None and (stage.brokers != brokers or stage.has_lost_its_controller()):
             stage.shutdown()
             stage = None
         if stage is None:

@@ -26,6 +26,8 @@ def status_card(lab: str, state: Mapping[str, Any]) -> str:
     brokers: Sequence[Mapping[str, Any]] = state.get("brokers", ())
     faults: Sequence[object] = state.get("faults", ())
     troubles = [trouble for broker in brokers if (trouble := _trouble(broker))]
+    if state.get("controller") == "died":
+        troubles.append("The controller has died. Run the first cell again for a new stage.")
     colour = palette.VERMILLION if troubles else palette.BLUE
     said = " ".join(troubles) or "The stage is ready."
     rows = [(f"broker {broker.get('id', '')}", broker.get("state")) for broker in brokers]

@@ -283,6 +283,24 @@ def test_after_a_killed_server(own: Stage) -> None:
     assert "running" == again.state()["brokers"][0]["state"]
 
 
+def test_a_stage_without_its_controller(state: Path) -> None:
+    """No run begins on it, and the message is true: who joins gets a new stage."""
+    stage = join("own", 3)
+    (controller,) = [it for it in family(stage) if "controller" in " ".join(it.cmdline())]
+    stage.require_controller()
+    controller.kill()
+    wait_until(stage.has_lost_its_controller, "the death to be seen", timeout_s=5)
+    with pytest.raises(
+        StageError, match="the controller .* has died: no topic .* first cell again"
+    ):
+        stage.require_controller()
+    again = join("own", 3)
+    again.require_controller()
+    again.shutdown()
+
+    assert stage.pid != again.pid
+
+
 def test_an_ended_stage_is_said_to_be(own: Stage) -> None:
     """A kernel that still holds an ended stage is told so, and what to do."""
     join("own").shutdown()

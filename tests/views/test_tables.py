@@ -113,6 +113,15 @@ def test_card_of_a_stage_that_is_well() -> None:
     assert "127.0.0.1:9" in card
 
 
+def test_card_of_a_stage_without_its_controller() -> None:
+    """A controller that died is named, with what mends it."""
+    state = {"controller": "died", "brokers": [{"id": 1, "state": "running"}]}
+    card = status_card("02", state)
+
+    assert "The controller has died. Run the first cell again for a new stage." in card
+    assert "The stage is ready." not in card
+
+
 def test_card_names_what_is_unwell_and_what_mends_it() -> None:
     """A broker that died is named, with the command to run."""
     card = status_card("<03>", {"brokers": [{"id": 2, "state": "died"}]})
