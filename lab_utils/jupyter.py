@@ -19,6 +19,8 @@ import httpx
 
 from lab_utils.errors import SetupError
 from lab_utils.folders import state_folder
+from lab_utils.stage.connection import OWNER
+from lab_utils.stage.owned import end_owned
 from lab_utils.waiting import wait_until
 
 LOOPBACK: Final = "127.0.0.1"
@@ -53,7 +55,7 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
 def environment(root: Path) -> dict[str, str]:
     """The kernels' environment: they find lab_utils, and their stages end with this process."""
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, "LAB_OWNER": str(os.getpid())}
+    return {**os.environ, "PYTHONPATH": path, OWNER: str(os.getpid())}
 
 
 def free_port(wanted: int) -> int:
@@ -94,6 +96,7 @@ def serve(
         return 0
     finally:
         _end(server)
+        end_owned(os.getpid())
 
 
 def _wait_until_serving(

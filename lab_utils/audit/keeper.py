@@ -93,6 +93,7 @@ class Keeper:
 
     def _start(self) -> Server:
         """Start the JVM on a free port of the loopback interface."""
+        (self._folder / "server.json").unlink(missing_ok=True)
         for name in ("tmp", "users"):
             shutil.rmtree(self._folder / name, ignore_errors=True)
             (self._folder / name).mkdir(mode=0o700)

@@ -44,8 +44,11 @@ class Server:
         return f"{self.url}/;token={self.token}"
 
     def is_alive(self) -> bool:
-        """Do both of its processes exist?"""
-        return is_running(self.pid) and is_running(self.keeper)
+        """Do both of its processes exist?
+
+        A container that is started again gives its processes the numbers of the last time.
+        """
+        return _is_spark(self.pid) and is_running(self.keeper)
 
 
 def spark_folder() -> Path:
