@@ -37,6 +37,16 @@ DISK_MB: Final = 1000
 PORTS_USED: Final = 10
 VECTOR: Final = "jdk.incubator.vector"
 CGROUP: Final = Path("/sys/fs/cgroup")
+# Limit, use, statistics, and what in them can be given back: of version 2, and of version 1.
+CGROUP_FILES: Final = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
 
 
 class Ailing(LabError):
@@ -162,13 +172,15 @@ def _memory() -> str:
 
 def _cgroup_memory() -> tuple[int, int] | None:
     """What a container may take, and what is left of it; None where nothing limits it."""
-    try:
-        limit = (CGROUP / "memory.max").read_text().strip()
-        used = int((CGROUP / "memory.current").read_text())
-        parts = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
-    except OSError:
-        return None
-    return None if limit == "max" else (int(limit), int(limit) - used + int(parts["inactive_file"]))
+    for limit, used, stat, cache in CGROUP_FILES:
+        try:
+            text = (CGROUP / limit).read_text().strip()
+            taken = int((CGROUP / used).read_text())
+            parts = dict(line.split() for line in (CGROUP / stat).read_text().splitlines())
+        except OSError:
+            continue
+        return None if text == "max" else (int(text), int(text) - taken + int(parts[cache]))
+    return None
 
 
 def _cache() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab_utils.folders import stage_folder
+from lab_utils.stage import doctor
 from lab_utils.stage.broker import PORTS
 from lab_utils.stage.doctor import Row, examine
 
@@ -115,3 +116,22 @@ def test_a_row_is_json() -> None:
     row = Row("Java", False, "none is here", "apt-get install …")
 
     assert row == Row(**json.loads(json.dumps(row.to_json())))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """A container's limit counts, whichever cgroups set it; what can be given back is free."""
+    folder, names = {
+        1: ("memory/", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")),
+        2: ("", ("memory.max", "memory.current", "inactive_file")),
+    }[version]
+    (tmp_path / folder).mkdir(exist_ok=True)
+    limit, used, cache = names
+    (tmp_path / folder / limit).write_text("2000000000\n")
+    (tmp_path / folder / used).write_text("900000000\n")
+    (tmp_path / folder / "memory.stat").write_text(f"anon 1\n{cache} 100000000\n")
+    monkeypatch.setattr(doctor, "CGROUP", tmp_path)
+
+    assert "2000 MB, 1200 MB free" == row("memory").what
