@@ -16,7 +16,9 @@ from plotly.graph_objects import Figure
 from lab_utils.views.table import Table
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
-CONFIG: Final = {"displaylogo": False, "responsive": True, "displayModeBar": False}
+# JupyterLab fits a figure to its cell itself. With `responsive` Plotly does too, and a window that
+# became higher or lower, and not wider, then left the figure no height at all.
+CONFIG: Final = {"displaylogo": False, "responsive": False, "displayModeBar": False}
 
 
 @dataclass(frozen=True, slots=True)
