@@ -129,6 +129,13 @@ def read_topic(bootstrap: str, topic: str) -> DataFrame:
 def _new_session() -> SparkSession:
     _prepare_environment()
     _forget_session()
+    session = _joined_session()
+    # What is wrong with a learner's query is said in a sentence, not in a hundred lines of Scala.
+    session.conf.set("spark.sql.connect.serverStacktrace.enabled", "false")
+    return session
+
+
+def _joined_session() -> SparkSession:
     remote, master = _where()
     if remote is not None:
         return _pyspark().builder.remote(remote).create()
@@ -153,9 +160,12 @@ def _where() -> tuple[str | None, str]:
 def _pyspark() -> type[SparkSession]:
     """Import pyspark with its Connect client, which takes a second or two."""
     import pyspark.sql.connect.session
+    from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
     assert pyspark.sql.connect.session
+    for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
+        PySparkLogger.getLogger(name).disabled = True  # it writes each error that is raised anyway
     return SparkSession
 
 

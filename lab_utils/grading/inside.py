@@ -155,7 +155,11 @@ def _plain(value: Any) -> Any:
 
 
 def raised(error: BaseException) -> str:
-    """What a learner's function raised, as one line; its last line if it ran in a child."""
+    """What a learner's function raised, as one line; its last line if it ran in a child.
+
+    Spark says what is wrong in its first line, and has the query's plan below it.
+    """
     text: Sequence[str] = traceback.format_exception_only(error)
-    last = "".join(text).strip().splitlines()[-1]
-    return f"your function raised {' '.join(last.split())}"[:500]
+    lines = "".join(text).strip().splitlines()
+    line = lines[0 if hasattr(error, "getCondition") else -1]  # a PySparkException has one
+    return f"your function raised {' '.join(line.split())}"[:500]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from lab_utils.audit import server, session
 from lab_utils.errors import LedgerError
+from lab_utils.grading.inside import run_query
 from lab_utils.ledger.store import write_ledger
 from lab_utils.waiting import wait_until
 from tests.histories import in_run, log, sent
@@ -85,3 +87,14 @@ def test_columns_of_a_ledger(tmp_path: Path) -> None:
 
     assert [(row.offset, row.value, row.error) for row in rows] == [(0, "1", None), (None,) * 3]
     assert rows[1].detail == {"drained": "true"}
+
+
+def test_a_wrong_query_is_told_in_a_sentence(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Spark's error says what is wrong first; nothing is printed, and no Scala is in it."""
+    write_ledger(tmp_path, in_run("00-a", log("1")))
+    said = run_query(lambda events: events.where("ofset = 1"), str(tmp_path))
+
+    assert "`ofset` cannot be resolved. Did you mean" in json.loads(said)["raised"]
+    assert ("", "") == capfd.readouterr()
