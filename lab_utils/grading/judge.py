@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from lab_utils.audit.verdicts import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.cases import Evidence, Exercise
-from lab_utils.grading.rules import attempts, everything_crossed_the_proxy
+from lab_utils.grading.rules import Misshapen, attempts, everything_crossed_the_proxy
 from lab_utils.ledger.counts import was_drained
 from lab_utils.ledger.events import Event
 
@@ -52,6 +52,7 @@ def inconclusive(exercise: Exercise, reason: str) -> Verdict:
 
 def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:
     """The verdict on an answer; `answer` is data for the kinds value and faults, else unused."""
+    answer = _spelled(answer) if exercise.kind == "value" else answer
     steps: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
         (FAIL, lambda each: _failure(exercise, each)),
         (INCONCLUSIVE, _weakness),
@@ -60,7 +61,7 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
     for status, step in steps:
         found = next(filter(None, map(step, evidence)), None)
         if found is not None:
-            hint = _hint(exercise, answer, evidence)
+            hint = _hint(exercise, answer, evidence, found)
             return _verdict(exercise, status, found, hint, evidence)
     said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
     return _verdict(exercise, PASS, said, None, evidence)
@@ -136,14 +137,26 @@ def _breach(exercise: Exercise, answer: Any, each: Evidence) -> str | None:
         except (TypeError, KeyError, ValueError, IndexError, AttributeError):
             if exercise.kind != "value":
                 raise
-            broken = f"your answer {answer!r} does not have the form that was asked for."
+            said = f"your answer {answer!r} does not have the form that was asked for."
+            broken = Misshapen(said)
         if broken:
             return broken
     return None
 
 
-def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> str | None:
+def _spelled(answer: Any) -> Any:
+    """The answer in one spelling: "0, 1" is as good as "0 1"."""
+    if isinstance(answer, str):
+        return " ".join(answer.replace(",", " ").split())
+    if isinstance(answer, dict):
+        return {name: _spelled(value) for name, value in answer.items()}
+    return [_spelled(it) for it in answer] if isinstance(answer, list) else answer
+
+
+def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: str) -> str | None:
     """What leads on: the way to an answer, or the first mistake that the evidence shows."""
+    if isinstance(found, Misshapen):
+        return exercise.blank if exercise.kind == "value" else None
     if any(each.raised for each in evidence):
         return None
     if all(_failure(exercise, each) for each in evidence):

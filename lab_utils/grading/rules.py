@@ -85,6 +85,12 @@ def everything_crossed_the_proxy(_: Any, evidence: Evidence) -> str | None:
     return None
 
 
+class Misshapen(str):
+    """A breach of the form that was asked for, which no mistake with a name explains."""
+
+    __slots__ = ()
+
+
 def answer_equals(expected: Callable[[Evidence], Any]) -> Rule:
     """The answer is the value that `expected` reads from the evidence."""
 
@@ -92,9 +98,14 @@ def answer_equals(expected: Callable[[Evidence], Any]) -> Rule:
         right = expected(evidence)
         if not isinstance(right, dict) or not isinstance(answer, dict):
             same = type(answer) is type(right) and answer == right
-            return None if same else f"your answer is {answer!r}, and that is not what happened."
+            said = f"your answer is {answer!r}, and that is not what happened."
+            return None if same else Misshapen(said) if isinstance(right, dict) else said
         wrong = [name for name in right if name not in answer or answer[name] != right[name]]
-        return f"{_parts(wrong)} not what happened: {_quoted(wrong, answer)}." if wrong else None
+        if not wrong:
+            return None
+        said = f"{_parts(wrong)} not what happened: {_quoted(wrong, answer)}."
+        is_in_form = all(_is_plain(answer.get(it)) == _is_plain(right[it]) for it in wrong)
+        return said if is_in_form else Misshapen(said)
 
     return equals
 
@@ -108,7 +119,8 @@ def rows_equal(expected: Callable[[Evidence], Iterable[dict[str, Any]]]) -> Rule
         columns = sorted(wanted[0]) if wanted else None
         returned = evidence.returned or ()
         if columns and (absent := [c for c in columns if returned and c not in returned[0]]):
-            return f"the column {absent[0]!r} is missing; there are {', '.join(returned[0])}."
+            there = ", ".join(returned[0])
+            return Misshapen(f"the column {absent[0]!r} is missing; there are {there}.")
         yours = Counter(_row(row, columns) for row in returned)
         if yours == right:
             return None
@@ -164,6 +176,10 @@ def _offsets(rows: list[Event]) -> str:
 
 def _times(number: int) -> str:
     return "twice" if number == 2 else f"{number} times"
+
+
+def _is_plain(value: Any) -> bool:
+    return not isinstance(value, dict | list | tuple | set)
 
 
 def _parts(names: list[str]) -> str:

@@ -25,7 +25,7 @@ QUESTIONS: Final = (
 
 NO_ANSWER: Final = "no answer"
 
-# `...` stands in a notebook where the learner has not answered yet.
+# `...` or "..." stands in a notebook where the learner has not answered yet.
 Answer = int | str | Sequence[str] | EllipsisType | None
 
 
@@ -106,7 +106,8 @@ def _text(answer: Answer) -> str:
     if answer is None or answer is ...:
         return NO_ANSWER
     if isinstance(answer, str):
-        return " ".join(answer.replace(",", " ").split())
+        words = answer.replace(",", " ").split()
+        return NO_ANSWER if "..." in words else " ".join(words)
     if isinstance(answer, Sequence):
         return " ".join(str(it) for it in answer)
     return str(answer)

@@ -10,7 +10,12 @@ import pytest
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
 from lab_utils.grading.judge import judge, no_answer, witnessed
-from lab_utils.grading.rules import each_order_is_stored, no_order_is_stored_twice
+from lab_utils.grading.rules import (
+    answer_equals,
+    each_order_is_stored,
+    no_order_is_stored_twice,
+    rows_equal,
+)
 from lab_utils.ledger.events import Event
 
 
@@ -162,6 +167,29 @@ def test_an_answer_in_another_form_fails() -> None:
     verdict = judge(exercise, [1], [evidence(*STORED)])
 
     assert "your answer [1] does not have the form that was asked for." == verdict.reason
+    assert exercise.blank == verdict.hint
+
+
+@pytest.mark.parametrize("answer", [{"log": "0 1"}, {"log": "0,1"}, {"log": " 0, 1"}])
+def test_one_spelling_of_an_answer(answer: Any) -> None:
+    """Values one after the other may have commas between them."""
+    exercise = Exercise(
+        item="04.1", title="", points=1, kind="value", answer="answer_1", public=(),
+        rules=(answer_equals(lambda _: {"log": "0 1"}),),
+    )  # fmt: skip
+
+    assert "PASS" == str(judge(exercise, answer, [evidence(*STORED)]).status)
+
+
+def test_a_missing_column_has_no_hint() -> None:
+    """Rows without a column show every mistake, and none was made."""
+    exercise = Exercise(
+        item="04.3", title="", points=1, kind="query", answer="visible", public=(),
+        rules=(rows_equal(lambda _: [{"n": 1}]),),
+        mistakes=(Mistake(name="any", is_made=lambda *_: True, likely="no."),),
+    )  # fmt: skip
+
+    assert judge(exercise, None, [evidence(*STORED, returned=({"m": 1},))]).hint is None
 
 
 def test_only_witnesses_are_heard() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from lab_utils.grading.cases import Evidence, Rule, Trial
 from lab_utils.grading.rules import (
+    Misshapen,
     answer_equals,
     each_order_is_stored,
     everything_crossed_the_proxy,
@@ -109,6 +110,15 @@ def test_answer_equals(answer: Any, expected: str | None) -> None:
     rule = answer_equals(lambda _: {"order": "2", "at": 3})
 
     assert expected == rule(answer, seen())
+
+
+@pytest.mark.parametrize("answer", ["0 1", ["0 1"], {"both": ["0", "1"]}])
+def test_answer_of_another_form(answer: Any) -> None:
+    """What has not the form of the right answer is told so, and not explained."""
+    assert isinstance(answer_equals(lambda _: {"both": "0 1"})(answer, seen()), Misshapen)
+    assert not isinstance(
+        answer_equals(lambda _: {"both": "0 1"})({"both": "0"}, seen()), Misshapen
+    )
 
 
 def test_answer_of_another_type_is_another_answer() -> None:

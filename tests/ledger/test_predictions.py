@@ -33,6 +33,14 @@ def test_one_spelling_for_every_way_to_write_a_log(log: object) -> None:
     assert not compared.differs
 
 
+@pytest.mark.parametrize("log", [..., "...", "0 ... 0 ...", None])
+def test_what_was_left_blank_does_not_differ(log: object) -> None:
+    """Dots in place of an answer, bare or in a text, predict nothing."""
+    (compared,) = predict({"log": log}, "").compare([record("1", 0)])  # type: ignore[dict-item]
+
+    assert (False, False) == (compared.was_answered, compared.differs)
+
+
 def test_difference_is_shown() -> None:
     """What was expected stands beside what was observed."""
     (compared,) = predict({"stored": 5}, "").compare([record("1", 0)])
