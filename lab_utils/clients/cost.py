@@ -44,7 +44,7 @@ def costs(bootstrap: str, topic: str, repeats: int) -> Iterator[Cost]:
     """Measure each mode so many times, in turn, after one round that is not counted."""
     for repeat in range(repeats + 1):
         round_ = [
-            _plain(bootstrap, topic, "without a key", {}),
+            _plain(bootstrap, topic, "not idempotent", {}),
             _plain(bootstrap, topic, "idempotent", KEY),
             *(_transactions(bootstrap, topic, size) for size in TRANSACTIONS),
         ]

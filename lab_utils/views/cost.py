@@ -40,8 +40,8 @@ def _title(rates: Mapping[str, Sequence[float]]) -> str:
     medians = {mode: median(some) for mode, some in rates.items()}
     best, least = max(medians, key=lambda it: medians[it]), min(medians, key=lambda it: medians[it])
     return (
-        f"{best}: {medians[best]:,.0f} records a second; {least}: {medians[least]:,.0f}, "
-        f"{medians[best] / medians[least]:,.0f} times fewer"
+        f"{best}: {medians[best]:,.0f} records a second; {least}: {medians[least]:,.0f} "
+        f"({medians[best] / medians[least]:,.0f} times fewer)"
     )
 
 
