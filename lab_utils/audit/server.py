@@ -165,8 +165,10 @@ def _end_orphan(folder: Path) -> None:
 def _is_spark(pid: int) -> bool:
     """Is this process our JVM, and not another one that was given the same number?"""
     with suppress(OSError):
-        return MAIN_CLASS.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
-    shown = subprocess.run(
-        ["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, check=False
-    )
-    return MAIN_CLASS.encode() in shown.stdout
+        if Path("/proc/self").exists():
+            return MAIN_CLASS.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        shown = subprocess.run(
+            ["ps", "-ww", "-p", str(pid), "-o", "command="], capture_output=True, check=False
+        )
+        return MAIN_CLASS.encode() in shown.stdout
+    return False
