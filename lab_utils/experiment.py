@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -29,7 +29,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger
 from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.connection import Stage
-from lab_utils.stage.faults import ClientFault, Fault, to_json
+from lab_utils.stage.faults import ClientFault, Fault, WireFault, to_json
 
 UNSETTLED: Final = "the stage did not come to {} in its time"
 
@@ -129,10 +129,17 @@ class Experiment:
         try:
             for fault in self.faults:
                 if not isinstance(fault, ClientFault):
-                    self.stage.arm(self.run, fault)
+                    self.stage.arm(self.run, self._of_this_run(fault))
         except BaseException:
             self.stage.close_run(self.run)
             raise
+
+    def _of_this_run(self, fault: Fault) -> Fault:
+        """The same fault; a topic is known to it by the short name that the workload uses."""
+        topics = {"orders": self.topic, **self.further_topics}
+        if isinstance(fault, WireFault) and fault.topic in topics:
+            return replace(fault, topic=topics[fault.topic])
+        return fault
 
     @contextmanager
     def attended(self) -> Iterator[None]:

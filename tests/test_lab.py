@@ -64,6 +64,24 @@ def test_fault_of_one_run(lab: Lab) -> None:
     assert repr(calm).endswith("4 in the log>")
 
 
+def test_fault_of_one_topic(lab: Lab) -> None:
+    """A fault knows a topic by the short name that the workload uses."""
+
+    def send_to_both(run: Any) -> None:
+        producer = run.producer()
+        for order in run.orders:
+            for topic in (run.topic, run.topics["invoices"]):
+                producer.produce(topic, order, partition=0)
+                producer.flush()
+
+    def sent_twice(topic: str) -> set[str]:
+        fault = drop_response("Produce", nth=2, topic=topic)
+        counts = lab.run(send_to_both, orders=3, topics=["invoices"], faults=[fault]).counts
+        return {name for name, stored in counts.by_topic if stored == 4}
+
+    assert [{"orders"}, {"invoices"}] == [sent_twice(topic) for topic in ("orders", "invoices")]
+
+
 def test_fault_that_never_fired(lab: Lab) -> None:
     """A run whose fault waited for a request that never came says so."""
     run = lab.run(send_orders, orders=2, faults=[drop_response("Produce", nth=9)])

@@ -58,7 +58,7 @@ class WireFault(Fault):
 
     nth         counted from the moment it is armed, from 1, among the requests that match
     client_id   only requests of this client of the run
-    topic, partition   only requests that name them
+    topic, partition   only requests that name them; lab.run knows its topics by their short names
     once        fire at the nth match only, or at each one from the nth on
     """
 

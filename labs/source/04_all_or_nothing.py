@@ -248,7 +248,7 @@ def send_each(run):
         ### END SOLUTION
 
 # %%
-refused = refuse("Produce", nth=3, error="INVALID_RECORD")
+refused = refuse("Produce", nth=2, topic="invoices", error="INVALID_RECORD")
 tried = lab.run(send_each, orders=4, topics=["invoices"], faults=[refused])
 tried.visible
 
