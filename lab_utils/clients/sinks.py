@@ -22,7 +22,7 @@ from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
 
 FILE: Final = "sink.sqlite"
-MARK: Final = "sink.postgres"  # this run has a schema
+MARK: Final = "sink.postgres"  # the name of the schema that this run has
 TABLE: Final = "bookings"
 WAIT_S: Final = 10
 WRITES: Final = ("INSERT", "UPDATE", "REPLACE", "DELETE")
@@ -67,7 +67,7 @@ def open_sink(folder: Path, crashes: CrashPoints, schema: str = "") -> Sink | po
     """
     if schema:
         sink = postgres.open_postgres(schema, crashes)
-        (folder / MARK).touch()
+        (folder / MARK).write_text(schema)
         return sink
     file = sqlite3.connect(folder / FILE, WAIT_S, factory=Sink, check_same_thread=False)
     file.crashes = crashes
@@ -86,10 +86,30 @@ def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
         try:
             yield from _events(run, "PostgreSQL", *read)
         except LedgerError as error:
-            raise LedgerError(f"{error} The table is kept, in the schema {schema}.") from None
-        postgres.drop_schema(schema)
+            raise LedgerError(
+                f"{error} The table is kept, in the schema {schema}, until ./lab down."
+            ) from None
+        _drop(folder / MARK)
     elif (folder / FILE).exists():
         yield from _events(run, "SQLite", *_read_table(folder / FILE))
+
+
+def remove_left(runs: Path) -> list[str]:
+    """Drop the schemas of runs that are over and whose effects nobody took; return their names.
+
+    A kernel that is killed leaves one, and so does a table that could not be read. Where
+    LAB_DATABASE is not set they stay. Raises LedgerError.
+    """
+    if not postgres.is_chosen():
+        return []
+    return sorted(_drop(mark) for mark in runs.glob(f"*/*/{MARK}"))
+
+
+def _drop(mark: Path) -> str:
+    schema = mark.read_text()
+    postgres.drop_schema(schema)
+    mark.unlink()
+    return schema
 
 
 def _read_table(file: Path) -> tuple[list[str], list[tuple[Any, ...]]]:

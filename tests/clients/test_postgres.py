@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from lab_utils.clients import postgres as sink
-from lab_utils.clients.sinks import effects, open_sink
+from lab_utils.clients.sinks import effects, open_sink, remove_left
 from lab_utils.errors import BadArgument, LabError, LedgerError, SetupError
 from lab_utils.stage.broker import free_ports
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
@@ -189,6 +189,24 @@ def test_table_of_another_shape_is_kept(tmp_path: Path, chosen: Server) -> None:
 
     assert [("0", 5)] == chosen.ask("SELECT * FROM lab_shape.bookings")
     sink.drop_schema("lab_shape")
+
+
+@on_server
+def test_what_a_killed_kernel_left(
+    tmp_path: Path, chosen: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is dropped by ./lab down where LAB_DATABASE is set; what was read is gone before."""
+    for name in ("read", "left"):
+        (tmp_path / "06" / name).mkdir(parents=True)
+        book(tmp_path / "06" / name, f"lab_{name}", "0")
+    assert ["0"] == found(tmp_path / "06" / "read", "lab_read")
+    monkeypatch.delenv("LAB_DATABASE")
+    assert [] == remove_left(tmp_path)
+    monkeypatch.setenv("LAB_DATABASE", chosen.url())
+    there = chosen.schemas()
+
+    assert (["lab_left"], ["lab_left"], []) == (there, remove_left(tmp_path), remove_left(tmp_path))
+    assert [] == chosen.schemas()
 
 
 @on_server
