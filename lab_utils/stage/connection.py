@@ -69,7 +69,7 @@ class Stage:
 
     def has_lost_its_controller(self) -> bool:
         """Has the controller ended? Nothing is decided any more, and no verb brings it back."""
-        return bool(self.state()["controller"] == "died")
+        return bool(self.state().get("controller") == "died")
 
     def require_controller(self) -> None:
         """Raise StageError if the controller is gone."""
