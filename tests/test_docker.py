@@ -22,6 +22,7 @@ import yaml
 from traitlets.config.loader import PyFileConfigLoader
 
 from lab_utils import __version__
+from lab_utils.jupyter import command
 
 ROOT: Final = Path(__file__).parents[1]
 DOCKER: Final = ROOT / "docker"
@@ -240,6 +241,7 @@ def test_a_hub_can_start_it(image: Store) -> None:
     command = ["run", "--isolation=chroot", container, "--", "/opt/lab/docker/start"]
     version = image.must(*command, "jupyterhub-singleuser", "--version")
     image.must(*command, "doctor")
+    image.must(*command, "sh", "-c", "git --version")  # nbgitpuller runs it
     image.must("rm", container)
 
     assert f"jupyterhub=={version} " in (DOCKER / "hub" / "requirements.lock").read_text()
@@ -296,6 +298,18 @@ def test_the_hubs_configurations_are_read(spawner: str) -> None:
     seat = config["DockerSpawner" if spawner == "docker" else "KubeSpawner"]
 
     assert ("2G", WORK) == (seat["mem_limit"], seat["notebook_dir"])
+    # Each spawner gives it to the image's entry point, which is docker/start.
+    assert ["jupyterhub-singleuser"] == seat["cmd"]
+
+
+def test_a_hub_tells_jupyterlab_the_same() -> None:
+    """A hub's JupyterLab has the settings that ./lab up gives: it asks the internet for nothing."""
+    text = (DOCKER / "hub" / "jupyter_server_config.json").read_text()
+    ours = command(Path("work"), 0, "token", browser=False)
+    given = [one.removeprefix("--LabApp.").split("=") for one in ours if "--LabApp." in one]
+    wanted = dict(given) | {"app_settings_dir": "/opt/lab/lab_utils/jupyter_settings"}
+
+    assert wanted == {name: str(value) for name, value in json.loads(text)["LabApp"].items()}
 
 
 def test_binder_has_the_same_environment() -> None:

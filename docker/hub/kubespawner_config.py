@@ -8,7 +8,7 @@ c = get_config()  # noqa: F821  (given by JupyterHub)
 
 c.JupyterHub.spawner_class = "kubespawner.KubeSpawner"
 c.KubeSpawner.image = "delivery-lab-hub:0.1.0"
-c.KubeSpawner.cmd = ["/opt/lab/docker/start", "jupyterhub-singleuser"]
+c.KubeSpawner.cmd = ["jupyterhub-singleuser"]
 c.KubeSpawner.notebook_dir = "/home/learner/work"
 c.KubeSpawner.default_url = "/lab"
 c.KubeSpawner.mem_limit = "2G"
@@ -17,6 +17,11 @@ c.KubeSpawner.cpu_limit = 2
 c.KubeSpawner.uid = 1000
 c.KubeSpawner.fs_gid = 1000
 c.KubeSpawner.allow_privilege_escalation = False
+# Only the work folder and /tmp are written to; no capability is needed.
+c.KubeSpawner.container_security_context = {
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
 c.KubeSpawner.storage_pvc_ensure = True
 c.KubeSpawner.storage_capacity = "2Gi"
 c.KubeSpawner.pvc_name_template = "delivery-lab-{user_server}"
@@ -24,6 +29,10 @@ c.KubeSpawner.volumes = {
     "work": {
         "name": "work",
         "persistentVolumeClaim": {"claimName": "delivery-lab-{user_server}"},
-    }
+    },
+    "tmp": {"name": "tmp", "emptyDir": {}},
 }
-c.KubeSpawner.volume_mounts = {"work": {"name": "work", "mountPath": "/home/learner/work"}}
+c.KubeSpawner.volume_mounts = {
+    "work": {"name": "work", "mountPath": "/home/learner/work"},
+    "tmp": {"name": "tmp", "mountPath": "/tmp"},  # noqa: S108
+}
