@@ -6,15 +6,20 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, TypeAlias
 
 import pytest
 
+from lab_utils.audit.session import shared_address
 from lab_utils.grading import leftovers
 from lab_utils.grading.results import ItemResult, Results, SubmissionResult
 from lab_utils.grading.runner import grade
 from tests.grading import handed_in
 
 pytestmark = [pytest.mark.labs, pytest.mark.timeout(300)]
+Graded: TypeAlias = dict[str, SubmissionResult]  # by the name of the submission
+# A cell that never ends costs as much; the others are given what everybody is.
+NEVER_ENDS_S = 60
 
 
 @pytest.fixture(scope="module")
@@ -26,19 +31,38 @@ def place() -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, SubmissionResult]:
-    """All submissions graded at once, by name."""
-    folder = handed_in.hand_in(
-        tmp_path_factory.mktemp("submissions"),
+def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
+    """Submissions that do nobody harm, by name, all graded at once."""
+    return harmless(
+        tmp_path_factory.mktemp("harmless"),
         blank=handed_in.blank_notebook(),
         correct=handed_in.source_notebook(),
         half=handed_in.changed(handed_in.WRONG_HALF),
-        hostile=handed_in.changed(handed_in.HOSTILE),
         no_notebook="Dear teacher, my dog ate it.",
+    )
+
+
+@pytest.fixture(scope="module")
+def others(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
+    """Submissions that break whatever they can reach, each with a Spark server of its own."""
+    folder = handed_in.hand_in(
+        tmp_path_factory.mktemp("others"),
+        hostile=handed_in.changed(handed_in.HOSTILE),
         unruly=handed_in.changed(handed_in.UNRULY),
     )
-    graded = grade([folder], cell_s=30, labs=handed_in.LABS)
-    return {Path(each.path).stem: each for each in graded.submissions}
+    return by_name(grade([folder], cell_s=NEVER_ENDS_S, labs=handed_in.LABS))
+
+
+def harmless(folder: Path, nonce: str | None = None, **submissions: Any) -> Graded:
+    """Grade these on one Spark server, which takes half the time of as many servers."""
+    handed_in.hand_in(folder, **submissions)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_REMOTE", shared_address())
+        return by_name(grade([folder], nonce=nonce, labs=handed_in.LABS))
+
+
+def by_name(results: Results) -> Graded:
+    return {Path(each.path).stem: each for each in results.submissions}
 
 
 def outcomes(submission: SubmissionResult) -> dict[str, tuple[str, int]]:
@@ -49,7 +73,7 @@ def items(submission: SubmissionResult) -> dict[str, ItemResult]:
     return {item.item: item for item in submission.items}
 
 
-def test_correct(results: dict[str, SubmissionResult]) -> None:
+def test_correct(results: Graded) -> None:
     """Right answers of each kind get all points."""
     assert {
         "90.1": ("PASS", 2),
@@ -60,7 +84,7 @@ def test_correct(results: dict[str, SubmissionResult]) -> None:
     } == outcomes(results["correct"])
 
 
-def test_blank(results: dict[str, SubmissionResult]) -> None:
+def test_blank(results: Graded) -> None:
     """The notebook as it was handed out gets nothing, with a hint where an answer is missing."""
     blank = results["blank"]
 
@@ -75,7 +99,7 @@ def test_blank(results: dict[str, SubmissionResult]) -> None:
     assert "Likely: the retry carried no producer id." in (items(blank)["90.2"].hint or "")
 
 
-def test_half_right(results: dict[str, SubmissionResult]) -> None:
+def test_half_right(results: Graded) -> None:
     """Wrong answers cost their own points; the mistake that has a name gets its hint."""
     half = results["half"]
 
@@ -94,19 +118,17 @@ def test_half_right(results: dict[str, SubmissionResult]) -> None:
         ("90.5", "FAIL", 0, "your function had not returned when its time was up"),
     ],
 )
-def test_unruly(
-    results: dict[str, SubmissionResult], item: str, status: str, points: int, reason: str
-) -> None:
+def test_unruly(others: Graded, item: str, status: str, points: int, reason: str) -> None:
     """A dead kernel, a loop, a missing cell and a function without end cost their own items."""
-    found = items(results["unruly"])[item]
+    found = items(others["unruly"])[item]
 
     assert (status, points) == (found.status, found.points)
     assert found.reason.startswith(reason)
 
 
-def test_an_edited_check_is_noted(results: dict[str, SubmissionResult]) -> None:
+def test_an_edited_check_is_noted(others: Graded) -> None:
     """The teacher is told of the edited check, and it changes nothing."""
-    (note,) = items(results["unruly"])["90.2"].notes
+    (note,) = items(others["unruly"])["90.2"].notes
 
     assert note.startswith("The check cell was edited")
 
@@ -121,17 +143,15 @@ def test_an_edited_check_is_noted(results: dict[str, SubmissionResult]) -> None:
         ("90.5", "INCONCLUSIVE", 0, "the process was not seen to crash and start again"),
     ],
 )
-def test_hostile(
-    results: dict[str, SubmissionResult], item: str, status: str, points: int, reason: str
-) -> None:
+def test_hostile(others: Graded, item: str, status: str, points: int, reason: str) -> None:
     """Forged events, patched code and answers that equal everything earn nothing."""
-    found = items(results["hostile"])[item]
+    found = items(others["hostile"])[item]
 
     assert (status, points) == (found.status, found.points)
     assert found.reason.startswith(reason)
 
 
-def test_no_notebook(results: dict[str, SubmissionResult]) -> None:
+def test_no_notebook(results: Graded) -> None:
     """A file that is no notebook is rejected with its reason, and the others are graded."""
     rejected = results["no_notebook"]
 
@@ -139,26 +159,25 @@ def test_no_notebook(results: dict[str, SubmissionResult]) -> None:
     assert "the file is not a notebook" in (rejected.reason or "")
 
 
-def test_nothing_is_left(results: dict[str, SubmissionResult], place: Path) -> None:
+def test_nothing_is_left(others: Graded, place: Path) -> None:
     """No process and no folder of any submission survives the grading."""
-    assert results
+    assert others
     assert [] == list(leftovers.running(str(place)))
     assert [] == list(place.glob("lab-grade-*"))
 
 
-def test_the_same_grade_again(results: dict[str, SubmissionResult], tmp_path: Path) -> None:
+def test_the_same_grade_again(results: Graded, tmp_path: Path) -> None:
     """Other schedules and other names of orders change no points."""
-    handed_in.hand_in(
-        tmp_path,
-        correct=handed_in.source_notebook(),
-        half=handed_in.changed(handed_in.WRONG_HALF),
-    )
+    names = ("correct", "half")
+    handed_in_again = {
+        "correct": handed_in.source_notebook(),
+        "half": handed_in.changed(handed_in.WRONG_HALF),
+    }
+    again = harmless(tmp_path, "another", **handed_in_again)
 
-    again = grade([tmp_path], cell_s=30, nonce="another", labs=handed_in.LABS)
-
-    assert [outcomes(results[name]) for name in ("correct", "half")] == [
-        outcomes(each) for each in again.submissions
-    ]
+    assert {name: outcomes(results[name]) for name in names} == {
+        name: outcomes(again[name]) for name in names
+    }
 
 
 def test_no_stage_is_nobodys_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
