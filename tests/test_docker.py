@@ -281,8 +281,8 @@ def test_only_loopback_is_published() -> None:
 
 
 def test_one_version() -> None:
-    """Compose, the hub's image and its configurations name the image of this version."""
-    files = [DOCKER / "compose.yaml", *sorted((DOCKER / "hub").iterdir())]
+    """The README, Compose and what a hub is made of name the image of this version."""
+    files = [ROOT / "README.md", DOCKER / "compose.yaml", *sorted((DOCKER / "hub").iterdir())]
     named = re.findall(
         r"delivery-lab(?:-hub)?:([\d.]+\d)", "".join(path.read_text() for path in files)
     )
