@@ -32,7 +32,7 @@ from lab_utils.stage.quick_start import Kafka
 
 ROOT: Final = Path(__file__).parents[2]
 OLDEST_PYTHON: Final = (3, 11)
-MEMORY_MB: Final = 1500  # the stage at rest: JupyterLab, one kernel, one broker, Spark
+MEMORY_MB: Final = 1900  # lab 04: JupyterLab, a kernel, four brokers, a controller, Spark
 DISK_MB: Final = 1000
 PORTS_USED: Final = 10
 VECTOR: Final = "jdk.incubator.vector"
