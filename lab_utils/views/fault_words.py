@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from lab_utils.stage.faults import Fault
 
 SENTENCES: Final = {
-    "drop_response": "Drop {which} answer to a {api} request",
+    "drop_response": "Drop {which} answer to {an} {api} request",
     "drop_request": "Drop {which} {api} request",
     "corrupt_request": "Flip one byte of {which} {api} request",
     "refuse": "Refuse {which} {api} request with {error}",
     "delay_request": "Hold {which} {api} request for {seconds} s",
     "late_request": "Let {which} {api} request arrive after a later {after} request",
-    "delay_response": "Hold {which} answer to a {api} request for {seconds} s",
+    "delay_response": "Hold {which} answer to {an} {api} request for {seconds} s",
 }
 # What narrows a fault down is said in its call, and no sentence would stay short with it.
 NARROWING: Final = ("client_id", "topic", "partition")
@@ -44,7 +44,8 @@ def fault_words(fault: Fault) -> str:
     if sentence is None or any(given.get(name) is not None for name in NARROWING):
         return fault_code(fault)
     seconds = f"{given.get('by_ms', 0) / 1000:g}"
-    return sentence.format(which=_which(given), seconds=seconds, **given)
+    an = "an" if str(given.get("api", "")).startswith(("A", "E", "I", "O")) else "a"
+    return sentence.format(which=_which(given), seconds=seconds, an=an, **given)
 
 
 def _parameters(fault: Fault) -> dict[str, Any]:

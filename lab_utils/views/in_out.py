@@ -75,7 +75,10 @@ class InOut:
 
     def summary(self) -> str:
         """The picture in words."""
-        told = [f"{sum(self.copies[reader].values())} {reader}" for reader in READERS]
+        told = [
+            f"{sum(self.copies[it].values())} {'to the ' if it.endswith('reader') else ''}{it}"
+            for it in READERS
+        ]
         return f"{counted(len(self.orders), 'order')} in; out: {listed(told)}."
 
     def table(self) -> Table:

@@ -24,6 +24,7 @@ from lab_utils.views.panel import Panel, panel
 
 SENTENCES = [
     (drop_response("Produce"), "Drop the next answer to a Produce request"),
+    (drop_response("OffsetCommit"), "Drop the next answer to an OffsetCommit request"),
     (drop_request("Fetch", nth=3), "Drop the 3rd next Fetch request"),
     (corrupt_request("Produce", once=False), "Flip one byte of each Produce request"),
     (refuse("Produce"), "Refuse the next Produce request with NOT_ENOUGH_REPLICAS"),
