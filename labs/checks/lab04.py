@@ -233,8 +233,8 @@ EXERCISES = (
                     and bool(aborts(seen))
                     and len(visible(seen)) < len(seen.orders)
                 ),
-                likely="an aborted order was not written again.",
-                look="Look at which order is missing in run.visible.",
+                likely="an aborted order was not written again, or only once more.",
+                look="Look at which order is missing, and at what the workload raised.",
             ),
         ),
         blank="Look at send_both above: it is what each order needs, if nothing goes wrong.",

@@ -22,6 +22,7 @@ lab
 # - A **marker** is a record that the broker writes at the end of a transaction: COMMIT or ABORT.
 # - The **isolation level** belongs to the reader. `read_uncommitted` is given everything,
 #   `read_committed` what has been committed.
+# - The **last stable offset** (LSO) is how far a `read_committed` reader is let into a partition.
 # - The **coordinator** is the broker that keeps the diary of a `transactional.id`.
 
 # %% [markdown]
@@ -107,8 +108,8 @@ lab.check("04.1", answer_1)
 # ## One open transaction
 #
 # Order 5 was never part of a transaction, and still no `read_committed` reader is given it. Such a
-# reader goes as far as the **last stable offset**: the first record of the oldest open transaction
-# of that partition. Everything behind it waits, whoever wrote it.
+# reader goes as far as the last stable offset, which is now the first record of the oldest open
+# transaction of that partition. Everything behind it waits, whoever wrote it.
 
 # %%
 hidden = lab.run(mixed, orders=6)
@@ -178,7 +179,7 @@ readers.topic_log()
 # ## The network lies again
 #
 # Lose an answer inside a transaction: that of a `Produce`, then that of the commit itself
-# (`EndTxn`). Predict the visible orders, and how many times each is in the log.
+# (`EndTxn`). Predict what the log holds, and what is visible.
 
 # %%
 def one_by_one(run):
@@ -200,9 +201,9 @@ guess.compare(unnoticed)
 unnoticed.timeline(apis=("Produce", "EndTxn"))
 
 # %% [markdown]
-# A transactional producer is idempotent, so the broker recognised the second `Produce`. The
-# coordinator recognised the second `EndTxn`. The program noticed nothing. It may not even turn
-# retries off:
+# A transactional producer is idempotent, so the broker recognised the second `Produce` (↻ marks a
+# request whose records came before). The coordinator recognised the `EndTxn` that followed the lost
+# answer. The program noticed nothing. It may not even turn retries off:
 
 # %%
 def without_retries(run):
@@ -216,7 +217,7 @@ def without_retries(run):
 #
 # Some errors do reach the program. Each is a `KafkaException`; its `args[0]` says what to do:
 #
-# - `.txn_requires_abort()`: abort this transaction, then do all of it again;
+# - `.txn_requires_abort()`: abort this transaction, then do all of it again, whenever it asks;
 # - `.fatal()`: stop. This producer will never write again, and a new one would take the name away
 #   from whoever has it now. The same goes for an error that says neither;
 # - `.retriable()`: call the same method again (with a time limit of your own; there is none here).
@@ -250,7 +251,7 @@ def send_each(run):
 # %%
 refused = refuse("Produce", nth=2, topic="invoices", error="INVALID_RECORD")
 tried = lab.run(send_each, orders=4, topics=["invoices"], faults=[refused])
-tried.visible
+tried, tried.visible
 
 # %% check="04.2"
 lab.check("04.2", send_each)
@@ -260,7 +261,8 @@ lab.check("04.2", send_each)
 #
 # Who decided? The coordinator writes down each step before it takes it, in a topic of its own,
 # `__transaction_state`. It has 50 partitions, and the broker that leads the right one is the
-# coordinator. Which one is right for this name? Predict it, then look.
+# coordinator. Which one is right for this name? Work it out with Kafka's rule, then
+# look.
 
 # %%
 from lab_utils.stage.diary import partition_of
@@ -279,7 +281,8 @@ three.timeline(apis=("AddPartitionsToTxn", "EndTxn"))
 # %% [markdown]
 # `AddPartitionsToTxn` and the diary says *Ongoing*. `EndTxn` and it says *PrepareCommit*: from
 # here on the commit is decided, and the client is told so. Then the coordinator writes the markers,
-# and only then *CompleteCommit*. A commit may be answered before its markers are in the log.
+# and only then *CompleteCommit*. A commit may be answered before its markers are in the log. A
+# client that begins again too early is told `CONCURRENT_TRANSACTIONS`, and asks again.
 #
 # ## Between the decision and the markers
 #
@@ -319,7 +322,7 @@ resumed.transactions()
 # Write a query over the log that returns the records a `read_committed` reader may be given:
 # columns `topic`, `partition`, `offset`, `value`. Use what the broker uses: a transactional record
 # is decided by the **next marker of its producer id** in its partition. Nothing from the first
-# open transaction on may be given. `log_of` puts the two together for you.
+# open transaction on may be given. `log_of` puts records and markers together for you.
 
 # %%
 from pyspark.sql import functions as F
@@ -397,8 +400,8 @@ zombie.diary()
 # for B. Had A been idle it would be one. Whatever A sends now carries an old **epoch**: it has been
 # *fenced*. For A that is fatal.
 #
-# Beware of two traps. The next `begin_transaction()` of a fenced producer still succeeds, for it is
-# a local step. And A is told *fenced by a newer instance* also when its time was up and there is
+# Beware of two traps. Until A has been told, its next `begin_transaction()` still succeeds, for it
+# is a local step. And A is told *fenced by a newer instance* also when its time was up and there is
 # no other instance.
 
 # %% [markdown]
@@ -597,7 +600,7 @@ lab.cost_of_transactions()
 # ## By hand
 #
 # Two producers with one `transactional.id`. Initialise A, begin, produce; look at what each
-# isolation level is given. Then initialise B, and try to commit A.
+# isolation level is given. Then initialise B, and try to commit A. A click waits while a cell runs.
 
 # %%
 lab.transaction_panel()
@@ -634,7 +637,7 @@ lab.run(by_turns, orders=3).findings()
 # - Who may read a plain record behind an open transaction, and when?
 # - Which entry of the diary decides a transaction?
 # - Why does an epoch rise by two when a producer with an open transaction is replaced?
-# - Why does `begin_transaction()` of a fenced producer succeed?
+# - Why may `begin_transaction()` of a fenced producer succeed?
 # - Further: what would `EndTxn` have to say so that a late one did no harm?
 # - Further: why does idempotence not survive a restart, and a transactional.id does?
 
