@@ -222,6 +222,12 @@ EXERCISES = (
                 likely="the client knew its position; the broker knows only what was committed.",
                 look="Look at which line of the workload comes after poll().",
             ),
+            Mistake(
+                name="nothing is committed",
+                is_made=lambda answer, _: answer["after_commit"] == 2,
+                likely="after that commit the broker had heard of order 2.",
+                look="Look at what committed says in the Words above.",
+            ),
         ),
         blank='Fill in answer_1 = {"after_poll": ..., "after_process": ..., "after_commit": ...}.',
     ),
@@ -299,7 +305,7 @@ EXERCISES = (
                 look="Look at what bookmark returns when everything is done.",
             ),
         ),
-        blank="Look at what your bookmark returns.",
+        blank="Look at with_the_highest above: it hands `highest` to by_threads.",
     ),
     Exercise(
         item="05.4",
@@ -371,8 +377,17 @@ EXERCISES = (
                 look="Look at the error that carries of=commit in its detail.",
             ),
             Mistake(
+                name="another name",
+                is_made=lambda answer, _: answer["refused"] != "UNKNOWN_MEMBER_ID",
+                likely="the commit was refused by another name.",
+                look="Look at the column error of the table.",
+            ),
+            Mistake(
                 name="counted one",
-                is_made=lambda answer, _: answer["repeated"] == 1,
+                is_made=lambda answer, _: (
+                    answer["repeated"] == 1
+                    and (answer["owner"], answer["refused"]) == ("consumer-1", "UNKNOWN_MEMBER_ID")
+                ),
                 likely="it commits after every second order, so more than one was still open.",
                 look="Look at which orders have two processed events.",
             ),

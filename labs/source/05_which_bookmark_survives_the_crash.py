@@ -45,7 +45,7 @@ lab.run(process_then_commit, orders=6, filled=True)
 # ## Predict, then break
 #
 # The process is killed after it has done the work for the third order, and is started again. How
-# many orders are processed, how many of them twice? Where does the second process begin?
+# many times is an order processed, in all? How many orders are repeated, how many skipped?
 
 # %%
 guess = lab.predict(processed=..., repeated=..., skipped=..., because="...")
@@ -84,8 +84,9 @@ guess.compare(skipped)
 skipped.findings()
 
 # %% [markdown]
-# The bookmark was ahead of the work. Order 2 is lost, and nobody saw an error: **at most once**.
-# Neither sequence of the two lines is right. One repeats, the other loses.
+# The bookmark was ahead of the work. Order 2 is lost, and nobody saw an error: **at most once**. It
+# is *allowed*: of what a program commits by hand, Kafka promises nothing. Neither sequence of the
+# two lines is right. One repeats, the other loses.
 #
 # ## 05.1 Where does it read on? (3 points)
 #
@@ -160,8 +161,8 @@ def stops_in_good_order(run):
 lab.run(stops_in_good_order, orders=6, filled=True)
 
 # %% [markdown]
-# Two were processed, and `close()` committed 3. Orders 3, 4 and 5 wait behind the bookmark. Order 2
-# stands before it, and will never be read again by this group.
+# Two were processed, four were not, and `close()` committed 3. Orders 3, 4 and 5 wait behind the
+# bookmark. Order 2 stands before it, and will never be read again by this group.
 #
 # The cure is to tell the client what is done. `enable.auto.offset.store=False` and
 # `store_offsets()` *after* the work: the timer then commits no more than that.
@@ -261,9 +262,9 @@ guess.compare(threads)
 # %% [markdown]
 # ## 05.3 The bookmark of four threads (5 points)
 #
-# Write `bookmark`: from the offsets `given` to the threads and those that are `done`, both sets, the
-# offset to commit. Nothing may be lost in a crash, and when all is done the bookmark must stand
-# behind the last.
+# `highest` set the bookmark behind order 1, which nobody had done. Write `bookmark`: from the offsets
+# `given` to the threads and those that are `done`, both sets, the offset to commit. Nothing may be
+# lost in a crash, and when all is done the bookmark must stand behind the last.
 
 # %% answer="05.3"
 def with_four_threads(run):
@@ -420,9 +421,10 @@ def rebalances(run):
 rebalances(killed)
 
 # %% [markdown]
-# The assignment stood still until the second died; then all went to the first, and one order came
-# again. `range` takes all partitions back before it deals them out anew. `cooperative-sticky` moves
-# only what must move, and so does the protocol of KIP-848, where the broker does the assigning.
+# Once both had joined, the assignment stood still until the second died. Then all went to the
+# first, and one order came again. `range` takes all partitions back before it deals them out anew.
+# `cooperative-sticky` moves only what must move, and so does the protocol of KIP-848, where the
+# broker does the assigning.
 
 # %%
 def cooperatively(run):
@@ -456,8 +458,9 @@ told.where("source = 'client'").orderBy("at_ns").select("actor", "kind", "partit
 # %% [markdown]
 # ## 05.5 Who may commit? (3 points)
 #
-# Read the table above, or `stalled.rows`. Which actor owned the partition when the busy one woke up
-# and committed? By what name was that commit refused? How many orders were processed by both?
+# Read the table above, or `stalled.rows`. Which actor had been given the partition before the busy
+# one woke up and committed? By what name was that commit refused? How many orders were processed by
+# both?
 
 # %% answer="05.5"
 answer_5 = {"owner": ..., "refused": ..., "repeated": ...}
