@@ -45,7 +45,8 @@ eight = {"orders": 8, "filled": True, "topics": ["invoices"], "until_stable": Tr
 
 # %% [markdown]
 # The process is killed with the second batch written, before the commit is sent. Predict how many
-# invoices are in the topic afterwards. The producer is idempotent: does that help?
+# invoices are there twice afterwards, and which offset is committed in the end. The producer is
+# idempotent: does that help?
 
 # %%
 guess = lab.predict(duplicated=..., committed=..., because="...")
@@ -91,7 +92,8 @@ def bills_in_a_transaction(run, ends=commits):
 # %% [markdown]
 # Kill it at six points of the second batch, each in a run of its own. At the fifth the commit has
 # reached the broker and its answer is held back while the process dies. In a seventh run the broker
-# is killed with the transaction open, and the process in its commit; both are started again.
+# is killed with the transaction open, and the process in its commit; both are started again. Seven
+# runs take about half a minute.
 
 # %%
 points = {
@@ -104,7 +106,7 @@ points = {
     "broker, too": [crash_client("while_committing", nth=2), kill_broker(1, api="TxnOffsetCommit", nth=2)],
 }
 killed = {name: lab.run(bills_in_a_transaction, **eight, faults=faults) for name, faults in points.items()}
-killed
+{name: run.in_and_out("invoices").title for name, run in killed.items()}
 
 # %%
 killed["offsets sent"].in_and_out("invoices")
@@ -122,7 +124,8 @@ moved.in_and_out("invoices").title
 # ## An abort does not rewind
 #
 # A transaction may also fail while the process lives. Here the second batch is aborted, and the
-# loop goes on with the next. Predict what a reader sees.
+# loop goes on with the next. Predict which offset is committed in the end, how many invoices are
+# there twice, and what a reader sees.
 
 # %%
 def aborts_the_second(number, producer, consumer):
@@ -170,8 +173,8 @@ rewound.in_and_out("invoices")
 # ## 06.1 The loop (8 points)
 #
 # Write the loop: a transaction for each batch, its offsets in it; on an error that asks for an abort
-# (`error.args[0].txn_requires_abort()`) abort and rewind, else raise. The check kills it at the six
-# points, lets a second member die, and has a transaction fail.
+# (`error.args[0].txn_requires_abort()`) abort and rewind, else raise. The check kills it at two of
+# the points and has a transaction fail; the grader also takes the others, and lets a member die.
 
 # %% answer="06.1"
 def exactly_once(run):
@@ -237,7 +240,8 @@ in_time = lab.run(under_another_name, **eight, faults=points["produced"])
 #
 # Two partitions, one order in each. The first consumer has read both. Before it commits, a second
 # joins, and the group is divided anew. The first kept its batch. It sends the offsets with the
-# group's metadata: fetched *now*, or *when the batch was read*. Predict for each.
+# group's metadata: fetched *now*, or *when the batch was read*. What will be
+# twice, with each?
 
 # %%
 def kept_across_a_rebalance(run, is_fetched_now):
@@ -316,9 +320,9 @@ booked[0].findings()
 
 # %% [markdown]
 # The plain insert has order 2 twice; killed *before* the database commit (the last line) it is
-# rolled back, and nothing doubles. `times + 1` has a key and still counts twice: it is no upsert.
-# With a key from the source and a write that may be repeated, a repeat does no harm. The other way
-# is to keep the bookmark *in* the database.
+# rolled back, and nothing doubles. `times + 1` has a key and still counts twice: a key alone does not
+# help. With a key from the source *and* a write that may be repeated, a repeat does no harm. The
+# other way is to keep the bookmark *in* the database.
 
 # %%
 def keeps_the_bookmark(run):
@@ -451,7 +455,8 @@ lab.check("06.5", answer_5)
 # %% [markdown]
 # ## By hand
 #
-# Arm a fault, then run the cell below it again.
+# Arm a fault, then run the cell below it again. If you kill the broker, the cell waits until you
+# start it.
 
 # %%
 lab.panel()
@@ -474,7 +479,7 @@ lab.run(exactly_once, **eight).in_and_out("invoices")
 # - From where to where does a Kafka transaction reach?
 # - Why does idempotence not stop a repeated consumption?
 # - What must a loop do after an abort?
-# - Why is `n = n + 1` no upsert?
+# - Why does a key not help `n = n + 1`?
 # - When may a reader of a transactional topic say that something is missing?
 # - Further: which of your effects could carry a business key?
 # - Further: what would the broker have to check so that a kept batch cannot be committed?
