@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lab_utils.grading.cases import Evidence, Rule, Trial
+from lab_utils.grading.cases import Evidence, Rule, Trial, exercise
 from lab_utils.grading.rules import (
     Misshapen,
     answer_equals,
@@ -157,3 +157,18 @@ def test_rows_where_none_are_right() -> None:
     assert "your query returns 1 row; there should be 0. Not right: {'n': 1}." == rule(
         None, seen(returned=({"n": 1},))
     )
+
+
+def test_places_when_the_end_of_a_broker_is_seen_late() -> None:
+    """What the next leader acked before the lab noticed that the first is gone came after it."""
+    acks = [
+        Event(run="r", source="client", actor="producer-1", kind="acked", value=value, at_ns=at)
+        for value, at in (("0", 1), ("1", 2), ("2", 4), ("3", 8))
+    ]
+    fired = Event(run="r", source="fault", actor="kill_broker", kind="fired", at_ns=3)
+    killed = Event(run="r", source="broker", actor="broker-1", kind="killed", at_ns=9)
+    evidence = seen(*acks, fired, killed, record("0", 0), record("3", 1), orders="0 1 2 3")
+    (rule,) = exercise("02.5").rules
+
+    assert rule({"the first order": [1, 2, 3], "the last order before": [1]}, evidence) is None
+    assert rule({"the first order": [1, 2, 3], "the last order before": [1, 2]}, evidence)
