@@ -34,6 +34,7 @@ from lab_utils.stage.faults import (
     drop_response,
     refuse,
 )
+from lab_utils.views.progress import doing
 
 if TYPE_CHECKING:
     from lab_utils.clients.by_hand import ByHand
@@ -50,7 +51,9 @@ class Lab:
         _require_name(name)
         self.name = name
         self._warm_up_spark()
-        self.stage = connection.join(name, at_least("brokers", brokers, 1))
+        many = f"{brokers} brokers and a controller"
+        with doing(f"Starting {'a broker' if brokers == 1 else many}"):
+            self.stage = connection.join(name, at_least("brokers", brokers, 1))
         self._reader = HonestReader(self.stage.direct)
         self._wait_for_imports()
         self._verdicts: dict[str, Any] = {}
@@ -105,18 +108,8 @@ class Lab:
             replicas=self._replicas(replicas),
             topic_config=_texts({"": topic_config or {}})[""],
         )
-        ticket = experiment.begin()
-        try:
-            with experiment.attended():
-                error = carry_out(
-                    workload,
-                    ticket,
-                    timeout_s=timeout_s,
-                    crashed=experiment.crashed,
-                    troubled=experiment.trouble.append,
-                )
-        finally:
-            experiment.finish()
+        with doing(f"Run {experiment.run}"):
+            error = _performed(experiment, workload, timeout_s)
         finished = Run(
             experiment.run,
             experiment.folder,
@@ -145,7 +138,8 @@ class Lab:
 
         self._is_checking = True
         try:
-            verdict = check(self, item, answer, **given)
+            with doing(f"Checking {item}"):
+                verdict = check(self, item, answer, **given)
         finally:
             self._is_checking = False
         self._verdicts[item] = verdict
@@ -195,7 +189,10 @@ class Lab:
 
         run, _ = _new_run(self.name)
         self._reader.create_topic(f"{run}-cost", 1)
-        measured = costs(self.stage.direct, f"{run}-cost", at_least("repeats", repeats, 1))
+        with doing("Measuring"):
+            measured = list(
+                costs(self.stage.direct, f"{run}-cost", at_least("repeats", repeats, 1))
+            )
         return cost_picture(
             {
                 "mode": each.mode,
@@ -212,7 +209,8 @@ class Lab:
                 if hand is not None:
                     hand.close()
         self._reader.close()
-        self.stage.shutdown()
+        with doing("Ending the stage"):
+            self.stage.shutdown()
 
     def __repr__(self) -> str:
         return f"<Lab {self.name}: {self.stage!r}>"
@@ -277,6 +275,24 @@ class Lab:
 
         os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar) for jar in spark_kafka_jars()))
         session.warm_up(rehearse)
+
+
+def _performed(
+    experiment: Experiment, workload: Workload, timeout_s: float
+) -> BaseException | None:
+    """Begin the experiment, perform the workload and finish it; what the workload raised."""
+    ticket = experiment.begin()
+    try:
+        with experiment.attended():
+            return carry_out(
+                workload,
+                ticket,
+                timeout_s=timeout_s,
+                crashed=experiment.crashed,
+                troubled=experiment.trouble.append,
+            )
+    finally:
+        experiment.finish()
 
 
 def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, str]]:

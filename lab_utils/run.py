@@ -90,8 +90,10 @@ class Run:
         """What the audit found, each finding beside what this configuration may do."""
         from lab_utils.audit.judged import judged_findings
         from lab_utils.views.findings_table import findings_table
+        from lab_utils.views.progress import doing
 
-        return findings_table(judged_findings(self.events()))
+        with doing("Spark looks for findings"):
+            return findings_table(judged_findings(self.events()))
 
     def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:
         """The requests that crossed the wire, drawn: client, proxy, broker; None is every API."""

@@ -1,0 +1,61 @@
+"""A sign of life: after two seconds a line says what is being done, and for how long already.
+
+It is shown in a notebook, by a thread beside the work, and is gone when the work is done.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from threading import Event, Thread
+from typing import Any, Final
+
+QUIET_S: Final = 2.0
+EVERY_S: Final = 1.0
+
+
+@contextmanager
+def doing(what: str) -> Iterator[None]:
+    """Say what this block does if it takes more than two seconds; `what` as in "Checking 03.2"."""
+    if not _is_notebook():
+        yield
+        return
+    over = Event()
+    # The line belongs to the cell that is running: a thread would not know which.
+    context = contextvars.copy_context()
+    sign = Thread(target=context.run, args=(_show, what, over), name="progress", daemon=True)
+    sign.start()
+    try:
+        yield
+    finally:
+        over.set()
+        sign.join()
+
+
+def _show(what: str, over: Event) -> None:
+    begun = time.monotonic()
+    if over.wait(QUIET_S):
+        return
+    from IPython import display
+
+    show: Any = display.display  # it has no types
+    line = show(_line(what, begun), raw=True, display_id=True)
+    while not over.wait(EVERY_S):
+        line.update(_line(what, begun), raw=True)
+    line.update({"text/html": "", "text/plain": ""}, raw=True)
+
+
+def _line(what: str, begun: float) -> dict[str, str]:
+    text = f"{what} … {round(time.monotonic() - begun)} s"
+    return {"text/html": f'<span role="status">{escape(text)}</span>', "text/plain": text}
+
+
+def _is_notebook() -> bool:
+    """Is there a kernel that shows things? A plain Python program has imported none."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")

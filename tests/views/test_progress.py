@@ -1,0 +1,68 @@
+"""The sign of life: shown while something takes long, gone afterwards, never for what is quick."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from lab_utils.views.progress import doing
+
+pytestmark = pytest.mark.kafka
+
+WORK = """
+from threading import Event
+from lab_utils.views.progress import doing
+with doing("Counting <sheep>"):
+    Event().wait({seconds})
+"""
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[Any]:
+    """A kernel, and nobody else's."""
+    manager, client = start_new_kernel(env=dict(os.environ))
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+def shown(client: Any, seconds: float) -> list[tuple[str, str]]:
+    """What the cell shows, in order: the kind of the message, and its HTML."""
+    kinds = ("display_data", "update_display_data")
+    messages: list[dict[str, Any]] = []
+    client.execute_interactive(
+        WORK.format(seconds=seconds), output_hook=messages.append, timeout=60
+    )
+    return [
+        (each["msg_type"], each["content"]["data"]["text/html"])
+        for each in messages
+        if each["msg_type"] in kinds
+    ]
+
+
+def test_what_takes_long_is_shown_and_then_gone(client: Any) -> None:
+    """It appears in the cell that is running, goes on counting, and leaves nothing."""
+    first, *others, last = shown(client, 3.5)
+
+    assert ("display_data", '<span role="status">Counting &lt;sheep&gt; … 2 s</span>') == first
+    assert others
+    assert {"update_display_data"} == {kind for kind, _ in [*others, last]}
+    assert all("Counting" in text for _, text in others)
+    assert "" == last[1]
+
+
+def test_what_is_quick_shows_nothing(client: Any) -> None:
+    """Most cells are done before anybody wonders."""
+    assert [] == shown(client, 0.1)
+
+
+def test_a_plain_program_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Outside of a notebook nobody looks; what the block raises is raised."""
+    with pytest.raises(ZeroDivisionError), doing("Dividing"):
+        1 / 0  # noqa: B018
+
+    assert ("", "") == capsys.readouterr()
