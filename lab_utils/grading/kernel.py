@@ -13,6 +13,7 @@ import ast
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from lab_utils.grading import leftovers
 START_S: Final = 60
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
+COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,8 +148,7 @@ def _connected(connection_file: str) -> BlockingKernelClient:
 
 def _reply(content: Mapping[str, Any]) -> Reply:
     if content.get("status") != "ok":
-        error = f"{content.get('ename')}: {content.get('evalue')}"
-        return Reply("error", " ".join(error.split())[:500])
+        return Reply("error", " ".join(_error(content).split())[:500])
     values = {}
     for name, expression in dict(content.get("user_expressions") or {}).items():
         if expression.get("status") == "ok":
@@ -155,6 +156,14 @@ def _reply(content: Mapping[str, Any]) -> Reply:
         else:
             values[name] = json.dumps(json.dumps({"raised": _expression_error(expression)}))
     return Reply("ok", values=values)
+
+
+def _error(content: Mapping[str, Any]) -> str:
+    """What a cell raised; of a value that could not be shown, the last line of the traceback."""
+    shown = [line for text in content.get("traceback") or [] for line in str(text).splitlines()]
+    if content.get("ename") == "NoneType" and shown:
+        return COLOURS.sub("", shown[-1])
+    return f"{content.get('ename')}: {content.get('evalue')}"
 
 
 def _expression_error(expression: Mapping[str, Any]) -> str:

@@ -49,6 +49,14 @@ def test_a_cell_that_raises(kernel: Kernel) -> None:
     assert "ok" == kernel.execute("1", 20).status
 
 
+def test_a_value_that_cannot_be_shown(kernel: Kernel) -> None:
+    """What its repr raised is the reason: the cell's own code raised nothing."""
+    cell = "class Value:\n    def __repr__(self):\n        return 1 / 0\nValue()"
+    raised = kernel.execute(cell, 20)
+
+    assert ("error", "ZeroDivisionError: division by zero") == (raised.status, raised.error)
+
+
 def test_an_expression_that_raises(kernel: Kernel) -> None:
     """A name that nobody defined is a reason, not an error of the grader's."""
     reply = kernel.execute("", 20, said="answer_1")
