@@ -170,7 +170,7 @@ class Stage:
         return said
 
 
-def join(name: str, brokers: int = 1, progress: Callable[[str], object] = lambda _: None) -> Stage:
+def join(name: str, brokers: int = 1) -> Stage:
     """Join the stage of this name, and start it if there is none that can go on.
 
     Raises StageError, with what the server said, if it does not come up.
@@ -184,7 +184,7 @@ def join(name: str, brokers: int = 1, progress: Callable[[str], object] = lambda
             stage = None
         if stage is None:
             _forget(folder)
-            stage = _start(name, brokers, progress)
+            stage = _start(name, brokers)
     return stage
 
 
@@ -219,13 +219,12 @@ def _living(name: str) -> Stage | None:
     return stage
 
 
-def _start(name: str, brokers: int, progress: Callable[[str], object]) -> Stage:
+def _start(name: str, brokers: int) -> Stage:
     folder = stage_folder(name)
     command = [sys.executable, "-m", "lab_utils.stage.server", "--name", name]
     command += ["--brokers", str(brokers)]
     if os.environ.get(OWNER):
         command += ["--owner", os.environ[OWNER]]
-    progress("starting a broker")
     with (folder / "server.log").open("ab") as log:
         server = subprocess.Popen(
             command,
