@@ -41,23 +41,6 @@ def stage() -> Iterator[object]:
     stage.shutdown()
 
 
-@pytest.fixture
-def spark_server() -> str:
-    """The Spark server of this worker. Starting one takes half the time of grading a notebook.
-
-    It has the Kafka connector, as a Lab starts it: lab 04 reads a topic. One that another test of
-    this worker has started has none, and is ended.
-    """
-    from lab_utils.audit.session import shared_address, stop_shared
-    from lab_utils.stage.jars import spark_kafka_jars
-
-    jars = ",".join(map(str, spark_kafka_jars()))
-    if os.environ.get("LAB_SPARK_JARS") != jars:
-        os.environ["LAB_SPARK_JARS"] = jars
-        stop_shared()
-    return shared_address()
-
-
 def pytest_sessionfinish() -> None:
     """End what the tests started, then look for what is left."""
     if not (Path(_STATE.name) / "stages").exists() and "pyspark" not in _loaded():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from lab_utils.audit.session import shared_address, stop_shared
 from lab_utils.grading import cases
 from lab_utils.grading.build import build_labs
 from lab_utils.grading.runner import grade
 from lab_utils.stage.broker_faults import StageFault
+from lab_utils.stage.jars import spark_kafka_jars
 from tests.notebooks import (
     ROOT,
     SOURCES,
@@ -85,6 +88,20 @@ def test_blank(lab: str) -> None:
     assert [each.item for each in cases.exercises(lab)] == list(shown.verdicts)
     assert [] == [item for item, (status, _, hint) in shown.verdicts.items()
                   if status not in ("FAIL", "INCONCLUSIVE") or not hint]  # fmt: skip
+
+
+@pytest.fixture
+def spark_server() -> str:
+    """The Spark server of this worker. Starting one takes half the time of grading a notebook.
+
+    It has the Kafka connector, as a Lab starts it: lab 04 reads a topic. One that another test of
+    this worker has started has none, and is ended.
+    """
+    jars = ",".join(map(str, spark_kafka_jars()))
+    if os.environ.get("LAB_SPARK_JARS") != jars:
+        os.environ["LAB_SPARK_JARS"] = jars
+        stop_shared()
+    return shared_address()
 
 
 @pytest.mark.labs
