@@ -261,8 +261,7 @@ lab.check("04.2", send_each)
 #
 # Who decided? The coordinator writes down each step before it takes it, in a topic of its own,
 # `__transaction_state`. It has 50 partitions, and the broker that leads the right one is the
-# coordinator. Which one is right for this name? Work it out with Kafka's rule, then
-# look.
+# coordinator. Which one is right for this name? Work it out with Kafka's rule, then look.
 
 # %%
 from lab_utils.stage.diary import partition_of

@@ -85,8 +85,8 @@ skipped.findings()
 
 # %% [markdown]
 # The bookmark was ahead of the work. Order 2 is lost, and nobody saw an error: **at most once**. It
-# is *allowed*: of what a program commits by hand, Kafka promises nothing. Neither sequence of the
-# two lines is right. One repeats, the other loses.
+# is *allowed*: the program sets the bookmark, and Kafka cannot see whether the work was done. Neither
+# sequence of the two lines is right. One repeats, the other loses.
 #
 # ## 05.1 Where does it read on? (3 points)
 #

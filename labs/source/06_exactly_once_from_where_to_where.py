@@ -240,8 +240,7 @@ in_time = lab.run(under_another_name, **eight, faults=points["produced"])
 #
 # Two partitions, one order in each. The first consumer has read both. Before it commits, a second
 # joins, and the group is divided anew. The first kept its batch. It sends the offsets with the
-# group's metadata: fetched *now*, or *when the batch was read*. What will be
-# twice, with each?
+# group's metadata: fetched *now*, or *when the batch was read*. What will be twice, with each?
 
 # %%
 def kept_across_a_rebalance(run, is_fetched_now):
