@@ -169,10 +169,11 @@ class Broker:
             ) from error
 
     def _wait_until_answering(self, log_starts_at: int) -> None:
-        port = self.node.ports.direct if "broker" in self.node.roles else self.node.ports.controller
+        # Kafka opens one listener after the other, and whoever comes in between is refused.
+        ports = self.node.listening.values()
         try:
             wait_until(
-                lambda: self.pid is None or answers(port),
+                lambda: self.pid is None or all(map(answers, ports)),
                 f"broker {self.broker_id} to answer",
                 timeout_s=START_TIMEOUT_S,
                 every_s=0.01,

@@ -83,22 +83,26 @@ class Node:
             **self.settings,
         }
 
+    @property
+    def listening(self) -> dict[str, int]:
+        """The port of each listener that the process opens, by the listener's name."""
+        ports = self.ports
+        brokers = {"DIRECT": ports.direct, "LAB": ports.lab, "REPLICATION": ports.replication}
+        controllers = {"CONTROLLER": ports.controller}
+        return (brokers if "broker" in self.roles else {}) | (
+            controllers if "controller" in self.roles else {}
+        )
+
     def _listeners(self) -> dict[str, str]:
-        own = {
+        listeners = {"listeners": _addresses(self.listening)}
+        if "broker" not in self.roles:
+            return listeners
+        told = {
             "DIRECT": self.ports.direct,
-            "LAB": self.ports.lab,
-            "REPLICATION": self.ports.replication,
-        }
-        told = own | {
             "LAB": self.ports.proxy,
             "REPLICATION": self.ports.replication_proxy or self.ports.replication,
         }
-        controller = {"CONTROLLER": self.ports.controller}
-        if "broker" not in self.roles:
-            return {"listeners": _addresses(controller)}
-        listeners = own | (controller if "controller" in self.roles else {})
-        return {
-            "listeners": _addresses(listeners),
+        return listeners | {
             "advertised.listeners": _addresses(told),
             "inter.broker.listener.name": "REPLICATION",
         }

@@ -219,6 +219,13 @@ def test_files_are_private(broker: Broker) -> None:
     assert 0o700 == broker.folder.stat().st_mode & 0o777
 
 
+def test_every_listener_answers_after_a_start(broker: Broker) -> None:
+    """Whoever connects when start() has returned is refused at no port."""
+    assert {"DIRECT", "LAB", "REPLICATION", "CONTROLLER"} == {
+        name for name, port in broker.node.listening.items() if answers(port)
+    }
+
+
 def test_it_listens_on_loopback_alone(broker: Broker) -> None:
     """No listener can be reached from another machine."""
     listening = [
