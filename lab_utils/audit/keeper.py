@@ -65,14 +65,16 @@ class Keeper:
         self._master = master
         self._owner = owner
         self._idle_looks = 0
+        self._lock = -1
         self._jvm: subprocess.Popen[bytes] | None = None
 
     def keep(self) -> None:
         """Serve until the owner, the users or the folder are gone, or the JVM ends."""
         signal.signal(signal.SIGTERM, lambda *_: sys.exit())
         with (self._folder / "keeper.lock").open("a") as lock:
+            self._lock = lock.fileno()
             wait_until(
-                lambda: _locked(lock.fileno()) or running(self._folder) is not None,
+                lambda: _locked(self._lock) or running(self._folder) is not None,
                 "another keeper to finish starting",
                 timeout_s=START_TIMEOUT_S,
             )
@@ -142,7 +144,8 @@ class Keeper:
         return self._jvm is None or self._jvm.poll() is not None
 
     def _is_over(self) -> bool:
-        if self._has_ended() or not (self._folder / "server.json").exists():
+        published = (self._folder / "server.json").exists()
+        if self._has_ended() or not published or not self._has_folder():
             return True
         if self._owner is not None:
             return not is_running(self._owner)
@@ -150,14 +153,23 @@ class Keeper:
         self._idle_looks = 0 if any(map(is_running, users)) else self._idle_looks + 1
         return self._idle_looks * LOOK_EVERY_S > IDLE_S
 
+    def _has_folder(self) -> bool:
+        """Is the folder the one that this keeper locked? Another may have been made in its place."""
+        with suppress(FileNotFoundError):
+            lock = (self._folder / "keeper.lock").stat()
+            return os.path.samestat(os.fstat(self._lock), lock)
+        return False
+
     def _end(self) -> None:
         """End the JVM at once: it holds nothing that anybody needs, and remove every file."""
         if self._jvm is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._jvm.pid, signal.SIGKILL)
             self._jvm.wait()
+        if not self._has_folder():
+            return
         kept = ("keeper.log", "spark.log") if self._jvm and self._jvm.returncode > 0 else ()
-        for path in list(self._folder.iterdir()) if self._folder.exists() else ():
+        for path in list(self._folder.iterdir()):
             if path.name not in kept:
                 shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
         with suppress(OSError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +55,23 @@ def test_the_server_ends_with_its_owner(state: Path) -> None:
     wait_until(lambda: not (state / "spark").exists(), "the folder to go", timeout_s=20)
 
     assert not server.is_running(jvm)
+
+
+def test_a_removed_folder_is_left_to_who_makes_it_anew(state: Path) -> None:
+    """A keeper whose folder was removed ends, and takes nothing from the next one's."""
+    join_in_process(state)
+    removed = server.running(state / "spark")
+    assert removed is not None
+    os.kill(removed.keeper, signal.SIGSTOP)
+    shutil.rmtree(state / "spark")
+    jvm = join_in_process(state)
+    os.kill(removed.keeper, signal.SIGCONT)
+    wait_until(lambda: not server.is_running(removed.keeper), "the keeper to end", timeout_s=20)
+    found = server.running(state / "spark")
+
+    assert not server.is_running(removed.pid)
+    assert found is not None
+    assert (jvm, True) == (found.pid, (state / "spark" / "tmp").exists())
 
 
 def test_warm_up_does_not_block() -> None:
