@@ -154,7 +154,7 @@ class Keeper:
         return self._idle_looks * LOOK_EVERY_S > IDLE_S
 
     def _has_folder(self) -> bool:
-        """Is the folder the one that this keeper locked? Another may have been made in its place."""
+        """Is the folder the one that this keeper locked, and not a new one in its place?"""
         with suppress(FileNotFoundError):
             lock = (self._folder / "keeper.lock").stat()
             return os.path.samestat(os.fstat(self._lock), lock)

@@ -10,6 +10,7 @@ The stage's token and folder never reach the kernel. Imports all that an experim
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -133,7 +134,8 @@ class Examiner:
         folder = self._client_folder()
         kept = [row for row in evidence.rows if row.source not in evidence.trial.without]
         write_ledger(folder, kept)
-        self._start_spark(position, folder)
+        if reason := self._no_spark(position, folder):
+            return replace(evidence, raised=reason)
         said = self._ask(position, f"{INSIDE}.run_query({exercise.answer}, {str(folder)!r})")
         if "blank" in said:
             return None
@@ -144,13 +146,25 @@ class Examiner:
             return replace(evidence, raised="the kernel gave no rows that could be read.")
         return replace(evidence, returned=tuple(rows))
 
-    def _start_spark(self, position: int, folder: Path) -> None:
-        """Spark's start is the lab's own doing: it takes none of the learner's time."""
-        call = f"{INSIDE}.start_spark({str(folder)!r})"
-        status, said = self._sitting.evaluate(position, call, SPARK_START_S)
-        if status != "spent" and "done" not in said:
-            reason = said.get("raised", status)
-            raise Infrastructure(f"Spark did not start in the submission's kernel: {reason}")
+    def _no_spark(self, position: int, folder: Path) -> str | None:
+        """Start Spark; why it did not if the submission's cells are the reason.
+
+        Its start is the lab's own doing and takes none of the learner's time. If it does not start
+        in a kernel without the cells either, nobody's cells are the reason: raises Infrastructure.
+        """
+        reason = _spark_refused(self._sitting, position, folder)
+        if reason is None:
+            return None
+        place = self._sitting.folder / f"control-{secrets.token_hex(4)}"
+        control = Sitting(self._sitting.submission, place, self._sitting.budget)
+        try:
+            if refused := _spark_refused(control, -1, folder):
+                raise Infrastructure(f"Spark did not start: {refused}")
+        finally:
+            control.close()
+        if self._sitting.budget.left_s() == 0:
+            return WITHOUT_AN_ANSWER["spent"]
+        return f"Spark did not start after your cells ({reason}). Without them it does."
 
     def _ask(self, position: int, expression: str) -> Said:
         """What the kernel answers; a kernel that cannot answer has `raised` the reason."""
@@ -219,6 +233,13 @@ class Examiner:
         """A new folder in the submission's own place."""
         self._runs += 1
         return self._sitting.folder / "runs" / str(self._runs)
+
+
+def _spark_refused(sitting: Sitting, position: int, folder: Path) -> str | None:
+    """Start Spark after the cell at `position`; why it did not, in a line."""
+    call = f"{INSIDE}.start_spark({str(folder)!r})"
+    status, said = sitting.evaluate(position, call, SPARK_START_S)
+    return None if "done" in said or status == "spent" else str(said.get("raised", status))
 
 
 def _one_line(error: BaseException) -> str:
