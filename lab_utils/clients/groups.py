@@ -10,7 +10,13 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupState,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import AdminClient
 
 from lab_utils.errors import StageError
@@ -23,6 +29,13 @@ ANSWERED_S: Final = 10
 LOST_S: Final = 2 * ANSWERED_S
 TIMES_ASKED: Final = 2
 SETTLED_S: Final = 30
+# What a coordinator answers that has just come, or has to come first. It holds the groups of
+# before, and saying that there are none would be wrong. librdkafka's AdminClient does not wait.
+COMING: Final = (
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+)
 
 
 class Groups:
@@ -46,13 +59,16 @@ class Groups:
 
     def of(self, run: str) -> list[str]:
         """The ids of a run's groups."""
-        listed = self._answer(lambda it: it.list_consumer_groups(request_timeout=ANSWERED_S))
+        listed = self._answer(
+            lambda it: it.list_consumer_groups(request_timeout=ANSWERED_S),
+            errors=lambda listed: listed.errors,
+        )
         return sorted(it.group_id for it in listed.valid if it.group_id.startswith(f"{run}-"))
 
     def committed(self, run: str, **detail: str) -> Iterator[Event]:
         """Each offset that a group of the run has committed, as the broker holds it now."""
         for group in self.of(run):
-            for place in self._offsets(group):
+            for place in self._offsets(run, group):
                 yield Event(
                     run=run, source="log", actor=group, kind="committed",
                     topic=place.topic, partition=place.partition, offset=place.offset,
@@ -68,28 +84,68 @@ class Groups:
             every_s=0.1,
         )
 
-    def _offsets(self, group: str) -> list[Any]:
-        asked = [ConsumerGroupTopicPartitions(group)]
+    def _offsets(self, run: str, group: str) -> list[TopicPartition]:
+        """The offsets that a group has committed in the run's topics.
+
+        A consumer asks, which never joins: the AdminClient's question ends this process if the
+        coordinator has moved (https://github.com/confluentinc/librdkafka/issues/5040).
+        """
+        # With read_committed it would wait for a transaction that is to commit offsets.
+        own = {"group.id": group, "isolation.level": "read_uncommitted"}
+        consumer = Consumer({**self._connection, **own})
         try:
-            found = self._answer(
-                lambda it: it.list_consumer_group_offsets(asked, request_timeout=ANSWERED_S)[group]
-            )
-        except KafkaException:
-            return []  # a group that is gone by now has committed nothing
-        return [it for it in found.topic_partitions if it.offset >= 0]
+            topics = consumer.list_topics(timeout=ANSWERED_S).topics
+            of_the_run = [it for name, it in topics.items() if name.startswith(f"{run}-")]
+            asked = [TopicPartition(it.topic, n) for it in of_the_run for n in it.partitions]
+            found = consumer.committed(asked, timeout=ANSWERED_S)
+        except KafkaException as error:
+            raise _unanswered(group, error.args[0]) from None
+        finally:
+            consumer.close()
+        return [it for it in found if it.offset >= 0]
 
     def _is_settled(self, group: str, members: int) -> bool:
-        try:
-            found = self._answer(
-                lambda it: it.describe_consumer_groups([group], request_timeout=ANSWERED_S)[group]
-            )
-        except KafkaException:
-            return False
+        found = self._answer(
+            lambda it: it.describe_consumer_groups([group], request_timeout=ANSWERED_S)[group]
+        )
         shares = [len(it.assignment.topic_partitions) for it in found.members if it.assignment]
         return found.state == ConsumerGroupState.STABLE and len(shares) == members and all(shares)
 
-    def _answer(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
-        """What the broker answers; raises KafkaException, or StageError if nothing comes."""
+    def _answer(
+        self,
+        ask: Callable[[AdminClient], Future[Any]],
+        errors: Callable[[Any], list[KafkaError]] = lambda _: [],
+    ) -> Any:
+        """What the broker answers once its coordinator has come; raises StageError if it does not.
+
+        `errors` are those that an answer carries within it.
+        """
+        (answer,) = wait_until(
+            lambda: self._asked(ask, errors),
+            "the group coordinator to load its groups",
+            timeout_s=SETTLED_S,
+            every_s=0.1,
+        )
+        return answer
+
+    def _asked(
+        self,
+        ask: Callable[[AdminClient], Future[Any]],
+        errors: Callable[[Any], list[KafkaError]],
+    ) -> tuple[Any, ...]:
+        """The answer alone in a tuple; an empty one while the coordinator is coming."""
+        try:
+            answer = self._resolved(ask)
+            for error in errors(answer):
+                raise KafkaException(error)
+        except KafkaException as error:
+            if error.args[0].code() in COMING:
+                return ()
+            raise _unanswered("its consumer groups", error.args[0]) from None
+        return (answer,)
+
+    def _resolved(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
+        """What comes of a question; raises KafkaException, or StageError if nothing comes."""
         for _ in range(TIMES_ASKED):
             try:
                 return ask(self._admin).result(LOST_S)
@@ -99,3 +155,10 @@ class Groups:
             f"the broker was asked {TIMES_ASKED} times for its consumer groups, and did not answer "
             f"within {LOST_S} s. Look at `lab`, then run the cell again."
         )
+
+
+def _unanswered(what: str, error: KafkaError) -> StageError:
+    return StageError(
+        f"the broker did not tell of {what}: {error.name()}, {error.str()}. What was committed "
+        "is not known without it. Look at `lab`, then run the cell again."
+    )

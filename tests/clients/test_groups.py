@@ -1,15 +1,24 @@
-"""What is asked of the broker about groups: a question that is left open ends."""
+"""What is asked of the broker about groups: it has an end, and an answer is whole."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from lab_utils.clients import groups
 from lab_utils.clients.groups import Groups
+from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import StageError
+from lab_utils.stage.broker import Broker, new_ports
+from lab_utils.stage.prepare import prepare
+from lab_utils.stage.settings import Node
+
+COMMITS = 10_000
 
 
 class Silent:
@@ -36,3 +45,35 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(groups, "AdminClient", lambda _: Silent())
     with pytest.raises(StageError, match="asked 2 times for its consumer groups"):
         Groups("127.0.0.1:1").of("nobody")
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Iterator[Broker]:
+    """A broker that a test may kill; what its groups committed it reads again a bit at a time."""
+    slowly = {"offsets.load.buffer.size": "1"}
+    node = Node(1, new_ports(proxy=1), settings=slowly)
+    broker = Broker(prepare(), tmp_path / "broker", node)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+@pytest.mark.kafka
+def test_a_broker_that_has_just_come(broker: Broker) -> None:
+    """While its coordinator loads what it knew, nobody is told that there is nothing."""
+    reader = HonestReader(broker.direct_address)
+    reader.create_topic("r-orders", 2)
+    reader.close()
+    committed = {"bootstrap.servers": broker.direct_address, "group.id": "r-app", "log_level": 0}
+    consumer = Consumer(committed)
+    for offset in range(COMMITS):
+        consumer.commit(offsets=[TopicPartition("r-orders", 1, offset)])
+    consumer.commit(offsets=[TopicPartition("r-orders", 1, COMMITS)], asynchronous=False)
+    consumer.close()
+    broker.kill()
+    broker.start()
+
+    assert [("r-app", "r-orders", 1, COMMITS)] == [
+        (it.actor, it.topic, it.partition, it.offset)
+        for it in Groups(broker.direct_address).committed("r")
+    ]
