@@ -23,14 +23,15 @@ from lab_utils.errors import StageError
 from lab_utils.ledger.events import Event
 from lab_utils.waiting import wait_until
 
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 ANSWERED_S: Final = 10
 # librdkafka 2.16 has left a question open for good, past its own time-out: seen once, when a member
 # had been killed. It does not do so twice: another client is asked.
 LOST_S: Final = 2 * ANSWERED_S
 TIMES_ASKED: Final = 2
 SETTLED_S: Final = 30
-# What a coordinator answers that has just come, or has to come first. It holds the groups of
-# before, and saying that there are none would be wrong. librdkafka's AdminClient does not wait.
+# What a coordinator answers that has just come, or has to come first. It has the groups of before,
+# so nobody may say yet that there are none. librdkafka's AdminClient does not wait for it.
 COMING: Final = (
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -59,11 +60,13 @@ class Groups:
 
     def of(self, run: str) -> list[str]:
         """The ids of a run's groups."""
-        listed = self._answer(
-            lambda it: it.list_consumer_groups(request_timeout=ANSWERED_S),
-            errors=lambda listed: listed.errors,
-        )
-        return sorted(it.group_id for it in listed.valid if it.group_id.startswith(f"{run}-"))
+        listed = self._listed()
+        # A broker that does not know yet that it is the coordinator has none either. The lab's
+        # brokers have one coordinator: its topic has one partition.
+        if not listed and OFFSETS_TOPIC in self._admin.list_topics(timeout=ANSWERED_S).topics:
+            self._described(run)
+            listed = self._listed()
+        return sorted(group for group in listed if group.startswith(f"{run}-"))
 
     def committed(self, run: str, **detail: str) -> Iterator[Event]:
         """Each offset that a group of the run has committed, as the broker holds it now."""
@@ -105,44 +108,42 @@ class Groups:
         return [it for it in found if it.offset >= 0]
 
     def _is_settled(self, group: str, members: int) -> bool:
-        found = self._answer(
-            lambda it: it.describe_consumer_groups([group], request_timeout=ANSWERED_S)[group]
-        )
+        found = self._described(group)
         shares = [len(it.assignment.topic_partitions) for it in found.members if it.assignment]
         return found.state == ConsumerGroupState.STABLE and len(shares) == members and all(shares)
 
-    def _answer(
-        self,
-        ask: Callable[[AdminClient], Future[Any]],
-        errors: Callable[[Any], list[KafkaError]] = lambda _: [],
-    ) -> Any:
-        """What the broker answers once its coordinator has come; raises StageError if it does not.
+    def _described(self, group: str) -> Any:
+        """What the coordinator knows of a group; of an unknown one, that it is dead."""
+        return self._answer(
+            lambda it: it.describe_consumer_groups([group], request_timeout=ANSWERED_S)[group]
+        )
 
-        `errors` are those that an answer carries within it.
-        """
+    def _listed(self) -> list[str]:
+        """The ids of all groups; a broker that is gone has none, for another has taken them."""
+        listed = self._answer(lambda it: it.list_consumer_groups(request_timeout=ANSWERED_S))
+        return [it.group_id for it in listed.valid]
+
+    def _answer(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
+        """What is answered once the coordinator has come; raises StageError if it does not."""
         (answer,) = wait_until(
-            lambda: self._asked(ask, errors),
+            lambda: self._asked(ask),
             "the group coordinator to load its groups",
             timeout_s=SETTLED_S,
             every_s=0.1,
         )
         return answer
 
-    def _asked(
-        self,
-        ask: Callable[[AdminClient], Future[Any]],
-        errors: Callable[[Any], list[KafkaError]],
-    ) -> tuple[Any, ...]:
+    def _asked(self, ask: Callable[[AdminClient], Future[Any]]) -> tuple[Any, ...]:
         """The answer alone in a tuple; an empty one while the coordinator is coming."""
         try:
             answer = self._resolved(ask)
-            for error in errors(answer):
-                raise KafkaException(error)
         except KafkaException as error:
             if error.args[0].code() in COMING:
                 return ()
             raise _unanswered("its consumer groups", error.args[0]) from None
-        return (answer,)
+        # A list has its errors within it.
+        is_coming = any(error.code() in COMING for error in getattr(answer, "errors", ()))
+        return () if is_coming else (answer,)
 
     def _resolved(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
         """What comes of a question; raises KafkaException, or StageError if nothing comes."""
