@@ -159,7 +159,10 @@ class Run:
 
     def _raised(self) -> str:
         raised = [row for row in self.rows if (row.source, row.kind) == ("workload", "raised")]
-        return f"; the workload raised {raised[-1].error}" if raised else ""
+        if not raised:
+            return ""
+        name = raised[-1].detail.get("name")
+        return f"; the workload raised {raised[-1].error}" + (f" ({name})" if name else "")
 
     def _trouble(self) -> str:
         return f"; INCONCLUSIVE: {'; '.join(self.trouble)}" if self.trouble else ""

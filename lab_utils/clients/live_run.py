@@ -26,7 +26,7 @@ from lab_utils.clients.postgres import PostgresSink
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.receipts import Receipts
-from lab_utils.clients.recorder import Recorder
+from lab_utils.clients.recorder import Recorder, kafka_name
 from lab_utils.clients.sinks import Sink, open_sink
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
@@ -255,7 +255,8 @@ def perform(workload: Workload, run: LiveRun) -> BaseException | None:
     try:
         workload(run)
     except BaseException as error:
-        detail = {"message": str(error)}
+        name = kafka_name(error)
+        detail = {"message": str(error), **({"name": name} if name else {})}
         run.note("raised", attempt=run.attempt, error=type(error).__name__, detail=detail)
         return error
     run.note("finished", attempt=run.attempt)

@@ -43,6 +43,17 @@ def outcome(error: KafkaError | None) -> str:
     return "unknown" if error.name() in UNKNOWN_ERRORS else "failed"
 
 
+def kafka_name(raised: BaseException) -> str | None:
+    """Kafka's name of the error that an exception carries; None if it carries none.
+
+    >>> from confluent_kafka import KafkaException
+    >>> kafka_name(KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)))
+    'NOT_COORDINATOR'
+    """
+    error = raised.args[0] if raised.args else None
+    return error.name() if isinstance(error, KafkaError) else None
+
+
 class Recorder:
     """Writes the events of one client of a run."""
 
@@ -81,8 +92,7 @@ class Recorder:
 
     def refused(self, topic: str, value: str | None, refusal: Exception) -> None:
         """Record that produce() itself raised: the client took nothing."""
-        error = refusal.args[0] if refusal.args else refusal
-        name = error.name() if isinstance(error, KafkaError) else type(refusal).__name__
+        name = kafka_name(refusal) or type(refusal).__name__
         self.record("failed", topic=topic, value=value, error=name)
 
     def reported(self, error: KafkaError | None, message: Any, value: bytes) -> None:
