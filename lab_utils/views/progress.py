@@ -56,6 +56,7 @@ def _line(what: str, begun: float) -> dict[str, str]:
 
 def _is_notebook() -> bool:
     """Is there a kernel that shows things? A plain Python program has imported none."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    # Without the attribute another thread is just importing it, and this is no notebook either.
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    shell = get_ipython()
     return shell is not None and hasattr(shell, "kernel")

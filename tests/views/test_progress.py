@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -66,3 +68,12 @@ def test_a_plain_program_shows_nothing(capsys: pytest.CaptureFixture[str]) -> No
         1 / 0  # noqa: B018
 
     assert ("", "") == capsys.readouterr()
+
+
+def test_ipython_that_is_just_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may import it while a block begins; the block runs."""
+    monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
+    with doing("Nothing"):
+        done = True
+
+    assert done
