@@ -67,11 +67,12 @@ def test_a_removed_folder_is_left_to_who_makes_it_anew(state: Path) -> None:
     jvm = join_in_process(state)
     os.kill(removed.keeper, signal.SIGCONT)
     wait_until(lambda: not server.is_running(removed.keeper), "the keeper to end", timeout_s=20)
-    found = server.running(state / "spark")
+    found, has_files = server.running(state / "spark"), (state / "spark" / "tmp").exists()
+    server.stop(state / "spark")
 
     assert not server.is_running(removed.pid)
     assert found is not None
-    assert (jvm, True) == (found.pid, (state / "spark" / "tmp").exists())
+    assert (jvm, True) == (found.pid, has_files)
 
 
 def test_warm_up_does_not_block() -> None:
