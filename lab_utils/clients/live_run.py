@@ -18,7 +18,7 @@ import orjson
 from confluent_kafka import KafkaException
 
 from lab_utils.clients import timers
-from lab_utils.clients.administrator import add_partition
+from lab_utils.clients.administrator import add_partition, in_sync
 from lab_utils.clients.consumer import RecordingConsumer
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.polling import batches, is_committed_to_the_end
@@ -177,6 +177,10 @@ class LiveRun:
     def add_partition(self) -> None:
         """Give the topic one more partition, as an administrator does; return when it is there."""
         add_partition(self._ticket.bootstrap, self.topic)
+
+    def in_sync(self, broker: int) -> list[int]:
+        """Which replicas of partition 0 are in sync, as this broker says; brokers count from 1."""
+        return in_sync(self._ticket.bootstrap.split(",")[broker - 1], self.topic)
 
     def processed(self, message: Any) -> None:
         """Do the work for this message, and say so: it becomes a `processed` event.

@@ -31,7 +31,9 @@ class StageFault(Fault):
 
     api, nth   the moment: the nth request of this API, counted over all brokers from when the
                fault is armed; without an api, at once
-    when       when that request has been answered, or already when the broker has received it
+    when       when that request has been answered, or already when the broker has received it;
+               whether a broker that is killed then still passes it on to its followers is chance,
+               unless their links are cut before
     """
 
     verb: ClassVar[str] = ""

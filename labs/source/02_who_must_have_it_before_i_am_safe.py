@@ -275,8 +275,8 @@ f"longest wait for an ack: stopped {gap_s(stopped):.1f} s, killed {gap_s(killed)
 # %% [markdown]
 # ## 02.1 Who is in sync? (4 points)
 #
-# Three brokers, `acks=all`. Broker 3 is paused after the first ack and resumed after the second. When
-# it is back, the leader is killed after the third ack. Who is in the ISR at each moment?
+# Three brokers, `acks=all`. Broker 3 is paused after the first ack and resumed after the third. When
+# it is back, the leader is killed after the fourth ack. Who is in the ISR at each moment?
 
 # %% answer="02.1"
 answer_1 = {"at the start": ..., "3 is paused": ..., "3 is back": ..., "1 is dead": ...}
@@ -350,7 +350,7 @@ lab.check("02.3", answer_3)
 # - `acks=all`: with acks=1, and the leader dies cut off
 # - `replicas > min.insync.replicas`: both are 3, and a follower dies
 # - `unclean election off`: it is on, the floor is 1, the leader is alone and dies
-# - `retries`: they are 0, and the leader dies with an order in its hands
+# - `retries`: they are 0, and the leader dies cut off, with an order in its hands
 
 # %% answer="02.4"
 answer_4 = {
