@@ -69,3 +69,11 @@ def test_decision_after_the_workload_is_evidence(leaderless: Run) -> None:
     # While the run is mended the ISR grows again, which is a decision under the same leader.
     assert ["1", "2"] == [leader for leader, _ in groupby(decisions)]
     assert {"broker-1": 1, "broker-2": 1, "broker-3": 1} == held
+
+
+def test_a_kill_has_the_time_of_its_signal(leaderless: Run) -> None:
+    """The process is gone when it is gone; what the others did after the signal was after it."""
+    (killed,) = of(leaderless, "killed")
+    (fired,) = (row for row in leaderless.rows if row.kind == "fired")
+
+    assert killed.at_ns <= fired.at_ns

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import signal
+import time
 from collections.abc import Coroutine, Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -197,14 +198,14 @@ class Cluster:
             member.proxy.cut_all()
         if fault.verb in AT_ONCE:
             member.broker.send(AT_ONCE[fault.verb])
-        self._later(self._do_fault(fault))
+        self._later(self._do_fault(fault, time.monotonic_ns()))
 
-    async def _do_fault(self, fault: StageFault) -> None:
+    async def _do_fault(self, fault: StageFault, at_ns: int | None = None) -> None:
         if fault.verb in LINK_VERBS:
             a, b = fault.targets()
             self.link(a, b, fault.verb, by_ms=getattr(fault, "by_ms", 0))
         else:
-            await self.do(fault.targets()[0], fault.verb)
+            await self.do(fault.targets()[0], fault.verb, at_ns)
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -258,14 +259,17 @@ class Cluster:
 
     # Verbs.
 
-    async def do(self, broker_id: int, verb: str) -> None:
-        """Start, stop, kill, pause or resume a broker, or cut its power; returns when it is so."""
+    async def do(self, broker_id: int, verb: str, at_ns: int | None = None) -> None:
+        """Start, stop, kill, pause or resume a broker, or cut its power; returns when it is so.
+
+        `at_ns` is when it was told so already, by a signal.
+        """
         one_of("verb", verb, VERBS)
         member = self._member(broker_id)
         async with self._verb:
-            await self._done(member, verb)
+            await self._done(member, verb, at_ns)
 
-    async def _done(self, member: Member, verb: str) -> None:
+    async def _done(self, member: Member, verb: str, at_ns: int | None = None) -> None:
         if verb == "start":
             self.chronicle.record_for_all("starting", f"broker-{member.broker.broker_id}")
             await self._start(member)
@@ -277,7 +281,10 @@ class Cluster:
             await asyncio.to_thread(getattr(member.broker, verb))
         if verb in ("stop", "kill", "power_cut"):
             member.proxy.upstream = member.link.upstream = None
-        self.chronicle.record_for_all(VERBS[verb], f"broker-{member.broker.broker_id}")
+        # On a busy machine the end of a process is seen seconds after its signal.
+        happened_ns = at_ns if verb in ("kill", "pause") else None
+        actor = f"broker-{member.broker.broker_id}"
+        self.chronicle.record_for_all(VERBS[verb], actor, at_ns=happened_ns or time.monotonic_ns())
 
     def link(self, a: int, b: int, verb: str, *, by_ms: int = 0) -> None:
         """Cut, hold, slow or heal the link between two brokers, in both directions."""
@@ -294,13 +301,8 @@ class Cluster:
             a, b = pair["brokers"]
             self.link(a, b, "heal")
         async with self._verb:
-            await asyncio.gather(
-                *(
-                    self._done(member, MENDS[member.broker.state])
-                    for member in self._members.values()
-                    if member.broker.state in MENDS
-                )
-            )
+            broken = [each for each in self._members.values() if each.broker.state in MENDS]
+            await asyncio.gather(*(self._done(each, MENDS[each.broker.state]) for each in broken))
 
     async def reset(self) -> None:
         """No fault is armed, every link is whole, every broker runs."""
