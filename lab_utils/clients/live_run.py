@@ -28,6 +28,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.receipts import Receipts
 from lab_utils.clients.recorder import Recorder, kafka_name
 from lab_utils.clients.sinks import Sink, open_sink
+from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
 
@@ -180,7 +181,10 @@ class LiveRun:
 
     def in_sync(self, broker: int) -> list[int]:
         """Which replicas of partition 0 are in sync, as this broker says; brokers count from 1."""
-        return in_sync(self._ticket.bootstrap.split(",")[broker - 1], self.topic)
+        addresses = dict(enumerate(self._ticket.bootstrap.split(","), start=1))
+        if broker not in addresses:
+            raise BadArgument(f"this run has the brokers {list(addresses)}; got {broker!r}.")
+        return in_sync(addresses[broker], self.topic)
 
     def processed(self, message: Any) -> None:
         """Do the work for this message, and say so: it becomes a `processed` event.

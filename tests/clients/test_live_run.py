@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab_utils.clients.live_run import LiveRun, Ticket, perform
+from lab_utils.errors import BadArgument
 from lab_utils.ledger.store import read_ledger
 from tests.clients.opened import Opened
 
@@ -72,6 +73,14 @@ def test_closed_twice(ticket: Ticket) -> None:
         another.write(b"still open")
 
     assert live.close() is None
+
+
+@pytest.mark.kafka
+def test_in_sync(opened: Opened) -> None:
+    """A broker is asked by its number, and one that is not there is not taken for another."""
+    assert [1] == opened.live.in_sync(broker=1)
+    with pytest.raises(BadArgument, match=r"has the brokers \[1\]; got 0"):
+        opened.live.in_sync(broker=0)
 
 
 @pytest.mark.kafka
