@@ -25,7 +25,7 @@ PRODUCER: Final = (
     Setting("batch.num.messages", 1, 10000, "one order is one request, so that you can see it"),
     Setting("linger.ms", 0, 5, "an order is sent at once"),
     Setting("socket.timeout.ms", 3000, 60000, "a request without an answer is given up sooner"),
-    Setting("message.timeout.ms", 8000, 300000, "an order without an ack is given up sooner"),
+    Setting("message.timeout.ms", 15000, 300000, "an order without an ack is given up sooner"),
     Setting("retry.backoff.ms", 50, 100, "a retry comes sooner"),
     Setting("reconnect.backoff.ms", 20, 100, "a lost connection is opened again sooner"),
     Setting("reconnect.backoff.max.ms", 200, 10000, "and also after several attempts"),

@@ -19,6 +19,7 @@ from lab_utils.ledger.events import Event
 
 # What a learner's own code may not bear witness of: its clients write these.
 SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log", "sink", "broker")
+NOT_THERE: Final = "what is asked about did not happen, so this run proves nothing."
 BY_THE_CLIENT: Final = ("crash_client", "stall_client")
 
 
@@ -59,12 +60,23 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
         (FAIL, lambda each: _breach(exercise, answer, each)),
     )
     for status, step in steps:
-        found = next(filter(None, map(step, evidence)), None)
+        try:
+            found = _first(step, evidence)
+        except StopIteration:  # what a rule looks for with next() is not there
+            return _verdict(exercise, INCONCLUSIVE, NOT_THERE, None, evidence)
         if found is not None:
             hint = _hint(exercise, answer, evidence, found)
             return _verdict(exercise, status, found, hint, evidence)
     said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
     return _verdict(exercise, PASS, said, None, evidence)
+
+
+def _first(step: Callable[[Evidence], str | None], evidence: Sequence[Evidence]) -> str | None:
+    """What the first trial says that says something. A loop: next() would hide a StopIteration."""
+    for each in evidence:
+        if (found := step(each)) is not None:
+            return found
+    return None
 
 
 def summary(evidence: Sequence[Evidence]) -> str:

@@ -354,7 +354,7 @@ EXERCISES = (
         public=(
             Trial(
                 name="a busy consumer",
-                faults=(stall_client("before_commit", nth=2, for_ms=4500, member=2),),
+                faults=(stall_client("before_commit", nth=2, for_ms=9000, member=2),),
                 orders=12,
                 partitions=2,
                 filled=True,

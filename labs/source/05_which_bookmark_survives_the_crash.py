@@ -444,10 +444,10 @@ rebalances(calmer[0])
 # A calmer rebalance changes nothing about the order in hand: each of the three repeats it.
 #
 # A process need not die. Here the second is only busy: it has done its second pair of orders, and
-# before it commits it does not poll for 4.5 seconds, longer than `max.poll.interval.ms`.
+# before it commits it does not poll for nine seconds, longer than `max.poll.interval.ms`.
 
 # %%
-busy = [stall_client("before_commit", nth=2, for_ms=4500, member=2)]
+busy = [stall_client("before_commit", nth=2, for_ms=9000, member=2)]
 stalled = lab.run(by_range, **two, faults=busy)
 stalled
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -143,6 +143,14 @@ def test_records_that_did_not_cross_the_proxy_fail() -> None:
     verdict = judge(EXERCISE, None, [evidence(*rows)])
 
     assert "partition 0 holds 2 records, but only 1 crossed the proxy." == verdict.reason
+
+
+def test_a_rule_that_finds_nothing_to_judge_gives_no_points() -> None:
+    """What it looks for with next() did not happen; that must not end the judging with a PASS."""
+    sought = replace(EXERCISE, rules=(lambda _, __: next(iter(())),))
+    verdict = judge(sought, None, [evidence(*STORED)])
+
+    assert ("INCONCLUSIVE", 0) == (str(verdict.status), verdict.points)
 
 
 def test_no_answer_has_a_hint() -> None:
