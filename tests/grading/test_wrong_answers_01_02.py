@@ -107,3 +107,19 @@ def test_a_wrong_answer_gets_its_hint(
         verdict.points,
         (verdict.hint or "").partition("\n")[0],
     )
+
+
+def at_once(run: Any) -> None:
+    """Send all orders, and wait for their reports once."""
+    producer = run.producer({"acks": "all"})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+    producer.flush()
+
+
+@pytest.mark.kafka
+def test_who_flushes_once_is_judged(lab: Any) -> None:
+    """All requests are on their way before the first answer, and the leader dies nonetheless."""
+    verdict = lab.check("01.4", at_once).verdict
+
+    assert ("PASS", 6) == (str(verdict.status), verdict.points)
