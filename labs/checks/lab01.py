@@ -52,6 +52,14 @@ def matrix(name, acks, faults, **conditions):
     )
 
 
+def acked_alone(nth, orders):
+    """A leader that is cut off acks with acks=1, and dies."""
+    return Trial(
+        name="the leader dies", faults=leader_dies(nth), orders=orders, brokers=3,
+        topic_config=FLOOR, workload=with_acks("1"),
+    )  # fmt: skip
+
+
 def acked(evidence):
     """The orders that the client reported as acked; only trials of our own have these rows."""
     return {row.value for row in evidence.rows if (row.source, row.kind) == ("client", "acked")}
@@ -331,26 +339,8 @@ EXERCISES = (
         points=4,
         kind="query",
         answer="acked_and_gone",
-        public=(
-            Trial(
-                name="the leader dies",
-                faults=leader_dies(3),
-                orders=6,
-                brokers=3,
-                topic_config=FLOOR,
-                workload=with_acks("1"),
-            ),
-        ),
-        unseen=lambda nonce: [
-            Trial(
-                name="the leader dies",
-                faults=leader_dies(random.Random(nonce).randint(2, 4)),
-                orders=7,
-                brokers=3,
-                topic_config=FLOOR,
-                workload=with_acks("1"),
-            )
-        ],
+        public=(acked_alone(3, 6),),
+        unseen=lambda nonce: [acked_alone(random.Random(nonce).randint(2, 4), 7)],
         rules=(rows_equal(lambda seen: [{"value": each} for each in sorted(lost(seen))]),),
         mistakes=(
             Mistake(
