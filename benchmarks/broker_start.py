@@ -18,10 +18,10 @@ from typing import Any
 
 import psutil
 
-from lab_utils.stage.broker import Broker, answers, new_ports
-from lab_utils.stage.prepare import prepare
-from lab_utils.stage.quick_start import CLUSTER_ID, Kafka
-from lab_utils.stage.settings import Node, text
+from lab_utils.machine.broker import Broker, answers, new_ports
+from lab_utils.machine.prepare import prepare
+from lab_utils.machine.quick_start import CLUSTER_ID, Kafka
+from lab_utils.machine.settings import Node, text
 from lab_utils.waiting import wait_until
 
 # bin/kafka-server-start.sh and bin/kafka-run-class.sh of Kafka 4.3

@@ -10,7 +10,7 @@ from typing import Any
 
 import psutil
 
-from lab_utils.stage import connection
+from lab_utils.stage import client
 
 
 def measure(pairs: int = 3) -> dict[str, Any]:
@@ -20,7 +20,7 @@ def measure(pairs: int = 3) -> dict[str, Any]:
     for _ in range(pairs):
         for brokers, found in seconds.items():
             begun = time.perf_counter()
-            stage = connection.join(f"bench{brokers}", brokers)
+            stage = client.join(f"bench{brokers}", brokers)
             found.append(time.perf_counter() - begun)
             if brokers == 3:
                 megabytes.append(_java_mb(stage.pid))

@@ -18,7 +18,7 @@ from typing import Any
 from confluent_kafka import Producer
 
 from lab_utils.clients.reader import HonestReader
-from lab_utils.stage import connection
+from lab_utils.stage import client
 
 MESSAGE = bytes(200)
 RUN = "bench-a"
@@ -27,7 +27,7 @@ TOPICS = count(1)
 
 def measure(messages: int = 1_000_000, pairs: int = 5) -> dict[str, Any]:
     """Messages a second by both ways, and the ratio of their medians; to reach: 0.9."""
-    stage = connection.join("bench")
+    stage = client.join("bench")
     reader = HonestReader(stage.direct)
     with tempfile.TemporaryDirectory() as folder:
         stage.open_run(RUN, Path(folder))

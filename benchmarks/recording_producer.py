@@ -21,7 +21,7 @@ from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.recorder import Recorder
 from lab_utils.ledger.store import Witness
-from lab_utils.stage import connection
+from lab_utils.stage import client
 
 MESSAGE = b"x" * 200
 TOPICS = count(1)
@@ -29,7 +29,7 @@ TOPICS = count(1)
 
 def measure(messages: int = 200_000, pairs: int = 5) -> dict[str, Any]:
     """Messages a second by both, and the ratio of their medians; to reach: 0.5."""
-    stage = connection.join("bench")
+    stage = client.join("bench")
     reader = HonestReader(stage.direct)
     rates: dict[str, list[float]] = {"plain": [], "recording": []}
     with tempfile.TemporaryDirectory() as folder:

@@ -19,8 +19,8 @@ from confluent_kafka import Producer
 
 from lab_utils.clients.reader import HonestReader
 from lab_utils.experiment import Experiment, order_values
-from lab_utils.stage import connection
-from lab_utils.stage.faults import drop_response
+from lab_utils.proxy.faults import drop_response
+from lab_utils.stage import client
 
 FAULT = drop_response("Produce", nth=3)
 EXPECTED = ("0 1 2 2 3 4", "0:0 1:1 2:3 3:4 4:5", 1)
@@ -28,7 +28,7 @@ EXPECTED = ("0 1 2 2 3 4", "0:0 1:1 2:3 3:4 4:5", 1)
 
 def measure(runs: int = 1000) -> dict[str, Any]:
     """How many runs of how many were equal, and the median seconds; to reach: all, 0.15 s."""
-    stage = connection.join("bench")
+    stage = client.join("bench")
     reader = HonestReader(stage.direct)
     outcomes: Counter[tuple[str, str, int]] = Counter()
     with_fault_s, whole_s = [], []

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lab_utils.errors import LabError
-from lab_utils.stage.broker_faults import (
+from lab_utils.proxy.broker_faults import (
     cut_link,
     heal_link,
     hold_link,
@@ -22,7 +22,7 @@ from lab_utils.stage.broker_faults import (
     start_broker,
     stop_broker,
 )
-from lab_utils.stage.faults import (
+from lab_utils.proxy.faults import (
     corrupt_request,
     crash_client,
     delay_request,

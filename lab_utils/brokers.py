@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
-from lab_utils.stage.connection import Stage
+from lab_utils.stage.client import Stage
 from lab_utils.waiting import wait_until
 
 TIMEOUT_S: Final = 20

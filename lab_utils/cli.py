@@ -76,7 +76,7 @@ def prepare_command() -> None:
 
 
 def _prepare() -> None:
-    from lab_utils.stage.prepare import prepare
+    from lab_utils.machine.prepare import prepare
 
     with console.status("Preparing Kafka") as status:
         prepare(lambda text: status.update(str(text)))
@@ -91,7 +91,7 @@ def down() -> None:
     from lab_utils.audit.session import stop_shared
     from lab_utils.clients.sinks import remove_left
     from lab_utils.folders import state_folder
-    from lab_utils.stage.connection import down as end_stages
+    from lab_utils.stage.client import down as end_stages
 
     ended = end_stages()
     stop_shared()
@@ -104,7 +104,7 @@ def down() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(as_json: bool) -> None:
     """Say what is there, what is missing, and the command that mends it; exit 1 if anything is."""
-    from lab_utils.stage.doctor import examine
+    from lab_utils.machine.doctor import examine
 
     rows = examine()
     if as_json:

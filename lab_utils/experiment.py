@@ -27,9 +27,9 @@ from lab_utils.clients.sinks import effects
 from lab_utils.errors import BadArgument, LabError, LedgerError, at_least
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger
+from lab_utils.proxy.faults import ClientFault, Fault, WireFault, to_json
 from lab_utils.readback import Readback, transactional_ids
-from lab_utils.stage.connection import Stage
-from lab_utils.stage.faults import ClientFault, Fault, WireFault, to_json
+from lab_utils.stage.client import Stage
 
 UNSETTLED: Final = "the stage did not come to {} in its time"
 

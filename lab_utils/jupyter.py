@@ -19,7 +19,7 @@ import httpx
 
 from lab_utils.errors import SetupError
 from lab_utils.folders import state_folder
-from lab_utils.stage.connection import OWNER
+from lab_utils.stage.client import OWNER
 from lab_utils.stage.owned import end_owned
 from lab_utils.waiting import wait_until
 

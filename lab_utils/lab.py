@@ -24,9 +24,7 @@ from lab_utils.clients.workload import carry_out
 from lab_utils.errors import BadArgument, LabError, at_least
 from lab_utils.experiment import Experiment, fault_values, order_values
 from lab_utils.ledger.predictions import Answer, predict
-from lab_utils.run import Predicted, Run
-from lab_utils.stage import connection
-from lab_utils.stage.faults import (
+from lab_utils.proxy.faults import (
     Fault,
     corrupt_request,
     delay_response,
@@ -34,6 +32,8 @@ from lab_utils.stage.faults import (
     drop_response,
     refuse,
 )
+from lab_utils.run import Predicted, Run
+from lab_utils.stage import client
 from lab_utils.views.progress import doing
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Lab:
         self._warm_up_spark()
         many = f"{brokers} brokers and a controller"
         with doing(f"Starting {'a broker' if brokers == 1 else many}"):
-            self.stage = connection.join(name, at_least("brokers", brokers, 1))
+            self.stage = client.join(name, at_least("brokers", brokers, 1))
         self._reader = HonestReader(self.stage.direct)
         self._wait_for_imports()
         self._verdicts: dict[str, Any] = {}
@@ -271,7 +271,7 @@ class Lab:
         """Begin to start Spark now: by the first query a learner has read three pages."""
         from lab_utils.audit import session
         from lab_utils.audit.judged import rehearse
-        from lab_utils.stage.jars import spark_kafka_jars
+        from lab_utils.machine.jars import spark_kafka_jars
 
         os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar) for jar in spark_kafka_jars()))
         session.warm_up(rehearse)

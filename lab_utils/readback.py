@@ -20,10 +20,10 @@ from typing import Any, Final
 import orjson
 
 from lab_utils.clients.reader import HonestReader
+from lab_utils.codec.transaction_log import TOPIC as COORDINATOR_TOPIC
 from lab_utils.errors import WaitTimeout
 from lab_utils.ledger.events import Event
-from lab_utils.stage.connection import Stage
-from lab_utils.stage.diary import TOPIC as COORDINATOR_TOPIC
+from lab_utils.stage.client import Stage
 from lab_utils.waiting import wait_until
 
 DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # and the markers are still to be written

@@ -34,9 +34,9 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture(scope="session")
 def stage() -> Iterator[object]:
     """A stage with a real broker, shared by the tests of one worker."""
-    from lab_utils.stage import connection
+    from lab_utils.stage import client
 
-    stage = connection.join("tests", 1)
+    stage = client.join("tests", 1)
     yield stage
     stage.shutdown()
 
@@ -46,7 +46,7 @@ def pytest_sessionfinish() -> None:
     if not (Path(_STATE.name) / "stages").exists() and "pyspark" not in _loaded():
         return
     from lab_utils.audit.session import stop_shared
-    from lab_utils.stage.connection import down
+    from lab_utils.stage.client import down
 
     down()
     stop_shared()

@@ -18,7 +18,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.experiment import Experiment, order_values
 from lab_utils.ledger.events import Event
-from lab_utils.stage.faults import Fault
+from lab_utils.proxy.faults import Fault
 
 NUMBERS = count(1)
 Workload = Callable[[LiveRun], object]

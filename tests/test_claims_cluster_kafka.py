@@ -16,8 +16,8 @@ from lab_utils.brokers import Brokers
 from lab_utils.clients.live_run import LiveRun, Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.ledger.events import Event
-from lab_utils.stage import connection
-from lab_utils.stage.broker_faults import (
+from lab_utils.machine.quick_start import quick_kafka
+from lab_utils.proxy.broker_faults import (
     RECEIVED,
     cut_link,
     heal_link,
@@ -25,8 +25,8 @@ from lab_utils.stage.broker_faults import (
     kill_broker,
     power_cut,
 )
-from lab_utils.stage.faults import drop_response
-from lab_utils.stage.quick_start import quick_kafka
+from lab_utils.proxy.faults import drop_response
+from lab_utils.stage import client
 from tests.performed import (
     Perform,
     errors,
@@ -47,7 +47,7 @@ CUT_OFF = (cut_link(1, 2, api="Produce", nth=1), cut_link(1, 3, api="Produce", n
 
 @pytest.fixture(scope="module")
 def three() -> Iterator[Any]:
-    stage = connection.join("claims", 3)
+    stage = client.join("claims", 3)
     yield stage
     stage.shutdown()
 
@@ -159,9 +159,9 @@ def commit_meanwhile(three: Any) -> Workload:
         producer, plain = run.producer({"transactional.id": run.topic}), run.producer()
         producer.init_transactions()
         producer.begin_transaction()
-        for client, order in ((producer, "0"), (plain, "1")):
-            client.produce(run.topic, order, partition=0)
-            client.flush()
+        for each, order in ((producer, "0"), (plain, "1")):
+            each.produce(run.topic, order, partition=0)
+            each.flush()
         Brokers(three).kill(1)
         Brokers(three).wait_for_leader(run.topic, other_than=1)
         producer.commit_transaction()

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.stage.faults import crash_client, stall_client
+from lab_utils.proxy.faults import crash_client, stall_client
 from tests.performed import Perform, Workload, performing, values
 
 pytestmark = pytest.mark.kafka

@@ -177,7 +177,7 @@ def test_the_archive_is_valid_in_it(run: Run) -> None:
     """The JVM maps the archive that was made while the image was built; it refuses another."""
     code = """
 import subprocess, sys
-from lab_utils.stage.quick_start import quick_kafka
+from lab_utils.machine.quick_start import quick_kafka
 kafka = quick_kafka()
 command = kafka.tool("kafka.Kafka", "--version")
 command[1:1] = ["-Xshare:on"]

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from lab_utils.audit.contracts import PROMISES
-from lab_utils.stage.faults import Fault
+from lab_utils.proxy.faults import Fault
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])

@@ -13,7 +13,7 @@ from lab_utils.clients.workload import carry_out
 from lab_utils.errors import BadArgument
 from lab_utils.experiment import Experiment, fault_values, order_values
 from lab_utils.ledger.store import read_ledger
-from lab_utils.stage.faults import crash_client, drop_response
+from lab_utils.proxy.faults import crash_client, drop_response
 
 NUMBERS = count(1)
 

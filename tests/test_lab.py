@@ -17,7 +17,7 @@ from lab_utils import Lab, drop_response
 from lab_utils.errors import BadArgument, SetupError
 from lab_utils.folders import runs_folder
 from lab_utils.ledger.store import read_ledger
-from lab_utils.stage.faults import crash_client
+from lab_utils.proxy.faults import crash_client
 from tests.notebooks import solutions
 
 pytestmark = pytest.mark.kafka
@@ -207,7 +207,7 @@ FULL = """
 import resource, sys
 from lab_utils import Lab
 from lab_utils.audit.session import spark
-from lab_utils.stage.faults import crash_client
+from lab_utils.proxy.faults import crash_client
 
 def send_orders(run):
     producer = run.producer()

@@ -15,8 +15,8 @@ from lab_utils.audit.session import shared_address, stop_shared
 from lab_utils.grading import cases
 from lab_utils.grading.build import build_labs
 from lab_utils.grading.runner import grade
-from lab_utils.stage.broker_faults import StageFault
-from lab_utils.stage.jars import spark_kafka_jars
+from lab_utils.machine.jars import spark_kafka_jars
+from lab_utils.proxy.broker_faults import StageFault
 from tests.notebooks import (
     ROOT,
     SOURCES,

@@ -15,12 +15,12 @@ import pytest
 from lab_utils import readback
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.reader import HonestReader
+from lab_utils.codec.transaction_log import STATES, partition_of
 from lab_utils.experiment import Experiment
 from lab_utils.folders import stage_folder
 from lab_utils.ledger.events import Event
-from lab_utils.stage.diary import STATES, partition_of
-from lab_utils.stage.jars import kafka_jars
-from lab_utils.stage.java import find_java
+from lab_utils.machine.jars import kafka_jars
+from lab_utils.machine.java import find_java
 
 pytestmark = pytest.mark.kafka
 

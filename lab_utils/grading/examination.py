@@ -31,7 +31,7 @@ from lab_utils.grading.judge import failed, judge, no_answer, witnessed
 from lab_utils.grading.sitting import Sitting
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
-from lab_utils.stage import connection
+from lab_utils.stage import client
 
 INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
 
@@ -58,7 +58,7 @@ class Examiner:
         self._folder = folder
         self._nonce = nonce
         self._name = name
-        self._stage: connection.Stage | None = None
+        self._stage: client.Stage | None = None
         self._reader: HonestReader | None = None
         self._runs = 0
 
@@ -213,7 +213,7 @@ class Examiner:
         if self._stage is not None and self._stage.brokers != trial.brokers:
             self.close()
         if self._stage is None or self._reader is None:
-            self._stage = connection.join(self._name, trial.brokers)
+            self._stage = client.join(self._name, trial.brokers)
             self._reader = HonestReader(self._stage.direct)
         self._runs += 1
         # The names tell nothing of the nonce, from which the schedules can be computed.

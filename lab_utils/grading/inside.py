@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab_utils.errors import LabError
-from lab_utils.stage.faults import Fault, from_json, to_json
+from lab_utils.proxy.faults import Fault, from_json, to_json
 
 CHARACTERS_MAX: Final = 1_000_000
 ROWS_MAX: Final = 10_000

@@ -111,6 +111,6 @@ def _lab_version() -> str:
 
 
 def _kafka_version() -> str:
-    from lab_utils.stage.jars import ROOTS
+    from lab_utils.machine.jars import ROOTS
 
     return ROOTS["kafka"][0].rpartition(":")[2]

@@ -1,1 +1,1 @@
-"""The stage: what the experiment runs on. Kafka, the proxy that breaks it, and their server."""
+"""The stage: the brokers, their proxies, and the server that owns them."""

@@ -19,22 +19,23 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
+from lab_utils.codec import log_files
+from lab_utils.codec.metadata_log import Partition
 from lab_utils.errors import BadArgument, StageError, one_of
 from lab_utils.ledger.events import Event
-from lab_utils.stage import power, segments
-from lab_utils.stage.board import FaultBoard
-from lab_utils.stage.broker import Broker, new_ports, with_new_ports
-from lab_utils.stage.broker_faults import StageFault
-from lab_utils.stage.chronicle import Chronicle
-from lab_utils.stage.faults import Fault, to_json
-from lab_utils.stage.guardian import Guardian
-from lab_utils.stage.links import LinkProxy
-from lab_utils.stage.links import State as LinkState
-from lab_utils.stage.metadata_log import Partition
+from lab_utils.machine.broker import Broker, new_ports, with_new_ports
+from lab_utils.machine.guardian import Guardian
+from lab_utils.machine.quick_start import Kafka
+from lab_utils.machine.settings import Node
+from lab_utils.proxy.armed import FaultBoard
+from lab_utils.proxy.broker_faults import StageFault
+from lab_utils.proxy.faults import Fault, to_json
+from lab_utils.proxy.links import LinkProxy
+from lab_utils.proxy.links import State as LinkState
+from lab_utils.proxy.proxy import Proxy
+from lab_utils.stage import power_cut
+from lab_utils.stage.event_log import EventLog
 from lab_utils.stage.observer import Observer
-from lab_utils.stage.proxy import Proxy
-from lab_utils.stage.quick_start import Kafka
-from lab_utils.stage.settings import Node
 from lab_utils.stage.settling import Settling, until
 
 VERBS: Final = {
@@ -81,8 +82,8 @@ class Cluster:
         self._members: dict[int, Member] = {}
         self._controller: Broker | None = None
         self._observer: Observer | None = None
-        self.chronicle = Chronicle()
-        self.board = FaultBoard(self.chronicle.record, self._act)
+        self.event_log = EventLog()
+        self.board = FaultBoard(self.event_log.record, self._act)
 
     async def open(self, brokers: int = 1) -> None:
         """Start so many brokers, and a controller of their own if they are several."""
@@ -97,11 +98,11 @@ class Cluster:
             starts.append(asyncio.to_thread(self._controller.start))
         await asyncio.gather(*starts)
         for broker_id in self._members:
-            self.chronicle.record_for_all("started", f"broker-{broker_id}")
+            self.event_log.record_for_all("started", f"broker-{broker_id}")
         owner = self._controller or self._members[1].broker
         everyone = {broker_id: member.broker for broker_id, member in self._members.items()}
         metadata = owner.data_folder / "__cluster_metadata-0"
-        self._observer = Observer(metadata, everyone, self.chronicle)
+        self._observer = Observer(metadata, everyone, self.event_log)
         self._observer.open()
 
     async def close(self) -> None:
@@ -118,8 +119,8 @@ class Cluster:
             # Nobody reads this data again: there is no reason to ask politely.
             await asyncio.gather(*(asyncio.to_thread(each.kill) for each in processes))
             await asyncio.to_thread(self._guardian.close)
-            for run in self.chronicle.runs:
-                self.chronicle.close(run)
+            for run in self.event_log.runs:
+                self.event_log.close(run)
             for process in processes:
                 shutil.rmtree(process.data_folder, ignore_errors=True)
 
@@ -146,8 +147,8 @@ class Cluster:
             "links": self._stopped_links(),
             "partitions": [asdict(partition) for partition in partitions[-6:]],
             "faults": self.armed(),
-            "runs": self.chronicle.runs,
-            "seen": self.chronicle.seen,
+            "runs": self.event_log.runs,
+            "seen": self.event_log.seen,
         }
 
     def partitions(self, topic: str | None = None) -> list[Partition]:
@@ -166,7 +167,7 @@ class Cluster:
         A fault of a broker or a link that waits for no moment has been acted on when this returns.
         """
         if run:
-            self.chronicle.require(run)
+            self.event_log.require(run)
         if isinstance(fault, StageFault):
             for broker_id in fault.targets():
                 self._member(broker_id)
@@ -216,7 +217,7 @@ class Cluster:
 
     def open_run(self, run: str, folder: Path) -> None:
         """Keep this run's events in a ledger in this folder, from what holds now on."""
-        self.chronicle.open(run, folder)
+        self.event_log.open(run, folder)
         if self._observer is not None:
             self._observer.begin(run)
 
@@ -226,7 +227,7 @@ class Cluster:
         The mending is in the ledger, behind an event that says where it begins. Without topics to
         wait for nothing is mended.
         """
-        self.chronicle.require(run)
+        self.event_log.require(run)
         await self.acted()
         await until(lambda: not self._serves(run), CLIENTS_S)
         await self._look()
@@ -236,14 +237,14 @@ class Cluster:
         ]
         is_whole = await self._mend(run, list(topics))
         await self._look()
-        return {"faults": faults, "trouble": self.chronicle.close(run), "whole": is_whole}
+        return {"faults": faults, "trouble": self.event_log.close(run), "whole": is_whole}
 
     async def _mend(self, run: str, topics: list[str]) -> bool:
         """Heal what is broken and wait until these topics are whole; are they?"""
         if not topics:
             return True
         if self._stopped_links() or any(it.state in MENDS for it in self._brokers()):
-            self.chronicle.record(Event(run=run, source="broker", actor="lab", kind="healing"))
+            self.event_log.record(Event(run=run, source="broker", actor="lab", kind="healing"))
             await self.heal()
         return await self.settle(topics, whole=True)
 
@@ -255,7 +256,7 @@ class Cluster:
         """The record batches of a topic: of each partition those on its leader, if it has one."""
         leaders = {each.partition: each.leader for each in self.partitions(topic)}
         folders = {broker.broker_id: broker.data_folder for broker in self._brokers()}
-        return segments.rows_of_leaders(folders, topic, leaders)
+        return log_files.rows_of_leaders(folders, topic, leaders)
 
     # Verbs.
 
@@ -271,12 +272,12 @@ class Cluster:
 
     async def _done(self, member: Member, verb: str, at_ns: int | None = None) -> None:
         if verb == "start":
-            self.chronicle.record_for_all("starting", f"broker-{member.broker.broker_id}")
+            self.event_log.record_for_all("starting", f"broker-{member.broker.broker_id}")
             await self._start(member)
         elif verb == "power_cut":
-            await asyncio.to_thread(power.wait_for_checkpoint, member.broker.data_folder)
+            await asyncio.to_thread(power_cut.wait_for_checkpoint, member.broker.data_folder)
             await asyncio.to_thread(member.broker.kill)
-            await asyncio.to_thread(power.cut_power, member.broker.data_folder)
+            await asyncio.to_thread(power_cut.cut_power, member.broker.data_folder)
         else:
             await asyncio.to_thread(getattr(member.broker, verb))
         if verb in ("stop", "kill", "power_cut"):
@@ -284,7 +285,7 @@ class Cluster:
         # On a busy machine the end of a process is seen seconds after its signal.
         happened_ns = at_ns if verb in ("kill", "pause") else None
         actor = f"broker-{member.broker.broker_id}"
-        self.chronicle.record_for_all(VERBS[verb], actor, at_ns=happened_ns or time.monotonic_ns())
+        self.event_log.record_for_all(VERBS[verb], actor, at_ns=happened_ns or time.monotonic_ns())
 
     def link(self, a: int, b: int, verb: str, *, by_ms: int = 0) -> None:
         """Cut, hold, slow or heal the link between two brokers, in both directions."""
@@ -292,7 +293,7 @@ class Cluster:
         self._member(a).link.set(b, state, by_ms)
         self._member(b).link.set(a, state, by_ms)
         brokers = {"brokers": f"{min(a, b)} {max(a, b)}"}
-        self.chronicle.record_for_all(f"link_{state}", f"broker-{a}", detail=brokers)
+        self.event_log.record_for_all(f"link_{state}", f"broker-{a}", detail=brokers)
 
     async def heal(self) -> None:
         """Every link is whole and every broker runs."""
@@ -325,7 +326,7 @@ class Cluster:
         return any(member.proxy.serves(run) for member in self._members.values())
 
     async def _add(self, broker_id: int, brokers: int, voters: str | None) -> None:
-        proxy = Proxy(self.board, self.chronicle.record, broker_id, topic_names=self._topic_names)
+        proxy = Proxy(self.board, self.event_log.record, broker_id, topic_names=self._topic_names)
         link = LinkProxy()
         ports = new_ports(await proxy.start(), await link.start())
         roles = "broker" if voters else "broker,controller"
@@ -392,7 +393,7 @@ class Cluster:
             member = self._members[broker.broker_id]
             self._died.add(broker.broker_id)
             member.proxy.upstream = member.link.upstream = None
-            self.chronicle.record_for_all("died", f"broker-{broker.broker_id}")
+            self.event_log.record_for_all("died", f"broker-{broker.broker_id}")
 
 
 def _controller_node() -> Node:

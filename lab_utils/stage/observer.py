@@ -5,7 +5,7 @@
     ListOffsets to the leader ──▶ watermark: up to where readers may read
 
 It looks while a run is open, and writes what holds as it begins, and then what has changed. Events
-are the chronicle's.
+are the event_log's.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from lab_utils.stage.broker import Broker
-from lab_utils.stage.chronicle import Chronicle
-from lab_utils.stage.list_offsets import Offsets, list_offsets
-from lab_utils.stage.metadata_log import NO_LEADER, Decision, MetadataLog, Partition
-from lab_utils.stage.segments import log_end, partitions
+from lab_utils.codec.list_offsets import Offsets, list_offsets
+from lab_utils.codec.log_files import log_end, partitions
+from lab_utils.codec.metadata_log import NO_LEADER, Decision, MetadataLog, Partition
+from lab_utils.machine.broker import Broker
+from lab_utils.stage.event_log import EventLog
 
 LOOK_S: Final = 0.05
 
@@ -29,10 +29,10 @@ LOOK_S: Final = 0.05
 class Observer:
     """Follows the metadata of one cluster."""
 
-    def __init__(self, metadata: Path, brokers: Mapping[int, Broker], chronicle: Chronicle) -> None:
+    def __init__(self, metadata: Path, brokers: Mapping[int, Broker], event_log: EventLog) -> None:
         self._log = MetadataLog(metadata)
         self._brokers = brokers
-        self._chronicle = chronicle
+        self._event_log = event_log
         self._ends: dict[tuple[int, str, int], int] = {}
         self._marks: dict[tuple[str, int], Offsets] = {}
         self._closing = asyncio.Event()
@@ -79,7 +79,7 @@ class Observer:
 
     async def _follow(self) -> None:
         while not self._closing.is_set():
-            if self._chronicle.runs:
+            if self._event_log.runs:
                 await self.look()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), LOOK_S)
@@ -93,17 +93,17 @@ class Observer:
                 self._fenced(decision, at_ns)
 
     def _decided(self, partition: Partition, at_ns: int) -> None:
-        for run in self._chronicle.runs:
+        for run in self._event_log.runs:
             if partition.topic.startswith(f"{run}-"):
                 self._write(run, "controller", "partition", partition, at_ns=at_ns,
                             detail=_as_text(partition))  # fmt: skip
 
     def _fenced(self, decision: Decision, at_ns: int) -> None:
         kind = "fenced" if decision.is_fenced else "unfenced"
-        self._chronicle.record_for_all(kind, f"broker-{decision.broker}", at_ns=at_ns)
+        self._event_log.record_for_all(kind, f"broker-{decision.broker}", at_ns=at_ns)
 
     def _of_open_runs(self) -> list[Partition]:
-        runs = tuple(f"{run}-" for run in self._chronicle.runs)
+        runs = tuple(f"{run}-" for run in self._event_log.runs)
         return [each for each in self._log.partitions.values() if each.topic.startswith(runs)]
 
     def _see_ends(self, partition: Partition) -> None:
@@ -130,14 +130,14 @@ class Observer:
             )  # fmt: skip
 
     def _all_runs(self, actor: str, kind: str, partition: Partition, **columns: Any) -> None:
-        for run in self._chronicle.runs:
+        for run in self._event_log.runs:
             if partition.topic.startswith(f"{run}-"):
                 self._write(run, actor, kind, partition, **columns)
 
     def _write(self, run: str, actor: str, kind: str, partition: Partition, **columns: Any) -> None:
         from lab_utils.ledger.events import Event
 
-        self._chronicle.record(
+        self._event_log.record(
             Event(run=run, source="broker", actor=actor, kind=kind, topic=partition.topic,
                   partition=partition.partition, **columns)
         )  # fmt: skip

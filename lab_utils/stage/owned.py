@@ -11,7 +11,7 @@ from typing import Final
 
 import psutil
 
-from lab_utils.stage.connection import OWNER
+from lab_utils.stage.client import OWNER
 
 SERVERS: Final = ("lab_utils.stage.server", "lab_utils.audit.keeper")
 END_TIMEOUT_S: Final = 15

@@ -43,10 +43,10 @@ from tornado.netutil import bind_sockets
 
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.folders import stage_folder
-from lab_utils.stage.chronicle import as_columns
+from lab_utils.machine.prepare import prepare
+from lab_utils.proxy.faults import from_json
 from lab_utils.stage.cluster import Cluster
-from lab_utils.stage.faults import from_json
-from lab_utils.stage.prepare import prepare
+from lab_utils.stage.event_log import as_columns
 
 IDLE_S: Final = 3600
 LOOK_S: Final = 0.5
@@ -225,18 +225,18 @@ class EventsHandler(Handler):
         A stream ends after a minute, and its reader comes again with the last number: behind
         jupyter-server-proxy a reader that has left is never noticed.
         """
-        after = int(self.get_query_argument("after", str(self.cluster.chronicle.seen)))
+        after = int(self.get_query_argument("after", str(self.cluster.event_log.seen)))
         if "text/event-stream" in self.request.headers.get("Accept", ""):
             await self._stream(after)
         else:
-            self.reply(events=self._since(after), seen=self.cluster.chronicle.seen)
+            self.reply(events=self._since(after), seen=self.cluster.event_log.seen)
 
     async def _stream(self, after: int) -> None:
         self.set_header("Content-Type", "text/event-stream")
         self.set_header("Cache-Control", "no-store")
         ends_at = time.monotonic() + STREAM_S
         news = asyncio.Event()
-        stop = self.cluster.chronicle.watch(news.set)
+        stop = self.cluster.event_log.watch(news.set)
         try:
             with suppress(StreamClosedError):
                 while time.monotonic() < ends_at:
@@ -251,13 +251,13 @@ class EventsHandler(Handler):
     def _since(self, after: int) -> list[dict[str, Any]]:
         return [
             {"number": number, **as_columns(event)}
-            for number, event in self.cluster.chronicle.events
+            for number, event in self.cluster.event_log.events
             if number > after
         ]
 
     def _send_since(self, after: int) -> int:
         self.write(": alive\n")
-        for number, event in self.cluster.chronicle.events:
+        for number, event in self.cluster.event_log.events:
             if number > after:
                 data = orjson.dumps(as_columns(event)).decode()
                 self.write(f"id: {number}\ndata: {data}\n\n")

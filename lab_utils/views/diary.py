@@ -1,6 +1,6 @@
 """The coordinator's diary as a table: each entry of `__transaction_state`, in order.
 
-A function of rows; stage/diary.py read them from the broker's own log.
+A function of rows; codec/transaction_log.py read them from the broker's own log.
 """
 
 from __future__ import annotations

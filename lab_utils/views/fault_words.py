@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from lab_utils.stage.faults import Fault
+    from lab_utils.proxy.faults import Fault
 
 SENTENCES: Final = {
     "drop_response": "Drop {which} answer to {an} {api} request",

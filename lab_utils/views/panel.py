@@ -26,8 +26,8 @@ from lab_utils.views import palette
 from lab_utils.views.fault_words import fault_code, fault_json, fault_words
 
 if TYPE_CHECKING:
-    from lab_utils.stage.connection import Stage
-    from lab_utils.stage.faults import Fault
+    from lab_utils.proxy.faults import Fault
+    from lab_utils.stage.client import Stage
 
 HERE: Final = Path(__file__).parent
 SCRIPTS: Final = (

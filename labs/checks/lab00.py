@@ -6,7 +6,7 @@ import random
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import answer_equals, rows_equal
-from lab_utils.stage.faults import delay_response, drop_response
+from lab_utils.proxy.faults import delay_response, drop_response
 
 
 def send_orders(run):

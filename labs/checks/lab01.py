@@ -7,8 +7,8 @@ import random
 from lab_utils.audit.contracts import MAY, clause
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import nothing_else_is_stored, rows_equal
-from lab_utils.stage.broker_faults import RECEIVED, cut_link, kill_broker, power_cut
-from lab_utils.stage.faults import delay_response, drop_request, refuse
+from lab_utils.proxy.broker_faults import RECEIVED, cut_link, kill_broker, power_cut
+from lab_utils.proxy.faults import delay_response, drop_request, refuse
 
 # An error of the broker that says: this record was not stored.
 REFUSED = "INVALID_RECORD"

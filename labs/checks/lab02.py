@@ -6,7 +6,7 @@ import random
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial, beside
 from lab_utils.grading.rules import rows_equal
-from lab_utils.stage.broker_faults import (
+from lab_utils.proxy.broker_faults import (
     RECEIVED,
     cut_link,
     kill_broker,

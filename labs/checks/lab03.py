@@ -15,7 +15,7 @@ from lab_utils.grading.rules import (
     rows_equal,
     the_process_was_restarted,
 )
-from lab_utils.stage.faults import crash_client, drop_request, drop_response
+from lab_utils.proxy.faults import crash_client, drop_request, drop_response
 
 STORED_ONCE = (nothing_else_is_stored, each_order_is_stored, no_order_is_stored_twice)
 

@@ -22,7 +22,7 @@ from lab_utils.grading.transactions import (
     visible,
     visible_rows,
 )
-from lab_utils.stage.faults import drop_response, refuse
+from lab_utils.proxy.faults import drop_response, refuse
 
 
 def mixed(run):

@@ -7,7 +7,7 @@ from collections import Counter
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import nothing_else_is_stored, rows_equal, the_process_was_restarted
-from lab_utils.stage.faults import crash_client, stall_client
+from lab_utils.proxy.faults import crash_client, stall_client
 
 RECEIPTS = ("receipts",)
 # The stages at which 05.1 kills the loop, while it is busy with the third order.

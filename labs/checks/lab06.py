@@ -7,7 +7,7 @@ from collections import Counter
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial, beside
 from lab_utils.grading.rules import nothing_else_is_stored, rows_equal
-from lab_utils.stage.faults import crash_client, delay_response, refuse
+from lab_utils.proxy.faults import crash_client, delay_response, refuse
 
 work = beside(__file__, "lab06_workloads")
 

@@ -9,7 +9,7 @@
 # %%
 from lab_utils import (Lab, cut_link, drop_request, drop_response, kill_broker, power_cut,
                        slow_link, stop_broker)
-from lab_utils.stage.broker_faults import RECEIVED
+from lab_utils.proxy.broker_faults import RECEIVED
 lab = Lab("01", brokers=3)
 
 # %%

@@ -264,7 +264,7 @@ lab.check("04.2", send_each)
 # coordinator. Which one is right for this name? Work it out with Kafka's rule, then look.
 
 # %%
-from lab_utils.stage.diary import partition_of
+from lab_utils.codec.transaction_log import partition_of
 
 source(partition_of)
 

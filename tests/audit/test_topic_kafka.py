@@ -11,7 +11,7 @@ from confluent_kafka import Producer
 
 from lab_utils.audit import session
 from lab_utils.clients.reader import HonestReader
-from lab_utils.stage.jars import spark_kafka_jars
+from lab_utils.machine.jars import spark_kafka_jars
 
 pytestmark = pytest.mark.kafka
 

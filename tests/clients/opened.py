@@ -8,7 +8,7 @@ from lab_utils.clients.live_run import LiveRun, Ticket
 from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import read_ledger
-from lab_utils.stage.faults import Fault
+from lab_utils.proxy.faults import Fault
 
 
 class Opened:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
-from lab_utils.stage.faults import refuse
+from lab_utils.proxy.faults import refuse
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
 

@@ -13,7 +13,7 @@ from lab_utils.clients.child import run_in_child
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.workload import WorkloadError, carry_out
 from lab_utils.errors import BadArgument, WaitTimeout
-from lab_utils.stage.faults import crash_client
+from lab_utils.proxy.faults import crash_client
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
 

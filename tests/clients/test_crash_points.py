@@ -13,9 +13,9 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
-from lab_utils.stage import connection
-from lab_utils.stage.broker_faults import kill_broker
-from lab_utils.stage.faults import Fault, crash_client, delay_response, stall_client
+from lab_utils.proxy.broker_faults import kill_broker
+from lab_utils.proxy.faults import Fault, crash_client, delay_response, stall_client
+from lab_utils.stage import client
 from tests.clients.opened import Opened
 
 pytestmark = pytest.mark.kafka
@@ -199,7 +199,7 @@ def test_broker_and_client_die_in_a_transaction(tmp_path: Path) -> None:
 
     Both are started again, the broker first; it has the open transaction in its log.
     """
-    stage = connection.join("dies", 1)
+    stage = client.join("dies", 1)
     reader = HonestReader(stage.direct)
     opened = Opened(Experiment(stage, reader, "d1-a", tmp_path / "d1-a", ()))
     dies = kill_broker(1, api="TxnOffsetCommit", nth=2)
@@ -243,6 +243,6 @@ def test_member_is_stalled(opened: Opened) -> None:
 
 def test_points_are_those_of_the_faults() -> None:
     """What can be chosen is what is counted."""
-    from lab_utils.stage.faults import CRASH_POINTS
+    from lab_utils.proxy.faults import CRASH_POINTS
 
     assert POINTS == CRASH_POINTS

@@ -14,9 +14,9 @@ from lab_utils.clients import groups
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import StageError
-from lab_utils.stage.broker import Broker, new_ports
-from lab_utils.stage.prepare import prepare
-from lab_utils.stage.settings import Node
+from lab_utils.machine.broker import Broker, new_ports
+from lab_utils.machine.prepare import prepare
+from lab_utils.machine.settings import Node
 
 COMMITS = 10_000
 

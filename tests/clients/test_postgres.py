@@ -12,7 +12,7 @@ import pytest
 from lab_utils.clients import postgres as sink
 from lab_utils.clients.sinks import effects, open_sink, remove_left
 from lab_utils.errors import BadArgument, LabError, LedgerError, SetupError
-from lab_utils.stage.broker import free_ports
+from lab_utils.machine.broker import free_ports
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
 from tests.clients.test_sinks import Reached
 

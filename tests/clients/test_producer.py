@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
-from lab_utils.stage.faults import delay_response, drop_request, refuse
+from lab_utils.proxy.faults import delay_response, drop_request, refuse
 from tests.clients.opened import Opened
 
 pytestmark = pytest.mark.kafka

@@ -15,7 +15,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.postgres import new_schema
 from lab_utils.clients.workload import WorkloadError
 from lab_utils.ledger.events import Event
-from lab_utils.stage.faults import Fault, crash_client, delay_response
+from lab_utils.proxy.faults import Fault, crash_client, delay_response
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
 from tests.notebooks import solutions
 from tests.performed import Perform, performing

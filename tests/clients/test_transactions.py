@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.transactions import asks_for
-from lab_utils.stage.faults import refuse
+from lab_utils.proxy.faults import refuse
 from tests.clients.opened import Opened
 
 KINDS = (

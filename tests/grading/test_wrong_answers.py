@@ -52,7 +52,7 @@ def lab() -> Iterator[Any]:
 @pytest.mark.parametrize(("item", "name", "cell"), WRONG, ids=[f"{it[0]} {it[1]}" for it in WRONG])
 def test_a_wrong_answer_gets_its_hint(lab: Any, item: str, name: str, cell: str) -> None:
     """lab.check gives no points, and the hint of the mistake that was made."""
-    from lab_utils.stage import faults
+    from lab_utils.proxy import faults
 
     names: dict[str, Any] = {"drop_response": faults.drop_response}
     exec(cell, names)

@@ -18,10 +18,10 @@ import pytest
 
 from lab_utils.errors import BadArgument, StageError
 from lab_utils.folders import stage_folder, state_folder
-from lab_utils.stage import connection
-from lab_utils.stage.broker import answers
-from lab_utils.stage.connection import Stage, join
-from lab_utils.stage.faults import drop_response
+from lab_utils.machine.broker import answers
+from lab_utils.proxy.faults import drop_response
+from lab_utils.stage import client
+from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -40,7 +40,7 @@ def healed(stage: Stage) -> Iterator[Stage]:
 def own(state: Path) -> Iterator[Stage]:
     """A stage for one test alone, which may end it."""
     yield join("own")
-    connection.down()
+    client.down()
 
 
 def ask(
@@ -102,7 +102,7 @@ def test_both_headers(stage: Stage) -> None:
 )  # fmt: skip
 def test_faults_that_are_refused(stage: Stage, change: dict[str, Any], said: str) -> None:
     """A fault that cannot be is answered 400 with the nearest right name, and is not armed."""
-    fault = connection.to_json(drop_response("Produce", nth=1)) | change
+    fault = client.to_json(drop_response("Produce", nth=1)) | change
     answer = ask(stage, "POST", "/faults", json={"run": "", "fault": fault})
 
     assert 400 == answer.status_code
@@ -205,8 +205,8 @@ def test_events_can_be_caught_up(healed: Stage) -> None:
 
 
 JOIN = """
-from lab_utils.stage.connection import join
-from lab_utils.stage.faults import drop_response
+from lab_utils.stage.client import join
+from lab_utils.proxy.faults import drop_response
 stage = join("own")
 if not stage.faults():
     stage.arm("", drop_response("Produce", nth=99))
@@ -246,7 +246,7 @@ def test_two_kernels_at_once(state: Path) -> None:
     pids = {said_by(process).split()[0] for process in kernels}
     for process in kernels:
         process.communicate("\n")
-    connection.down()
+    client.down()
 
     assert 1 == len(pids)
 
@@ -254,7 +254,7 @@ def test_two_kernels_at_once(state: Path) -> None:
 def test_the_death_of_the_owner_ends_it(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the process that a stage belongs to is killed, the stage and its broker end."""
     owner = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    monkeypatch.setenv(connection.OWNER, str(owner.pid))
+    monkeypatch.setenv(client.OWNER, str(owner.pid))
     processes = family(join("own"))
     owner.kill()
     owner.communicate()
@@ -311,7 +311,7 @@ def test_down_leaves_nothing(state: Path) -> None:
     stages = [join("one"), join("two")]
     processes = [process for stage in stages for process in family(stage)]
     ports = [int(stage.direct.rpartition(":")[2]) for stage in stages]
-    ended = connection.down()
+    ended = client.down()
 
     assert ["one", "two"] == ended
     assert [] == [process for process in processes if process.is_running()]
@@ -323,7 +323,7 @@ def test_down_with_a_broker_that_is_paused(own: Stage) -> None:
     """A paused broker does not survive down."""
     own.broker("pause")
     processes = family(own)
-    connection.down()
+    client.down()
 
     assert [] == [process for process in processes if process.is_running()]
 
@@ -339,7 +339,7 @@ def test_a_stage_that_cannot_start(
     with pytest.raises(StageError, match="LAB_JAVA must name Java 17 or newer"):
         join("own")
 
-    assert [] == connection.stages()
+    assert [] == client.stages()
 
 
 def test_a_template_that_is_gone_is_made_again(

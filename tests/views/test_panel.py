@@ -9,8 +9,7 @@ import pytest
 
 from lab_utils.errors import BadArgument
 from lab_utils.lab import PANEL_FAULTS
-from lab_utils.stage.connection import Stage
-from lab_utils.stage.faults import (
+from lab_utils.proxy.faults import (
     Fault,
     corrupt_request,
     delay_response,
@@ -19,6 +18,7 @@ from lab_utils.stage.faults import (
     from_json,
     refuse,
 )
+from lab_utils.stage.client import Stage
 from lab_utils.views.fault_words import fault_code, fault_json, fault_words
 from lab_utils.views.panel import Panel, panel
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab_utils.stage import connection
+from lab_utils.stage import client
 from lab_utils.views.panel import Panel
 
 pytestmark = pytest.mark.kafka
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture(scope="module")
 def shown() -> Iterator[Panel]:
     """A panel on three brokers of its own."""
-    stage = connection.join("panel-of-three", 3)
+    stage = client.join("panel-of-three", 3)
     yield Panel(stage)
     stage.shutdown()
 

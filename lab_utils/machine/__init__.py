@@ -1,0 +1,1 @@
+"""The machine: Java, Kafka's jars, and one Kafka process."""

@@ -1,0 +1,302 @@
+"""One Kafka process: start, stop, kill, pause, resume; its ports, its log, its state.
+
+It is synchronous and knows no proxy and no fault. A broker that does not come up raises
+StageError with the last lines of its log; one that dies later says so in its state.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, Literal
+
+import psutil
+
+from lab_utils.errors import StageError, WaitTimeout
+from lab_utils.machine.quick_start import Kafka
+from lab_utils.machine.settings import Node, Ports, text
+from lab_utils.waiting import wait_until
+
+State = Literal["stopped", "starting", "running", "paused", "died"]
+
+START_TIMEOUT_S: Final = 60
+STOP_TIMEOUT_S: Final = 20
+SETTLE_TIMEOUT_S: Final = 5
+# Below the range from which systems take ports for outgoing connections (Linux 32768, macOS
+# 49152), so that nothing but another broker can take one between our look and Kafka's bind.
+PORTS: Final = range(20_000, 32_000)
+API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff".replace(" ", ""))
+
+
+class Broker:
+    """A broker, a controller, or both in one process.
+
+    folder     holds server.properties, the data folder and the log of the process
+    lab_port   the proxy's port, which clients are told
+    """
+
+    def __init__(
+        self,
+        kafka: Kafka,
+        folder: Path,
+        node: Node,
+        *,
+        heap_mb: int = 256,
+        watch: Callable[[int], object] = lambda _: None,
+        forget: Callable[[int], object] = lambda _: None,
+    ) -> None:
+        self._kafka = kafka
+        self.folder = folder
+        self.node = node
+        self._heap_mb = heap_mb
+        self._watch = watch
+        self._forget = forget
+        self._process: subprocess.Popen[bytes] | None = None
+        self._state: State = "stopped"
+
+    @property
+    def broker_id(self) -> int:
+        """The node id."""
+        return self.node.node_id
+
+    @property
+    def data_folder(self) -> Path:
+        """The log directory: a folder for each partition."""
+        return self.folder / "data"
+
+    @property
+    def log(self) -> Path:
+        """What the process has printed."""
+        return self.folder / "broker.log"
+
+    @property
+    def direct_address(self) -> str:
+        """Where the lab's own readers connect, past the proxy."""
+        return f"127.0.0.1:{self.node.ports.direct}"
+
+    @property
+    def pid(self) -> int | None:
+        """The process, if there is one."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    @property
+    def state(self) -> State:
+        """What the process is doing; `died` if it ended and nobody asked it to."""
+        if self._state in ("running", "paused", "starting") and self.pid is None:
+            self._end_of_process("died")
+        return self._state
+
+    def start(self, *options: str) -> None:
+        """Start the process, and return when it answers requests.
+
+        Raises StageError, with the log's last lines, if it does not.
+        """
+        if self.state in ("running", "paused"):
+            raise StageError(
+                f"broker {self.broker_id} is {self.state} already. "
+                + ("Resume it." if self.state == "paused" else "There is nothing to start.")
+            )
+        self._write_files()
+        log_starts_at = self.log.stat().st_size if self.log.exists() else 0
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(
+                self._kafka.command(self.folder / "server.properties", self._heap_mb, *options),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.folder,
+                start_new_session=True,
+            )
+        self._watch(self._process.pid)
+        self._state = "starting"
+        self._wait_until_answering(log_starts_at)
+        self._state = "running"
+
+    def stop(self) -> None:
+        """Stop it as an operator would (SIGTERM): it hands over, flushes and closes its log."""
+        if self.pid is None:
+            self._end_of_process("stopped")
+            return
+        if self._state == "paused":
+            self.resume()
+        self._end(signal.SIGTERM, STOP_TIMEOUT_S)
+
+    def kill(self) -> None:
+        """Kill it (SIGKILL): nothing is handed over, nothing is flushed."""
+        self._end(signal.SIGKILL, SETTLE_TIMEOUT_S)
+
+    def pause(self) -> None:
+        """Stop the world for it (SIGSTOP): connections stay, nothing is answered."""
+        self._signal(signal.SIGSTOP, psutil.STATUS_STOPPED, "running")
+        self._state = "paused"
+
+    def resume(self) -> None:
+        """Let it go on (SIGCONT)."""
+        self._signal(signal.SIGCONT, "", "paused")
+        self._state = "running"
+
+    def send(self, how: signal.Signals) -> None:
+        """Send a signal, if there is a process, and do not wait; the verbs wait."""
+        if self._process is not None and self.pid is not None:
+            os.killpg(self._process.pid, how)
+
+    def log_tail(self, lines: int = 10) -> str:
+        """The last lines that the process printed."""
+        if not self.log.exists():
+            return ""
+        size = self.log.stat().st_size
+        with self.log.open("rb") as log:
+            log.seek(max(0, size - 64_000))
+            return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
+
+    def _write_files(self) -> None:
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._kafka.fill(self.data_folder, self.node.node_id)
+            (self.folder / "server.properties").write_text(
+                text(self.node.properties(self.data_folder)), encoding="utf-8"
+            )
+        except OSError as error:
+            raise StageError(
+                f"broker {self.broker_id} cannot write to {self.folder}: {error.strerror}. Its "
+                "log lives there. Make room, or set LAB_STATE to a folder that you may write to."
+            ) from error
+
+    def _wait_until_answering(self, log_starts_at: int) -> None:
+        # Kafka opens one listener after the other, and whoever comes in between is refused.
+        ports = self.node.listening.values()
+        try:
+            wait_until(
+                lambda: self.pid is None or all(map(answers, ports)),
+                f"broker {self.broker_id} to answer",
+                timeout_s=START_TIMEOUT_S,
+                every_s=0.01,
+            )
+        except WaitTimeout as error:
+            self.kill()
+            raise self._failure(f"did not answer within {START_TIMEOUT_S} s", 0) from error
+        except BaseException:
+            self.kill()
+            raise
+        if self.pid is None:
+            assert self._process is not None
+            code = self._process.returncode
+            self._end_of_process("died")
+            raise self._failure(f"ended with exit code {code} while it started", log_starts_at)
+
+    def _failure(self, what: str, log_starts_at: int) -> StageError:
+        with self.log.open("rb") as log:
+            log.seek(log_starts_at)
+            said = log.read().decode(errors="replace")
+        return StageError(
+            f"broker {self.broker_id} {what}. {why(said)}The last lines of its log:\n"
+            + "\n".join(telling(said)[-8:])
+        )
+
+    def _end(self, how: signal.Signals, timeout_s: float) -> None:
+        if self._process is not None and self.pid is not None:
+            os.killpg(self._process.pid, how)
+            try:
+                self._process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait(SETTLE_TIMEOUT_S)
+        self._end_of_process("stopped")
+
+    def _end_of_process(self, state: State) -> None:
+        if self._process is not None:
+            self._process.poll()
+            self._forget(self._process.pid)
+            self._process = None
+        self._state = state
+
+    def _signal(self, how: signal.Signals, becomes: str, must_be: State) -> None:
+        if self.state != must_be or self.pid is None:
+            raise StageError(
+                f"broker {self.broker_id} is {self.state}; only one that is {must_be} can be "
+                f"{'paused' if must_be == 'running' else 'resumed'}."
+            )
+        process = psutil.Process(self.pid)
+        os.killpg(self.pid, how)
+        wait_until(
+            lambda: (process.status() == psutil.STATUS_STOPPED) == (becomes != ""),
+            f"broker {self.broker_id} to take {how.name}",
+            timeout_s=SETTLE_TIMEOUT_S,
+            last_seen=lambda _: process.status(),
+        )
+
+
+def why(said: str) -> str:
+    """A sentence on what mends it: of its own for some causes, and one for all others.
+
+    >>> why("Exception: Address already in use")[:30]
+    'Another program has one of its'
+    """
+    causes: Mapping[str, str] = {
+        "Address already in use": "Another program has one of its ports; start it again. ",
+        "UnsupportedClassVersionError": "Its Java is too old; run ./lab doctor. ",
+        "OutOfMemoryError": "Its heap is too small for what it holds. ",
+        "Too small initial heap": "Its heap is too small for a JVM. ",
+        "Too small maximum heap": "Its heap is too small for a JVM. ",
+        "Could not reserve enough space": "This machine has no memory left for it; end some "
+        "programs, or run ./lab down. ",
+        "No space left on device": "The disk is full; make room, then start it again. ",
+        "Permission denied": "It may not write to its data folder. ",
+        "AccessDenied": "It may not write to its data folder. ",
+    }
+    others = "If it does so again, run ./lab down and then the notebook's first cell. "
+    return next((mend for cause, mend in causes.items() if cause in said), others)
+
+
+def telling(said: str) -> list[str]:
+    r"""The lines of a log that tell why: no stack frames, and no INFO if there is anything else.
+
+    >>> telling("INFO starting\nERROR Address already in use\n\tat a.b.C\nINFO shut down")
+    ['ERROR Address already in use']
+    """
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("\t")]
+    return [line for line in lines if "INFO" not in line] or lines
+
+
+def answers(port: int) -> bool:
+    """Does a Kafka answer ApiVersions on this port of the loopback?"""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.settimeout(2)
+            connection.sendall(API_VERSIONS)
+            return len(connection.recv(8)) > 0
+    except OSError:
+        return False
+
+
+def free_ports(count: int) -> list[int]:
+    """So many ports on which nobody listens now, chosen by chance."""
+    chosen: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        chosen.append(port)
+        if len(chosen) == count:
+            return chosen
+    raise StageError(f"fewer than {count} ports from {PORTS.start} to {PORTS.stop} are free.")
+
+
+def new_ports(proxy: int, replication_proxy: int | None = None) -> Ports:
+    """Free ports for one broker behind these proxies."""
+    direct, lab, replication, controller = free_ports(4)
+    return Ports(direct, lab, replication, controller, proxy, replication_proxy)
+
+
+def with_new_ports(node: Node) -> Node:
+    """The same node on other ports; its proxies stay."""
+    ports = node.ports
+    return replace(node, ports=new_ports(ports.proxy, ports.replication_proxy))

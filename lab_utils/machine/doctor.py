@@ -1,0 +1,226 @@
+"""The doctor: what the lab needs of this machine, what is there, and the command that mends it.
+
+Each examination is one short function that returns what it found, or raises Ailing. It is quick,
+asks no network, starts nothing but `java -version`, and changes nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from lab_utils.errors import LabError
+from lab_utils.folders import cache_folder, stage_folder, state_folder
+from lab_utils.machine.broker import PORTS, free_ports
+from lab_utils.machine.jars import locked, missing
+from lab_utils.machine.java import MEND as JAVA_MEND
+from lab_utils.machine.java import Java, find_java
+from lab_utils.machine.quick_start import Kafka
+
+ROOT: Final = Path(__file__).parents[2]
+OLDEST_PYTHON: Final = (3, 11)
+MEMORY_MB: Final = 1900  # lab 04: JupyterLab, a kernel, four brokers, a controller, Spark
+DISK_MB: Final = 1000
+PORTS_USED: Final = 10
+VECTOR: Final = "jdk.incubator.vector"
+CGROUP: Final = Path("/sys/fs/cgroup")
+# Limit, use, statistics, and what in them can be given back: of version 2, and of version 1.
+CGROUP_FILES: Final = (
+    ("memory.max", "memory.current", "memory.stat", "inactive_file"),
+    (
+        "memory/memory.limit_in_bytes",
+        "memory/memory.usage_in_bytes",
+        "memory/memory.stat",
+        "total_inactive_file",
+    ),
+)
+
+
+class Ailing(LabError):
+    """What an examination found is not what the lab needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One examination: is it well, what was found, the command that mends it."""
+
+    name: str
+    ok: bool
+    what: str
+    mend: str | None = None
+    required: bool = True
+
+    def to_json(self) -> dict[str, Any]:
+        """The row as JSON's types."""
+        return asdict(self)
+
+
+def examine() -> list[Row]:
+    """Examine everything; what the lab can do without has required=False."""
+    up = "./lab up"
+    return [
+        _row("Python", _python, "apt-get install python3 python3-venv"),
+        _row("packages", _packages, "./lab up"),
+        _row("Java", _java, JAVA_MEND),
+        _row("Kafka's jars", lambda: _jars("kafka"), up),
+        _row("Spark's Kafka connector", lambda: _jars("spark"), up),
+        _row("quick start", _quick_start, up, required=False),
+        _row("memory", _memory, "a machine or a container with more memory"),
+        _row("cache folder", _cache, "set LAB_CACHE to a folder of yours"),
+        _row("state folder", lambda: _folder(state_folder()), "set LAB_STATE to a folder of yours"),
+        _row("ports", _ports, "./lab down, and end other servers"),
+        _row("stages", _stages, "./lab down", required=False),
+        _row("Chromium", _chromium, "apt-get install chromium", required=False),
+    ]
+
+
+def _row(name: str, look: Callable[[], str], mend: str, *, required: bool = True) -> Row:
+    try:
+        return Row(name, ok=True, what=look(), required=required)
+    except (LabError, OSError, ValueError) as error:
+        return Row(name, ok=False, what=str(error), mend=mend, required=required)
+
+
+def _python() -> str:
+    found = f"{platform.python_version()} ({sys.executable})"
+    if sys.version_info < OLDEST_PYTHON:
+        raise Ailing(f"{found}; the lab needs 3.{OLDEST_PYTHON[1]} or newer")
+    return found
+
+
+def _packages() -> str:
+    """Count what the lock names; what only the tests need may be missing, as in an image."""
+    wanted = _locked_packages()
+    others = [pin for pin in wanted if not _is_installed(pin)]
+    if others:
+        raise Ailing(f"{len(others)} of {len(wanted)} are not as locked: {', '.join(others[:3])} …")
+    return f"{len(wanted)}, as requirements.lock says"
+
+
+def _locked_packages() -> list[str]:
+    """The lock's pins, less those with a condition, which may be for another system."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    for_tests = {re.split(r"[<>=]", line)[0] for line in project["dependency-groups"]["test"]}
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    pins = [line.rstrip(" \\") for line in lines if re.match(r"[\w.-]+==", line)]
+    return [pin for pin in pins if ";" not in pin and pin.partition("==")[0] not in for_tests]
+
+
+def _is_installed(pin: str) -> bool:
+    name, _, version = pin.partition("==")
+    try:
+        return importlib.metadata.version(name) == version
+    except importlib.metadata.PackageNotFoundError:
+        return False
+
+
+def _java() -> str:
+    java = find_java(may_fetch=False)
+    command = [str(java.executable), "--list-modules"]
+    modules = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    if VECTOR not in modules.stdout:
+        raise Ailing(f"{java.executable} lacks the module {VECTOR}, which Spark needs")
+    return f"{java.version} ({java.executable})"
+
+
+def _jars(section: str) -> str:
+    jars = locked(section)
+    lacking = missing(jars)
+    found = f"{len(jars) - len(lacking)} of {len(jars)} in {cache_folder() / 'jars'}"
+    if lacking:
+        raise Ailing(f"{found}; the next start fetches the others")
+    return found
+
+
+def _quick_start() -> str:
+    java: Java = find_java(may_fetch=False)
+    jars = locked("kafka")
+    if missing(jars):
+        raise Ailing("not made yet: Kafka's jars are not there")
+    kafka = Kafka(java, tuple(jar.path for jar in jars))
+    parts = {"template": kafka.template, "class archive": kafka.archive}
+    lacking = [name for name, path in parts.items() if not path.exists()]
+    if lacking:
+        raise Ailing(f"no {' and no '.join(lacking)} yet; the next start makes it, once")
+    return "template and class archive are there"
+
+
+def _memory() -> str:
+    """Judge what there is in all: what the lab itself takes must not make it unwell."""
+    memory = psutil.virtual_memory()
+    total, free = memory.total, memory.available
+    if (limit := _cgroup_memory()) is not None:
+        total, free = min(total, limit[0]), min(free, limit[1])
+    found = f"{total // 1_000_000} MB, {free // 1_000_000} MB free"
+    if total < MEMORY_MB * 1_000_000:
+        raise Ailing(f"{found}; the lab takes up to {MEMORY_MB} MB")
+    return found
+
+
+def _cgroup_memory() -> tuple[int, int] | None:
+    """What a container may take, and what is left of it; None where nothing limits it."""
+    for limit, used, stat, cache in CGROUP_FILES:
+        try:
+            text = (CGROUP / limit).read_text().strip()
+            taken = int((CGROUP / used).read_text())
+            parts = dict(line.split() for line in (CGROUP / stat).read_text().splitlines())
+        except OSError:
+            continue
+        return None if text == "max" else (int(text), int(text) - taken + int(parts[cache]))
+    return None
+
+
+def _cache() -> str:
+    """An image's cache is whole and read-only: nothing needs to be written there."""
+    if not missing(locked()) and not os.access(cache_folder(), os.W_OK):
+        return f"{cache_folder()} (complete, read-only)"
+    return _folder(cache_folder())
+
+
+def _folder(folder: Path) -> str:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise Ailing(f"you may not write to {folder}")
+    free_mb = shutil.disk_usage(folder).free // 1_000_000
+    if free_mb < DISK_MB:
+        raise Ailing(f"{folder} has {free_mb} MB free; the lab wants {DISK_MB} MB")
+    return f"{folder} ({free_mb} MB free)"
+
+
+def _ports() -> str:
+    free_ports(PORTS_USED)
+    return f"{PORTS_USED} from {PORTS.start} to {PORTS.stop} are free"
+
+
+def _stages() -> str:
+    """The stages by their files alone: one that hangs must not make the doctor hang."""
+    found = [json.loads(path.read_text()) | {"name": path.parent.name} for path in _addresses()]
+    dead = [stage["name"] for stage in found if not psutil.pid_exists(stage["pid"])]
+    if dead:
+        raise Ailing(f"{', '.join(dead)} ended without cleaning up")
+    running = ", ".join(f"{stage['name']} (pid {stage['pid']})" for stage in found)
+    return f"running: {running}" if running else "none is running"
+
+
+def _addresses() -> list[Path]:
+    return sorted(stage_folder("any").parent.glob("*/stage.json"))
+
+
+def _chromium() -> str:
+    names = ("chromium", "chromium-browser", "google-chrome")
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        raise Ailing("not on PATH; only the browser tests need it")
+    return found

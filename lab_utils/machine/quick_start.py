@@ -1,0 +1,147 @@
+"""What makes a broker start in half a second: a formatted template and a class archive.
+
+    format, once ──▶ template folder ──copy──▶ each broker's data folder
+    first start, once ──▶ CDS archive ──▶ each later JVM maps Kafka's classes from it
+
+Both are in the machine's cache, named by the jars and the Java they were made with, and appear
+there whole or not at all. Measured on two cores: 0.55 s instead of 2.5 s (design.md §4).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from filelock import FileLock
+
+from lab_utils.errors import SetupError
+from lab_utils.folders import cache_folder
+from lab_utils.machine.jars import kafka_jars
+from lab_utils.machine.java import Java, find_java
+
+Progress = Callable[[str], object]
+
+LOGGING: Final = Path(__file__).with_name("log4j2.xml")
+CLUSTER_ID: Final = "ZGVsaXZlcnktbGFiLTAwMA"
+QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable",
+                "-Xlog:all=error:stderr")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kafka:
+    """A Kafka that can be started: its Java, its class path, and what makes it quick."""
+
+    java: Java
+    jars: tuple[Path, ...]
+
+    def command(self, properties: Path, heap_mb: int, *options: str) -> list[str]:
+        """The command that runs a broker or a controller."""
+        return self.tool("kafka.Kafka", str(properties), heap_mb=heap_mb, options=options)
+
+    def tool(
+        self, main: str, *arguments: str, heap_mb: int = 64, options: tuple[str, ...] = ()
+    ) -> list[str]:
+        """The command that runs one of Kafka's main classes."""
+        archive = (f"-XX:SharedArchiveFile={self.archive}",) if self.archive.exists() else ()
+        return [
+            str(self.java.executable),
+            f"-Xms{min(heap_mb, 64)}m",
+            f"-Xmx{heap_mb}m",
+            *QUICK,
+            *(options or archive),
+            f"-Dlog4j2.configurationFile={LOGGING}",
+            "-cp",
+            os.pathsep.join(str(jar) for jar in self.jars),
+            main,
+            *arguments,
+        ]
+
+    @cached_property
+    def key(self) -> str:
+        """What an archive is valid for: the JVM compares each jar's time (seconds) and size."""
+        seen = hashlib.sha256(self.java.text.encode())
+        for jar in self.jars:
+            stat = jar.stat()
+            seen.update(f"{jar} {int(stat.st_mtime)} {stat.st_size}".encode())
+        return seen.hexdigest()[:16]
+
+    @property
+    def archive(self) -> Path:
+        """The CDS archive."""
+        return cache_folder() / f"kafka-{self.key}.jsa"
+
+    @property
+    def template(self) -> Path:
+        """A data folder as `kafka-storage format` leaves it."""
+        return cache_folder() / f"template-{self.key}"
+
+    def fill(self, data: Path, node_id: int) -> None:
+        """Make a data folder for a node, as formatting it would; one that is there stays."""
+        if data.exists():
+            return
+        shutil.copytree(self.template, data)
+        lines = {"version": "1", "cluster.id": CLUSTER_ID, "node.id": str(node_id)}
+        # Each folder has an id of its own, which the controller tells brokers apart by.
+        lines["directory.id"] = _random_id()
+        (data / "meta.properties").write_text(_lines(lines), encoding="utf-8")
+
+
+def _random_id() -> str:
+    """A Kafka Uuid: 22 characters of URL-safe base64, not beginning with a dash."""
+    import base64
+
+    while (text := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("="))[0] == "-":
+        continue
+    return text
+
+
+def _lines(properties: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def quick_kafka(progress: Progress = lambda _: None) -> Kafka:
+    """Find or fetch Java and Kafka, and make the template if there is none yet.
+
+    Raises SetupError when something cannot be had.
+    """
+    kafka = Kafka(find_java(progress), tuple(kafka_jars(progress)))
+    if not kafka.template.exists():
+        with FileLock(cache_folder() / "template.lock"):
+            if not kafka.template.exists():
+                progress("formatting a template, once")
+                _format(kafka)
+    return kafka
+
+
+def _format(kafka: Kafka) -> None:
+    """Format a data folder aside, then rename it into place."""
+    with tempfile.TemporaryDirectory(prefix="formatting-", dir=cache_folder()) as folder:
+        data = Path(folder) / "data"
+        properties = Path(folder) / "server.properties"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": "1@127.0.0.1:9093",
+            "controller.listener.names": "CONTROLLER",
+            "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+            "log.dirs": str(data),
+        }
+        properties.write_text(_lines(settings), encoding="utf-8")
+        command = kafka.tool(
+            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)
+        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        if done.returncode:
+            raise SetupError(
+                f"Kafka could not format a data folder in {folder}: "
+                f"{(done.stderr or done.stdout).strip()[-800:]}\nRun ./lab doctor."
+            )
+        data.rename(kafka.template)

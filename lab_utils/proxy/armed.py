@@ -1,0 +1,158 @@
+"""The board: which faults are armed for which run, and how often each has matched and fired.
+
+All proxies of a stage share one board, so that "the third Produce" is the third of the run, over
+whichever broker it goes. It counts and it writes fault events; it does nothing to a frame.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from lab_utils.errors import BadArgument
+from lab_utils.ledger.events import Event
+from lab_utils.proxy.broker_faults import StageFault
+from lab_utils.proxy.faults import Fault, WireFault, parameters, to_json
+
+if TYPE_CHECKING:
+    from lab_utils.codec.frames import Request
+
+Record = Callable[[Event], object]
+Act = Callable[[StageFault], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A request that is still on its way, though its sender has been cut off.
+
+    release   send it on; call the function when the broker has answered it
+    discard   it never arrives
+    """
+
+    run: str
+    before: str
+    release: Callable[[Callable[[], object]], object]
+    discard: Callable[[], object]
+
+
+@dataclass(eq=False)
+class Armed:
+    """One fault that is armed: for the clients of `run`, or for any client if that is empty.
+
+    kept   the request that it keeps back at the moment
+    """
+
+    id: str
+    run: str
+    fault: WireFault | StageFault
+    matched: int = 0
+    fired: int = 0
+    kept: Kept | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """What is armed, and how often it has matched and fired."""
+        columns = {name: getattr(self, name) for name in ("id", "run", "matched", "fired")}
+        return columns | {"fault": to_json(self.fault)}
+
+    def takes(self, request: Request) -> bool:
+        """Count the request if it matches; is it one to fire at?"""
+        if self.run not in ("", request.run) or not self.fault.matches(request):
+            return False
+        self.matched += 1
+        if self.fault.once:
+            return self.matched == self.fault.nth
+        return self.matched >= self.fault.nth
+
+
+class FaultBoard:
+    """The faults that are armed; `act` does what a fault of the stage says."""
+
+    def __init__(self, record: Record, act: Act = lambda _: None) -> None:
+        self._record = record
+        self._act = act
+        self._armed: dict[str, Armed] = {}
+        self._numbers = count(1)
+
+    def arm(self, run: str, fault: Fault) -> str:
+        """Arm a fault for the clients of `run` ("" is any client); return its id."""
+        if not isinstance(fault, WireFault | StageFault):
+            raise BadArgument(
+                f"{fault!r} cannot be armed on the wire: the client acts on it. Pass it to lab.run."
+            )
+        armed = Armed(f"f{next(self._numbers)}", run, fault)
+        self._armed[armed.id] = armed
+        self._write("armed", armed)
+        return armed.id
+
+    def armed(self) -> list[Armed]:
+        """What is armed now, oldest first; a fault that has fired stays until it is disarmed."""
+        return list(self._armed.values())
+
+    def disarm(self, run: str) -> list[tuple[str, Fault, int]]:
+        """End all faults of a run; return the id, the fault, and how often it fired, of each."""
+        return [self.clear(armed.id) for armed in self.armed() if armed.run == run]
+
+    def clear(self, fault_id: str) -> tuple[str, Fault, int]:
+        """End one fault. Raises KeyError when there is none of this id."""
+        armed = self._armed.pop(fault_id)
+        if armed.kept is not None:
+            armed.kept.discard()
+        if not armed.fired:
+            self._write("unfired", armed)
+        return armed.id, armed.fault, armed.fired
+
+    def match(self, request: Request) -> list[Armed]:
+        """Count a request that came in; the faults that are to act on it or on its response."""
+        return [armed for armed in self._armed.values() if armed.takes(request)]
+
+    def brought_by(self, request: Request) -> list[Armed]:
+        """The faults whose kept requests are to arrive when this one has been answered."""
+        kept = [armed for armed in self._armed.values() if armed.kept is not None]
+        return [
+            armed
+            for armed in kept
+            if armed.kept and (armed.kept.run, armed.kept.before) == (request.run, request.api)
+        ]
+
+    def fired(self, armed: Armed, request: Request, **detail: str) -> None:
+        """Note that a fault has acted on this request or on its response."""
+        armed.fired += 1
+        self._write("fired", armed, request, **detail)
+
+    def received(self, armed: list[Armed], request: Request) -> None:
+        """The request has been sent to the broker: act on brokers that wait for that."""
+        self._moment("received", armed, request)
+
+    def answered(self, armed: list[Armed], request: Request) -> None:
+        """The request has been answered, or its answer lost: act on brokers that wait for it."""
+        self._moment("answered", armed, request)
+
+    def _moment(self, when: str, armed: list[Armed], request: Request) -> None:
+        for each in armed:
+            if isinstance(each.fault, StageFault) and each.fault.when == when:
+                self._act(each.fault)
+                self.fired(each, request)
+
+    def happened(self, armed_id: str) -> None:
+        """Note that a fault without a moment on the wire has been acted on."""
+        armed = self._armed[armed_id]
+        armed.fired += 1
+        self._write("fired", armed)
+
+    def _write(
+        self, kind: str, armed: Armed, request: Request | None = None, **detail: str
+    ) -> None:
+        given = {name: str(value) for name, value in parameters(armed.fault).items()}
+        self._record(
+            Event(
+                run=armed.run or (request.run if request else ""),
+                source="fault",
+                actor=type(armed.fault).__name__,
+                kind=kind,
+                api=armed.fault.api,
+                correlation_id=request.correlation_id if request else None,
+                detail=given | {"fault": armed.id} | detail,
+            )
+        )

@@ -1,0 +1,173 @@
+"""The links between brokers: what one broker says to another crosses here, and can be stopped.
+
+    broker 2 ── Fetch, "broker-2-fetcher-0" ──▶ link port of broker 1 ──▶ broker 1
+
+A broker fetches from the leader at the address that the leader advertises for replication, which
+is this port. Who is calling is in the first request's client id. A link that is cut loses what is
+in flight on it and turns new connections away; one that is held keeps frames until it is healed;
+one that is slow passes each frame on a little later.
+Nothing is recorded: replication is loud, and what it comes to is in the metadata log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import struct
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final, Literal
+
+from lab_utils.proxy.sides import Side
+
+State = Literal["open", "held", "slow", "cut"]
+
+CLIENT_ID_STARTS: Final = 14
+CALLER: Final = re.compile(rb"broker-(\d+)-")
+
+
+class Link:
+    """A pair of connections: a broker that calls, and the one that is called."""
+
+    def __init__(self, link_proxy: LinkProxy) -> None:
+        self._proxy = link_proxy
+        self.caller: int | None = None
+        self._waiting: list[tuple[Side, bytes]] = []
+        self._ended = False
+        self.near = Side(
+            on_made=self._made,
+            on_frame=lambda frame: self._take(self.far, frame),
+            on_room=lambda: None,
+            on_lost=self.end,
+        )
+        self.far = Side(
+            on_made=self._arrived,
+            on_frame=lambda frame: self._take(self.near, frame),
+            on_room=lambda: None,
+            on_lost=self.end,
+        )
+
+    def flow(self) -> None:
+        """Pass on what waits, if the link is open and both ends are there."""
+        if self._ended or not self.far.is_open:
+            return
+        if self._proxy.state(self.caller) == "open":
+            waiting, self._waiting = self._waiting, []
+            for side, frame in waiting:
+                side.write(frame)
+
+    def end(self) -> None:
+        """Cut both connections; what is in flight is lost."""
+        if not self._ended:
+            self._ended = True
+            self.near.abort()
+            self.far.abort()
+            self._proxy.forget(self)
+
+    def _made(self) -> None:
+        self._proxy.remember(self)
+
+    def _take(self, side: Side, frame: bytes) -> None:
+        if self.caller is None and side is self.far:
+            self.caller = _caller(frame)  # stays None for what no link of ours is about
+        if self._proxy.state(self.caller) == "cut":
+            self.end()
+            return
+        self._waiting.append((side, frame))
+        self._in_time()
+        self.flow()
+
+    def _arrived(self) -> None:
+        for _ in self._waiting:
+            self._in_time()
+        self.flow()
+
+    def _in_time(self) -> None:
+        """A frame of a slow link goes on later; each by as much, so that none overtakes."""
+        if self._proxy.state(self.caller) == "slow":
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._proxy.by_s(self.caller), self._pass_on)
+
+    def _pass_on(self) -> None:
+        """Pass on the frame that has waited longest, if the link is still slow."""
+        is_slow = not self._ended and self._proxy.state(self.caller) == "slow"
+        if is_slow and self._waiting and self.far.is_open:
+            side, frame = self._waiting.pop(0)
+            side.write(frame)
+
+
+class LinkProxy:
+    """The replication port of one broker, as the other brokers know it."""
+
+    def __init__(self) -> None:
+        self.upstream: tuple[str, int] | None = None
+        self._states: dict[int, State] = {}
+        self._by_s: dict[int, float] = {}
+        self._links: set[Link] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> int:
+        """Listen on loopback; return the port."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Link(self).near, "127.0.0.1", 0)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening, and cut everything."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._tasks):
+            task.cancel()
+        for link in list(self._links):
+            link.end()
+
+    def state(self, caller: int | None) -> State:
+        """What becomes of frames between this broker and the one that calls."""
+        return self._states.get(caller, "open") if caller is not None else "open"
+
+    def by_s(self, caller: int | None) -> float:
+        """How much later a frame arrives where the link from this caller is slow."""
+        return self._by_s.get(caller, 0.0) if caller is not None else 0.0
+
+    def set(self, caller: int, state: State, by_ms: int = 0) -> None:
+        """Cut, hold, slow or open the link from this caller."""
+        self._states[caller] = state
+        self._by_s[caller] = by_ms / 1000
+        for link in list(self._links):
+            if link.caller == caller:
+                link.end() if state == "cut" else link.flow()
+
+    def stopped(self) -> dict[int, State]:
+        """The callers whose link is not open."""
+        return {caller: state for caller, state in self._states.items() if state != "open"}
+
+    def remember(self, link: Link) -> None:
+        """A broker has connected: connect to ours."""
+        self._links.add(link)
+        self._later(self._connect(link))
+
+    def forget(self, link: Link) -> None:
+        """Both connections are over."""
+        self._links.discard(link)
+
+    async def _connect(self, link: Link) -> None:
+        if self.upstream is not None:
+            with suppress(OSError):
+                await asyncio.get_running_loop().create_connection(lambda: link.far, *self.upstream)
+                return
+        link.end()
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _caller(frame: bytes) -> int | None:
+    """The broker that sent this request; None if its client id names none."""
+    if len(frame) < CLIENT_ID_STARTS:
+        return None
+    (length,) = struct.unpack_from(">h", frame, CLIENT_ID_STARTS - 2)
+    found = CALLER.match(frame[CLIENT_ID_STARTS : CLIENT_ID_STARTS + max(length, 0)])
+    return int(found[1]) if found else None

@@ -1,0 +1,108 @@
+"""The proxy: the lab's only liar, and the witness of all that crosses the wire.
+
+    client ──▶ proxy port ──▶ relay ──▶ broker's own port      one relay for each connection
+                                │
+                     fault board · record(event)
+
+It runs in the asyncio loop of the stage server and never blocks it. It rewrites no address:
+clients come because the broker advertises the proxy's port. While the broker is down, a client
+that connects is turned away at once, as it would be without a proxy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from itertools import count
+from uuid import UUID
+
+from lab_utils.proxy.armed import FaultBoard, Record
+from lab_utils.proxy.relay import Relay
+from lab_utils.proxy.witness import WireWitness
+
+__all__ = ["FaultBoard", "Proxy"]
+
+Address = tuple[str, int]
+
+
+class Proxy:
+    """The proxy of one broker.
+
+    upstream      where the broker listens; None turns every client away
+    topic_names   the names of topic ids, learned from Metadata; proxies of a stage may share it
+    """
+
+    def __init__(
+        self,
+        board: FaultBoard,
+        record: Record,
+        broker_id: int = 1,
+        *,
+        topic_names: dict[UUID, str] | None = None,
+    ) -> None:
+        self.upstream: Address | None = None
+        self._board = board
+        self._record = record
+        self._broker_id = broker_id
+        self._topic_names = {} if topic_names is None else topic_names
+        self._server: asyncio.Server | None = None
+        self._relays: set[Relay] = set()
+        self._connecting: set[asyncio.Task[None]] = set()
+        self._numbers = count(1)
+
+    async def start(self, port: int = 0) -> int:
+        """Listen on loopback; return the port (0 is any that is free)."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: self._relay().client, "127.0.0.1", port, backlog=1024
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening and cut every connection."""
+        if self._server is not None:
+            self._server.close()
+        for connecting in list(self._connecting):
+            connecting.cancel()
+        self.cut_all()
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+
+    def cut_all(self) -> None:
+        """Cut every connection that there is; new ones are welcome."""
+        for relay in list(self._relays):
+            relay.abort("stage")
+
+    @property
+    def connections(self) -> int:
+        """How many connections there are now."""
+        return len(self._relays)
+
+    def serves(self, run: str) -> bool:
+        """Has a client of this run still a connection, or the broker work of one?"""
+        return any(relay.run == run for relay in self._relays)
+
+    def _relay(self) -> Relay:
+        name = f"b{self._broker_id}-{next(self._numbers)}"
+        return Relay(
+            WireWitness(name, self._broker_id, self._record),
+            self._board,
+            self._topic_names,
+            on_made=self._begin,
+            on_end=self._relays.discard,
+        )
+
+    def _begin(self, relay: Relay) -> None:
+        self._relays.add(relay)
+        connecting = asyncio.get_running_loop().create_task(self._connect(relay))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, relay: Relay) -> None:
+        """Connect to the broker, or turn the client away."""
+        if self.upstream is not None:
+            with suppress(OSError):
+                await asyncio.get_running_loop().create_connection(
+                    lambda: relay.broker, *self.upstream
+                )
+                return
+        relay.abort("broker")

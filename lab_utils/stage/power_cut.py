@@ -1,0 +1,83 @@
+"""A power cut, simulated: the log is cut back to what had been flushed to disk.
+
+SIGKILL takes nothing that a broker has written: the system's page cache keeps it. What a power cut
+takes is what was not yet flushed (fsync). A broker notes up to where each log is flushed in
+`recovery-point-offset-checkpoint`; everything behind that is removed here, while it is dead.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from lab_utils.codec.batches import read_segment
+from lab_utils.errors import WaitTimeout
+from lab_utils.waiting import wait_until
+
+CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+CHECKPOINT_S: Final = 2
+INDEXES: Final = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot")
+
+
+def recovery_points(data: Path) -> dict[str, int]:
+    """Up to which offset each partition's folder has been flushed."""
+    # Two lines, a version and a count, then `topic partition offset` on each.
+    lines = (data / CHECKPOINT).read_text(encoding="utf-8").splitlines()[2:]
+    rows = (line.rsplit(" ", 2) for line in lines)
+    return {f"{topic}-{partition}": int(offset) for topic, partition, offset in rows}
+
+
+def wait_for_checkpoint(data: Path) -> None:
+    """Wait until the broker has noted anew up to where its logs are flushed."""
+    since_ns = time.time_ns()
+    # A broker that notes nothing more is dead, and what it noted last is what it had flushed.
+    with suppress(WaitTimeout):
+        wait_until(
+            lambda: (data / CHECKPOINT).stat().st_mtime_ns > since_ns,
+            "the broker's checkpoint of its flushed logs",
+            timeout_s=CHECKPOINT_S,
+        )
+
+
+def cut_power(data: Path) -> dict[str, int]:
+    """Remove what was not flushed; return how many batches each partition has lost.
+
+    Kafka's own topics are spared: the lab is about the learner's records.
+    """
+    flushed = recovery_points(data)
+    lost = {}
+    for folder in sorted(path for path in data.iterdir() if path.is_dir()):
+        if folder.name.startswith("__"):
+            continue
+        count = _cut(folder, flushed.get(folder.name, 0))
+        if count:
+            lost[folder.name] = count
+    (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    return lost
+
+
+def _cut(folder: Path, recovery_point: int) -> int:
+    """Truncate the segments of a partition; indexes are built anew from what is left."""
+    lost = 0
+    for segment in sorted(folder.glob("*.log")):
+        batches = read_segment(segment)
+        kept = [batch for batch in batches if batch.base_offset < recovery_point]
+        if len(kept) < len(batches):
+            lost += len(batches) - len(kept)
+            with segment.open("r+b") as file:
+                file.truncate(_size_of(segment, len(kept)))
+    if lost:
+        for pattern in INDEXES:
+            for path in folder.glob(pattern):
+                path.unlink()
+    return lost
+
+
+def _size_of(segment: Path, batches: int) -> int:
+    """How many bytes the first batches of a segment take."""
+    data, size = segment.read_bytes(), 0
+    for _ in range(batches):
+        size += 12 + int.from_bytes(data[size + 8 : size + 12], "big")
+    return size

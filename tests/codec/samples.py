@@ -1,0 +1,71 @@
+"""Any request of Kafka's protocol, filled by kio's own description of it, and written by kio."""
+
+from __future__ import annotations
+
+import datetime
+import io
+import typing
+import uuid
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from kio.index import load_request_schema
+from kio.serial import entity_writer
+
+from lab_utils.codec.apis import API_KEYS
+from tests.proxy.wire import CLIENT_ID, frame
+
+TOPIC_ID = uuid.UUID(int=1)
+
+
+def sample_request(api: str, version: int, correlation_id: int = 1, **given: Any) -> bytes:
+    """A request frame with one of everything; `given` are fields at its top."""
+    schema = load_request_schema(API_KEYS[api], version)
+    header = schema.__header_schema__(
+        request_api_key=API_KEYS[api],
+        request_api_version=version,
+        correlation_id=correlation_id,
+        client_id=CLIENT_ID,
+    )
+    buffer = io.BytesIO()
+    entity_writer(type(header))(buffer, header)
+    entity_writer(schema)(buffer, _sample(schema, given))
+    return frame(buffer.getvalue())
+
+
+def versions(api: str) -> list[int]:
+    """All versions of an API that kio knows."""
+    from kio.schema.index import api_key_map, schema_name_map
+
+    return sorted(schema_name_map[api_key_map[API_KEYS[api]]])
+
+
+def _sample(schema: Any, given: dict[str, Any]) -> Any:
+    hints = typing.get_type_hints(schema)
+    values = {column.name: _value(column.name, hints[column.name]) for column in fields(schema)}
+    return schema(**values | given)
+
+
+def _value(name: str, hint: Any) -> Any:
+    kinds = [hint, *typing.get_args(hint)]
+    if typing.get_origin(hint) is tuple or any(typing.get_origin(k) is tuple for k in kinds):
+        of = next(
+            k
+            for k in [*kinds, *(a for k in kinds for a in typing.get_args(k))]
+            if typing.get_origin(k) is None and k not in (type(None), Ellipsis)
+        )
+        return (_value(name, of),)  # fmt: skip
+    if is_dataclass(kinds[-1]) or is_dataclass(hint):
+        return _sample(hint if is_dataclass(hint) else kinds[0], {})
+    if uuid.UUID in kinds:
+        return TOPIC_ID
+    names = {getattr(kind, "__name__", "") for kind in kinds}
+    if names & {"i32Timedelta", "i64Timedelta"}:
+        return datetime.timedelta(seconds=1)
+    if bool in kinds:
+        return True
+    if names & {"bytes", "Records"}:
+        return b"some bytes"
+    if names & {"str", "TopicName", "GroupId", "TransactionalId"}:
+        return f"a {name}"
+    return 3

@@ -1,0 +1,81 @@
+"""What faults make of a frame can be read back by kio, and says what it should."""
+
+from __future__ import annotations
+
+import pytest
+from kio.schema.index import api_key_map, schema_name_map
+from kio.static.constants import EntityType
+
+from lab_utils.codec.answers import corrupted, refusal, with_error
+from lab_utils.codec.apis import API_KEYS
+from lab_utils.codec.batches import DamagedBatch, read_batch
+from lab_utils.codec.entities import topic_partitions
+from lab_utils.codec.frames import Response, read_request
+from lab_utils.proxy.faults import REFUSABLE
+from tests.codec.samples import TOPIC_ID, sample_request
+from tests.proxy import wire
+
+EACH_VERSION = [
+    (api, version)
+    for api in REFUSABLE
+    for version, kinds in sorted(schema_name_map[api_key_map[API_KEYS[api]]].items())
+    if EntityType.request in kinds
+]
+
+
+@pytest.mark.parametrize(("api", "version"), EACH_VERSION)
+def test_refusal_in_each_version(api: str, version: int) -> None:
+    """Whatever a client speaks, it is told the error, about what it asked for."""
+    request = read_request(sample_request(api, version, 7), {TOPIC_ID: "a name"})
+    answer = Response(refusal(request, "COORDINATOR_NOT_AVAILABLE"), request)
+    about = set(topic_partitions(answer.body, {TOPIC_ID: "a name"}))
+
+    assert (7, "COORDINATOR_NOT_AVAILABLE") == (answer.correlation_id, answer.error)
+    if (api, version) < ("AddPartitionsToTxn", 4) or api != "AddPartitionsToTxn":
+        assert set(request.topic_partitions) == about
+
+
+def test_refusal_of_produce_byte_by_byte() -> None:
+    """A refused Produce has no offset, and the partition's error."""
+    request = read_request(wire.produce(7, topic="orders", partition=2))
+
+    assert wire.produce_answer(7, partition=2, error=19, offset=-1) == refusal(
+        request, "NOT_ENOUGH_REPLICAS"
+    )
+
+
+def test_with_error_takes_the_offset_away() -> None:
+    """The broker's answer keeps its shape; the error is new and the offset is gone."""
+    request = read_request(wire.produce(7))
+    response = Response(wire.produce_answer(7, offset=12), request)
+
+    assert wire.produce_answer(7, error=20, offset=-1) == with_error(
+        response, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
+    )
+
+
+def test_corrupted_request_differs_in_one_byte() -> None:
+    """The request can be read as before; only the CRC of its batch no longer fits."""
+    request = read_request(wire.produce(1, wire.batch([b"an order"])))
+    frame = corrupted(request, request.produced[0])
+    (changed,) = read_request(frame).produced
+
+    assert 1 == sum(one != other for one, other in zip(request.frame, frame, strict=True))
+    with pytest.raises(DamagedBatch, match="fails its CRC"):
+        read_batch(frame, changed.batches[0].start)
+
+
+def test_corrupted_partition_is_the_chosen_one() -> None:
+    """Of two partitions with the same records, only the chosen one is damaged."""
+    same = wire.batch([b"0"])
+    two = wire.produce(1, same)[4:]
+    at = two.index(b"\x00\x00\x00\x01\x00\x00\x00\x00" + len(same).to_bytes(4, "big"))
+    tail = len(same).to_bytes(4, "big") + same
+    two = two[:at] + b"\x00\x00\x00\x02" + b"\x00\x00\x00\x00" + tail + b"\x00\x00\x00\x01" + tail
+    request = read_request(wire.frame(two))
+    frame = corrupted(request, request.produced[1])
+    first, second = read_request(frame).produced
+
+    assert read_batch(frame, first.batches[0].start)[0].count == 1
+    with pytest.raises(DamagedBatch):
+        read_batch(frame, second.batches[0].start)

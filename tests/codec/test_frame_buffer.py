@@ -1,0 +1,66 @@
+"""A stream cut anywhere gives the same frames."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab_utils.codec.frame_buffer import FRAME_LIMIT, RECEIVE, FrameBuffer
+from tests.proxy.wire import frame
+
+
+def received(buffer: FrameBuffer, pieces: list[bytes]) -> list[bytes]:
+    frames = []
+    for piece in pieces:
+        while piece:
+            room = buffer.free()
+            count = min(len(room), len(piece))
+            room[:count] = piece[:count]
+            frames.extend(buffer.received(count))
+            piece = piece[count:]
+    return frames
+
+
+@given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1))
+def test_frames_do_not_depend_on_the_pieces(payloads: list[bytes], sizes: list[int]) -> None:
+    """Whatever the network does to the stream, the frames are those that were sent."""
+    stream = b"".join(frame(payload) for payload in payloads)
+    pieces, at = [], 0
+    while at < len(stream):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(stream[at : at + size])
+        at += size
+
+    assert [frame(payload) for payload in payloads] == received(FrameBuffer(), pieces)
+
+
+def test_frames_larger_than_the_buffer() -> None:
+    """Large and small frames follow each other without loss."""
+    frames = [frame(bytes(RECEIVE * 12)), frame(b"a"), frame(bytes(RECEIVE)), frame(b"b")]
+
+    assert frames == received(FrameBuffer(), [b"".join(frames)])
+
+
+def test_frame_at_the_limit_is_a_frame() -> None:
+    """The limit itself is still a frame; one byte more is not."""
+    buffer = FrameBuffer(limit=14)
+
+    assert [frame(b"ten bytes.")] == received(buffer, [frame(b"ten bytes.")])
+    assert not buffer.is_raw
+
+
+def test_longer_than_the_limit_passes_in_pieces() -> None:
+    """Nothing waits to be whole when it is longer than a frame may be."""
+    buffer = FrameBuffer(limit=13)
+
+    assert [b"\x00\x00\x00\x0aten", b" bytes."] == received(
+        buffer, [b"\x00\x00\x00\x0aten", b" bytes."]
+    )
+    assert buffer.is_raw
+
+
+def test_negative_length_passes_in_pieces() -> None:
+    """A length below zero is no Kafka; neither is the text of an HTTP request."""
+    for start in (b"\xff\xff\xff\xfc", b"\x80\x00\x00\x00", b"GET "):
+        assert [start, b"rest"] == received(FrameBuffer(), [start, b"rest"])
+    assert int.from_bytes(b"GET ", "big") > FRAME_LIMIT

@@ -1,0 +1,169 @@
+"""Requests and responses, from bytes that were written out by hand or by kio."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+import pytest
+from kio.index import load_request_schema
+from kio.serial import entity_reader
+
+from lab_utils.codec.apis import API_KEYS
+from lab_utils.codec.frames import Response, Unreadable, read_request, topic_ids
+from lab_utils.codec.produce import VERSIONS
+from tests.codec.samples import TOPIC_ID, sample_request, versions
+from tests.proxy import wire
+
+
+def test_first_line_of_a_request() -> None:
+    """API, version, correlation id and sender stand at the front of every request."""
+    request = read_request(wire.heartbeat(7, "03-b.producer-1"))
+
+    assert ("Heartbeat", 0, 7) == (request.api, request.version, request.correlation_id)
+    assert ("03-b", "producer-1") == (request.run, request.client)
+
+
+@pytest.mark.parametrize(
+    ("client_id", "run", "client"),
+    [("03-b.a.b", "03-b", "a.b"), ("rdkafka", "", "rdkafka"), ("", "", ""), (".x", "", "x")],
+)
+def test_sender(client_id: str, run: str, client: str) -> None:
+    """The run is what stands before the first dot; without a dot there is none."""
+    request = read_request(wire.heartbeat(1, client_id))
+
+    assert (run, client) == (request.run, request.client)
+
+
+def test_request_without_a_client_id() -> None:
+    """A null client id belongs to nobody."""
+    request = read_request(wire.frame(struct.pack(">hhih", 12, 0, 1, -1)))
+
+    assert ("", "") == (request.run, request.client)
+
+
+@pytest.mark.parametrize("payload", [b"", b"\x00\x00", struct.pack(">hhih", 999, 0, 1, -1)])
+def test_what_is_no_request(payload: bytes) -> None:
+    """Too short, or an API that Kafka does not have."""
+    with pytest.raises(Unreadable):
+        read_request(wire.frame(payload))
+
+
+def test_produce_request() -> None:
+    """A Produce request says what goes where, and where in the frame its records lie."""
+    records = wire.batch([b"0", b"1"], producer_id=5, producer_epoch=1, sequence=3)
+    request = read_request(wire.produce(1, records, topic="orders", partition=2))
+
+    (found,) = request.produced
+    (header,) = found.batches
+
+    assert ("orders", 2) == (found.topic, found.partition)
+    assert (5, 1, 3, 2) == (
+        header.producer_id, header.producer_epoch, header.sequence, header.count,
+    )  # fmt: skip
+    assert records == request.frame[header.start : found.end]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_produce_is_read_as_kio_reads_it(version: int) -> None:
+    """In each version, the reader that copies nothing finds what kio finds."""
+    frame = sample_request("Produce", version)
+    schema = load_request_schema(API_KEYS["Produce"], version)
+    start = 4 + entity_reader(schema.__header_schema__)(frame, 4)[1]
+    expected = entity_reader(schema)(frame, start)[0]
+    body = read_request(frame).body
+
+    (topic,), (expected_topic,) = body.topic_data, expected.topic_data
+    (data,), (expected_data,) = topic.partition_data, expected_topic.partition_data
+
+    assert expected.acks == body.acks
+    assert expected.transactional_id == body.transactional_id
+    assert getattr(expected_topic, "name", None) == topic.name
+    assert getattr(expected_topic, "topic_id", None) == topic.topic_id
+    assert expected_data.index == data.index
+    assert expected_data.records == frame[data.start : data.end]
+
+
+def test_produce_versions_are_kios() -> None:
+    """When kio learns a new version of Produce, so must we."""
+    assert list(VERSIONS) == versions("Produce")
+
+
+@pytest.mark.parametrize("cut", [1, 40, 90])
+def test_produce_that_ends_too_early(cut: int) -> None:
+    """A request whose records run over its end has no body."""
+    whole = wire.produce(1)[4:-cut]
+
+    assert read_request(wire.frame(whole)).body is None
+
+
+@pytest.mark.parametrize(("acks", "expected"), [(-1, True), (1, True), (0, False)])
+def test_only_acks_0_gets_no_answer(acks: int, expected: bool) -> None:
+    """A broker answers every request but a Produce that asked it not to."""
+    assert expected == read_request(wire.produce(1, acks=acks)).has_response
+
+
+@pytest.mark.parametrize(
+    ("api", "version"),
+    [("OffsetCommit", 8), ("TxnOffsetCommit", 3), ("AddPartitionsToTxn", 0), ("Fetch", 11),
+     ("ListOffsets", 6), ("Produce", 9), ("OffsetFetch", 8), ("WriteTxnMarkers", 1)],
+)  # fmt: skip
+def test_partitions_of_any_request(api: str, version: int) -> None:
+    """Topics and partitions are found in each API, however it nests them."""
+    ((topic, partition),) = set(read_request(sample_request(api, version)).topic_partitions)
+
+    assert topic.startswith("a ")
+    assert 3 == partition
+
+
+def test_topic_named_by_id() -> None:
+    """An id is given its name once a Metadata response has told it."""
+    frame = sample_request("Produce", 13)
+
+    assert "orders" == read_request(frame, {TOPIC_ID: "orders"}).produced[0].topic
+    assert str(TOPIC_ID) == read_request(frame).produced[0].topic
+
+
+def test_metadata_names_topic_ids() -> None:
+    """A Metadata response of version 10 puts a name to each topic id."""
+    request = read_request(sample_request("Metadata", 10))
+    body = (
+        b"\x00\x00\x00\x00"  # throttle time
+        b"\x01"  # no brokers
+        b"\x00"  # no cluster id
+        b"\xff\xff\xff\xff"  # no controller
+        b"\x02"  # one topic
+        b"\x00\x00"  # no error
+        b"\x07orders" + UUID(int=1).bytes + b"\x00"  # not internal
+        b"\x01"  # no partitions
+        b"\x00\x00\x00\x00"  # authorized operations
+        b"\x00"  # tags
+        b"\x00\x00\x00\x00"  # authorized operations
+        b"\x00"  # tags
+    )
+    response = Response(wire.frame(b"\x00\x00\x00\x01" + b"\x00" + body), request)
+
+    assert {UUID(int=1): "orders"} == topic_ids(response)
+
+
+@pytest.mark.parametrize(("code", "name"), [(0, None), (2, "CORRUPT_MESSAGE")])
+def test_error_of_a_response(code: int, name: str | None) -> None:
+    """The error is found in the partition that carries it."""
+    request = read_request(wire.produce(1))
+
+    assert name == Response(wire.produce_answer(1, error=code), request).error
+
+
+def test_api_versions_answered_in_version_0() -> None:
+    """A broker that does not know the client's version answers in the oldest one."""
+    request = read_request(sample_request("ApiVersions", 4))
+    unsupported = struct.pack(">i", 1) + struct.pack(">h", 35) + struct.pack(">i", 0)
+
+    assert "UNSUPPORTED_VERSION" == Response(wire.frame(unsupported), request).error
+
+
+def test_response_that_cannot_be_read() -> None:
+    """A response of another shape has no body, and no error."""
+    response = Response(wire.frame(b"\x00\x00\x00\x01"), read_request(wire.produce(1)))
+
+    assert (None, None) == (response.body, response.error)

@@ -1,0 +1,137 @@
+"""The doctor finds what is there and what is not, and harms nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from lab_utils.folders import stage_folder
+from lab_utils.machine import doctor
+from lab_utils.machine.broker import PORTS
+from lab_utils.machine.doctor import Row, examine
+
+
+def row(name: str) -> Row:
+    """What the doctor says of one thing."""
+    return next(row for row in examine() if row.name == name)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_what_runs_this_test_is_well() -> None:
+    """Python and the locked packages, which this test runs on, are well."""
+    assert [True, True] == [row("Python").ok, row("packages").ok]
+
+
+def test_what_is_not_well_has_a_mend(cache: Path) -> None:
+    """Every row that is not well names a command; every row that is well names none."""
+    assert all(row.ok == (row.mend is None) for row in examine())
+
+
+def test_jars_are_counted(cache: Path) -> None:
+    """An empty cache has none of Kafka's 49 jars, and ./lab up fetches them."""
+    found = row("Kafka's jars")
+
+    assert (False, "0 of 49", "./lab up") == (found.ok, found.what[:7], found.mend)
+
+
+def test_the_doctor_leaves_the_cache_empty(cache: Path) -> None:
+    """Examining an empty cache fetches nothing and makes nothing."""
+    examine()
+
+    assert [] == list(cache.iterdir())
+
+
+def test_no_java(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    """Without a Java anywhere, the row names the package that brings one; nothing is fetched."""
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("LAB_JAVA", raising=False)
+    found = row("Java")
+
+    assert not found.ok
+    assert "openjdk-17-jre-headless" in (found.mend or "")
+
+
+def test_a_cache_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache where a file is already is named, with the variable that chooses another."""
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "file" / "cache"))
+    found = row("cache folder")
+
+    assert (False, "set LAB_CACHE to a folder of yours") == (found.ok, found.mend)
+    assert str(tmp_path / "file") in found.what
+
+
+def test_a_stage_that_died(state: Path) -> None:
+    """A stage whose process is gone is named, and ./lab down cleans up after it."""
+    folder = stage_folder("03")
+    folder.mkdir(parents=True)
+    (folder / "stage.json").write_text(json.dumps({"pid": 2**22 + 1}))
+
+    assert Row("stages", False, "03 ended without cleaning up", "./lab down", False) == row(
+        "stages"
+    )
+
+
+def test_a_stage_that_runs(state: Path) -> None:
+    """A stage whose process lives is named with its process."""
+    folder = stage_folder("03")
+    folder.mkdir(parents=True)
+    (folder / "stage.json").write_text(json.dumps({"pid": os.getpid()}))
+
+    assert f"running: 03 (pid {os.getpid()})" == row("stages").what
+
+
+def test_a_damaged_stage_file(state: Path) -> None:
+    """A stage file that is no JSON is something to mend, not a traceback."""
+    stage_folder("03").mkdir(parents=True)
+    (stage_folder("03") / "stage.json").write_text("{")
+
+    assert not row("stages").ok
+
+
+def test_ports_are_looked_for() -> None:
+    """The row says where the ports are that brokers take."""
+    assert f"from {PORTS.start} to {PORTS.stop}" in row("ports").what
+
+
+def test_browser_tests_are_not_the_lab() -> None:
+    """Chromium, the quick start and the stages are things that the lab can do without."""
+    optional = {row.name for row in examine() if not row.required}
+
+    assert {"Chromium", "quick start", "stages"} == optional
+
+
+def test_a_row_is_json() -> None:
+    """A row goes through JSON and comes back."""
+    row = Row("Java", False, "none is here", "apt-get install …")
+
+    assert row == Row(**json.loads(json.dumps(row.to_json())))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_memory_of_a_container(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    """A container's limit counts, whichever cgroups set it; what can be given back is free."""
+    folder, names = {
+        1: ("memory/", ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")),
+        2: ("", ("memory.max", "memory.current", "inactive_file")),
+    }[version]
+    (tmp_path / folder).mkdir(exist_ok=True)
+    limit, used, cache = names
+    (tmp_path / folder / limit).write_text("2000000000\n")
+    (tmp_path / folder / used).write_text("900000000\n")
+    (tmp_path / folder / "memory.stat").write_text(f"anon 1\n{cache} 100000000\n")
+    monkeypatch.setattr(doctor, "CGROUP", tmp_path)
+
+    assert "2000 MB, 1200 MB free" == row("memory").what

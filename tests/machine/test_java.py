@@ -1,0 +1,112 @@
+"""The Java that is used, and what is said where none serves.
+
+`java` is a program that is asked for its version; where a version is not on this machine, a script
+answers as that version does.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab_utils.errors import SetupError
+from lab_utils.machine.java import Java, feature_version, find_java
+
+SAYS = {
+    8: 'openjdk version "1.8.0_392"\nOpenJDK Runtime Environment (build 1.8.0_392-b08)',
+    11: 'openjdk version "11.0.22" 2024-01-16\nOpenJDK Runtime Environment',
+    17: 'openjdk version "17.0.15" 2025-04-15\nOpenJDK Runtime Environment',
+    21: 'java version "21" 2023-09-19\nJava(TM) SE Runtime Environment',
+}
+
+
+@pytest.fixture(autouse=True)
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine without any Java."""
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path / "path"))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("LAB_JAVA", raising=False)
+    return tmp_path
+
+
+def java(folder: Path, version: int) -> Path:
+    """A java that says it is of this version."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = folder / "java"
+    script.write_text(f"#!/bin/sh\n/bin/cat >&2 <<'.'\n{SAYS[version]}\n.\n")
+    script.chmod(0o755)
+    return script
+
+
+@pytest.mark.parametrize("version", SAYS)
+def test_versions(version: int) -> None:
+    """The numbering before and after Java 9 is read."""
+    assert version == feature_version(SAYS[version])
+
+
+def test_what_is_no_java() -> None:
+    """What says no version has none."""
+    assert 0 == feature_version("bash: java: command not found")
+
+
+def test_java_on_path(machine: Path) -> None:
+    """The java on PATH is used."""
+    here = java(machine / "path", 17)
+
+    assert Java(here, 17, SAYS[17] + "\n") == find_java(may_fetch=False)
+
+
+def test_java_home_comes_before_path(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME, a folder, comes before PATH."""
+    java(machine / "path", 17)
+    monkeypatch.setenv("JAVA_HOME", str(machine / "jdk-21"))
+    java(machine / "jdk-21" / "bin", 21)
+
+    assert 21 == find_java(may_fetch=False).version
+
+
+def test_an_old_java_is_passed_over(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAVA_HOME with an old Java does not hide the one on PATH that serves."""
+    java(machine / "path", 17)
+    monkeypatch.setenv("JAVA_HOME", str(machine / "jdk-8"))
+    java(machine / "jdk-8" / "bin", 8)
+
+    assert 17 == find_java(may_fetch=False).version
+
+
+def test_lab_java_is_a_wish(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAB_JAVA that does not serve is refused by name, whatever else is there."""
+    java(machine / "path", 17)
+    monkeypatch.setenv("LAB_JAVA", str(java(machine / "old", 11)))
+    with pytest.raises(SetupError) as raised:
+        find_java()
+
+    assert "LAB_JAVA must name Java 17 or newer; LAB_JAVA has Java 11" in str(raised.value)
+
+
+def test_only_old_java(machine: Path) -> None:
+    """Where only an old Java is, the message names it, and what to type on each system."""
+    java(machine / "path", 11)
+    with pytest.raises(SetupError) as raised:
+        find_java(may_fetch=False)
+
+    assert "PATH has Java 11" in str(raised.value)
+    assert "apt-get install openjdk-17-jre-headless" in str(raised.value)
+
+
+def test_what_does_not_run(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A JAVA_HOME that holds no program is said to be so."""
+    monkeypatch.setenv("JAVA_HOME", str(machine))
+    with pytest.raises(SetupError, match="JAVA_HOME has no Java that runs"):
+        find_java(may_fetch=False)
+
+
+def test_a_fetched_jdk_is_found_again(machine: Path) -> None:
+    """The JDK that an earlier start fetched is used, without a network."""
+    java(machine / "fetched" / "bin", 17)
+    (machine / "cache").mkdir()
+    (machine / "cache" / "jdk").symlink_to(machine / "fetched")
+
+    assert 17 == find_java(may_fetch=False).version

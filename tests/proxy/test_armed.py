@@ -1,0 +1,119 @@
+"""The board counts matches of each fault, from its arming, for its own run."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab_utils.codec.frames import read_request
+from lab_utils.errors import BadArgument
+from lab_utils.ledger.events import Event
+from lab_utils.proxy.armed import FaultBoard
+from lab_utils.proxy.faults import crash_client, drop_response
+from tests.proxy import wire
+
+PRODUCE = read_request(wire.produce(7))
+OTHER_RUN = read_request(wire.produce(7, client_id="03-c.producer-1"))
+
+
+@pytest.fixture
+def events() -> list[Event]:
+    return []
+
+
+@pytest.fixture
+def board(events: list[Event]) -> FaultBoard:
+    return FaultBoard(events.append)
+
+
+def matched(board: FaultBoard, times: int) -> list[int]:
+    return [len(board.match(PRODUCE)) for _ in range(times)]
+
+
+def test_nth_counts_from_the_arming(board: FaultBoard) -> None:
+    """What was sent before a fault was armed does not count."""
+    matched(board, 5)
+    board.arm("03-b", drop_response("Produce", nth=2))
+
+    assert [0, 1, 0, 0] == matched(board, 4)
+
+
+def test_not_once_fires_from_the_nth_on(board: FaultBoard) -> None:
+    """A fault that is not one-shot takes each match from the nth on."""
+    board.arm("03-b", drop_response("Produce", nth=2, once=False))
+
+    assert [0, 1, 1, 1] == matched(board, 4)
+
+
+def test_faults_count_each_for_itself(board: FaultBoard) -> None:
+    """Two faults see the same requests, each with a count of its own."""
+    board.arm("03-b", drop_response("Produce", nth=1))
+    board.match(PRODUCE)
+    board.arm("03-b", drop_response("Produce", nth=1))
+
+    assert [1, 0] == matched(board, 2)
+
+
+def test_another_run_is_not_counted(board: FaultBoard) -> None:
+    """The requests of a notebook beside this one do not move its faults."""
+    board.arm("03-b", drop_response("Produce", nth=1))
+
+    assert [] == board.match(OTHER_RUN)
+    assert [1] == matched(board, 1)
+
+
+def test_run_that_is_empty_means_any_client(board: FaultBoard) -> None:
+    """A fault of no run, as the panel arms it, counts everybody."""
+    board.arm("", drop_response("Produce", nth=2))
+
+    assert (0, 1) == (len(board.match(PRODUCE)), len(board.match(OTHER_RUN)))
+
+
+def test_disarm_ends_the_faults_of_one_run(board: FaultBoard) -> None:
+    """The faults of a run end together; those of another stay."""
+    one = board.arm("03-b", drop_response("Produce"))
+    other = board.arm("03-c", drop_response("Produce"))
+
+    assert [(one, drop_response("Produce"), 0)] == board.disarm("03-b")
+    assert [other] == [armed.id for armed in board.armed()]
+
+
+def test_fired_fault_is_told_from_an_unfired_one(board: FaultBoard, events: list[Event]) -> None:
+    """What never fired is said when the scope ends, so that the run proves nothing."""
+    fired = board.arm("03-b", drop_response("Produce"))
+    unfired = board.arm("03-b", drop_response("Produce", nth=9))
+    board.fired(board.match(PRODUCE)[0], PRODUCE, connection="b1-1")
+
+    assert [(fired, 1), (unfired, 0)] == [(id_, count) for id_, _, count in board.disarm("03-b")]
+    assert [(fired, "armed"), (unfired, "armed"), (fired, "fired"), (unfired, "unfired")] == [
+        (event.detail["fault"], event.kind) for event in events
+    ]
+
+
+def test_fired_event_names_the_request(board: FaultBoard, events: list[Event]) -> None:
+    """The ledger can be searched for the very request that a fault acted on."""
+    board.arm("03-b", drop_response("Produce", topic="orders"))
+    board.fired(board.match(PRODUCE)[0], PRODUCE, connection="b1-1")
+
+    event = events[-1]
+
+    assert ("03-b", "drop_response", "Produce", 7) == (
+        event.run, event.actor, event.api, event.correlation_id,
+    )  # fmt: skip
+    assert {
+        "api": "Produce",
+        "topic": "orders",
+        "fault": "f1",
+        "connection": "b1-1",
+    } == event.detail
+
+
+def test_crash_client_is_not_for_the_wire(board: FaultBoard) -> None:
+    """A fault that the client acts on is refused, rather than armed and never fired."""
+    with pytest.raises(BadArgument, match=r"Pass it to lab\.run"):
+        board.arm("03-b", crash_client("after_ack"))
+
+
+def test_unknown_id(board: FaultBoard) -> None:
+    """Ending a fault that is not there is an error, not a success."""
+    with pytest.raises(KeyError):
+        board.clear("f9")

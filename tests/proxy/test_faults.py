@@ -1,0 +1,148 @@
+"""Faults as data: what they say of themselves, what they refuse, which requests they mean."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from lab_utils.clients.crash import POINTS
+from lab_utils.codec.frames import read_request
+from lab_utils.errors import BadArgument
+from lab_utils.proxy.broker_faults import (
+    cut_link,
+    heal_link,
+    hold_link,
+    kill_broker,
+    pause_broker,
+    power_cut,
+    resume_broker,
+    slow_link,
+    start_broker,
+    stop_broker,
+)
+from lab_utils.proxy.faults import (
+    CRASH_POINTS,
+    Fault,
+    WireFault,
+    corrupt_request,
+    crash_client,
+    delay_request,
+    delay_response,
+    drop_request,
+    drop_response,
+    from_json,
+    late_request,
+    refuse,
+    stall_client,
+    to_json,
+)
+from tests.proxy import wire
+
+EACH = [
+    drop_response("Produce"),
+    drop_request("Fetch", nth=3, client_id="consumer-1", once=False),
+    corrupt_request("Produce", 2, topic="orders", partition=1),
+    refuse("Produce", 2, "NOT_LEADER_OR_FOLLOWER"),
+    delay_request("EndTxn", 1, 4000),
+    delay_response("Fetch", by_ms=300),
+    late_request("EndTxn", nth=2, after="AddPartitionsToTxn"),
+    crash_client("after_ack", nth=2),
+    stall_client("after_poll", nth=2, member=2, for_ms=3000),
+    kill_broker(1, api="Produce", nth=3),
+    stop_broker(2),
+    pause_broker(3),
+    resume_broker(3, api="Produce"),
+    start_broker(1),
+    power_cut(1, api="Produce", nth=2),
+    cut_link(1, 2),
+    hold_link(2, 3, api="Produce", nth=4),
+    slow_link(1, 3, by_ms=50),
+    hold_link(1, 1),  # what a coordinator says to its own broker
+    heal_link(2, 3),
+]
+
+
+def test_each_fault_is_tried_here() -> None:
+    """A new fault is added to the list above, or this fails."""
+    assert set(Fault.kinds) == {type(fault).__name__ for fault in EACH}
+
+
+@pytest.mark.parametrize("fault", EACH, ids=repr)
+def test_repr_is_the_call(fault: Fault) -> None:
+    """What a fault prints makes the same fault again."""
+    assert fault == eval(repr(fault), dict(Fault.kinds))
+
+
+@pytest.mark.parametrize("fault", EACH, ids=repr)
+def test_json_and_back(fault: Fault) -> None:
+    """A fault survives the way to the stage server."""
+    assert fault == from_json(to_json(fault))
+
+
+def test_repr_leaves_out_the_defaults() -> None:
+    """A learner reads what was typed, and no more."""
+    assert "drop_response('Produce', nth=3)" == repr(drop_response("Produce", nth=3, topic=None))
+
+
+REFUSED = [
+    (lambda: drop_response("produce"), "got 'produce'. Did you mean 'Produce'?"),
+    (lambda: drop_response("Produce", nth=0), "nth must be a whole number of at least 1; got 0"),
+    (lambda: drop_response("Produce", "1"), "nth must be a whole number of at least 1; got '1'"),
+    (lambda: drop_response("Produce", partition=-1), "partition must be a whole number"),
+    (lambda: delay_request("Produce", by_ms=0), "by_ms must be a whole number of at least 1"),
+    (lambda: late_request("EndTxn", after="Produc"), "Did you mean 'Produce'?"),
+    (lambda: corrupt_request("Fetch"), 'Use corrupt_request("Produce")'),
+    (lambda: refuse("Produce", 1, "NOT_ENOUGH_REPLICA"), "Did you mean 'NOT_ENOUGH_REPLICAS'?"),
+    (lambda: refuse("Produce", 1, "NONE"), "error must be one of"),
+    (lambda: refuse("Metadata"), "refuse cannot answer Metadata"),
+    (lambda: refuse("EndTxn", 1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), "EndTxn never does"),
+    (lambda: crash_client("after_sent"), "Did you mean 'after_send'?"),
+    (lambda: from_json({"fault": "drop_respond"}), "Did you mean 'drop_response'?"),
+    (lambda: from_json({"fault": "drop_response", "api": "Fetch", "nht": 1}), "'nth'?"),
+    (lambda: from_json({}), "fault must be one of"),
+]
+
+
+@pytest.mark.parametrize(("make", "message"), REFUSED)
+def test_refused_at_once(make: object, message: str) -> None:
+    """A fault that could never fire is refused where it is written, with what is right."""
+    with pytest.raises(BadArgument) as refused:
+        make()  # type: ignore[operator]
+
+    assert message in str(refused.value)
+
+
+MATCHES = [
+    (drop_response("Produce"), True),
+    (drop_response("Fetch"), False),
+    (drop_response("Produce", client_id="producer-1"), True),
+    (drop_response("Produce", client_id="03-b.producer-1"), False),
+    (drop_response("Produce", topic="orders"), True),
+    (drop_response("Produce", topic="order"), False),
+    (drop_response("Produce", partition=2), True),
+    (drop_response("Produce", partition=0), False),
+    (drop_response("Produce", topic="orders", partition=2), True),
+    (drop_response("Produce", topic="order", partition=2), False),
+]
+
+
+@pytest.mark.parametrize(("fault", "expected"), MATCHES, ids=repr)
+def test_matches(fault: WireFault, expected: bool) -> None:
+    """A fault means the requests that fit all that it names."""
+    request = read_request(wire.produce(1, topic="orders", partition=2))
+
+    assert expected == fault.matches(request)
+
+
+def test_crash_points_are_the_clients() -> None:
+    """The points that a fault may name are those that a client reaches."""
+    assert POINTS == CRASH_POINTS
+
+
+def test_import_loads_no_protocol_library() -> None:
+    """A notebook that names faults has not loaded kio for it."""
+    code = "import sys, lab_utils.proxy.faults; sys.exit('kio' in sys.modules)"
+
+    assert 0 == subprocess.run([sys.executable, "-c", code], check=False).returncode

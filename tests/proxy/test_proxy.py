@@ -1,0 +1,190 @@
+"""The proxy between a plain socket and a listener: what passes, in which order, and who is cut."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from lab_utils.proxy.faults import drop_request, drop_response
+from lab_utils.waiting import wait_until
+from tests.proxy import wire
+from tests.proxy.rig import Rig
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.close()
+
+
+def test_pipelined_requests_are_answered_in_order(rig: Rig) -> None:
+    """Requests sent back to back reach the broker as they are, and so do the answers."""
+    client = rig.client()
+    client.send(wire.heartbeat(1), wire.produce(2), wire.heartbeat(3))
+
+    answers = [client.receive() for _ in range(3)]
+
+    assert [wire.heartbeat(1), wire.produce(2), wire.heartbeat(3)] == rig.received
+    assert [wire.heartbeat_answer(1), wire.produce_answer(2), wire.heartbeat_answer(3)] == answers
+
+
+def test_frame_arrives_whole_however_it_is_cut(rig: Rig) -> None:
+    """A frame that comes byte by byte is one frame."""
+    client = rig.client()
+    for number in wire.heartbeat(1):
+        client.send(bytes([number]))
+
+    assert wire.heartbeat_answer(1) == client.receive()
+    assert [wire.heartbeat(1)] == rig.received
+
+
+def test_large_frame_passes(rig: Rig) -> None:
+    """A request larger than any buffer of the proxy arrives as it was sent."""
+    request = wire.produce(1, wire.batch([bytes(20_000_000)]))
+    client = rig.client()
+    client.send(request)
+
+    assert wire.produce_answer(1) == client.receive()
+    assert [request] == rig.received
+
+
+def test_two_connections_do_not_mix(rig: Rig) -> None:
+    """Two clients with the same correlation id each get their own answer."""
+    one, other = rig.client(), rig.client()
+    one.send(wire.heartbeat(1))
+    other.send(wire.produce(1))
+
+    assert wire.heartbeat_answer(1) == one.receive()
+    assert wire.produce_answer(1) == other.receive()
+
+
+def test_unknown_api_passes_untouched_and_is_opaque(rig: Rig) -> None:
+    """A frame that cannot be read reaches the broker as it is, and the ledger says so."""
+    unknown = wire.request(999, 0, 1, b"whatever")
+    client = rig.client()
+    client.send(unknown, wire.heartbeat(2))
+
+    assert wire.heartbeat_answer(2) == client.receive()
+    assert [unknown, wire.heartbeat(2)] == rig.received
+    assert 1 == len(rig.events_of("wire", "opaque"))
+
+
+def test_what_is_no_kafka_passes_untouched(rig: Rig) -> None:
+    """Bytes with an impossible length are handed on as they come, without limit."""
+    client = rig.client()
+    client.send(b"\xff\xff\xff\xff and so on", wire.heartbeat(1))
+
+    (event,) = rig.events_of("wire", "opaque")
+
+    assert "request" == event.detail["side"]
+
+
+def test_client_is_turned_away_while_the_broker_is_down(rig: Rig) -> None:
+    """No connection hangs: it is closed at once, before the client has said a word."""
+    rig.stop_listening()
+    client = rig.client()
+
+    assert b"" == client.receive()
+
+
+def test_client_is_turned_away_before_there_is_a_broker(rig: Rig) -> None:
+    """A proxy without a broker behind it closes each connection at once."""
+    rig.proxy.upstream = None
+
+    assert b"" == rig.client().receive()
+
+
+def test_client_is_cut_when_the_broker_dies(rig: Rig) -> None:
+    """The death of the broker reaches the client, and the ledger names who ended it."""
+    client = rig.client()
+    client.send(wire.heartbeat(1))
+    client.receive()
+    rig.stop_listening()
+
+    assert b"" == client.receive()
+    assert ["broker"] == [event.detail["by"] for event in rig.events_of("wire", "closed")]
+
+
+def test_request_of_a_client_that_is_gone_still_reaches_the_broker(rig: Rig) -> None:
+    """What a client sent before it died is delivered, as a network would."""
+    client = rig.client()
+    client.send(wire.produce(1), wire.produce(2))
+    client.close()
+
+    wait_until(lambda: len(rig.received) == 2, "both requests", timeout_s=5)
+    assert ["client"] == [event.detail["by"] for event in rig.events_of("wire", "closed")]
+
+
+def test_connection_to_the_broker_ends_with_the_clients(rig: Rig) -> None:
+    """A client that leaves takes the connection to the broker with it."""
+    client = rig.client()
+    client.send(wire.heartbeat(1))
+    client.receive()
+    client.close()
+
+    wait_until(lambda: rig.lost == 1, "the broker's side to end", timeout_s=5)
+    assert 0 == rig.proxy.connections
+
+
+def test_drop_response_delivers_all_that_was_sent(rig: Rig) -> None:
+    """From the dropped answer on the client hears nothing, and the broker misses nothing."""
+    rig.arm(drop_response("Produce", nth=2))
+    client = rig.client()
+    client.send(*(wire.produce(number) for number in (1, 2, 3, 4)))
+
+    assert [wire.produce_answer(1)] == client.receive_all()
+    assert [wire.produce(number) for number in (1, 2, 3, 4)] == rig.received
+
+
+def test_drop_response_waits_for_the_answers_of_the_rest(rig: Rig) -> None:
+    """The connection is not cut while the broker has yet to answer what it was sent."""
+    rig.is_silent = True
+    rig.arm(drop_response("Produce"))
+    client = rig.client()
+    client.send(wire.produce(1), wire.produce(2))
+    wait_until(lambda: len(rig.received) == 2, "both requests", timeout_s=5)
+    rig.answer(wire.produce(1))
+    rig.events_of("fault", "fired")
+    before_ns = time.monotonic_ns()
+    rig.answer(wire.produce(2))
+
+    assert [] == client.receive_all()
+    assert before_ns < rig.events_of("wire", "closed")[0].at_ns
+
+
+def test_drop_request_loses_it_and_all_behind_it(rig: Rig) -> None:
+    """Earlier requests are answered; the one and those behind it never reach the broker."""
+    rig.arm(drop_request("Produce", nth=2))
+    client = rig.client()
+    client.send(*(wire.produce(number) for number in (1, 2, 3)))
+
+    assert [wire.produce_answer(1)] == client.receive_all()
+    assert [wire.produce(1)] == rig.received
+
+
+def test_drop_request_lets_a_late_answer_through(rig: Rig) -> None:
+    """The answer to an earlier request still reaches the client, also when it comes later."""
+    rig.is_silent = True
+    rig.arm(drop_request("Produce", nth=2))
+    client = rig.client()
+    client.send(wire.produce(1), wire.produce(2))
+    rig.events_of("fault", "fired")
+    rig.answer(wire.produce(1))
+
+    assert [wire.produce_answer(1)] == client.receive_all()
+
+
+def test_requests_behind_a_cut_are_not_counted(rig: Rig) -> None:
+    """How many were in flight behind a lost request does not move the next fault."""
+    rig.arm(drop_request("Produce", nth=1))
+    rig.arm(drop_request("Produce", nth=3))
+    rig.client().send(*(wire.produce(number) for number in (1, 2, 3)))
+    rig.events_of("wire", "closed")
+    client = rig.client()
+    client.send(wire.produce(4))
+    client.receive()
+
+    assert [1, 0] == [fired for _, _, fired in rig.disarm()]

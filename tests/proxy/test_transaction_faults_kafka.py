@@ -1,0 +1,187 @@
+"""Each fault on a transactional request, on a real broker: what the client is told, who reads what.
+
+Two transactions of one order each; the fault meets the second, or the one InitProducerId. A row
+that changes is a finding about Kafka or its client, or a race in the proxy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException, TopicPartition
+
+from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.reader import HonestReader
+from lab_utils.experiment import Experiment
+from lab_utils.ledger.events import Event
+from lab_utils.proxy.faults import (
+    WireFault,
+    delay_request,
+    delay_response,
+    drop_request,
+    drop_response,
+    late_request,
+    refuse,
+)
+
+pytestmark = pytest.mark.kafka
+
+NUMBERS = count(1)
+ORDERS = ("0", "1", "2")
+
+
+@pytest.fixture(scope="module")
+def reader(stage: Any) -> Iterator[HonestReader]:
+    """A reader, and a coordinator that has been asked before: its first answer takes a second."""
+    reader = HonestReader(stage.direct)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def experiment(stage: Any, reader: HonestReader, tmp_path: Path) -> Experiment:
+    return Experiment(stage, reader, f"t{next(NUMBERS)}-a", tmp_path / "run", ORDERS, partitions=2)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def awake(stage: Any, reader: HonestReader, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The coordinator has loaded its log, so that a request is answered the first time."""
+    folder = tmp_path_factory.mktemp("awake")
+    perform(Experiment(stage, reader, "t0-a", folder, ORDERS, partitions=2))
+
+
+def perform(experiment: Experiment, *faults: WireFault) -> list[Event]:
+    """Two transactions: order 0, then order 1 with an offset of the run's group."""
+    experiment.faults = faults
+    live = LiveRun(experiment.begin())
+    producer = live.producer({"transactional.id": live.topic})
+    group = live.consumer().consumer_group_metadata()
+    try:
+        producer.init_transactions()
+        for number, order in enumerate(ORDERS[:2]):
+            producer.begin_transaction()
+            producer.produce(live.topic, order, partition=0)
+            producer.flush()
+            if number:
+                place = TopicPartition(live.topic, 1, 7)
+                producer.send_offsets_to_transaction([place], group)
+            producer.commit_transaction()
+    except KafkaException:
+        pass  # what was told is in the ledger
+    live.close()
+    return experiment.finish()
+
+
+def told(rows: list[Event]) -> str:
+    """Each failed call as error:what it asks for."""
+    failed = [row for row in rows if row.kind == "txn_failed"]
+    return " ".join(f"{row.error}:{row.detail['asks_for']}" for row in failed)
+
+
+def visible(rows: list[Event]) -> str:
+    return " ".join(sorted(str(row.value) for row in rows if row.kind == "visible"))
+
+
+def markers(rows: list[Event]) -> str:
+    of_orders = [row for row in rows if row.kind == "marker" and row.partition == 0]
+    return " ".join(row.detail["type"] for row in of_orders)
+
+
+def epochs(rows: list[Event]) -> list[int | None]:
+    given = [row for row in rows if (row.kind, row.api) == ("response", "InitProducerId")]
+    return [row.producer_epoch for row in given if not row.error]
+
+
+# the fault: what the program is told, what read_committed is given, the markers
+UNNOTICED = ("", "0 1", "COMMIT COMMIT")
+ROWS: dict[str, tuple[WireFault, tuple[str, str, str]]] = {
+    f"{type(fault).__name__} {fault.api}": (fault, UNNOTICED)
+    for fault in (
+        drop_response("InitProducerId"), drop_request("InitProducerId"),
+        drop_response("AddPartitionsToTxn", 2), drop_request("AddPartitionsToTxn", 2),
+        drop_response("AddOffsetsToTxn"), drop_request("AddOffsetsToTxn"),
+        drop_response("TxnOffsetCommit"), drop_request("TxnOffsetCommit"),
+        drop_response("EndTxn", 2), drop_request("EndTxn", 2),
+        drop_response("Produce", 2),
+        delay_request("EndTxn", 2, by_ms=100), delay_response("AddPartitionsToTxn", 2, by_ms=100),
+    )
+} | {
+    "retriable EndTxn": (refuse("EndTxn", 2, "COORDINATOR_NOT_AVAILABLE"), UNNOTICED),
+    "retriable AddPartitionsToTxn": (
+        refuse("AddPartitionsToTxn", 2, "CONCURRENT_TRANSACTIONS"), UNNOTICED),
+    "retriable TxnOffsetCommit": (
+        refuse("TxnOffsetCommit", 1, "COORDINATOR_LOAD_IN_PROGRESS"), UNNOTICED),
+    "retriable AddOffsetsToTxn": (
+        refuse("AddOffsetsToTxn", 1, "CONCURRENT_TRANSACTIONS"), UNNOTICED),
+    "retriable InitProducerId": (
+        refuse("InitProducerId", 1, "CONCURRENT_TRANSACTIONS"), UNNOTICED),
+    "fenced at InitProducerId": (
+        refuse("InitProducerId", 1, "PRODUCER_FENCED"), ("_FENCED:stop", "", "")),
+    "fenced at AddPartitionsToTxn, and told so by flush": (
+        refuse("AddPartitionsToTxn", 2, "INVALID_PRODUCER_EPOCH"), ("", "0", "COMMIT")),
+    "fenced at AddOffsetsToTxn": (
+        refuse("AddOffsetsToTxn", 1, "INVALID_PRODUCER_EPOCH"), ("_FENCED:stop", "0", "COMMIT")),
+    "fenced at TxnOffsetCommit": (
+        refuse("TxnOffsetCommit", 1, "INVALID_PRODUCER_EPOCH"), ("_FENCED:stop", "0", "COMMIT")),
+    "fenced at EndTxn": (
+        refuse("EndTxn", 2, "PRODUCER_FENCED"), ("_FENCED:stop", "0", "COMMIT")),
+    "not allowed to use the group": (
+        refuse("AddOffsetsToTxn", 1, "GROUP_AUTHORIZATION_FAILED"),
+        ("GROUP_AUTHORIZATION_FAILED:abort", "0", "COMMIT")),
+    "not allowed to commit these offsets": (
+        refuse("TxnOffsetCommit", 1, "GROUP_AUTHORIZATION_FAILED"),
+        ("GROUP_AUTHORIZATION_FAILED:abort", "0", "COMMIT")),
+    "not allowed to use the name": (
+        refuse("EndTxn", 2, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
+        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED:stop", "0", "COMMIT")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_row(experiment: Experiment, row: tuple[WireFault, tuple[str, str, str]]) -> None:
+    """The program is told exactly this, and the log holds exactly this."""
+    fault, expected = row
+    rows = perform(experiment, fault)
+
+    assert expected == (told(rows), visible(rows), markers(rows))
+    assert 1 == sum(event.kind == "fired" for event in rows)
+
+
+def test_lost_answer_to_init_leaves_a_gap(experiment: Experiment) -> None:
+    """The name was given twice, so the producer writes with epoch 1 and not 0."""
+    rows = perform(experiment, drop_response("InitProducerId"))
+
+    assert [0, 1] == epochs(rows)
+
+
+def two_transactions(experiment: Experiment, first: str, second: str) -> tuple[str, str]:
+    """Order 0, then orders 1 and 2 on two partitions, while the first EndTxn is late."""
+    experiment.faults = (late_request("EndTxn"),)
+    live = LiveRun(experiment.begin())
+    producer = live.producer({"transactional.id": live.topic})
+    producer.init_transactions()
+    for places, end in (((0,), first), ((0, 1), second)):
+        producer.begin_transaction()
+        for place in places:
+            producer.produce(live.topic, ORDERS[len(places) + place - 1], partition=place)
+            producer.flush()
+        getattr(producer, f"{end}_transaction")()
+    live.close()
+    rows = experiment.finish()
+    ends = " ".join(row.kind for row in rows if row.kind in ("txn_committed", "txn_aborted"))
+    return ends, visible(rows)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "given"),
+    [("commit", "abort", "0 1"), ("abort", "commit", "2"), ("commit", "commit", "0 1 2")],
+)
+def test_late_end(experiment: Experiment, first: str, second: str, given: str) -> None:
+    """Each call succeeds, and a late EndTxn ends the next transaction in the first one's way."""
+    words = {"commit": "txn_committed", "abort": "txn_aborted"}
+
+    assert (f"{words[first]} {words[second]}", given) == two_transactions(experiment, first, second)

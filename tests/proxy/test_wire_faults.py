@@ -1,0 +1,239 @@
+"""Each fault of the wire: it fires at the nth match, at nothing else, and the ledger has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from lab_utils.ledger.events import Event
+from lab_utils.proxy.faults import (
+    Fault,
+    WireFault,
+    corrupt_request,
+    delay_request,
+    delay_response,
+    drop_request,
+    drop_response,
+    refuse,
+)
+from lab_utils.waiting import wait_until
+from tests.proxy import wire
+from tests.proxy.rig import Client, Rig
+
+BY_MS = 100
+EACH = [
+    drop_response("Produce", nth=2),
+    drop_request("Produce", nth=2),
+    corrupt_request("Produce", nth=2),
+    refuse("Produce", nth=2),
+    delay_request("Produce", nth=2, by_ms=BY_MS),
+    delay_response("Produce", nth=2, by_ms=BY_MS),
+]
+each = pytest.mark.parametrize("fault", EACH, ids=lambda fault: type(fault).__name__)
+
+
+@pytest.fixture
+def rig() -> Iterator[Rig]:
+    rig = Rig()
+    yield rig
+    rig.close()
+
+
+def send_produces(rig: Rig, count: int = 3) -> Client:
+    """Send requests 1, 2, 3 … in one go, and wait until there is nothing more to come."""
+    client = rig.client()
+    client.send(*(wire.produce(number) for number in range(1, count + 1)))
+    return client
+
+
+def one(events: list[Event]) -> Event:
+    (event,) = events
+    return event
+
+
+def test_each_fault_is_tried_here() -> None:
+    """A new fault of the wire is added to the list above, or this fails.
+
+    late_request takes two connections, and has these tests in test_late_request.py.
+    """
+    of_the_wire = {name for name, kind in Fault.kinds.items() if issubclass(kind, WireFault)}
+
+    assert of_the_wire == {type(fault).__name__ for fault in EACH} | {"late_request"}
+
+
+@each
+def test_fires_on_the_nth_match(rig: Rig, fault: WireFault) -> None:
+    """Of three requests, the fault acts on the second."""
+    rig.arm(fault)
+    send_produces(rig)
+
+    assert [2] == [event.correlation_id for event in rig.events_of("fault", "fired")]
+
+
+@each
+def test_does_not_fire_on_another_api(rig: Rig, fault: WireFault) -> None:
+    """Heartbeats pass a fault that means Produce, and are not counted."""
+    armed = rig.arm(fault)
+    client = rig.client()
+    client.send(*(wire.heartbeat(number) for number in (1, 2, 3)))
+
+    assert wire.heartbeat_answer(3) == [client.receive() for _ in range(3)][-1]
+    assert [(armed, fault, 0)] == rig.disarm()
+
+
+@each
+def test_is_gone_after_its_scope(rig: Rig, fault: WireFault) -> None:
+    """A fault that has been disarmed leaves every request alone."""
+    rig.arm(fault)
+    rig.disarm()
+    client = send_produces(rig)
+
+    assert [wire.produce_answer(n) for n in (1, 2, 3)] == [client.receive() for _ in range(3)]
+    assert [wire.produce(n) for n in (1, 2, 3)] == rig.received
+
+
+@each
+def test_appears_in_the_ledger(rig: Rig, fault: WireFault) -> None:
+    """Armed and fired are events of the run, with the fault's parameters and its id."""
+    armed = rig.arm(fault)
+    send_produces(rig)
+    events = rig.events_of("fault", "armed") + rig.events_of("fault", "fired")
+
+    assert [("03-b", type(fault).__name__, armed, "2")] * 2 == [
+        (event.run, event.actor, event.detail["fault"], event.detail["nth"]) for event in events
+    ]
+
+
+@each
+def test_unfired_appears_in_the_ledger(rig: Rig, fault: WireFault) -> None:
+    """A fault whose time never came is said to be unfired when its scope ends."""
+    armed = rig.arm(fault)
+    rig.disarm()
+
+    assert armed == one(rig.events_of("fault", "unfired")).detail["fault"]
+
+
+@each
+def test_other_connections_are_left_alone(rig: Rig, fault: WireFault) -> None:
+    """What happens to one connection is not felt on another."""
+    rig.arm(fault)
+    send_produces(rig)
+    other = rig.client()
+    other.send(wire.heartbeat(1))
+
+    assert wire.heartbeat_answer(1) == other.receive()
+
+
+def fates(rig: Rig, kind: str, count: int) -> list[str | None]:
+    return [event.fate for event in rig.events_of("wire", kind, count)]
+
+
+def test_drop_response_in_the_ledger(rig: Rig) -> None:
+    """All requests were forwarded; from the second on, the answers were dropped."""
+    rig.arm(drop_response("Produce", nth=2))
+    send_produces(rig).receive_all()
+
+    assert ["forwarded"] * 3 == fates(rig, "request", 3)
+    assert ["forwarded", "dropped", "dropped"] == fates(rig, "response", 3)
+    assert "fault" == one(rig.events_of("wire", "closed")).detail["by"]
+
+
+def test_drop_request_in_the_ledger(rig: Rig) -> None:
+    """From the second on, the requests were dropped, and only the first was answered."""
+    rig.arm(drop_request("Produce", nth=2))
+    send_produces(rig).receive_all()
+
+    assert ["forwarded", "dropped", "dropped"] == fates(rig, "request", 3)
+    assert ["forwarded"] == fates(rig, "response", 1)
+
+
+def test_corrupt_request_changes_one_byte(rig: Rig) -> None:
+    """The broker gets the second request with one byte changed, and the ledger says which."""
+    rig.arm(corrupt_request("Produce", nth=2))
+    client = send_produces(rig)
+    [client.receive() for _ in range(3)]
+    at = len(wire.produce(2)) - 1
+
+    assert [wire.produce(1), wire.produce(3)] == [rig.received[0], rig.received[2]]
+    assert wire.produce(2)[:at] + b"\xff" == rig.received[1]
+    assert f"byte {at}: 00 to ff" == one(rig.events_of("fault", "fired")).detail["changed"]
+
+
+def test_refuse_answers_in_the_brokers_place(rig: Rig) -> None:
+    """The broker never sees the second request; the client's answers stay in order."""
+    rig.arm(refuse("Produce", nth=2, error="NOT_ENOUGH_REPLICAS"))
+    client = send_produces(rig)
+    refusal = wire.produce_answer(2, error=19, offset=-1)
+
+    assert [wire.produce_answer(1), refusal, wire.produce_answer(3)] == [
+        client.receive() for _ in range(3)
+    ]
+    assert [wire.produce(1), wire.produce(3)] == rig.received
+    assert "NOT_ENOUGH_REPLICAS" == one(rig.events_of("fault", "fired")).detail["answer"]
+
+
+def test_refuse_after_append_is_seen_by_the_broker(rig: Rig) -> None:
+    """The records are stored, and only the answer is replaced."""
+    rig.arm(refuse("Produce", error="NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
+    client = send_produces(rig, 1)
+
+    assert wire.produce_answer(1, error=20, offset=-1) == client.receive()
+    assert [wire.produce(1)] == rig.received
+    assert ["replaced"] == fates(rig, "response", 1)
+
+
+def test_refusal_waits_until_the_client_is_quiet(rig: Rig) -> None:
+    """The next request has passed before the refusal is given, so the order is the same."""
+    rig.arm(refuse("Produce", nth=1))
+    client = send_produces(rig, 1)
+    client.send(wire.produce(2))
+    answers = [client.receive() for _ in range(2)]
+    request = rig.events_of("wire", "request", 2)[1]
+    response = rig.events_of("wire", "response", 2)[0]
+
+    assert wire.produce_answer(1, error=19, offset=-1) == answers[0]
+    assert request.at_ns < int(response.detail["released_at_ns"])
+
+
+def test_refusal_without_a_listener_for_it(rig: Rig) -> None:
+    """With acks=0 there is no answer to give; the connection is cut, as a broker does."""
+    rig.arm(refuse("Produce"))
+    client = rig.client()
+    client.send(wire.produce(1, acks=0))
+
+    assert ([], []) == (client.receive_all(), rig.received)
+    assert 1 == len(rig.events_of("fault", "fired"))
+
+
+@pytest.mark.parametrize("fault", [delay_request, delay_response])
+def test_delay_holds_what_is_behind(rig: Rig, fault: type[WireFault]) -> None:
+    """The order on the connection stays, and the ledger says how long a frame was held."""
+    rig.arm(fault("Produce", nth=2, by_ms=BY_MS))  # type: ignore[call-arg]
+    client = send_produces(rig)
+    kind = "request" if fault is delay_request else "response"
+
+    assert [wire.produce_answer(n) for n in (1, 2, 3)] == [client.receive() for _ in range(3)]
+    assert ["forwarded", "held", "held"] == fates(rig, kind, 3)
+    held = rig.events_of("wire", kind, 3)[1]
+    assert BY_MS * 1_000_000 <= int(held.detail["released_at_ns"]) - held.at_ns
+
+
+def test_delayed_request_arrives_after_its_sender_is_gone(rig: Rig) -> None:
+    """A late packet: the client has hung up, and the broker still gets its request."""
+    rig.arm(delay_request("Produce", by_ms=BY_MS))
+    send_produces(rig, 1).close()
+    rig.events_of("fault", "fired")
+
+    assert [] == rig.received
+    wait_until(lambda: rig.received == [wire.produce(1)], "the late request", timeout_s=5)
+
+
+def test_fault_on_an_acks_0_request_that_has_no_answer(rig: Rig) -> None:
+    """There is no answer to drop, so the fault has not fired, and says so."""
+    armed = rig.arm(drop_response("Produce"))
+    client = rig.client()
+    client.send(wire.produce(1, acks=0), wire.heartbeat(2))
+    [client.receive() for _ in range(2)]
+
+    assert [(armed, drop_response("Produce"), 0)] == rig.disarm()
