@@ -50,7 +50,7 @@ def the_moments_are_right(answer, evidence):
 
 
 def acked_alone(evidence):
-    """The orders that were acked and that, before anything was mended, one broker had."""
+    """The orders that were acked and that, before anything was repaired, one broker had."""
     last_ns = max(row.at_ns for row in evidence.rows)
     healed_ns = min((row.at_ns for row in evidence.rows if row.kind == "healing"), default=last_ns)
     ends = {
@@ -279,9 +279,9 @@ EXERCISES = (
                 look="Look at the log ends between the cut of the links and the smaller ISR.",
             ),
             Mistake(
-                name="when all was mended",
+                name="when all was repaired",
                 is_made=lambda _, seen: not seen.returned,
-                likely="in the end every broker has every order: the lab has mended the links.",
+                likely="in the end every broker has every order: the lab has repaired the links.",
                 look="Look at the time of the event `healing`, and at the log ends before it.",
             ),
         ),

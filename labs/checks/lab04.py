@@ -217,7 +217,7 @@ EXERCISES = (
             Mistake(
                 name="went on when fenced",
                 is_made=lambda _, seen: nothing_after_the_end(None, seen) is not None,
-                likely="a fatal error was taken for one that can be mended.",
+                likely="a fatal error was taken for one that a program can recover from.",
                 look="Look at the requests behind the refused EndTxn in run.timeline(apis=None).",
             ),
             Mistake(

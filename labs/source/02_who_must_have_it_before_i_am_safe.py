@@ -172,7 +172,7 @@ floor.findings()
 # %% [markdown]
 # Old texts say that `min.insync.replicas` means nothing for `acks=1`. Since Kafka 3.7 the high
 # watermark also stops below the floor: the record was acked, and invisible until the followers were
-# back. With `healing` the run is over, and the lab mends what is broken.
+# back. `healing` marks the end of the run; then the lab repairs the cluster.
 
 # %% [markdown]
 # ## As many as the floor
@@ -298,7 +298,7 @@ lab.check("02.1", answer_1)
 # A leader loses its links, and goes on answering `acks=1`. Write a query over the ledger that returns
 # the orders (column `value`) that were acked while fewer than two brokers had them. How far each log
 # reached is in the events of kind `log_end`: an order is in every log whose end is above its `offset`.
-# With the event of kind `healing` the lab begins to mend the links, and the logs grow alike again.
+# From the event of kind `healing` on the lab repairs the links, and the logs grow alike again.
 
 # %% answer="02.2"
 from pyspark.sql import functions as F

@@ -347,7 +347,8 @@ hole.findings()
 # Order 0 was acked, and it is nowhere. Nothing was sent again. Two things met. The broker accepts
 # any first sequence from a producer it has no memory of, so it took 1, 2 and 3. And the client
 # takes a later success as proof of the earlier one. The one trace is a report *without an offset*.
-# This is confluent-kafka 2.16.1 on Kafka 4.3.1. The broker's half is KAFKA-15591.
+# This is confluent-kafka 2.16.1 on Kafka 4.3.1. The broker's half is KAFKA-15591; its fix ships
+# with Kafka 4.5.
 #
 # The twin below gives the very same report. This time the broker stored the batch and then
 # answered with an error.

@@ -472,9 +472,10 @@ torn.findings()
 # The program was told that its abort succeeded, and one of the two orders is there for everybody.
 # The other way round a committed order is lost: begin with an abort, and end with a commit.
 #
-# An `EndTxn` names the producer id and the epoch, and not the transaction. Kafka 4 has mended this:
-# its newer transaction protocol raises the epoch with every transaction. But a client must speak it
-# too, and librdkafka 2.16 does not. The Java client does since 4.0 (KIP-890).
+# An `EndTxn` names the producer id and the epoch, and not the transaction. Kafka 4 has fixed this
+# (KIP-890): its newer transaction protocol raises the epoch with every transaction. But a client
+# must speak it, too. The Java client does since 4.0; librdkafka 2.16 does not (librdkafka issue
+# 5423, open).
 
 # %%
 [row.detail["version"] for row in torn.requests("EndTxn") if row.kind == "request"]

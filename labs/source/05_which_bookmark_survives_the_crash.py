@@ -422,9 +422,9 @@ rebalances(killed)
 
 # %% [markdown]
 # Once both had joined, the assignment stood still until the second died. Then all went to the
-# first, and one order came again. `range` takes all partitions back before it deals them out anew.
-# `cooperative-sticky` moves only what must move, and so does the protocol of KIP-848, where the
-# broker does the assigning.
+# first, and one order came again. `range` follows the eager protocol: every member gives up all its
+# partitions before any is assigned again. `cooperative-sticky` follows the cooperative one and
+# moves only what must move (KIP-429). So does the protocol of KIP-848, where the broker assigns.
 
 # %%
 def cooperatively(run):
