@@ -72,10 +72,11 @@ HOMES: Final = {
     "psycopg": {"clients"},
     "pyspark": {"audit", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},
+    "sqlalchemy": {"clients"},
     "tornado": {"stage"},
 }
 HEAVY: Final = ("confluent_kafka", "pyspark", "pandas", "plotly", "kio", "httpx", "tornado",
-                "psutil", "nbformat", "ipywidgets", "anywidget", "jupytext", "click")  # fmt: skip
+                "psutil", "nbformat", "ipywidgets", "anywidget", "jupytext", "click", "sqlalchemy")  # fmt: skip
 BANNED_NAMES: Final = {"utils", "helpers", "common", "base", "manager", "handler"}
 REGISTRIES: Final = (
     r"pypi\.org", r"pythonhosted", r"maven\.org", r"maven\.apache\.org/maven2",
