@@ -16,29 +16,30 @@ from typing import TYPE_CHECKING, Any
 from lab_utils.clients.workload import WorkloadError
 from lab_utils.errors import LabError
 from lab_utils.experiment import order_values
-from lab_utils.grading import cases, inside, shown
+from lab_utils.grading import cases, inside
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.judge import failed, inconclusive, judge, no_answer, witnessed
+from lab_utils.grading.results import Score, Verdict
 from lab_utils.ledger.store import write_ledger
 
 if TYPE_CHECKING:
-    from lab_utils.audit.verdicts import Verdict
     from lab_utils.lab import Lab
     from lab_utils.run import Run
 
 
-def check(lab: Lab, item: str, answer: Any = None, *, run: Run | None = None) -> shown.Checked:
+def score(lab: str, checked: Mapping[str, Verdict]) -> Score:
+    """The score of a lab from the checks that were made so far."""
+    rows = []
+    for each in cases.exercises(lab):
+        found = checked.get(each.item)
+        status, points = (found.status, found.points) if found else ("not checked", 0)
+        rows.append((each.item, each.title, status, points, each.points))
+    return Score(lab, tuple(rows))
+
+
+def check(lab: Lab, item: str, answer: Any = None, *, run: Run | None = None) -> Verdict:
     """Decide one exercise; `run` is a run of the learner's own that stands for the trials."""
     exercise = cases.exercise(item)
-    return shown.Checked(exercise.item, _verdict(lab, exercise, answer, run))
-
-
-def score(lab: str, checked: Mapping[str, shown.Checked]) -> shown.Score:
-    """The score of a lab so far."""
-    return shown.score(lab, cases.exercises(lab), checked)
-
-
-def _verdict(lab: Lab, exercise: Exercise, answer: Any, run: Run | None) -> Verdict:
     if inside.is_blank(answer):
         return no_answer(exercise)
     if exercise.kind in ("value", "faults", "settings"):

@@ -165,7 +165,7 @@ def grade(
 
     Exit code 0 when the grading ran, whatever the scores; 2 when the infrastructure failed.
     """
-    from lab_utils.grading.command import grade_and_report
+    from lab_utils.grading.grader import grade_and_report
 
     sys.exit(grade_and_report(paths, out, jobs, cell_seconds, total_seconds, console))
 

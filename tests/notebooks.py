@@ -34,7 +34,7 @@ CELL_S: Final = 120
 # What lab.check has said so far, as the notebook's own kernel holds it.
 VERDICTS: Final = """
 import json
-print(json.dumps({item: [it.status, it.verdict.points, it.verdict.hint]
+print(json.dumps({item: [it.status, it.points, it.hint]
                   for item, it in lab._verdicts.items()}))
 """
 

@@ -45,7 +45,7 @@ JOIN: Final = {
     # runs the learner's function
     "grading/examination.py": {"clients", "proxy", "stage", "experiment"},
     "grading/inside.py": {"clients", "proxy"},  # is that function's process
-    "grading/runner.py": {"machine", "stage"},  # gives each submission a stage of its own
+    "grading/grader.py": {"machine"},  # says which Kafka a grade was made with
     "views/fault_words.py": {"proxy"},  # puts a fault into words
     "views/panel.py": {"proxy", "stage"},  # its buttons speak to a stage
 }
@@ -76,7 +76,8 @@ HOMES: Final = {
     "tornado": {"stage"},
 }
 HEAVY: Final = ("confluent_kafka", "pyspark", "pandas", "plotly", "kio", "httpx", "tornado",
-                "psutil", "nbformat", "ipywidgets", "anywidget", "jupytext", "click", "sqlalchemy")  # fmt: skip
+                "psutil", "nbformat", "ipywidgets", "anywidget", "jupytext", "click",
+                "sqlalchemy")  # fmt: skip
 BANNED_NAMES: Final = {"utils", "helpers", "common", "base", "manager", "handler"}
 REGISTRIES: Final = (
     r"pypi\.org", r"pythonhosted", r"maven\.org", r"maven\.apache\.org/maven2",

@@ -14,7 +14,7 @@ import pytest
 from lab_utils.audit.session import shared_address, stop_shared
 from lab_utils.grading import cases
 from lab_utils.grading.build import build_labs
-from lab_utils.grading.runner import grade
+from lab_utils.grading.grader import grade
 from lab_utils.machine.jars import spark_kafka_jars
 from lab_utils.proxy.broker_faults import StageFault
 from tests.notebooks import (
@@ -167,7 +167,7 @@ def test_without_its_fault(
     monkeypatch.setattr(cases, "exercise", lambda _: replace(exercise, public=tuple(quiet)))
     answer = solutions(exercise.item.partition(".")[0])[exercise.answer]
     lab = labs(max(trial.brokers for trial in exercise.public))
-    verdict = lab.check(exercise.item, answer).verdict
+    verdict = lab.check(exercise.item, answer)
 
     assert ("INCONCLUSIVE", 0) == (verdict.status, verdict.points)
     assert "proves nothing" in verdict.reason

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from lab_utils.errors import BadArgument, one_of
+from lab_utils.grading.results import PASS, Verdict
 from lab_utils.ledger.events import Event
 
 LABS: Final = Path(__file__).parents[2] / "labs"
@@ -189,6 +190,19 @@ class Exercise:
         needs_workload = self.kind != "workload"
         for trial in self.public:
             assert needs_workload == (trial.workload is not None), (self.item, trial.name)
+
+    def verdict(self, status: str, reason: str, **told: Any) -> Verdict:
+        """A verdict on this exercise; only a PASS has its points."""
+        return Verdict(
+            item=self.item,
+            title=self.title,
+            kind=self.kind,
+            status=status,
+            points=self.points if status == PASS else 0,
+            possible=self.points,
+            reason=reason,
+            **told,
+        )
 
     def trials(self, nonce: str | None = None) -> tuple[Trial, ...]:
         """The trials that decide: the public ones, or those drawn from the grader's nonce."""

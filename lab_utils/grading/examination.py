@@ -19,7 +19,6 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
-from lab_utils.audit.verdicts import Verdict
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
@@ -28,7 +27,8 @@ from lab_utils.experiment import Experiment
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import read_answer
 from lab_utils.grading.judge import failed, judge, no_answer, witnessed
-from lab_utils.grading.sitting import Sitting
+from lab_utils.grading.kernel import KernelSession
+from lab_utils.grading.results import Verdict
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 from lab_utils.stage import client
@@ -53,8 +53,8 @@ class Infrastructure(LabError):
 class Examiner:
     """Examines the items of one submission on a stage that only the grader holds."""
 
-    def __init__(self, sitting: Sitting, folder: Path, nonce: str, name: str) -> None:
-        self._sitting = sitting
+    def __init__(self, session: KernelSession, folder: Path, nonce: str, name: str) -> None:
+        self._session = session
         self._folder = folder
         self._nonce = nonce
         self._name = name
@@ -152,23 +152,23 @@ class Examiner:
         Its start is the lab's own doing and takes none of the learner's time. If it does not start
         in a kernel without the cells either, nobody's cells are the reason: raises Infrastructure.
         """
-        reason = _spark_refused(self._sitting, position, folder)
+        reason = _spark_refused(self._session, position, folder)
         if reason is None:
             return None
-        place = self._sitting.folder / f"control-{secrets.token_hex(4)}"
-        control = Sitting(self._sitting.submission, place, self._sitting.budget)
+        place = self._session.folder / f"control-{secrets.token_hex(4)}"
+        control = KernelSession(self._session.submission, place, self._session.budget)
         try:
             if refused := _spark_refused(control, -1, folder):
                 raise Infrastructure(f"Spark did not start: {refused}")
         finally:
             control.close()
-        if self._sitting.budget.left_s() == 0:
+        if self._session.budget.left_s() == 0:
             return WITHOUT_AN_ANSWER["spent"]
         return f"Spark did not start after your cells ({reason}). Without them it does."
 
     def _ask(self, position: int, expression: str) -> Said:
         """What the kernel answers; a kernel that cannot answer has `raised` the reason."""
-        status, said = self._sitting.evaluate(position, expression)
+        status, said = self._session.evaluate(position, expression)
         if status != "ok":
             return {"raised": WITHOUT_AN_ANSWER.get(status, "the kernel did not answer.")}
         return said or {"raised": "the kernel's answer could not be read."}
@@ -232,13 +232,13 @@ class Examiner:
     def _client_folder(self) -> Path:
         """A new folder in the submission's own place."""
         self._runs += 1
-        return self._sitting.folder / "runs" / str(self._runs)
+        return self._session.folder / "runs" / str(self._runs)
 
 
-def _spark_refused(sitting: Sitting, position: int, folder: Path) -> str | None:
+def _spark_refused(session: KernelSession, position: int, folder: Path) -> str | None:
     """Start Spark after the cell at `position`; why it did not, in a line."""
     call = f"{INSIDE}.start_spark({str(folder)!r})"
-    status, said = sitting.evaluate(position, call, SPARK_START_S)
+    status, said = session.evaluate(position, call, SPARK_START_S)
     return None if "done" in said or status == "spent" else str(said.get("raised", status))
 
 

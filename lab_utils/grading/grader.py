@@ -1,35 +1,47 @@
-"""Grades one submission: runs its cells in order, and examines each item when its cell has run.
+"""The grader: many submissions, as many at once as there are cores, into one Results.
 
-Whatever a cell does costs its own item at most. A failure of the grader's own machinery is no
-verdict: the item or the submission is reported as `infrastructure`.
+Each submission has a thread, and a kernel and a stage that nobody shares with it. Its cells run in
+sequence, and each item is examined when its cell has run. Whatever a cell does costs its own item
+at most. A failure of the grader's own machinery is no verdict: the item or the submission is
+reported as `infrastructure`.
 """
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from platform import python_version
+from typing import Any, Final
 
-from lab_utils.audit.verdicts import Verdict
-from lab_utils.errors import LabError
+from lab_utils.errors import BadArgument, LabError
 from lab_utils.grading.cases import LABS, Exercise
 from lab_utils.grading.examination import Examiner, Infrastructure
 from lab_utils.grading.judge import failed, no_answer
-from lab_utils.grading.kernel import Reply
+from lab_utils.grading.kernel import Budget, KernelSession, end_processes
+from lab_utils.grading.reports import table, write_reports
 from lab_utils.grading.results import (
     GRADED,
     INFRASTRUCTURE,
     REJECTED,
-    ItemResult,
+    Results,
     SubmissionResult,
+    Verdict,
 )
-from lab_utils.grading.sitting import Budget, Sitting
-from lab_utils.grading.submission import NotASubmission, Submission, read_submission
+from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
+
+EXIT_GRADED: Final = 0
+EXIT_INFRASTRUCTURE: Final = 2
 
 # Why an answer cell that did not end well leaves nothing to examine.
 UNWELL: Final = {
@@ -45,6 +57,15 @@ ENDED: Final = {
     "dead": "ended the kernel.",
     "spent": "was not run: the submission's time was spent.",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What one submission is doing; `result` is there when it is done."""
+
+    path: Path
+    doing: str
+    result: SubmissionResult | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,65 +84,158 @@ class Terms:
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-def grade_submission(
-    path: Path, terms: Terms, say: Callable[[str], object] = lambda _: None
-) -> SubmissionResult:
-    """Grade one file. Raises nothing that a submission can cause."""
+def grade_and_report(
+    paths: Sequence[Path],
+    out: Path,
+    jobs: int | None,
+    cell_s: float,
+    total_s: float,
+    console: Any,
+) -> int:
+    """Grade, write the reports to `out`, print the table; return the exit code.
+
+    `console` is where progress is shown; the table goes to standard output.
+    """
+    with console.status("Grading") as status:
+        results = grade(
+            paths,
+            jobs=jobs,
+            cell_s=cell_s,
+            total_s=total_s,
+            say=lambda progress: _show(progress, console, status),
+        )
+    write_reports(results, out)
+    sys.stdout.write(table(results) + "\n")
+    console.print(f"The reports are in {out}.", markup=False, highlight=False)
+    return EXIT_INFRASTRUCTURE if results.infrastructure_failed else EXIT_GRADED
+
+
+def grade(
+    paths: Sequence[Path],
+    *,
+    jobs: int | None = None,
+    cell_s: float = 120,
+    total_s: float = 900,
+    nonce: str | None = None,
+    labs: Path = LABS,
+    say: Callable[[Progress], object] = lambda _: None,
+) -> Results:
+    """Grade notebooks, sources and folders of notebooks; progress is told by callback.
+
+    `nonce` decides the unseen schedules; the same for all, and drawn anew if it is not given.
+    Raises BadArgument when there is nothing to grade.
+    """
+    files = submissions(paths)
+    if not files:
+        names = ", ".join(map(str, paths))
+        raise BadArgument(f"there is no notebook in {names}. Name files or folders with *.ipynb.")
+    os.environ.setdefault("LAB_OWNER", str(os.getpid()))
+    with tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place:
+        terms = Terms(
+            nonce=nonce or secrets.token_hex(8),
+            cell_s=cell_s,
+            total_s=total_s,
+            labs=labs,
+            place=Path(place),
+        )
+        found = _all(files, terms, jobs or os.cpu_count() or 1, say)
+    return Results(nonce=terms.nonce, versions=versions(), submissions=tuple(found))
+
+
+def versions() -> dict[str, str]:
+    """What a grade may depend on, by name."""
+    import confluent_kafka
+
+    from lab_utils.machine.jars import ROOTS
+
+    project = (LABS.parent / "pyproject.toml").read_text(encoding="utf-8")
+    return {
+        "lab": str(tomllib.loads(project)["project"]["version"]),
+        "python": python_version(),
+        "kafka": ROOTS["kafka"][0].rpartition(":")[2],
+        "confluent-kafka": version("confluent-kafka"),
+        "librdkafka": confluent_kafka.libversion()[0],
+        "pyspark": version("pyspark"),
+    }
+
+
+def _all(
+    files: Sequence[Path], terms: Terms, jobs: int, say: Callable[[Progress], object]
+) -> list[SubmissionResult]:
+    with ThreadPoolExecutor(max_workers=jobs) as pool:
+        try:
+            return list(pool.map(lambda path: _one(path, terms, say), files))
+        except BaseException:  # Ctrl-C: end the kernels, or the threads would wait for them
+            terms.stop.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            end_processes(str(terms.place))
+            raise
+
+
+def _one(path: Path, terms: Terms, say: Callable[[Progress], object]) -> SubmissionResult:
     started = time.monotonic()
+    try:
+        result = _submission(path, terms, lambda doing: say(Progress(path, doing)))
+    except Exception as error:  # a defect of ours must not end the other gradings
+        reason = f"the grader itself failed: {type(error).__name__}: {error}"
+        result = SubmissionResult(path=str(path), lab=None, status=INFRASTRUCTURE, reason=reason)
+    result = replace(result, seconds=round(time.monotonic() - started, 1))
+    say(Progress(path, "done", result))
+    return result
+
+
+def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> SubmissionResult:
+    """Grade one file. Raises nothing that a submission can cause."""
     try:
         submission = read_submission(path, terms.labs)
     except NotASubmission as error:
-        return _without_items(path, None, REJECTED, started, str(error))
-    for last_time in (False, True):
+        return SubmissionResult(path=str(path), lab=None, status=REJECTED, reason=str(error))
+    unwell = SubmissionResult(path=str(path), lab=submission.lab, status=INFRASTRUCTURE)
+    for _ in range(2):
         try:
             items, notes = _graded(submission, terms, say)
-            break
         except LabError as error:
-            if last_time:
-                lab = submission.lab
-                return _without_items(path, lab, INFRASTRUCTURE, started, str(error))
-    return SubmissionResult(
-        path=str(path),
-        lab=submission.lab,
-        status=GRADED,
-        seconds=_since(started),
-        items=items,
-        notes=notes,
-    )
+            unwell = replace(unwell, reason=str(error))
+        else:
+            return replace(unwell, status=GRADED, reason=None, items=items, notes=notes)
+    return unwell
 
 
 def _graded(
     submission: Submission, terms: Terms, say: Callable[[str], object]
-) -> tuple[tuple[ItemResult, ...], tuple[str, ...]]:
+) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
     """The items and notes of a submission; raises LabError when no kernel could be started."""
     name = f"grade-{secrets.token_hex(6)}"
     theirs, ours = terms.place / f"{name}-theirs", terms.place / f"{name}-ours"
     ours.mkdir(mode=0o700)
-    sitting = Sitting(submission, theirs, Budget(terms.cell_s, terms.total_s, terms.stop))
-    examiner = Examiner(sitting, ours, terms.nonce, name)
+    session = KernelSession(submission, theirs, Budget(terms.cell_s, terms.total_s, terms.stop))
+    examiner = Examiner(session, ours, terms.nonce, name)
     try:
-        return _examined(submission, sitting, examiner, say), _notes(sitting)
+        return _examined(submission, session, examiner, say), _notes(session)
     finally:
-        sitting.close()
+        session.close()
         examiner.close()
         for folder in (theirs, ours):
             shutil.rmtree(folder, ignore_errors=True)
 
 
 def _examined(
-    submission: Submission, sitting: Sitting, examiner: Examiner, say: Callable[[str], object]
-) -> tuple[ItemResult, ...]:
-    found: dict[str, ItemResult] = {}
+    submission: Submission,
+    session: KernelSession,
+    examiner: Examiner,
+    say: Callable[[str], object],
+) -> tuple[Verdict, ...]:
+    found: dict[str, Verdict] = {}
     for position, cell in enumerate(submission.cells):
         if not cell.checks:
             say(f"cell {position + 1} of {len(submission.cells)}")
-            sitting.run_cell(position)
+            session.run_cell(position)
         for exercise in submission.due_after(position):
             say(exercise.item)
-            found[exercise.item] = _item(submission, sitting, examiner, exercise, position)
+            found[exercise.item] = _item(submission, session, examiner, exercise, position)
     return tuple(
         replace(
-            found.get(each.item) or _result(each, no_answer(each, "the answer cell is missing.")),
+            found.get(each.item) or no_answer(each, "the answer cell is missing."),
             notes=submission.notes(each.item),
         )
         for each in submission.exercises
@@ -130,70 +244,36 @@ def _examined(
 
 def _item(
     submission: Submission,
-    sitting: Sitting,
+    session: KernelSession,
     examiner: Examiner,
     exercise: Exercise,
     position: int,
-) -> ItemResult:
+) -> Verdict:
     answer = submission.answer_cell(exercise.item)
     if answer is None:
-        return _result(exercise, no_answer(exercise, "the answer cell is missing."))
-    reply = sitting.replies[answer]
+        return no_answer(exercise, "the answer cell is missing.")
+    reply = session.replies[answer]
     if reply.status != "ok":
-        return _result(exercise, failed(exercise, _unwell(reply)))
+        return failed(exercise, UNWELL[reply.status].format(reply.error))
     try:
-        return _result(exercise, examiner.examine(exercise, position))
+        return examiner.examine(exercise, position)
     except Infrastructure as error:
-        return _not_examined(exercise, str(error))
+        return exercise.verdict("INFRASTRUCTURE", str(error))
 
 
-def _notes(sitting: Sitting) -> tuple[str, ...]:
+def _notes(session: KernelSession) -> tuple[str, ...]:
     """Which cells did not end well; a cell that answers nothing costs nothing."""
     return tuple(
         f"Code cell {position + 1} {ENDED[reply.status].format(reply.error)}"
-        for position, reply in sorted(sitting.replies.items())
+        for position, reply in sorted(session.replies.items())
         if reply.status in ENDED
     )
 
 
-def _unwell(reply: Reply) -> str:
-    return UNWELL[reply.status].format(reply.error)
-
-
-def _result(exercise: Exercise, verdict: Verdict) -> ItemResult:
-    return ItemResult(
-        item=exercise.item,
-        title=exercise.title,
-        kind=exercise.kind,
-        status=verdict.status,
-        points=verdict.points,
-        possible=exercise.points,
-        reason=verdict.reason,
-        hint=verdict.hint,
-        evidence=tuple(verdict.evidence),
-    )
-
-
-def _not_examined(exercise: Exercise, reason: str) -> ItemResult:
-    """An item that the machinery could not examine: no points, and no verdict either."""
-    return ItemResult(
-        item=exercise.item,
-        title=exercise.title,
-        kind=exercise.kind,
-        status="INFRASTRUCTURE",
-        points=0,
-        possible=exercise.points,
-        reason=reason,
-    )
-
-
-def _without_items(
-    path: Path, lab: str | None, status: str, started: float, reason: str
-) -> SubmissionResult:
-    return SubmissionResult(
-        path=str(path), lab=lab, status=status, seconds=_since(started), reason=reason
-    )
-
-
-def _since(started: float) -> float:
-    return round(time.monotonic() - started, 1)
+def _show(progress: Progress, console: Any, status: Any) -> None:
+    name = progress.path.name
+    if progress.result is None:
+        status.update(f"{name}: {progress.doing}")
+    else:
+        score = f"{progress.result.points}/{progress.result.possible}"
+        console.print(f"{name}: {score}", markup=False, highlight=False)

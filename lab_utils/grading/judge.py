@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from lab_utils.audit.verdicts import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.cases import Evidence, Exercise
+from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import Misshapen, attempts, everything_crossed_the_proxy
 from lab_utils.ledger.counts import was_drained
 from lab_utils.ledger.events import Event
@@ -38,22 +38,23 @@ def witnessed(rows: Iterable[Event]) -> tuple[Event, ...]:
 
 def no_answer(exercise: Exercise, reason: str = "there is no answer yet.") -> Verdict:
     """The verdict on a cell that is still blank, or gone."""
-    return _verdict(exercise, FAIL, reason, hint=exercise.blank)
+    return exercise.verdict(FAIL, reason, hint=exercise.blank)
 
 
 def failed(exercise: Exercise, reason: str) -> Verdict:
     """The verdict on an answer that could not be judged by what it does."""
-    return _verdict(exercise, FAIL, reason)
+    return exercise.verdict(FAIL, reason)
 
 
 def inconclusive(exercise: Exercise, reason: str) -> Verdict:
     """The verdict on an answer that could not be examined."""
-    return _verdict(exercise, INCONCLUSIVE, reason)
+    return exercise.verdict(INCONCLUSIVE, reason)
 
 
 def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:
     """The verdict on an answer; `answer` is data for the kinds value and faults, else unused."""
     answer = _spelled(answer) if exercise.kind == "value" else answer
+    lines = tuple(map(_line, evidence))
     steps: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
         (FAIL, lambda each: _failure(exercise, each)),
         (INCONCLUSIVE, _weakness),
@@ -63,12 +64,12 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
         try:
             found = _first(step, evidence)
         except StopIteration:  # what a rule looks for with next() is not there
-            return _verdict(exercise, INCONCLUSIVE, NOT_THERE, None, evidence)
+            return exercise.verdict(INCONCLUSIVE, NOT_THERE, evidence=lines)
         if found is not None:
             hint = _hint(exercise, answer, evidence, found)
-            return _verdict(exercise, status, found, hint, evidence)
+            return exercise.verdict(status, found, hint=hint, evidence=lines)
     said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
-    return _verdict(exercise, PASS, said, None, evidence)
+    return exercise.verdict(PASS, said, evidence=lines)
 
 
 def _first(step: Callable[[Evidence], str | None], evidence: Sequence[Evidence]) -> str | None:
@@ -185,18 +186,6 @@ def _is_made(predicate: Any, answer: Any, each: Evidence) -> bool:
         return bool(predicate(answer, each))
     except (TypeError, KeyError, ValueError, IndexError, AttributeError):
         return False
-
-
-def _verdict(
-    exercise: Exercise,
-    status: str,
-    reason: str,
-    hint: str | None = None,
-    evidence: Sequence[Evidence] = (),
-) -> Verdict:
-    points = exercise.points if status == PASS else 0
-    lines = [_line(each) for each in evidence]
-    return Verdict(status, reason, points, exercise.points, hint, lines)
 
 
 def _line(each: Evidence) -> str:

@@ -7,17 +7,18 @@ import random
 from confluent_kafka import KafkaException
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import answer_equals, rows_equal
-from lab_utils.grading.transactions import (
+from lab_utils.grading.rules import (
     FENCED,
     aborts,
     all_that_should_be_there,
+    answer_equals,
     both_levels,
     each_order_has_its_invoice,
     fenced,
     no_transaction,
     nothing_after_the_end,
     pairs_that_can_be_read,
+    rows_equal,
     strangers,
     visible,
     visible_rows,

@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from lab_utils.audit.session import shared_address
-from lab_utils.grading import leftovers
-from lab_utils.grading.results import ItemResult, Results, SubmissionResult
-from lab_utils.grading.runner import grade
+from lab_utils.grading.grader import grade
+from lab_utils.grading.kernel import running
+from lab_utils.grading.results import Results, SubmissionResult, Verdict
 from tests.grading import handed_in
 
 pytestmark = [pytest.mark.labs, pytest.mark.timeout(300)]
@@ -70,7 +70,7 @@ def outcomes(submission: SubmissionResult) -> dict[str, tuple[str, int]]:
     return {item.item: (item.status, item.points) for item in submission.items}
 
 
-def items(submission: SubmissionResult) -> dict[str, ItemResult]:
+def items(submission: SubmissionResult) -> dict[str, Verdict]:
     return {item.item: item for item in submission.items}
 
 
@@ -169,7 +169,7 @@ def test_no_notebook(results: Graded) -> None:
 def test_nothing_is_left(others: Graded, place: Path) -> None:
     """No process and no folder of any submission survives the grading."""
     assert others
-    assert [] == list(leftovers.running(str(place)))
+    assert [] == list(running(str(place)))
     assert [] == list(place.glob("lab-grade-*"))
 
 

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from lab_utils.grading import leftovers
-from lab_utils.grading.kernel import Kernel, parsed
+from lab_utils.grading.kernel import MARKER, Kernel, parsed, running
 
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -25,7 +24,7 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_n
 def kernel() -> Iterator[Kernel]:
     """A kernel in a folder with a short name: a socket's path is limited to a hundred letters."""
     with TemporaryDirectory(prefix="lab-test-") as folder:
-        environment = {"PATH": os.environ["PATH"], leftovers.MARKER: Path(folder).name,
+        environment = {"PATH": os.environ["PATH"], MARKER: Path(folder).name,
                        "HOME": folder}  # fmt: skip
         kernel = Kernel(Path(folder), environment, Path(folder))
         kernel.wait_until_ready()
@@ -101,11 +100,11 @@ def test_nothing_is_left_running(kernel: Kernel) -> None:
     """A process that left the kernel's group is found by its mark, and ended."""
     marker = kernel._marker
     kernel.execute(FORK_AWAY, 20)
-    before = list(leftovers.running(marker))
+    before = list(running(marker))
 
     kernel.kill()
 
-    assert (2, []) == (len(before), list(leftovers.running(marker)))
+    assert (2, []) == (len(before), list(running(marker)))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab_utils.errors import BadArgument
-from lab_utils.grading.regions import for_learner, has_solution, without_markers
+from lab_utils.grading.notebook import for_learner, has_solution, without_markers
 
 IN_A_FUNCTION = """\
 def send(run):

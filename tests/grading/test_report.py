@@ -8,12 +8,17 @@ from xml.etree import ElementTree
 
 import pytest
 
-from lab_utils.grading.feedback import feedback
-from lab_utils.grading.report import table, to_csv, to_gradescope, to_junit
-from lab_utils.grading.report_files import write_reports
-from lab_utils.grading.results import ItemResult, Results, SubmissionResult, read_results
+from lab_utils.grading.reports import (
+    feedback,
+    table,
+    to_csv,
+    to_gradescope,
+    to_junit,
+    write_reports,
+)
+from lab_utils.grading.results import Results, SubmissionResult, Verdict, read_results
 
-ONCE = ItemResult(
+ONCE = Verdict(
     item="03.2",
     title="Once",
     kind="workload",
@@ -25,9 +30,9 @@ ONCE = ItemResult(
     evidence=("lost answer: log <0> 0",),
     notes=("The check cell was edited.",),
 )
-WHICH = ItemResult(item="03.1", title="Which", kind="value", status="PASS", points=3, possible=3,
+WHICH = Verdict(item="03.1", title="Which", kind="value", status="PASS", points=3, possible=3,
                    reason="that is what happened.")  # fmt: skip
-WEAK = ItemResult(item="03.3", title="Weak", kind="query", status="INCONCLUSIVE", points=0,
+WEAK = Verdict(item="03.3", title="Weak", kind="query", status="INCONCLUSIVE", points=0,
                   possible=4, reason="the fault never fired.")  # fmt: skip
 HALF = SubmissionResult(
     path="a/03.ipynb", lab="03", status="graded", seconds=12.5, items=(WHICH, ONCE, WEAK)
@@ -59,7 +64,7 @@ def test_another_schema_is_refused() -> None:
 
 def test_infrastructure_is_told_apart() -> None:
     """A learner's failures are none of the machinery; one submission or item of it is enough."""
-    broken = ItemResult(item="1", title="", kind="value", status="INFRASTRUCTURE", points=0,
+    broken = Verdict(item="1", title="", kind="value", status="INFRASTRUCTURE", points=0,
                         possible=1, reason="")  # fmt: skip
     with_item = SubmissionResult(path="x", lab="03", status="graded", seconds=1, items=(broken,))
 

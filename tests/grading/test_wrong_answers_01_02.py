@@ -101,7 +101,7 @@ def test_a_wrong_answer_gets_its_hint(
         verdict = judge(wanted, None, [checking._queried(it, answer) for it in performed(item)])
     else:
         monkeypatch.setattr(cases, "exercise", lambda _: shortened(wanted, name))
-        verdict = lab.check(item, answer).verdict
+        verdict = lab.check(item, answer)
 
     assert (0, f"Likely: {mistake.likely}") == (
         verdict.points,
@@ -120,6 +120,6 @@ def at_once(run: Any) -> None:
 @pytest.mark.kafka
 def test_who_flushes_once_is_judged(lab: Any) -> None:
     """All requests are on their way before the first answer, and the leader dies nonetheless."""
-    verdict = lab.check("01.4", at_once).verdict
+    verdict = lab.check("01.4", at_once)
 
     assert ("PASS", 6) == (str(verdict.status), verdict.points)

@@ -38,7 +38,7 @@ def test_a_wrong_answer_gets_its_hint(lab: Any, item: str, name: str, cell: str)
     wanted = exercise(item)
     (mistake,) = [each for each in wanted.mistakes if each.name == name]
 
-    verdict = lab.check(item, names[wanted.answer]).verdict
+    verdict = lab.check(item, names[wanted.answer])
 
     assert (0, f"Likely: {mistake.likely}") == (
         verdict.points,

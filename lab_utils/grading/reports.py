@@ -1,7 +1,7 @@
-"""Reports for machines and terminals, each a function of the results.
+"""Reports, each a function of the results, and the files that hold them.
 
-Table, CSV, JUnit XML, and the results.json of a Gradescope autograder. Feedback for people is in
-feedback.py.
+Table, CSV, JUnit XML, the results.json of a Gradescope autograder, and for each learner an HTML
+page. On the page everything that comes from a submission is escaped; it loads and runs nothing.
 """
 
 from __future__ import annotations
@@ -9,13 +9,40 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Sequence
+from html import escape
+from itertools import chain, count
+from pathlib import Path
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from lab_utils.grading.results import GRADED, ItemResult, Results, SubmissionResult
+from lab_utils.grading.results import GRADED, Results, SubmissionResult, Verdict
 
 COLUMNS: Final = ("path", "lab", "item", "status", "points", "possible", "reason")
+
+STYLE: Final = """
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
+       color: #1a1a1a; background: #fff; }
+section { border-left: 0.4rem solid #767676; padding: 0.1rem 1rem; margin: 1.5rem 0; }
+section.PASS { border-color: #0072b2; }
+section.FAIL { border-color: #d55e00; }
+h2 { font-size: 1.1rem; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f4f4f4; padding: 0.6rem; }
+"""
+
+
+def write_reports(results: Results, out: Path) -> None:
+    """Write results.json and everything that is made from it."""
+    for folder in (out, out / "feedback", out / "gradescope"):
+        folder.mkdir(parents=True, exist_ok=True)
+    texts = {"results.json": results.to_json(), "grades.csv": to_csv(results)}
+    texts["junit.xml"] = to_junit(results)
+    for name, each in _named(results.submissions).items():
+        texts[f"feedback/{name}.html"] = feedback(each)
+        texts[f"gradescope/{name}.json"] = to_gradescope(each)
+    for name, text in texts.items():
+        (out / name).write_text(text, encoding="utf-8")
 
 
 def table(results: Results) -> str:
@@ -83,6 +110,35 @@ def to_gradescope(submission: SubmissionResult) -> str:
     return json.dumps(written, indent=2, ensure_ascii=False) + "\n"
 
 
+def feedback(submission: SubmissionResult) -> str:
+    """The page for one submission."""
+    name = escape(Path(submission.path).name)
+    body = "\n".join(map(_section, submission.items)) if submission.items else _reason(submission)
+    score = (
+        f"{submission.points} of {submission.possible} points"
+        if submission.status == GRADED
+        else escape(submission.status)
+    )
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{name}: {score}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{name}</h1>\n<p><strong>{score}</strong></p>\n{body}\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _named(submissions: Sequence[SubmissionResult]) -> dict[str, SubmissionResult]:
+    """Each submission by its file's name; where names repeat, with its folder's, then a number."""
+    stems = Counter(Path(each.path).stem for each in submissions)
+    named: dict[str, SubmissionResult] = {}
+    for each in submissions:
+        path = Path(each.path)
+        first = path.stem if stems[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
+        others = (f"{first}-{number}" for number in count(2))
+        named[next(name for name in chain([first], others) if name not in named)] = each
+    return named
+
+
 def _open_items(submission: SubmissionResult) -> list[str]:
     if submission.status != GRADED:
         return [submission.reason or ""]
@@ -93,12 +149,12 @@ def _open_items(submission: SubmissionResult) -> list[str]:
     ]
 
 
-def _told(item: ItemResult) -> list[str]:
+def _told(item: Verdict) -> list[str]:
     """What a learner is told of an item."""
     return [f"{item.status}: {item.reason}", *(item.hint or "").splitlines(), *item.notes]
 
 
-def _outcome(case: Element, item: ItemResult) -> None:
+def _outcome(case: Element, item: Verdict) -> None:
     tag = {"FAIL": "failure", "INCONCLUSIVE": "skipped", "INFRASTRUCTURE": "error"}.get(item.status)
     if tag:
         SubElement(case, tag, message=_printable(item.reason))
@@ -117,3 +173,26 @@ def _printable(text: str) -> str:
     """The text without the control characters that XML cannot hold."""
     return "".join(it if it.isprintable() or it in "\n\t" else "\N{REPLACEMENT CHARACTER}"
                    for it in text)  # fmt: skip
+
+
+def _section(item: Verdict) -> str:
+    hint = "".join(f"<p>{escape(line)}</p>\n" for line in (item.hint or "").splitlines())
+    notes = "".join(f"<p><em>{escape(note)}</em></p>\n" for note in item.notes)
+    return (
+        f'<section class="{escape(item.status)}">\n'
+        f"<h2>{escape(item.item)} {escape(item.title)}</h2>\n"
+        f"<p><strong>{escape(item.status)}</strong>, "
+        f"{item.points} of {item.possible} points: {escape(item.reason)}</p>\n"
+        f"{hint}{notes}{_evidence(item)}</section>"
+    )
+
+
+def _evidence(item: Verdict) -> str:
+    if not item.evidence:
+        return ""
+    lines = "\n".join(map(escape, item.evidence))
+    return f"<details><summary>Evidence</summary><pre>{lines}</pre></details>\n"
+
+
+def _reason(submission: SubmissionResult) -> str:
+    return f"<p>{escape(submission.reason or '')}</p>"
