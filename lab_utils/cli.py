@@ -20,7 +20,8 @@ from lab_utils.errors import LabError
 ROOT = Path(__file__).parents[1]
 TIERS = {
     "all": "not (install or long)",
-    "unit": "not (kafka or labs or browser or install or long)",
+    "lint": "lint",
+    "unit": "not (lint or kafka or labs or browser or install or long)",
     "kafka": "kafka and not long",
     "labs": "labs and not long",
     "browser": "browser",
@@ -121,16 +122,18 @@ def doctor(as_json: bool) -> None:
 @click.argument("tier", type=click.Choice(list(TIERS)), default="all")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def test(tier: str, arguments: tuple[str, ...]) -> None:
-    """Run the tests of a TIER: unit, kafka, labs, browser, or all of these.
+    """Run the tests of a TIER: lint, unit, kafka, labs, browser, or all of these.
 
     Two tiers are left out of them: install installs the lab anew and builds its image, long runs
     every notebook twice in one kernel, with its solutions and without, and each sink at every crash
     point. What follows the tier goes to pytest, as in: ./lab test unit -k ledger
     """
-    if tier != "unit":
+    if tier not in ("lint", "unit"):
         _prepare()  # Once, before the workers: each would fetch what is not there yet.
-    workers = [] if tier == "install" else ["-n", "auto", "--dist", "worksteal"]
-    command = [sys.executable, "-m", "pytest", *workers, "-m", TIERS[tier], *arguments]
+    # The tests say which of them share a worker, and which come first (tests/conftest.py).
+    workers = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
+    chosen = ["-m", TIERS[tier], *([] if tier == "install" else workers)]
+    command = [sys.executable, "-m", "pytest", *chosen, *arguments]
     sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
 
 

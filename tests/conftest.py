@@ -1,4 +1,4 @@
-"""What all tiers share: a state folder of their own, and nothing of ours left behind."""
+"""What all tiers share: one state folder, the pooled stages and Spark, and nothing left behind."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,14 +15,47 @@ import pytest
 # what the tests start has to hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Before anything of the lab is imported: each worker has a state of its own, so that several
-# test runs, labs and graders do not meet. The cache is the machine's: jars are large.
-_STATE = tempfile.TemporaryDirectory(prefix="lab-test-", ignore_cleanup_errors=True)
-os.environ["LAB_STATE"] = _STATE.name
-os.environ["LAB_OWNER"] = str(os.getpid())
-os.environ["PYTHONPATH"] = os.pathsep.join(
-    filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
-)
+# Before anything of the lab is imported: a run of the suite has a state of its own, so that
+# several, labs and graders do not meet. Its workers share it, and with it one Spark server.
+# The cache is the machine's: jars are large.
+IS_WORKER = "PYTEST_XDIST_WORKER" in os.environ
+if not IS_WORKER:
+    _STATE = tempfile.TemporaryDirectory(prefix="lab-test-", ignore_cleanup_errors=True)
+    os.environ["LAB_STATE"] = _STATE.name
+    os.environ["LAB_OWNER"] = str(os.getpid())
+    os.environ["PYTHONPATH"] = os.pathsep.join(
+        filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
+    )
+
+from lab_utils.machine.jars import locked  # noqa: E402
+
+# Whoever asks for Spark first starts it for all, and some read topics.
+os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar.path) for jar in locked("spark")))
+
+# The order of the tiers, the costliest first: what is left for the end of a run is small.
+TIERS = ("lint", "stage_of_three", "labs", "browser", "kafka")
+# A marker, and fixtures of which a whole run needs one.
+ONE_WORKER = ("lint", "stage_of_three", "postgres")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep a module on one worker, with its fixtures, and all that need three brokers on one."""
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=_place)
+
+
+def _group(item: pytest.Item) -> str:
+    for name in ONE_WORKER:
+        if name in getattr(item, "fixturenames", ()) or item.get_closest_marker(name):
+            return name
+    return item.path.stem
+
+
+def _place(item: pytest.Item) -> int:
+    marks = {mark.name for mark in item.iter_markers()} | {_group(item)}
+    return next((place for place, tier in enumerate(TIERS) if tier in marks), len(TIERS))
 
 
 @pytest.fixture
@@ -32,27 +66,48 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(scope="session")
-def stage() -> Iterator[object]:
-    """A stage with a real broker, shared by the tests of one worker."""
+def pooled() -> dict[str, Any]:
+    """The stages that the tests of this worker share, by the name of their fixture."""
+    from tests.pool import Pooled
+
+    return {"stage": Pooled("tests", 1), "stage_of_three": Pooled("three", 3)}
+
+
+@pytest.fixture(scope="session")
+def stage(pooled: dict[str, Any]) -> Any:
+    """A stage with one real broker, made whole after each test; nobody may end it."""
+    return pooled["stage"].join()
+
+
+@pytest.fixture(scope="session")
+def stage_of_three(pooled: dict[str, Any]) -> Any:
+    """A stage with three brokers and a controller, the only one of the whole run."""
+    return pooled["stage_of_three"].join()
+
+
+@pytest.fixture
+def own_stage(state: Path) -> Iterator[Any]:
+    """A stage with one broker for one test alone, which may end it as it likes."""
     from lab_utils.stage import client
 
-    stage = client.join("tests", 1)
-    yield stage
-    stage.shutdown()
+    yield client.join("own")
+    client.down()
+
+
+@pytest.fixture(autouse=True)
+def whole(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test, make whole the shared stages that it was given."""
+    yield
+    for name in {"stage", "stage_of_three"} & set(request.fixturenames):
+        request.getfixturevalue("pooled")[name].make_whole()
 
 
 def pytest_sessionfinish() -> None:
-    """End what the tests started, then look for what is left."""
-    if not (Path(_STATE.name) / "stages").exists() and "pyspark" not in _loaded():
+    """End what the tests have started, once all workers are done."""
+    if IS_WORKER or not any(Path(os.environ["LAB_STATE"]).glob("s*")):  # Neither stages nor spark.
         return
     from lab_utils.audit.session import stop_shared
-    from lab_utils.stage.client import down
+    from lab_utils.stage import client
 
-    down()
+    client.down()
     stop_shared()
-
-
-def _loaded() -> set[str]:
-    import sys
-
-    return {name.partition(".")[0] for name in sys.modules}

@@ -8,8 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from docs.make_claims import PAGE, TABLE, lab_source, page, read_claims, split_test
 from lab_utils.audit.contracts import PROMISES
 from lab_utils.grading.cases import exercises
@@ -67,16 +65,18 @@ def test_every_claim_is_there_once() -> None:
     assert IDS == list(CLAIMS)
 
 
-@pytest.mark.parametrize("name", IDS)
-def test_row(name: str) -> None:
-    """A row has each column, a verdict that is known, and no sentence twice."""
-    claim = CLAIMS[name]
+def test_rows() -> None:
+    """A row has each column, a verdict that is known, and a note where the claim does not hold."""
+    wrong = [
+        name
+        for name, claim in CLAIMS.items()
+        if set(claim) - {"note"} != COLUMNS
+        or claim["holds"] not in HOLDS
+        or not (claim["run"] and claim["test"])
+        or not ("note" in claim or claim["holds"] == "yes")
+    ]
 
-    assert set(claim) - {"note"} == COLUMNS
-    assert claim["holds"] in HOLDS
-    assert claim["run"]
-    assert claim["test"]
-    assert "note" in claim or claim["holds"] == "yes"
+    assert [] == wrong
 
 
 def test_runs() -> None:

@@ -26,7 +26,6 @@ from lab_utils.proxy.broker_faults import (
     power_cut,
 )
 from lab_utils.proxy.faults import drop_response
-from lab_utils.stage import client
 from tests.performed import (
     Perform,
     errors,
@@ -45,16 +44,9 @@ TWO_SUFFICE = {"min.insync.replicas": "2"}
 CUT_OFF = (cut_link(1, 2, api="Produce", nth=1), cut_link(1, 3, api="Produce", nth=1))
 
 
-@pytest.fixture(scope="module")
-def three() -> Iterator[Any]:
-    stage = client.join("claims", 3)
-    yield stage
-    stage.shutdown()
-
-
 @pytest.fixture
-def perform(three: Any, tmp_path: Path) -> Iterator[Perform]:
-    with performing(three, tmp_path) as perform:
+def perform(stage_of_three: Any, tmp_path: Path) -> Iterator[Perform]:
+    with performing(stage_of_three, tmp_path) as perform:
         yield perform
 
 
@@ -83,13 +75,13 @@ def test_power_cut_takes_what_was_acked(perform: Perform) -> None:
     assert ("0:acked 1:acked", "", "0 1") == (reports(rows), values(rows, "record"), lost(rows))
 
 
-def test_acks_all_waits_for_all_in_sync(three: Any, perform: Perform) -> None:
+def test_acks_all_waits_for_all_in_sync(stage_of_three: Any, perform: Perform) -> None:
     """It waits for a third that is in sync though two suffice, and no longer than it is so."""
 
     def until_it_is_back(run: LiveRun) -> None:
         sending({"acks": 1})(run)
         sending({"acks": "all"})(run)
-        Brokers(three).wait_for_isr(run.topic, {1, 2, 3})
+        Brokers(stage_of_three).wait_for_isr(run.topic, {1, 2, 3})
 
     holds = (hold_link(1, 3), heal_link(1, 3, api="Produce", nth=2))
     rows = perform(until_it_is_back, *holds, orders=1, replicas=3, topic_config=TWO_SUFFICE)
@@ -100,7 +92,7 @@ def test_acks_all_waits_for_all_in_sync(three: Any, perform: Perform) -> None:
     assert by_one < left_ns < by_all
 
 
-def test_below_the_floor(three: Any, perform: Perform) -> None:
+def test_below_the_floor(stage_of_three: Any, perform: Perform) -> None:
     """With acks=all it is refused until its time is up; with acks=1 acked, and unreadable."""
     seen = []
 
@@ -110,7 +102,7 @@ def test_below_the_floor(three: Any, perform: Perform) -> None:
             producer.produce(run.topic, order, partition=0)
             producer.flush()
             if order == "1":
-                Brokers(three).wait_for_isr(run.topic, {1})
+                Brokers(stage_of_three).wait_for_isr(run.topic, {1})
                 seen.append(read(run))
 
     rows = perform(below, *CUT_OFF, replicas=3, topic_config=TWO_SUFFICE)
@@ -152,7 +144,7 @@ def test_leader_dies_before_its_answer(perform: Perform, key: bool, stored: str)
 
 
 @pytest.fixture
-def commit_meanwhile(three: Any) -> Workload:
+def commit_meanwhile(stage_of_three: Any) -> Workload:
     """Order 0 in a transaction, 1 in none; broker 1 dies before the commit."""
 
     def commit_meanwhile(run: LiveRun) -> None:
@@ -162,8 +154,8 @@ def commit_meanwhile(three: Any) -> Workload:
         for each, order in ((producer, "0"), (plain, "1")):
             each.produce(run.topic, order, partition=0)
             each.flush()
-        Brokers(three).kill(1)
-        Brokers(three).wait_for_leader(run.topic, other_than=1)
+        Brokers(stage_of_three).kill(1)
+        Brokers(stage_of_three).wait_for_leader(run.topic, other_than=1)
         producer.commit_transaction()
 
     return commit_meanwhile
@@ -186,7 +178,7 @@ def test_marker_of_a_partition_that_another_leads(
 
 
 def test_marker_of_a_partition_without_a_leader(
-    perform: Perform, commit_meanwhile: Workload, three: Any
+    perform: Perform, commit_meanwhile: Workload, stage_of_three: Any
 ) -> None:
     """Its coordinator leaves it out and completes: readers wait for ever, the broker being back.
 
@@ -199,7 +191,7 @@ def test_marker_of_a_partition_without_a_leader(
 
     def transactions(*arguments: str) -> str:
         tool = "org.apache.kafka.tools.TransactionsCommand"
-        command = [tool, "--bootstrap-server", three.direct, *arguments]
+        command = [tool, "--bootstrap-server", stage_of_three.direct, *arguments]
         done = subprocess.run(quick_kafka().tool(*command), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -207,7 +199,7 @@ def test_marker_of_a_partition_without_a_leader(
     found = transactions("find-hanging", "--broker-id", "1", "--max-transaction-timeout", "0")
     assert topic in found
     transactions("abort", "--topic", str(topic), "--partition", "0", "--start-offset", "0")
-    reader = HonestReader(three.direct)
+    reader = HonestReader(stage_of_three.direct)
     seen, _ = reader.read_committed("", str(topic), 1)
     reader.close()
     assert "1" == values(seen, "visible")

@@ -291,6 +291,7 @@ def test_the_lock_has_what_the_project_asks_for() -> None:
     assert [] == [block for block in blocks if "--hash=sha256:" not in block]
 
 
+@pytest.mark.lint
 @pytest.mark.parametrize(
     "command",
     [("ruff", "check", "--quiet", "--output-format=concise"), ("ruff", "format", "--check"),

@@ -154,11 +154,11 @@ def test_error_of_the_learner(
 
 def test_prediction_comes_first(lab: Lab) -> None:
     """A prediction is stored before there is a run, and then compared with it."""
-    known = list(runs_folder(lab.name).glob("tests-*"))
+    known = list(runs_folder(lab.name).glob(f"{lab.name}-*"))
     guess = lab.predict(acked=3, log="0 1 2", because="nothing breaks")
     *_, last = (runs_folder(lab.name) / "predictions.jsonl").read_text().splitlines()
 
-    assert known == list(runs_folder(lab.name).glob("tests-*"))
+    assert known == list(runs_folder(lab.name).glob(f"{lab.name}-*"))
     assert {"expected": {"acked": "3", "log": "0 1 2"}, "because": "nothing breaks"} == (
         json.loads(last)
     )

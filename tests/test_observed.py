@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import groupby
 from typing import Any
 
@@ -28,11 +27,10 @@ def run(stage: Any) -> Run:
 
 
 @pytest.fixture(scope="module")
-def leaderless() -> Iterator[Run]:
+def leaderless(stage_of_three: Any) -> Run:
     """A run on three brokers that ends as soon as its leader is killed."""
-    lab = Lab("observed", brokers=3)
-    yield lab.run(send_orders, orders=1, faults=[kill_broker(1, api="Produce", nth=1)])
-    lab.close()
+    lab = Lab(stage_of_three.name, brokers=3)
+    return lab.run(send_orders, orders=1, faults=[kill_broker(1, api="Produce", nth=1)])
 
 
 def of(run: Run, kind: str) -> list[Event]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,20 +9,10 @@ from confluent_kafka import Producer
 
 from lab_utils.audit import session
 from lab_utils.clients.reader import HonestReader
-from lab_utils.machine.jars import spark_kafka_jars
 
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture
-def with_connector(state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A Spark of this test alone that has the connector's jars."""
-    monkeypatch.setenv("LAB_SPARK_JARS", ",".join(map(str, spark_kafka_jars())))
-    yield
-    session.stop_shared()
-
-
-@pytest.mark.usefixtures("with_connector")
 def test_read_topic(stage: Any) -> None:
     """Every record of the topic is a row, with its key and value as text."""
     reader = HonestReader(stage.direct)
@@ -39,7 +27,6 @@ def test_read_topic(stage: Any) -> None:
     assert [(0, n, "k", str(n)) for n in range(3)] == [tuple(row)[:4] for row in rows]
 
 
-@pytest.mark.usefixtures("with_connector")
 def test_aborted_records_are_read(stage: Any) -> None:
     """Spark's consumer is Java's, and by default that one is given what was aborted, too."""
     reader = HonestReader(stage.direct)

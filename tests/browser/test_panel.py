@@ -8,15 +8,16 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
+from lab_utils.stage.client import Stage
 from tests.browser import rig
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-BEGIN = 'from lab_utils import Lab\nlab = Lab("panel")\nstate = lab.stage.reset()'
+BEGIN = "from lab_utils import Lab\nlab = Lab({stage.name!r})"
 SHOW = "lab.panel()"
 THREE = """\
 from lab_utils import Lab
-lab = Lab("three", brokers=3)
+lab = Lab({stage.name!r}, brokers=3)
 run = lab.run(lambda run: None, orders=0)
 """
 # It ends when a fault has fired, which somebody has to arm while it runs.
@@ -78,10 +79,10 @@ def shown(page: Page) -> Locator:
 
 
 def test_click_acts_while_a_cell_is_running(
-    page: Page, lab: rig.Lab, asked: list[str], tmp_path: Path
+    page: Page, stage: Stage, lab: rig.Lab, asked: list[str], tmp_path: Path
 ) -> None:
     """The next answer is dropped in the middle of a run, and its order is stored twice."""
-    rig.open_notebook(page, lab, lab.write("click.ipynb", BEGIN, SHOW, PRODUCE))
+    rig.open_notebook(page, lab, lab.write("click.ipynb", BEGIN.format(stage=stage), SHOW, PRODUCE))
     rig.run_all(page)
     panel = shown(page)
     panel.get_by_text("Produce order").first.wait_for()
@@ -94,9 +95,11 @@ def test_click_acts_while_a_cell_is_running(
     assert [] == rig.elsewhere(asked)
 
 
-def test_broker_is_paused_and_resumed(page: Page, lab: rig.Lab, tmp_path: Path) -> None:
+def test_broker_is_paused_and_resumed(
+    page: Page, stage: Stage, lab: rig.Lab, tmp_path: Path
+) -> None:
     """The keyboard reaches each button, and keeps its place when the state changes."""
-    rig.open_notebook(page, lab, lab.write("pause.ipynb", BEGIN, SHOW))
+    rig.open_notebook(page, lab, lab.write("pause.ipynb", BEGIN.format(stage=stage), SHOW))
     rig.run_all(page)
     panel = shown(page)
     panel.get_by_role("button", name="pause broker 1").press("Enter")
@@ -122,9 +125,9 @@ def test_stage_that_has_ended_is_said_in_words(page: Page, lab: rig.Lab) -> None
     assert "Not connected." in panel.inner_text()
 
 
-def test_panel_outlives_its_kernel(page: Page, lab: rig.Lab) -> None:
+def test_panel_outlives_its_kernel(page: Page, stage: Stage, lab: rig.Lab) -> None:
     """The stage and the panel's way to it do not need the kernel that made them."""
-    rig.open_notebook(page, lab, lab.write("restart.ipynb", BEGIN, SHOW))
+    rig.open_notebook(page, lab, lab.write("restart.ipynb", BEGIN.format(stage=stage), SHOW))
     rig.run_all(page)
     panel = shown(page)
     rig.wait_for_idle(page)
@@ -135,10 +138,10 @@ def test_panel_outlives_its_kernel(page: Page, lab: rig.Lab) -> None:
 
 
 def test_kernel_is_the_other_way(
-    page: Page, lab_without_proxy: rig.Lab, asked: list[str], tmp_path: Path
+    page: Page, stage: Stage, lab_without_proxy: rig.Lab, asked: list[str], tmp_path: Path
 ) -> None:
     """Without jupyter-server-proxy the kernel does what is clicked, when its cell is done."""
-    path = lab_without_proxy.write("kernel.ipynb", BEGIN, SHOW, WAIT)
+    path = lab_without_proxy.write("kernel.ipynb", BEGIN.format(stage=stage), SHOW, WAIT)
     rig.open_notebook(page, lab_without_proxy, path)
     rig.run_all(page)
     panel = page.locator(".lab-panel")
@@ -152,10 +155,12 @@ def test_kernel_is_the_other_way(
     assert [] == rig.elsewhere(asked)
 
 
-def test_links_and_brokers_of_three(page: Page, lab: rig.Lab, tmp_path: Path) -> None:
+def test_links_and_brokers_of_three(
+    page: Page, stage_of_three: Stage, lab: rig.Lab, tmp_path: Path
+) -> None:
     """A link is cut and a broker killed while a cell is running; the roles follow."""
     (lab.folder / "go").unlink(missing_ok=True)
-    path = lab.write("three.ipynb", THREE, SHOW, WAIT, "lab.close()")
+    path = lab.write("three.ipynb", THREE.format(stage=stage_of_three), SHOW, WAIT)
     rig.open_notebook(page, lab, path)
     rig.run_all(page)
     panel = shown(page)

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lab_utils.clients.crash import POINTS
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
-from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.broker_faults import kill_broker
 from lab_utils.proxy.faults import Fault, crash_client, delay_response, stall_client
-from lab_utils.stage import client
 from tests.clients.opened import Opened
 
 pytestmark = pytest.mark.kafka
@@ -194,22 +190,15 @@ def test_out_equals_in(name: str, opened: Opened) -> None:
     assert {"visible": list("01234567"), "seen": list("01234567")} == seen_by_readers(rows)
 
 
-def test_broker_and_client_die_in_a_transaction(tmp_path: Path) -> None:
+def test_broker_and_client_die_in_a_transaction(opened: Opened) -> None:
     """The broker is killed with a transaction open, and the client in its commit; out equals in.
 
     Both are started again, the broker first; it has the open transaction in its log.
     """
-    stage = client.join("dies", 1)
-    reader = HonestReader(stage.direct)
-    opened = Opened(Experiment(stage, reader, "d1-a", tmp_path / "d1-a", ()))
     dies = kill_broker(1, api="TxnOffsetCommit", nth=2)
+    crash = crash_client("while_committing", nth=2)
     given = {"orders": 8, "topics": ("invoices",), "until_stable": True}
-    try:
-        crash = crash_client("while_committing", nth=2)
-        rows = performed(opened, bills_in_a_transaction, dies, crash, **given)
-    finally:
-        reader.close()
-        stage.shutdown()
+    rows = performed(opened, bills_in_a_transaction, dies, crash, **given)
     happened = [row.kind for row in rows if row.actor in ("broker-1", "process")]
 
     assert {"visible": list("01234567"), "seen": list("01234567")} == seen_by_readers(rows)

@@ -69,7 +69,7 @@ def segment(stage: Any) -> Path:
         producer.produce(topic, "t", partition=0)
         producer.flush()
         end()
-    (path,) = stage_folder("tests").rglob(f"{topic}-0/*.log")
+    (path,) = stage_folder(stage.name).rglob(f"{topic}-0/*.log")
     # A commit is answered before its marker is in the log.
     wait_until(lambda: sum(b.is_control for b in read_segment(path)) == 2, "markers", timeout_s=10)
     return path

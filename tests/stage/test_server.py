@@ -171,7 +171,7 @@ def test_verbs(healed: Stage) -> None:
 
 def test_the_address_is_private(stage: Stage) -> None:
     """Only its owner can read the token; the server is on loopback; the folder is private."""
-    folder = stage_folder("tests")
+    folder = stage_folder(stage.name)
     address = json.loads((folder / "stage.json").read_text())
 
     assert 0o600 == (folder / "stage.json").stat().st_mode & 0o777

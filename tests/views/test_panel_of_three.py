@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lab_utils.stage import client
 from lab_utils.views.panel import Panel
 
 pytestmark = pytest.mark.kafka
 
 
-@pytest.fixture(scope="module")
-def shown() -> Iterator[Panel]:
-    """A panel on three brokers of its own."""
-    stage = client.join("panel-of-three", 3)
-    yield Panel(stage)
-    stage.shutdown()
+@pytest.fixture
+def shown(stage_of_three: Any) -> Panel:
+    """A panel on three brokers."""
+    return Panel(stage_of_three)
 
 
 def links(answer: dict[str, Any]) -> list[tuple[list[int], str]]:

@@ -1,0 +1,67 @@
+"""The stages that tests share: how one is made whole after each test, and replaced if it cannot be.
+
+A stage takes seconds of processor time to start, and a test that breaks something in it takes
+none to repair: faults are disarmed, runs closed, links healed and brokers started again. What
+cannot be repaired (its controller or its server is gone) is ended; the test that left it so fails,
+and the next one gets a new stage under the same name. Who needs to destroy a stage asks for
+`own_stage` instead.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from lab_utils.errors import LabError
+from lab_utils.stage import client
+from lab_utils.stage.client import Stage
+
+WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
+
+
+class Pooled:
+    """One shared stage of so many brokers, started when it is first asked for."""
+
+    def __init__(self, name: str, brokers: int) -> None:
+        self._name = f"{name}_{WORKER}" if WORKER else name
+        self._brokers = brokers
+        self._stage: Stage | None = None
+
+    def join(self) -> Stage:
+        """The stage."""
+        if self._stage is None:
+            self._stage = client.join(self._name, self._brokers)
+        return self._stage
+
+    def make_whole(self) -> None:
+        """Repair what a test has left broken; fail that test, and replace the stage, if I cannot.
+
+        Who holds the Stage keeps it: it is given the address of the new one.
+        """
+        stage = self.join()
+        try:
+            state = stage.state()
+            if left_in(state):
+                for run in state["runs"]:
+                    stage.close_run(run)
+                state = stage.reset()
+            left = left_in(state)
+        except LabError as error:
+            left = [str(error)]
+        if left:
+            stage.shutdown()
+            vars(stage).update(vars(client.join(self._name, self._brokers)))
+            raise AssertionError(f"the shared stage could not be made whole: {'; '.join(left)}")
+
+
+def left_in(state: dict[str, Any]) -> list[str]:
+    """What is not as it was at the beginning, in words."""
+    broken = [
+        f"broker {broker['id']} is {broker['state']}"
+        for broker in state["brokers"]
+        if broker["state"] != "running"
+    ]
+    if state["controller"] not in (None, "running"):
+        broken.append(f"the controller has {state['controller']}")
+    named = {"links": "a stopped link", "faults": "an armed fault", "runs": "an open run"}
+    return broken + [f"{what}: {each}" for key, what in named.items() for each in state[key]]
