@@ -10,28 +10,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from lab_utils.errors import LabError
-from lab_utils.proxy.broker_faults import (
-    cut_link,
-    heal_link,
-    hold_link,
-    kill_broker,
-    pause_broker,
-    power_cut,
-    resume_broker,
-    slow_link,
-    start_broker,
-    stop_broker,
-)
 from lab_utils.proxy.faults import (
     corrupt_request,
     crash_client,
-    delay_request,
+    cut_link,
     delay_response,
     drop_request,
     drop_response,
+    heal_link,
+    hold_link,
+    kill_broker,
     late_request,
+    pause_broker,
+    power_cut,
     refuse,
+    resume_broker,
+    slow_link,
     stall_client,
+    start_broker,
+    stop_broker,
 )
 
 if TYPE_CHECKING:
@@ -47,7 +44,6 @@ __all__ = [
     "corrupt_request",
     "crash_client",
     "cut_link",
-    "delay_request",
     "delay_response",
     "drop_request",
     "drop_response",

@@ -67,3 +67,16 @@ def at_least(what: str, given: object, minimum: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int) or given < minimum:
         raise BadArgument(f"{what} must be a whole number of at least {minimum}; got {given!r}.")
     return given
+
+
+def within(what: str, given: object, minimum: int, maximum: int) -> int:
+    """Return `given` if it is a whole number between these, else raise BadArgument."""
+    is_whole = isinstance(given, int) and not isinstance(given, bool)
+    if not (is_whole and minimum <= given <= maximum):  # type: ignore[operator]
+        # Python refuses to write out an integer of more than 4,300 digits.
+        is_long = isinstance(given, int) and given.bit_length() > 64
+        got = f"a number of {given.bit_length()} bits" if is_long else repr(given)  # type: ignore[attr-defined]
+        raise BadArgument(
+            f"{what} must be a whole number from {minimum} to {maximum:,}; got {got}."
+        )
+    return given  # type: ignore[return-value]

@@ -17,15 +17,14 @@ from lab_utils.clients.live_run import LiveRun, Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.ledger.events import Event
 from lab_utils.machine.quick_start import quick_kafka
-from lab_utils.proxy.broker_faults import (
-    RECEIVED,
+from lab_utils.proxy.faults import (
     cut_link,
+    drop_response,
     heal_link,
     hold_link,
     kill_broker,
     power_cut,
 )
-from lab_utils.proxy.faults import drop_response
 from tests.performed import (
     Perform,
     errors,
@@ -61,7 +60,7 @@ def test_acks_1_loses_what_only_the_leader_had(perform: Perform) -> None:
 
 def test_acks_all_loses_nothing_that_was_acked(perform: Perform) -> None:
     """The same leader dies with an order in its hands: it had not been promised, and is retried."""
-    dies = kill_broker(1, api="Produce", nth=2, when=RECEIVED)
+    dies = kill_broker(1, api="Produce", nth=2, when="received")
     rows = perform(sending({"acks": "all"}), *CUT_OFF, dies, orders=2, replicas=3)
 
     assert ("0:acked 1:acked", "0 1", "") == (reports(rows), values(rows, "record"), lost(rows))

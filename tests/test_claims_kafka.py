@@ -14,8 +14,7 @@ import pytest
 
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.broker_faults import stop_broker
-from lab_utils.proxy.faults import crash_client, drop_request, drop_response, refuse
+from lab_utils.proxy.faults import crash_client, drop_request, drop_response, refuse, stop_broker
 from tests.performed import (
     Perform,
     at,

@@ -42,11 +42,11 @@ KNOWS: Final = {
 }
 # Modules that join rooms, each with its reason.
 JOIN: Final = {
+    "clients/crash.py": {"proxy"},  # reaches the points that a fault may name
     # runs the learner's function
     "grading/examination.py": {"clients", "proxy", "stage", "experiment"},
     "grading/inside.py": {"clients", "proxy"},  # is that function's process
     "grading/grader.py": {"machine"},  # says which Kafka a grade was made with
-    "views/fault_words.py": {"proxy"},  # puts a fault into words
     "views/panel.py": {"proxy", "stage"},  # its buttons speak to a stage
 }
 # Each third-party library has one home. What stands in a set of two has its reason beside it.

@@ -16,7 +16,7 @@ from lab_utils.grading import cases
 from lab_utils.grading.build import build_labs
 from lab_utils.grading.grader import grade
 from lab_utils.machine.jars import spark_kafka_jars
-from lab_utils.proxy.broker_faults import StageFault
+from lab_utils.proxy.faults import StageFault
 from tests.notebooks import (
     ROOT,
     SOURCES,

@@ -14,7 +14,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.reader import HonestReader
 from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.broker_faults import hold_link, stop_broker
+from lab_utils.proxy.faults import hold_link, stop_broker
 from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka

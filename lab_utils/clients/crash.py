@@ -1,14 +1,7 @@
-"""Where a workload's process can be killed or stalled: named points, counted from its start.
+"""The points where a workload's process can be killed or stalled, counted from its start.
 
-    after_send        produce() took a record            after_poll      a record was delivered
-    before_process    run.processed() was called         after_process   its work is done
-    after_ack         a delivery report said so
-    before_commit     before the commit is sent          after_commit    it was answered
-    while_committing  it was sent, its answer is held    after_send_offsets   in a transaction
-    after_db_write    a row was written  ·  before_db_commit  ·  after_db_commit
-
-A commit is a consumer's or a transaction's. Only a child process has such points; a kernel must
-survive its own experiment.
+Their names are in lab_utils/proxy/faults/client_faults.py. Only a child process has such points;
+a kernel must survive its own experiment.
 """
 
 from __future__ import annotations
@@ -24,12 +17,7 @@ from typing import Final
 
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness
-
-POINTS: Final = (
-    "after_send", "after_ack", "after_poll", "before_process", "after_process", "before_commit",
-    "while_committing", "after_commit", "after_send_offsets",
-    "after_db_write", "before_db_commit", "after_db_commit",
-)  # fmt: skip
+from lab_utils.proxy.faults.client_faults import CRASH_POINTS
 
 # How long a commit has been under way when a process is killed in it: long enough to be sent.
 # Its answer must be held for longer: delay_response("OffsetCommit", by_ms=3000).
@@ -74,7 +62,7 @@ class CrashPoints:
                 timer.cancel()
 
     def _due(self, point: str, value: str | None = None) -> list[ClientFault]:
-        assert point in POINTS, point
+        assert point in CRASH_POINTS, point
         due = []
         with self._lock:
             for number, fault in enumerate(self._chosen):

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.broker_faults import StageFault
-from lab_utils.proxy.faults import Fault, WireFault, parameters, to_json
+from lab_utils.proxy.faults import Fault, StageFault, WireFault, parameters, to_json
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request

@@ -15,9 +15,9 @@ from itertools import takewhile
 from math import inf
 
 from lab_utils.codec.frames import RESPONSE_START, Request, Response
-from lab_utils.proxy.actions import Action, Answer, Cut, Forward, Keep
 from lab_utils.proxy.armed import Armed
 from lab_utils.proxy.faults import WireFault
+from lab_utils.proxy.faults.wire_fault import Action, Answer, Cut, Forward, Keep
 
 log = logging.getLogger(__name__)
 

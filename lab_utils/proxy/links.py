@@ -16,11 +16,10 @@ import re
 import struct
 from collections.abc import Coroutine
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Final
 
+from lab_utils.proxy.faults.broker_fault import LinkState
 from lab_utils.proxy.sides import Side
-
-State = Literal["open", "held", "slow", "cut"]
 
 CLIENT_ID_STARTS: Final = 14
 CALLER: Final = re.compile(rb"broker-(\d+)-")
@@ -101,7 +100,7 @@ class LinkProxy:
 
     def __init__(self) -> None:
         self.upstream: tuple[str, int] | None = None
-        self._states: dict[int, State] = {}
+        self._states: dict[int, LinkState] = {}
         self._by_s: dict[int, float] = {}
         self._links: set[Link] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -122,7 +121,7 @@ class LinkProxy:
         for link in list(self._links):
             link.end()
 
-    def state(self, caller: int | None) -> State:
+    def state(self, caller: int | None) -> LinkState:
         """What becomes of frames between this broker and the one that calls."""
         return self._states.get(caller, "open") if caller is not None else "open"
 
@@ -130,7 +129,7 @@ class LinkProxy:
         """How much later a frame arrives where the link from this caller is slow."""
         return self._by_s.get(caller, 0.0) if caller is not None else 0.0
 
-    def set(self, caller: int, state: State, by_ms: int = 0) -> None:
+    def set(self, caller: int, state: LinkState, by_ms: int = 0) -> None:
         """Cut, hold, slow or open the link from this caller."""
         self._states[caller] = state
         self._by_s[caller] = by_ms / 1000
@@ -138,7 +137,7 @@ class LinkProxy:
             if link.caller == caller:
                 link.end() if state == "cut" else link.flow()
 
-    def stopped(self) -> dict[int, State]:
+    def stopped(self) -> dict[int, LinkState]:
         """The callers whose link is not open."""
         return {caller: state for caller, state in self._states.items() if state != "open"}
 

@@ -28,9 +28,9 @@ from lab_utils.codec.frames import (
     read_request,
     topic_ids,
 )
-from lab_utils.proxy.actions import Action, Answer, Cut, Keep
 from lab_utils.proxy.armed import Armed, FaultBoard, Kept
 from lab_utils.proxy.exchange import Exchange, Exchanges
+from lab_utils.proxy.faults.wire_fault import Action, Answer, Cut, Keep
 from lab_utils.proxy.outbox import Outbox
 from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
 from lab_utils.proxy.witness import WireWitness

@@ -10,10 +10,11 @@ verb at a time. A fault that is tied to a moment on the wire acts before anythin
 from __future__ import annotations
 
 import asyncio
+import logging
 import shutil
 import signal
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -28,30 +29,20 @@ from lab_utils.machine.guardian import Guardian
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node
 from lab_utils.proxy.armed import FaultBoard
-from lab_utils.proxy.broker_faults import StageFault
-from lab_utils.proxy.faults import Fault, to_json
+from lab_utils.proxy.faults import BrokerFault, Fault, LinkFault, StageFault, to_json
+from lab_utils.proxy.faults.broker_fault import verbs
 from lab_utils.proxy.links import LinkProxy
-from lab_utils.proxy.links import State as LinkState
 from lab_utils.proxy.proxy import Proxy
-from lab_utils.stage import power_cut
 from lab_utils.stage.event_log import EventLog
 from lab_utils.stage.observer import Observer
 from lab_utils.stage.settling import Settling, until
 
-VERBS: Final = {
-    "start": "started", "stop": "stopped", "kill": "killed", "pause": "paused",
-    "resume": "resumed", "power_cut": "power_cut",
-}  # fmt: skip
-MENDS: Final = {"paused": "resume", "stopped": "start", "died": "start"}
-LINK_VERBS: Final[dict[str, LinkState]] = {
-    "cut": "cut", "hold": "held", "slow": "slow", "heal": "open",
-}  # fmt: skip
-# What is sent at once when a fault's moment comes, before the loop passes another frame on.
-AT_ONCE: Final = {
-    "kill": signal.SIGKILL,
-    "pause": signal.SIGSTOP,
-    "stop": signal.SIGTERM,
-}
+log = logging.getLogger(__name__)
+
+# The verb that makes a broker in such a state run again.
+REPAIRS: Final = {"paused": "resume", "stopped": "start", "died": "start"}
+# A process can neither refuse nor delay these, so the time of the signal is the time of the event.
+UNREFUSABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
 PORT_COLLISIONS: Final = 3
 CONTROLLER_ID: Final = 100
 CONTROLLER_HEAP_MB: Final = 128
@@ -173,7 +164,7 @@ class Cluster:
                 self._member(broker_id)
         armed = self.board.arm(run, fault)
         if isinstance(fault, StageFault) and fault.api is None:
-            await self._do_fault(fault)
+            await fault.carry_out(self)
             self.board.happened(armed)
         return armed
 
@@ -191,27 +182,28 @@ class Cluster:
         while self._acting:
             await asyncio.gather(*self._acting, return_exceptions=True)
 
+    def send_signal(self, broker: int, how: signal.Signals) -> None:
+        """Send a signal to a broker, and do not wait."""
+        self._member(broker).broker.send(how)
+
+    def turn_away(self, broker: int) -> None:
+        """Cut the connections of a broker's clients, and let no new one through."""
+        proxy = self._member(broker).proxy
+        proxy.upstream = None
+        proxy.cut_all()
+
     def _act(self, fault: StageFault) -> None:
         """A fault's moment has come: stop what must stop now, and do the rest in a task."""
-        member = self._member(fault.targets()[0])
-        if fault.verb in ("kill", "power_cut"):
-            member.proxy.upstream = None
-            member.proxy.cut_all()
-        if fault.verb in AT_ONCE:
-            member.broker.send(AT_ONCE[fault.verb])
-        self._later(self._do_fault(fault, time.monotonic_ns()))
-
-    async def _do_fault(self, fault: StageFault, at_ns: int | None = None) -> None:
-        if fault.verb in LINK_VERBS:
-            a, b = fault.targets()
-            self.link(a, b, fault.verb, by_ms=getattr(fault, "by_ms", 0))
-        else:
-            await self.do(fault.targets()[0], fault.verb, at_ns)
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        fault.strike(self)
+        task = asyncio.get_running_loop().create_task(self._carry_out(fault, time.monotonic_ns()))
         self._acting.add(task)
         task.add_done_callback(self._acting.discard)
+
+    async def _carry_out(self, fault: StageFault, at_ns: int) -> None:
+        try:
+            await fault.carry_out(self, at_ns)
+        except Exception:
+            log.exception("%r was not carried out", fault)
 
     # Runs.
 
@@ -243,7 +235,7 @@ class Cluster:
         """Heal what is broken and wait until these topics are whole; are they?"""
         if not topics:
             return True
-        if self._stopped_links() or any(it.state in MENDS for it in self._brokers()):
+        if self._stopped_links() or any(it.state in REPAIRS for it in self._brokers()):
             self.event_log.record(Event(run=run, source="broker", actor="lab", kind="healing"))
             await self.heal()
         return await self.settle(topics, whole=True)
@@ -265,31 +257,31 @@ class Cluster:
 
         `at_ns` is when it was told so already, by a signal.
         """
-        one_of("verb", verb, VERBS)
+        kinds = verbs(BrokerFault)
+        kind = kinds[one_of("verb", verb, kinds)]
         member = self._member(broker_id)
         async with self._verb:
-            await self._done(member, verb, at_ns)
+            await self._done(member, kind, at_ns)
 
-    async def _done(self, member: Member, verb: str, at_ns: int | None = None) -> None:
-        if verb == "start":
-            self.event_log.record_for_all("starting", f"broker-{member.broker.broker_id}")
+    async def _done(
+        self, member: Member, kind: type[BrokerFault], at_ns: int | None = None
+    ) -> None:
+        actor = f"broker-{member.broker.broker_id}"
+        if kind.verb == "start":
+            self.event_log.record_for_all("starting", actor)
             await self._start(member)
-        elif verb == "power_cut":
-            await asyncio.to_thread(power_cut.wait_for_checkpoint, member.broker.data_folder)
-            await asyncio.to_thread(member.broker.kill)
-            await asyncio.to_thread(power_cut.cut_power, member.broker.data_folder)
         else:
-            await asyncio.to_thread(getattr(member.broker, verb))
-        if verb in ("stop", "kill", "power_cut"):
+            await asyncio.to_thread(kind.perform, member.broker)
+        if member.broker.pid is None:
             member.proxy.upstream = member.link.upstream = None
         # On a busy machine the end of a process is seen seconds after its signal.
-        happened_ns = at_ns if verb in ("kill", "pause") else None
-        actor = f"broker-{member.broker.broker_id}"
-        self.event_log.record_for_all(VERBS[verb], actor, at_ns=happened_ns or time.monotonic_ns())
+        happened_ns = at_ns if kind.signal in UNREFUSABLE else None
+        self.event_log.record_for_all(kind.event, actor, at_ns=happened_ns or time.monotonic_ns())
 
     def link(self, a: int, b: int, verb: str, *, by_ms: int = 0) -> None:
         """Cut, hold, slow or heal the link between two brokers, in both directions."""
-        state = LINK_VERBS[one_of("verb", verb, LINK_VERBS)]
+        kinds = verbs(LinkFault)
+        state = kinds[one_of("verb", verb, kinds)].state
         self._member(a).link.set(b, state, by_ms)
         self._member(b).link.set(a, state, by_ms)
         brokers = {"brokers": f"{min(a, b)} {max(a, b)}"}
@@ -302,8 +294,11 @@ class Cluster:
             a, b = pair["brokers"]
             self.link(a, b, "heal")
         async with self._verb:
-            broken = [each for each in self._members.values() if each.broker.state in MENDS]
-            await asyncio.gather(*(self._done(each, MENDS[each.broker.state]) for each in broken))
+            kinds, members = verbs(BrokerFault), self._members.values()
+            broken = [each for each in members if each.broker.state in REPAIRS]
+            await asyncio.gather(
+                *(self._done(each, kinds[REPAIRS[each.broker.state]]) for each in broken)
+            )
 
     async def reset(self) -> None:
         """No fault is armed, every link is whole, every broker runs."""

@@ -22,11 +22,10 @@ import anywidget
 import traitlets
 
 from lab_utils.errors import BadArgument, LabError, one_of
+from lab_utils.proxy.faults import Fault, to_json
 from lab_utils.views import palette
-from lab_utils.views.fault_words import fault_code, fault_json, fault_words
 
 if TYPE_CHECKING:
-    from lab_utils.proxy.faults import Fault
     from lab_utils.stage.client import Stage
 
 HERE: Final = Path(__file__).parent
@@ -146,10 +145,10 @@ def _pair(asked: Mapping[str, Any]) -> tuple[int, int]:
 def _button(fault: Fault) -> dict[str, Any]:
     about = (type(fault).__doc__ or "").partition("\n")[0]
     return {
-        "words": fault_words(fault),
-        "code": fault_code(fault),
+        "words": fault.words,
+        "code": fault.code,
         "about": about,
-        "fault": fault_json(fault),
+        "fault": to_json(fault),
     }
 
 

@@ -7,8 +7,14 @@ import random
 from lab_utils.audit.contracts import MAY, clause
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import nothing_else_is_stored, rows_equal
-from lab_utils.proxy.broker_faults import RECEIVED, cut_link, kill_broker, power_cut
-from lab_utils.proxy.faults import delay_response, drop_request, refuse
+from lab_utils.proxy.faults import (
+    cut_link,
+    delay_response,
+    drop_request,
+    kill_broker,
+    power_cut,
+    refuse,
+)
 
 # An error of the broker that says: this record was not stored.
 REFUSED = "INVALID_RECORD"
@@ -41,7 +47,7 @@ def leader_dies_in_between(nth):
     return (
         cut_link(1, 2, api="Produce", nth=nth),
         cut_link(1, 3, api="Produce", nth=nth),
-        kill_broker(1, api="Produce", nth=nth + 1, when=RECEIVED),
+        kill_broker(1, api="Produce", nth=nth + 1, when="received"),
     )
 
 
@@ -205,9 +211,9 @@ def survive(first, second):
         Trial(
             name="the leader dies cut off",
             faults=(
-                cut_link(1, 2, api="Produce", nth=first + 1, when=RECEIVED),
-                cut_link(1, 3, api="Produce", nth=first + 1, when=RECEIVED),
-                kill_broker(1, api="Produce", nth=first + 2, when=RECEIVED),
+                cut_link(1, 2, api="Produce", nth=first + 1, when="received"),
+                cut_link(1, 3, api="Produce", nth=first + 1, when="received"),
+                kill_broker(1, api="Produce", nth=first + 2, when="received"),
             ),
             orders=8,
             brokers=3,

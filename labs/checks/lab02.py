@@ -6,13 +6,7 @@ import random
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial, beside
 from lab_utils.grading.rules import rows_equal
-from lab_utils.proxy.broker_faults import (
-    RECEIVED,
-    cut_link,
-    kill_broker,
-    pause_broker,
-    resume_broker,
-)
+from lab_utils.proxy.faults import cut_link, kill_broker, pause_broker, resume_broker
 
 work = beside(__file__, "lab02_workloads")
 
@@ -132,7 +126,7 @@ def leader_dies_cut_off(nth, last):
     return (
         cut_link(1, 2, api="Produce", nth=nth),
         cut_link(1, 3, api="Produce", nth=nth),
-        kill_broker(1, api="Produce", nth=last, when=RECEIVED),
+        kill_broker(1, api="Produce", nth=last, when="received"),
     )
 
 

@@ -9,7 +9,6 @@
 # %%
 from lab_utils import (Lab, cut_link, drop_request, drop_response, kill_broker, power_cut,
                        slow_link, stop_broker)
-from lab_utils.proxy.broker_faults import RECEIVED
 lab = Lab("01", brokers=3)
 
 # %%
@@ -147,7 +146,7 @@ guess = lab.predict(acked=..., lost=..., because="...")
 in_between = [
     cut_link(1, 2, api="Produce", nth=1),
     cut_link(1, 3, api="Produce", nth=1),
-    kill_broker(1, api="Produce", nth=2, when=RECEIVED),
+    kill_broker(1, api="Produce", nth=2, when="received"),
 ]
 everybody = lab.run(with_acks("all"), orders=6, faults=in_between)
 guess.compare(everybody)

@@ -6,12 +6,10 @@ from typing import Any
 
 import pytest
 
-from lab_utils.clients.crash import POINTS
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.workload import carry_out
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.broker_faults import kill_broker
-from lab_utils.proxy.faults import Fault, crash_client, delay_response, stall_client
+from lab_utils.proxy.faults import Fault, crash_client, delay_response, kill_broker, stall_client
 from tests.clients.opened import Opened
 
 pytestmark = pytest.mark.kafka
@@ -228,10 +226,3 @@ def test_member_is_stalled(opened: Opened) -> None:
         bookmarks(rows, "end"),
         len(work(rows).split()),
     )
-
-
-def test_points_are_those_of_the_faults() -> None:
-    """What can be chosen is what is counted."""
-    from lab_utils.proxy.faults import CRASH_POINTS
-
-    assert POINTS == CRASH_POINTS

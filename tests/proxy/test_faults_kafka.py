@@ -21,7 +21,6 @@ from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import (
     WireFault,
     corrupt_request,
-    delay_request,
     delay_response,
     drop_request,
     drop_response,
@@ -143,8 +142,6 @@ ROWS = {
     "refused for good: failed, and the rest is stored": (
         4, {}, refuse("Produce", 1, "TOPIC_AUTHORIZATION_FAILED"),
         "1 2 3", "0:TOPIC_AUTHORIZATION_FAILED 1:0 2:1 3:2"),
-    "late request: once, in order": (
-        4, {}, delay_request("Produce", 2, 100), "0 1 2 3", "0:0 1:1 2:2 3:3"),
     "late answer: once, in order": (
         4, {}, delay_response("Produce", 2, 100), "0 1 2 3", "0:0 1:1 2:2 3:3"),
 }  # fmt: skip

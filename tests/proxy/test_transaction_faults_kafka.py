@@ -20,7 +20,6 @@ from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import (
     WireFault,
-    delay_request,
     delay_response,
     drop_request,
     drop_response,
@@ -107,7 +106,7 @@ ROWS: dict[str, tuple[WireFault, tuple[str, str, str]]] = {
         drop_response("TxnOffsetCommit"), drop_request("TxnOffsetCommit"),
         drop_response("EndTxn", 2), drop_request("EndTxn", 2),
         drop_response("Produce", 2),
-        delay_request("EndTxn", 2, by_ms=100), delay_response("AddPartitionsToTxn", 2, by_ms=100),
+        delay_response("EndTxn", 2, by_ms=100), delay_response("AddPartitionsToTxn", 2, by_ms=100),
     )
 } | {
     "retriable EndTxn": (refuse("EndTxn", 2, "COORDINATOR_NOT_AVAILABLE"), UNNOTICED),

@@ -95,8 +95,8 @@ def test_both_headers(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [({"api": "produce"}, "Did you mean 'Produce'?"),
-     ({"nth": 0}, "nth must be a whole number of at least 1; got 0."),
-     ({"nth": "3"}, "nth must be a whole number of at least 1; got '3'."),
+     ({"nth": 0}, "nth must be a whole number from 1 to 1,000,000; got 0."),
+     ({"nth": "3"}, "nth must be a whole number from 1 to 1,000,000; got '3'."),
      ({"fault": "drop_respons"}, "Did you mean 'drop_response'?"),
      ({"fault": "refuse", "error": "NOT_ENOUGH_REPLICA"}, "Did you mean 'NOT_ENOUGH_REPLICAS'?")],
 )  # fmt: skip

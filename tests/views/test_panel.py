@@ -17,9 +17,9 @@ from lab_utils.proxy.faults import (
     drop_response,
     from_json,
     refuse,
+    to_json,
 )
 from lab_utils.stage.client import Stage
-from lab_utils.views.fault_words import fault_code, fault_json, fault_words
 from lab_utils.views.panel import Panel, panel
 
 SENTENCES = [
@@ -83,14 +83,14 @@ def tell(monkeypatch: pytest.MonkeyPatch) -> Callable[[Panel, object], list[Any]
 @pytest.mark.parametrize(("fault", "sentence"), SENTENCES)
 def test_fault_is_said_in_a_sentence(fault: Fault, sentence: str) -> None:
     """A button says what its fault will do, and what narrows it down is never left out."""
-    assert sentence == fault_words(fault)
+    assert sentence == fault.words
 
 
 @pytest.mark.parametrize("fault", PANEL_FAULTS)
 def test_button_arms_the_fault_that_it_names(fault: Fault) -> None:
     """What the browser sends for a button is the fault whose call stands on it."""
-    assert fault == from_json(fault_json(fault))
-    assert repr(fault) == fault_code(fault).replace('"', "'")
+    assert fault == from_json(to_json(fault))
+    assert repr(fault) == fault.code.replace('"', "'")
 
 
 def test_browser_is_given_the_way_to_the_stage(gone: Stage) -> None:
@@ -145,7 +145,7 @@ def test_kernel_arms_and_disarms(stage: Any) -> None:
     (armed,) = shown.perform({"verb": "arm", "fault": 0})["state"]["faults"]
     left = shown.perform({"verb": "disarm", "id": armed["id"]})["state"]["faults"]
 
-    assert ("", fault_json(PANEL_FAULTS[0])) == (armed["run"], armed["fault"])
+    assert ("", to_json(PANEL_FAULTS[0])) == (armed["run"], armed["fault"])
     assert [] == left
 
 

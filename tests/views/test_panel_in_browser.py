@@ -14,8 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from lab_utils.lab import PANEL_FAULTS
-from lab_utils.proxy.broker_faults import cut_link, kill_broker
-from lab_utils.proxy.faults import drop_response, to_json
+from lab_utils.proxy.faults import cut_link, drop_response, kill_broker, to_json
 from lab_utils.stage.client import Stage
 from lab_utils.views.panel import Panel
 

@@ -1,4 +1,4 @@
-"""A power cut, simulated: the log is cut back to what had been flushed to disk.
+"""A power cut, simulated: the log of a broker is cut back to what had been flushed to disk.
 
 SIGKILL takes nothing that a broker has written: the system's page cache keeps it. What a power cut
 takes is what was not yet flushed (fsync). A broker notes up to where each log is flushed in
@@ -12,13 +12,26 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from lab_utils.codec.batches import read_segment
 from lab_utils.errors import WaitTimeout
+from lab_utils.proxy.faults.broker_fault import BrokerFault, Process
 from lab_utils.waiting import wait_until
 
 CHECKPOINT: Final = "recovery-point-offset-checkpoint"
 CHECKPOINT_S: Final = 2
 INDEXES: Final = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot")
+
+
+class power_cut(BrokerFault):  # noqa: N801 - called as a function
+    """A simulation: SIGKILL, and the log is cut back to what had been flushed to disk."""
+
+    sentence = "Cut the power of broker {broker} (a simulation)"
+    verb, event, is_deaf = "power_cut", "power_cut", True
+
+    @staticmethod
+    def perform(process: Process) -> None:  # noqa: D102
+        wait_for_checkpoint(process.data_folder)
+        process.kill()
+        cut_power(process.data_folder)
 
 
 def recovery_points(data: Path) -> dict[str, int]:
@@ -60,6 +73,8 @@ def cut_power(data: Path) -> dict[str, int]:
 
 def _cut(folder: Path, recovery_point: int) -> int:
     """Truncate the segments of a partition; indexes are built anew from what is left."""
+    from lab_utils.codec.batches import read_segment
+
     lost = 0
     for segment in sorted(folder.glob("*.log")):
         batches = read_segment(segment)

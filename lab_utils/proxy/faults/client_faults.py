@@ -1,0 +1,73 @@
+"""Faults of the workload's process: it is killed or stalled at a named point.
+
+The process counts the points from its start and acts on itself (clients/crash.py); the proxy has
+no part in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Final
+
+from lab_utils.errors import BadArgument, one_of, within
+from lab_utils.proxy.faults.fault import ID_LIMIT, MS_LIMIT, NTH_LIMIT, Fault
+
+# A commit is a consumer's or a transaction's.
+CRASH_POINTS: Final = {
+    "after_send": "produce() took a record",
+    "after_ack": "a delivery report said that a record is stored",
+    "after_poll": "a record was delivered",
+    "before_process": "run.processed() was called",
+    "after_process": "its work is done",
+    "before_commit": "a commit is about to be sent",
+    "while_committing": "it was sent, and its answer is held: add a delay_response",
+    "after_commit": "it was answered",
+    "after_send_offsets": "the offsets are in the transaction",
+    "after_db_write": "a row was written",
+    "before_db_commit": "the database's commit is about to be sent",
+    "after_db_commit": "it was answered",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class ClientFault(Fault):
+    """A fault of the workload's process when it reaches a point (CRASH_POINTS) the nth time.
+
+    value   only points that are about this order: it was polled, or is processed
+    member  which process of the run, from 1, if it has several
+    """
+
+    at: str
+    nth: int = 1
+    _: KW_ONLY
+    value: str | None = None
+    member: int = 1
+
+    def __post_init__(self) -> None:
+        """Raises BadArgument for a point that no process reaches."""
+        one_of("at", self.at, CRASH_POINTS)
+        within("nth", self.nth, 1, NTH_LIMIT)
+        within("member", self.member, 1, ID_LIMIT)
+        if not isinstance(self.value, str | None):
+            raise BadArgument(f"value must be the text of an order; got {self.value!r}.")
+
+
+class crash_client(ClientFault):  # noqa: N801 - called as a function
+    """The workload's process is killed when it reaches a point for the nth time."""
+
+
+crash_client.__doc__ = "\n".join((
+    f"{crash_client.__doc__}\n    Points:",
+    *(f"    {point:<20}{what}" for point, what in CRASH_POINTS.items()),
+))  # fmt: skip
+
+
+@dataclass(frozen=True, repr=False)
+class stall_client(ClientFault):  # noqa: N801
+    """The workload's process does nothing for a while; the threads of its clients live on."""
+
+    for_ms: int = 1000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("for_ms", self.for_ms, 1, MS_LIMIT)

@@ -1,0 +1,44 @@
+"""What can become of a link between two brokers. Each is a fault, and a verb of the panel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lab_utils.errors import within
+from lab_utils.proxy.faults.broker_fault import LinkFault
+from lab_utils.proxy.faults.fault import MS_LIMIT
+
+
+class cut_link(LinkFault):  # noqa: N801 - called as a function
+    """Two brokers lose their connections, with what is in flight, and get no new ones."""
+
+    sentence = "Cut the link between brokers {a} and {b}"
+    verb, state = "cut", "cut"
+
+
+class hold_link(LinkFault):  # noqa: N801
+    """What two brokers say to each other is held until the link is healed."""
+
+    sentence = "Hold the link between brokers {a} and {b}"
+    verb, state = "hold", "held"
+
+
+@dataclass(frozen=True, repr=False)
+class slow_link(LinkFault):  # noqa: N801
+    """What two brokers say to each other arrives by so many milliseconds later, each way."""
+
+    sentence = "Slow the link between brokers {a} and {b} by {by_ms} ms"
+    verb, state = "slow", "slow"
+
+    by_ms: int = 20
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("by_ms", self.by_ms, 1, MS_LIMIT)
+
+
+class heal_link(LinkFault):  # noqa: N801
+    """The link between two brokers is whole again; what was held goes on."""
+
+    sentence = "Heal the link between brokers {a} and {b}"
+    verb, state = "heal", "open"

@@ -1,0 +1,115 @@
+"""A fault of the proxy: which request it means, and what is to be done with a frame.
+
+    Forward   send it on: as it is, changed, or later
+    Answer    do not send it on; answer the client instead (requests only)
+    Cut       discard it and cut the client's connection
+    Keep      cut the client's connection, and send it on when it is called for (requests only)
+
+A fault says what to do with a frame; the proxy does it, keeps the order on the connection, and
+never holds up another connection. Nothing here loads a protocol library: a notebook imports it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
+
+from lab_utils.codec.apis import API_KEYS
+from lab_utils.errors import BadArgument, one_of, within
+from lab_utils.proxy.faults.fault import ID_LIMIT, NTH_LIMIT, Fault
+
+if TYPE_CHECKING:
+    from lab_utils.codec.frames import Request, Response
+
+
+@dataclass(frozen=True, slots=True)
+class Forward:
+    """Send the frame on: as it came, or `frame` instead of it; at once, or `after_ms`."""
+
+    frame: bytes | None = None
+    after_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Answer the client with `frame`; the broker never sees the request."""
+
+    frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Discard the frame and cut the connection.
+
+    At a request: it and all behind it never reach the broker; earlier ones are answered first.
+    At a response: it and all behind it never reach the client; what the client has sent still
+    reaches the broker.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Keep:
+    """Cut the client's connection, but keep the request, which is still on its way.
+
+    It reaches the broker when the broker has answered the next `before` request of the same run,
+    and before the client is given that answer.
+    """
+
+    before: str
+
+
+Action = Forward | Answer | Cut | Keep
+
+
+@dataclass(frozen=True, repr=False)
+class WireFault(Fault):
+    """A fault of the proxy, matched with the nth request of an API.
+
+    nth         counted from the moment it is armed, from 1, among the requests that match
+    client_id   only requests of this client of the run
+    topic, partition   only requests that name them; lab.run knows its topics by their short names
+    once        fire at the nth match only, or at each one from the nth on
+    """
+
+    narrowing = ("client_id", "topic", "partition")
+
+    api: str
+    nth: int = 1
+    _: KW_ONLY
+    client_id: str | None = None
+    topic: str | None = None
+    partition: int | None = None
+    once: bool = True
+
+    def __post_init__(self) -> None:
+        """Raises BadArgument for a value that no request can match."""
+        one_of("api", self.api, API_KEYS)
+        within("nth", self.nth, 1, NTH_LIMIT)
+        for name in ("client_id", "topic"):
+            if not isinstance(given := getattr(self, name), str | None):
+                raise BadArgument(f"{name} must be a text; got {given!r}.")
+        if self.partition is not None:
+            within("partition", self.partition, 0, ID_LIMIT)
+
+    def matches(self, request: Request) -> bool:
+        """Is this one of the requests that the fault counts?"""
+        return (
+            request.api == self.api
+            and self.client_id in (None, request.client)
+            and ((self.topic is None and self.partition is None) or self._names(request))
+        )
+
+    def on_request(self, request: Request) -> Action | None:  # noqa: ARG002
+        """What to do with the request; None leaves it alone."""
+        return None
+
+    def on_response(self, response: Response) -> Action | None:  # noqa: ARG002
+        """What to do with the response to the request; None leaves it alone."""
+        return None
+
+    def names(self, topic: str, partition: int) -> bool:
+        """Is this topic and partition among those that the fault is about?"""
+        return self.topic in (None, topic) and self.partition in (None, partition)
+
+    def _names(self, request: Request) -> bool:
+        return any(self.names(*place) for place in request.topic_partitions)
