@@ -17,7 +17,7 @@ from confluent_kafka import KafkaException
 
 from lab_utils import folders
 from lab_utils.brokers import Brokers
-from lab_utils.clients import postgres
+from lab_utils.clients import sinks
 from lab_utils.clients.live_run import Ticket, Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
@@ -230,8 +230,8 @@ class Lab:
             )
         run, folder = _new_run(self.name)
         # A check uses SQLite, as the grader does, who has no other database.
-        is_elsewhere = postgres.is_chosen() and not self._is_checking
-        schema = postgres.new_schema(run) if is_elsewhere else ""
+        is_elsewhere = sinks.is_chosen() and not self._is_checking
+        schema = sinks.new_schema(run) if is_elsewhere else ""
         return Experiment(
             self.stage, self._reader, run, folder, orders, faults, schema=schema, **given
         )

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import orjson
 from confluent_kafka import KafkaException
@@ -22,15 +22,16 @@ from lab_utils.clients.administrator import add_partition, in_sync
 from lab_utils.clients.consumer import RecordingConsumer
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.polling import batches, is_committed_to_the_end
-from lab_utils.clients.postgres import PostgresSink
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.receipts import Receipts
 from lab_utils.clients.recorder import Recorder, kafka_name
-from lab_utils.clients.sinks import Sink, open_sink
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
+
+if TYPE_CHECKING:
+    from sqlalchemy import Engine
 
 PURGED_S: Final = 2
 
@@ -94,7 +95,6 @@ class LiveRun:
         self._crashes = CrashPoints(self._witness, ticket.run, ticket.crashes)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
-        self._sinks: list[Sink | PostgresSink] = []
 
     def __repr__(self) -> str:
         return f"<LiveRun {self._ticket.run}: {len(self.orders)} orders for {self.topic!r}>"
@@ -162,18 +162,18 @@ class LiveRun:
 
         return batches(consumer, size, 0, is_done)
 
-    def database(self) -> Sink | PostgresSink:
-        """A sqlite3.Connection to the database of this run, which outlives its processes.
+    def database(self) -> Engine:
+        """The database of this run, which outlives its processes: a SQLAlchemy engine.
 
-        Where LAB_DATABASE names a PostgreSQL, a connection to a schema of this run's there, which
-        is used in the same way: a `?` for each parameter, and a block for a transaction.
+        `with database.begin() as connection:` is one transaction. The database is SQLite's, or a
+        schema of this run's own in PostgreSQL where LAB_DATABASE names one.
 
         When the run is over, each row of its table `bookings` is an effect of the order in the
         column `value`; as many as the column `times` says, if there is one.
         """
-        folder = Path(self._ticket.folder)
-        self._sinks.append(open_sink(folder, self._crashes, self._ticket.schema))
-        return self._sinks[-1]
+        from lab_utils.clients.sinks import open_sink
+
+        return open_sink(Path(self._ticket.folder), self._crashes, self._ticket.schema)
 
     def add_partition(self) -> None:
         """Give the topic one more partition, as an administrator does; return when it is there."""
@@ -221,8 +221,6 @@ class LiveRun:
                 producer.purge()
                 producer.flush(PURGED_S)
         self._receipts.close()
-        for sink in self._sinks:
-            sink.close()
         self._producers.clear()
         self._consumers.clear()
         self._witness.close()

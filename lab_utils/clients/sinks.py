@@ -1,79 +1,106 @@
-"""The sink: a database of the run, in which the work for an order leaves its effect.
+"""The sink: the database of a run, in which the work for an order leaves its effect.
 
     the workload ── SQL of its own ──▶ sink.sqlite ── read when the run is over ──▶ effect events
                                   └──▶ a schema in PostgreSQL, if LAB_DATABASE names one ──▲
 
-The connection is sqlite3's own, with points at which the process can be killed; PostgreSQL's
-(postgres.py) has the same. A row of the table `bookings` is an effect of the order in its column
-`value`, or as many as its column `times` says.
+    LAB_DATABASE=postgresql://learner@127.0.0.1/orders      the password is in PGPASSWORD
+
+Both are SQLAlchemy engines whose writes and commits are crash points. A row of the table `bookings`
+is an effect of the order in its column `value`, or as many as its column `times` says. Neither the
+address nor a password goes into a message, a ticket or the ledger.
 """
 
 from __future__ import annotations
 
-import sqlite3
+import os
+import secrets
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.clients import postgres
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.errors import LedgerError
+from lab_utils.errors import BadArgument, LedgerError, SetupError
 from lab_utils.ledger.events import Event
+
+if TYPE_CHECKING:
+    from sqlalchemy import URL, Connection, Engine
 
 FILE: Final = "sink.sqlite"
 MARK: Final = "sink.postgres"  # the name of the schema that this run has
 TABLE: Final = "bookings"
-WAIT_S: Final = 10
-WRITES: Final = ("INSERT", "UPDATE", "REPLACE", "DELETE")
+VARIABLE: Final = "LAB_DATABASE"
+CONNECT_S: Final = 5
+LOCK_S: Final = 10
+WRITES: Final = ("INSERT", "UPDATE", "REPLACE", "DELETE", "MERGE")
+# The sequence in which the rows lie: a table of the learner's may have no other.
+ROW: Final = {"sqlite": "rowid", "postgresql": "ctid"}
+NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+INSUFFICIENT_PRIVILEGE: Final = "42501"
+EXAMPLE: Final = (
+    "Write it as in LAB_DATABASE=postgresql://learner@127.0.0.1:5432/orders, with the password in "
+    "PGPASSWORD; or unset it, and the sink is SQLite."
+)
 
 
-class Sink(sqlite3.Connection):
-    """A sqlite3.Connection whose writes and commits are places where a process can be killed."""
-
-    crashes: CrashPoints
-
-    def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        """Execute one statement, as sqlite3.Connection.execute does."""
-        cursor = super().execute(sql, parameters)
-        if sql.lstrip().upper().startswith(WRITES):
-            self.crashes.reached("after_db_write")
-        return cursor
-
-    def commit(self) -> None:
-        """Commit what has been written since the last commit."""
-        is_open = self.in_transaction
-        if is_open:
-            self.crashes.reached("before_db_commit")
-        super().commit()
-        if is_open:
-            self.crashes.reached("after_db_commit")
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, *_: object) -> None:  # type: ignore[override]
-        """Commit at the end of the block, or roll back if it raised."""
-        if kind is None:
-            self.commit()
-        else:
-            self.rollback()
+def is_chosen() -> bool:
+    """Does LAB_DATABASE name a database?"""
+    return bool(os.environ.get(VARIABLE))
 
 
-def open_sink(folder: Path, crashes: CrashPoints, schema: str = "") -> Sink | postgres.PostgresSink:
+def new_schema(run: str) -> str:
+    """A name for the schema of a run, which no run of another machine has."""
+    return f"lab_{run.lower().replace('-', '_')}_{secrets.token_hex(4)}"
+
+
+def open_sink(folder: Path, crashes: CrashPoints, schema: str = "") -> Engine:
     """The run's database; the same one for each process of the run, in any thread.
 
-    `schema` is the run's in PostgreSQL; without one, the database is a file of the run's folder.
+    `schema` is the run's in PostgreSQL, which is made if it is not there; without one, the
+    database is a file of the run's folder. Raises BadArgument or SetupError.
     """
-    if schema:
-        sink = postgres.open_postgres(schema, crashes)
-        (folder / MARK).write_text(schema)
-        return sink
-    file = sqlite3.connect(folder / FILE, WAIT_S, factory=Sink, check_same_thread=False)
-    file.crashes = crashes
-    # A commit is on the disk when it returns, and readers do not wait for writers.
-    file.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
-    return file
+    from sqlalchemy import event, exc
+    from sqlalchemy.schema import CreateSchema
+
+    engine = _engine(folder, schema)
+
+    @event.listens_for(engine, "begin")
+    def begun(connection: Connection) -> None:
+        connection.info["has_written"] = False
+
+    @event.listens_for(engine, "before_cursor_execute")
+    def one_at_a_time(_: Connection, cursor: Any, statement: str, *__: object) -> None:
+        # PostgreSQL's IF NOT EXISTS fails where two processes create the same thing at once.
+        if schema and statement.lstrip().upper().startswith("CREATE"):
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext('delivery-lab'))")
+
+    @event.listens_for(engine, "after_cursor_execute")
+    def written(connection: Connection, _: object, statement: str, *__: object) -> None:
+        if statement.lstrip().upper().startswith(WRITES):
+            connection.info["has_written"] = True
+            crashes.reached("after_db_write")
+
+    @event.listens_for(engine, "commit")
+    def committed(connection: Connection) -> None:
+        # SQLAlchemy has no event after a commit. So the commit is made here, and its own, which
+        # comes next, has nothing left to do.
+        if connection.info["has_written"]:
+            crashes.reached("before_db_commit")
+            connection.connection.commit()
+            crashes.reached("after_db_commit")
+
+    try:
+        with engine.begin() as connection:
+            if schema:
+                connection.execute(CreateSchema(schema, if_not_exists=True))
+                (folder / MARK).write_text(schema)
+            else:
+                # Readers do not wait for writers. A commit is on the disk when it returns: FULL
+                # is SQLite's own default.
+                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    except exc.DBAPIError as error:
+        engine.dispose()
+        raise SetupError(_refusal(engine.url, error)) from None
+    return engine
 
 
 def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
@@ -81,17 +108,38 @@ def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
 
     A schema in PostgreSQL is dropped when its effects have been taken, and kept if they cannot be.
     """
-    if schema and (folder / MARK).exists():
-        read = postgres.read_table(schema, TABLE)
-        try:
-            yield from _events(run, "PostgreSQL", *read)
-        except LedgerError as error:
+    from sqlalchemy import exc
+
+    if not (folder / (MARK if schema else FILE)).exists():
+        return
+    kept = f" The table is kept, in the schema {schema}, until ./lab down." if schema else ""
+    try:
+        columns, rows, name = _read_table(_engine(folder, schema))
+    except (exc.DBAPIError, BadArgument) as error:
+        raise LedgerError(
+            f"the sink {schema or FILE} could not be read: {_reason(error)}. What it holds is still"
+            " there, but the effects of this run are not known. Run again when the database answers"
+            f" and every connection to it is closed.{kept}"
+        ) from None
+    if columns and "value" not in columns:
+        raise LedgerError(
+            f"the table {TABLE} has no column value, only {', '.join(columns)}. Each row is an "
+            f"effect of one order, and value says which order. Rename the column.{kept}"
+        )
+    for row in rows:
+        value, times = row["value"], row.get("times", 1)
+        if value is None or not isinstance(times, int):
             raise LedgerError(
-                f"{error} The table is kept, in the schema {schema}, until ./lab down."
-            ) from None
+                f"the table {TABLE} has a row with value {value!r} and times {times!r}. Each row "
+                "is an effect of one order: value is its text, and times, if there is such a "
+                f"column, a whole number. Fix the statement that writes it.{kept}"
+            )
+        yield Event(
+            run=run, source="sink", actor=TABLE, kind="effect", detail={"database": name},
+            value=value.decode() if isinstance(value, bytes) else str(value), records=times,
+        )  # fmt: skip
+    if schema:
         _drop(folder / MARK)
-    elif (folder / FILE).exists():
-        yield from _events(run, "SQLite", *_read_table(folder / FILE))
 
 
 def remove_left(runs: Path) -> list[str]:
@@ -100,51 +148,111 @@ def remove_left(runs: Path) -> list[str]:
     A kernel that is killed leaves one, and so does a table that could not be read. Where
     LAB_DATABASE is not set they stay. Raises LedgerError.
     """
-    if not postgres.is_chosen():
-        return []
-    return sorted(_drop(mark) for mark in runs.glob(f"*/*/{MARK}"))
+    return sorted(_drop(mark) for mark in runs.glob(f"*/*/{MARK}")) if is_chosen() else []
 
 
 def _drop(mark: Path) -> str:
+    """Remove the schema that a run has, and all that is in it; raises LedgerError."""
+    from sqlalchemy import exc
+    from sqlalchemy.schema import DropSchema
+
     schema = mark.read_text()
-    postgres.drop_schema(schema)
+    try:
+        with _engine(mark.parent, schema).begin() as connection:
+            connection.execute(DropSchema(schema, cascade=True, if_exists=True))
+    except (exc.DBAPIError, BadArgument) as error:
+        raise LedgerError(
+            f"the schema {schema} of a run could not be removed: {_reason(error)}. Nothing needs it"
+            f" any more. Remove it with: DROP SCHEMA {schema} CASCADE"
+        ) from None
     mark.unlink()
     return schema
 
 
-def _read_table(file: Path) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """The columns and the rows of the table; none if it is not there."""
-    with closing(sqlite3.connect(file, WAIT_S)) as database:
-        try:
-            columns = [row[1] for row in database.execute(f"PRAGMA table_info({TABLE})")]
-            query = f"SELECT * FROM {TABLE} ORDER BY rowid"  # noqa: S608
-            return columns, database.execute(query).fetchall() if columns else []
-        except sqlite3.Error as error:
-            raise LedgerError(
-                f"the sink {FILE} could not be read: {error}. Without it nothing is known of the "
-                "effects. Close every connection to it, then run again."
-            ) from None
+def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]], str]:
+    """The columns and the rows of the table, none if it is not there, and the database's name."""
+    from sqlalchemy import inspect, text
+
+    name = engine.dialect.name
+    with engine.connect() as connection:
+        if not inspect(connection).has_table(TABLE):
+            return [], [], NAMES[name]
+        result = connection.execute(text(f"SELECT * FROM {TABLE} ORDER BY {ROW[name]}"))  # noqa: S608
+        return list(result.keys()), [dict(row) for row in result.mappings()], NAMES[name]
 
 
-def _events(
-    run: str, database: str, columns: list[str], rows: list[tuple[Any, ...]]
-) -> Iterator[Event]:
-    """Each row as an event; raises LedgerError for a table of another shape."""
-    if columns and "value" not in columns:
-        raise LedgerError(
-            f"the table {TABLE} has no column value, only {', '.join(columns)}. Each row "
-            "is an effect of one order, and value says of which. Rename the column."
+def _engine(folder: Path, schema: str) -> Engine:
+    """An engine whose tables are those of this run; no connection is kept when it is not used."""
+    from sqlalchemy import URL, NullPool, create_engine
+
+    if not schema:
+        url, settings = URL.create("sqlite", database=str(folder / FILE)), {"timeout": LOCK_S}
+        return create_engine(url, connect_args=settings, poolclass=NullPool)
+    options = f"-csearch_path={schema} -csynchronous_commit=on -clock_timeout={LOCK_S}s"
+    given = {"options": options, "connect_timeout": CONNECT_S, "application_name": "delivery-lab"}
+    return create_engine(_address(), connect_args=given, poolclass=NullPool)
+
+
+def _address() -> URL:
+    """The address that LAB_DATABASE holds; raises BadArgument, which never repeats it."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import make_conninfo
+    from sqlalchemy import exc, make_url
+
+    try:
+        url = make_url(os.environ.get(VARIABLE, ""))
+        query: dict[str, Any] = dict(url.query)
+        make_conninfo(**query)
+        is_sound = url.drivername in ("postgresql", "postgres")
+    except (exc.ArgumentError, ValueError, ProgrammingError):
+        is_sound = False
+    if not is_sound:
+        raise BadArgument(f"LAB_DATABASE is no address of a PostgreSQL database. {EXAMPLE}")
+    if "@" in (url.host or ""):
+        raise BadArgument(f"a password with @ in LAB_DATABASE ends too soon. {EXAMPLE}")
+    return url.set(drivername="postgresql+psycopg")
+
+
+def _refusal(url: URL, error: BaseException) -> str:
+    """Why there is no sink: what, why, and the next command."""
+    said, reason = str(error), _reason(error)
+    user = url.username or os.environ.get("PGUSER") or "the user"
+    host, port = url.host or os.environ.get("PGHOST"), url.port or os.environ.get("PGPORT") or 5432
+    name = url.database or os.environ.get("PGDATABASE") or user
+    where = f"the database {name!r} at {host or 'the local socket'}:{port}"
+    if url.drivername == "sqlite":
+        return f"the sink {url.database} could not be opened: {reason}. Run the cell again."
+    if getattr(getattr(error, "orig", None), "sqlstate", None) == INSUFFICIENT_PRIVILEGE:
+        return (
+            f"{user!r} may not make a schema in {where}, and each run has one of its own. The "
+            f"owner may allow it: GRANT CREATE ON DATABASE {name} TO {user}"
         )
-    for row in rows:
-        named = dict(zip(columns, row, strict=True))
-        value, times = named["value"], named.get("times", 1)
-        if value is None or not isinstance(times, int):
-            raise LedgerError(
-                f"the table {TABLE} has a row with value {value!r} and times {times!r}. Each row "
-                "is an effect of one order: value is its text, and times, if there is such a "
-                "column, a whole number. Mend the statement that writes it."
-            )
-        yield Event(
-            run=run, source="sink", actor=TABLE, kind="effect", detail={"database": database},
-            value=value.decode() if isinstance(value, bytes) else str(value), records=times,
-        )  # fmt: skip
+    if "password" in said:
+        return (
+            f"{where} refused the password of {user!r}. Nothing was written there. Set it where "
+            "the lab is started: ./lab down; export PGPASSWORD=…; ./lab up"
+        )
+    if "does not exist" in said:
+        return (
+            f"{where} does not know that database or that user: {reason}. Nothing was written "
+            f"there. Create it: createdb {name}; or fix LAB_DATABASE."
+        )
+    return (
+        f"{where} does not answer: {reason}. Nothing was written there, and the orders are still "
+        "in their topic. Start the server and run again; or unset LAB_DATABASE, and the sink is "
+        "SQLite."
+    )
+
+
+def _reason(error: BaseException) -> str:
+    """What the server or the client library said, unless a password is in it."""
+    # One line for each address that a host's name stands for: the first that says why is enough.
+    said = str(getattr(error, "orig", None) or error).strip()
+    lines = said.splitlines() or [type(error).__name__]
+    line = next((each for each in lines if "failed: " in each), lines[0])
+    reason = line.rpartition("failed: ")[2].removeprefix("FATAL:").removeprefix("ERROR:")
+    secret = _address().password if is_chosen() and not isinstance(error, BadArgument) else None
+    passwords = filter(None, [secret, os.environ.get("PGPASSWORD")])
+    if any(str(password) in reason for password in passwords):
+        return type(error).__name__
+    return reason.strip().rstrip(".")

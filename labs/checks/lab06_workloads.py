@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from confluent_kafka import KafkaException, TopicPartition
+from sqlalchemy import text
 
 
 def biller(run, name="biller"):
@@ -100,12 +101,13 @@ def books(create, insert):
 
     def workload(run):
         database = run.database()
-        database.execute(create)
+        with database.begin() as connection:
+            connection.execute(text(create))
         consumer = run.consumer({"enable.auto.commit": False})
         consumer.subscribe([run.topic])
         for message in run.messages(consumer):
-            with database:
-                database.execute(insert, [message.value().decode()])
+            with database.begin() as connection:
+                connection.execute(text(insert), {"order": message.value().decode()})
             consumer.commit(message, asynchronous=False)
 
     return workload
@@ -114,33 +116,36 @@ def books(create, insert):
 def keeps_the_bookmark(run):
     """Keeps the bookmark in the database, and reads on from there."""
     database = run.database()
-    database.execute("CREATE TABLE IF NOT EXISTS bookings (value TEXT)")
-    database.execute("CREATE TABLE IF NOT EXISTS bookmarks (next INTEGER)")
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookmarks (next INTEGER)"))
 
     def resume(consumer, places):
-        (offset,) = database.execute("SELECT max(next) FROM bookmarks").fetchone()
+        with database.begin() as connection:
+            offset = connection.scalar(text("SELECT max(next) FROM bookmarks"))
         consumer.assign([TopicPartition(it.topic, it.partition, offset or 0) for it in places])
 
     consumer = run.consumer({"enable.auto.commit": False})
     consumer.subscribe([run.topic], on_assign=resume)
     for message in run.messages(consumer):
-        with database:
-            database.execute("INSERT INTO bookings VALUES (?)", [message.value().decode()])
-            database.execute("INSERT INTO bookmarks VALUES (?)", [message.offset() + 1])
+        order, bookmark = message.value().decode(), message.offset() + 1
+        with database.begin() as connection:
+            connection.execute(text("INSERT INTO bookings VALUES (:order)"), {"order": order})
+            connection.execute(text("INSERT INTO bookmarks VALUES (:next)"), {"next": bookmark})
 
 
 SINKS = {
     "inserts": books(
-        "CREATE TABLE IF NOT EXISTS bookings (value TEXT)", "INSERT INTO bookings VALUES (?)"
+        "CREATE TABLE IF NOT EXISTS bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)"
     ),
     "counts": books(
         "CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY, times INTEGER)",
-        "INSERT INTO bookings VALUES (?, 1) "
+        "INSERT INTO bookings VALUES (:order, 1) "
         "ON CONFLICT (value) DO UPDATE SET times = bookings.times + 1",
     ),
     "upserts": books(
         "CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY)",
-        "INSERT INTO bookings VALUES (?) ON CONFLICT DO NOTHING",
+        "INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING",
     ),
     "keeps_the_bookmark": keeps_the_bookmark,
 }

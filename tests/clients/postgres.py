@@ -22,7 +22,7 @@ from lab_utils.errors import WaitTimeout
 from lab_utils.machine.broker import free_ports
 from lab_utils.waiting import wait_until
 
-PASSWORD: Final = "open%sesame"
+PASSWORD: Final = "open%se/sa#me?"  # stands in an address as it is
 UNPRIVILEGED: Final = "nobody"
 START_S: Final = 30
 END_S: Final = 20
@@ -58,7 +58,7 @@ class Server:
 
     def url(self, password: str | None = PASSWORD, database: str = "orders") -> str:
         """The address for LAB_DATABASE."""
-        secret = "" if password is None else ":" + password.replace("%", "%25")
+        secret = "" if password is None else f":{password}"
         return f"postgresql://learner{secret}@127.0.0.1:{self.port}/{database}"
 
     def make(self) -> None:
@@ -110,8 +110,7 @@ class Server:
 
     def ask(self, query: str, database: str = "orders") -> list[tuple[Any, ...]]:
         """The rows that a statement returns."""
-        url = self.url(database=database)
-        with psycopg.connect(url, autocommit=True) as connection:
+        with self._connection(database) as connection:
             cursor = connection.execute(query.encode())
             return cursor.fetchall() if cursor.description else []
 
@@ -122,10 +121,16 @@ class Server:
 
     def _answers(self) -> bool:
         try:
-            psycopg.connect(self.url(database="postgres"), connect_timeout=2).close()
+            self._connection("postgres").close()
         except psycopg.OperationalError:
             return False
         return True
+
+    def _connection(self, database: str) -> psycopg.Connection[Any]:
+        return psycopg.connect(
+            host="127.0.0.1", port=self.port, user="learner", password=PASSWORD, dbname=database,
+            connect_timeout=2, autocommit=True,
+        )  # fmt: skip
 
     def _call(self, program: str, *arguments: str) -> None:
         done = subprocess.run(

@@ -1,25 +1,27 @@
-"""A sink is a connection whose commits are crash points and whose rows are effects.
+"""A sink is an engine whose commits are crash points and whose rows are effects, in both databases.
 
-What is true of it is so in both databases: of sqlite3's own connection, and in PostgreSQL.
+In PostgreSQL each run has a schema, and there is a sentence for what goes wrong with it.
 """
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
+from sqlalchemy import Engine, exc, text
 
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.clients.postgres import drop_schema
-from lab_utils.clients.sinks import effects, open_sink
-from lab_utils.errors import LedgerError
-from tests.clients.postgres import needs_postgres
+from lab_utils.clients.sinks import MARK, effects, open_sink, remove_left
+from lab_utils.errors import BadArgument, LabError, LedgerError, SetupError
+from lab_utils.machine.broker import free_ports
+from tests.clients.postgres import PASSWORD, Server, needs_postgres
 
-NO_KEY = "CREATE TABLE bookings (value TEXT)"
+NO_KEY = "CREATE TABLE IF NOT EXISTS bookings (value TEXT)"
+INSERT = "INSERT INTO bookings VALUES (:order)"
+on_server = [pytest.mark.kafka, needs_postgres]
 
 
 class Reached(CrashPoints):
@@ -39,24 +41,40 @@ class Place:
     def __init__(self, folder: Path, schema: str = "") -> None:
         self.folder = folder
         self.schema = schema
+        folder.mkdir(exist_ok=True, parents=True)
 
-    def opened(self, *statements: str) -> tuple[Any, list[str]]:
+    def opened(self, *statements: str) -> tuple[Engine, list[str]]:
         """A sink after these statements, and the points that it reaches from then on."""
         reached = Reached()
         sink = open_sink(self.folder, reached, self.schema)
-        for statement in statements:
-            sink.execute(statement)
+        with sink.begin() as connection:
+            for statement in statements:
+                connection.execute(text(statement))
         return sink, reached.points
+
+    def book(self, *values: str) -> None:
+        """Leave these effects."""
+        sink, _ = self.opened(NO_KEY)
+        with sink.begin() as connection:
+            connection.execute(text(INSERT), [{"order": value} for value in values])
 
     def found(self) -> list[tuple[Any, ...]]:
         """Its effects, once every process has ended."""
         events = effects("r", self.folder, self.schema)
         return [(event.kind, event.actor, event.value, event.records) for event in events]
 
+    def booked(self) -> list[str]:
+        """The values of its effects."""
+        return [value for _, _, value, _ in self.found()]
 
-@pytest.fixture(
-    params=["SQLite", pytest.param("PostgreSQL", marks=[pytest.mark.kafka, needs_postgres])]
-)
+    def refusal(self) -> str:
+        """What is said when it cannot be opened."""
+        with pytest.raises(LabError) as raised:
+            self.opened()
+        return str(raised.value)
+
+
+@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=on_server)])
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Place]:
@@ -65,79 +83,116 @@ def place(
         yield Place(tmp_path)
         return
     monkeypatch.setenv("LAB_DATABASE", request.getfixturevalue("postgres").url())
-    schema = f"lab_{tmp_path.name}"
-    yield Place(tmp_path, schema)
-    drop_schema(schema)  # where a table had another shape it was kept
+    yield Place(tmp_path / "01" / "run", f"lab_{tmp_path.name}".lower())
+    remove_left(tmp_path)  # where a table had another shape it was kept
+
+
+@pytest.fixture
+def chosen(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
+    """The server, named by LAB_DATABASE."""
+    monkeypatch.setenv("LAB_DATABASE", postgres.url())
+    return postgres
 
 
 def test_block_commits(place: Place) -> None:
     """A block is one transaction, with a point at each write and on both sides of its commit."""
     sink, points = place.opened(NO_KEY)
-    with sink:
-        sink.execute("INSERT INTO bookings VALUES (?)", ["0"])
-        sink.execute("INSERT INTO bookings VALUES (?)", ["1"])
-    sink.close()
+    with sink.begin() as connection:
+        connection.execute(text(INSERT), {"order": "0"})
+        connection.execute(text(INSERT), {"order": "1"})
 
     assert ["after_db_write"] * 2 + ["before_db_commit", "after_db_commit"] == points
     assert [("effect", "bookings", "0", 1), ("effect", "bookings", "1", 1)] == place.found()
 
 
-def test_block_that_raises(place: Place) -> None:
-    """What a block wrote before it raised is rolled back, and no commit is reached."""
-    sink, points = place.opened("CREATE TABLE bookings (value TEXT PRIMARY KEY)")
-    with pytest.raises((sqlite3.IntegrityError, psycopg.IntegrityError)), sink:
-        sink.executemany("INSERT INTO bookings VALUES (?)", [["0"], ["0"]])
-    sink.close()
+@pytest.mark.parametrize(
+    ("point", "left"),
+    [("after_db_write", []), ("before_db_commit", []), ("after_db_commit", ["0"])],
+)
+def test_what_each_point_leaves(place: Place, point: str, left: list[str]) -> None:
+    """Another connection sees the row at the point after the commit, and not before it."""
+    place.opened(NO_KEY)
+    seen: dict[str, list[str]] = {}
 
-    assert ([], []) == (points, place.found())
+    class Looks(Reached):
+        def reached(self, point: str, value: str | None = None) -> None:
+            with place.opened()[0].connect() as other:
+                seen[point] = list(other.scalars(text("SELECT value FROM bookings")))
+
+    with open_sink(place.folder, Looks(), place.schema).begin() as connection:
+        connection.execute(text(INSERT), {"order": "0"})
+
+    assert left == seen[point]
+
+
+def test_block_that_raises(place: Place) -> None:
+    """What a block wrote before it raised is rolled back, and its commit is not reached."""
+    sink, points = place.opened("CREATE TABLE bookings (value TEXT PRIMARY KEY)")
+
+    def books_twice() -> None:
+        with sink.begin() as connection:
+            connection.execute(text(INSERT), {"order": "0"})
+            connection.execute(text(INSERT), {"order": "0"})
+
+    with pytest.raises(exc.IntegrityError):
+        books_twice()
+    with sink.begin() as connection:
+        connection.execute(text("SELECT 1"))
+
+    assert (["after_db_write"], []) == (points, place.found())
 
 
 def test_a_block_that_only_reads(place: Place) -> None:
-    """Where nothing was written there is no commit, and no point."""
-    sink, points = place.opened(NO_KEY)
-    with sink:
-        rows = list(sink.execute("SELECT value FROM bookings"))
-    sink.close()
+    """Where nothing was written there is no point, also after a block that wrote."""
+    place.book("0")
+    sink, points = place.opened()
+    with sink.begin() as connection:
+        rows = list(connection.scalars(text("SELECT value FROM bookings")))
 
-    assert ([], [], []) == (rows, points, place.found())
+    assert (["0"], [], ["0"]) == (rows, points, place.booked())
 
 
 def test_what_was_not_committed_is_no_effect(place: Place) -> None:
     """A write that no commit followed goes with its connection."""
-    sink, _ = place.opened(NO_KEY)
-    sink.execute("INSERT INTO bookings VALUES (?)", ["0"])
-    sink.close()
+    sink, points = place.opened(NO_KEY)
+    with sink.connect() as connection:
+        connection.execute(text(INSERT), {"order": "0"})
 
-    assert [] == place.found()
+    assert (["after_db_write"], []) == (points, place.found())
 
 
 def test_times(place: Place) -> None:
     """A row with a column `times` is as many effects."""
-    sink, _ = place.opened("CREATE TABLE bookings (value TEXT PRIMARY KEY, times INTEGER)")
-    with sink:
-        sink.execute("INSERT INTO bookings VALUES ('0', 2)")
-    sink.close()
+    place.opened(
+        "CREATE TABLE bookings (value TEXT PRIMARY KEY, times INTEGER)",
+        "INSERT INTO bookings VALUES ('0', 2)",
+    )
 
     assert [("effect", "bookings", "0", 2)] == place.found()
 
 
+def test_effects_are_in_the_sequence_of_their_writes(place: Place) -> None:
+    """A key does not sort them."""
+    place.opened("CREATE TABLE bookings (value TEXT PRIMARY KEY)")
+    place.book("2", "0", "1")
+
+    assert ["2", "0", "1"] == place.booked()
+
+
 def test_other_tables_are_no_effects(place: Place) -> None:
     """Bookmarks that are kept beside the bookings are left alone."""
-    sink, _ = place.opened("CREATE TABLE bookmarks (next INTEGER)")
-    with sink:
-        sink.execute("INSERT INTO bookmarks VALUES (1)")
-    sink.close()
+    place.opened("CREATE TABLE bookmarks (next INTEGER)", "INSERT INTO bookmarks VALUES (1)")
 
     assert [] == place.found()
 
 
 def test_table_of_another_shape(place: Place) -> None:
     """A table that does not say which order a row is about is named, with its columns."""
-    sink, _ = place.opened("CREATE TABLE bookings (name TEXT, amount INTEGER)")
-    sink.close()
+    place.opened("CREATE TABLE bookings (name TEXT, amount INTEGER)")
 
     with pytest.raises(LedgerError, match="no column value, only name, amount"):
         place.found()
+    assert (place.folder / (MARK if place.schema else "sink.sqlite")).exists()
 
 
 @pytest.mark.parametrize(
@@ -145,23 +200,195 @@ def test_table_of_another_shape(place: Place) -> None:
 )
 def test_row_of_another_shape(place: Place, row: str, seen: str) -> None:
     """A row that is no effect of an order is shown, and not counted as one."""
-    sink, _ = place.opened("CREATE TABLE bookings (value TEXT, times TEXT)")
-    with sink:
-        sink.execute(f"INSERT INTO bookings VALUES ({row})")
-    sink.close()
+    place.opened(
+        "CREATE TABLE bookings (value TEXT, times TEXT)", f"INSERT INTO bookings VALUES ({row})"
+    )
 
     with pytest.raises(LedgerError, match=seen):
         place.found()
 
 
-def test_no_database(tmp_path: Path) -> None:
-    """A run without a database has no effects."""
-    assert [] == Place(tmp_path).found()
+def test_two_create_at_once(place: Place) -> None:
+    """Several processes make the same schema and the same table at the same time."""
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(place.book, "0123"))
+
+    assert ["0", "1", "2", "3"] == sorted(place.booked())
+
+
+def test_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run whose processes opened none has no effects, and no server is asked."""
+    monkeypatch.setenv("LAB_DATABASE", "postgresql://learner@127.0.0.1:1/orders")
+
+    assert [] == Place(tmp_path).found() + Place(tmp_path, "lab_unused").found()
 
 
 def test_no_database_at_all(tmp_path: Path) -> None:
-    """A file that is no database is named, and what to do."""
+    """A file that is no database is named, when it is opened and when it is read."""
     (tmp_path / "sink.sqlite").write_text("this is no database, and it is long enough to be read")
 
-    with pytest.raises(LedgerError, match="could not be read"):
+    assert "sink.sqlite could not be opened: file is not a database" in Place(tmp_path).refusal()
+    with pytest.raises(LedgerError, match=r"sink\.sqlite could not be read: file is not"):
         Place(tmp_path).found()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "se,cret@127.0.0.1/orders",
+        "mysql://learner:se,cret@127.0.0.1/orders",
+        "postgresql://learner:se,c@ret@127.0.0.1/orders",
+        "postgresql://learner:se,cret@127.0.0.1:port/orders",
+        "postgresql://learner@127.0.0.1/orders?passwort=se,cret",
+    ],
+)
+def test_address_that_is_none(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused with an example of a good one, and is not repeated."""
+    monkeypatch.setenv("LAB_DATABASE", url)
+    with pytest.raises(BadArgument, match="LAB_DATABASE=postgresql://learner@") as raised:
+        Place(tmp_path, "lab_x").opened()
+
+    assert "se,c" not in str(raised.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_nobody_answers(host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The place and the reason are named, and what can be done; the password is not."""
+    (port,) = free_ports(1)
+    monkeypatch.setenv("LAB_DATABASE", f"postgresql://learner:se,cret@{host}:{port}/orders")
+    said = Place(tmp_path, "lab_x").refusal()
+
+    assert f"the database 'orders' at {host}:{port} does not answer: Connection refused." in said
+    assert "Start the server and run again; or unset LAB_DATABASE" in said
+    assert "cret" not in said
+
+
+@pytest.mark.kafka
+@needs_postgres
+class TestOnAServer:
+    """What only a server can refuse, share or lose."""
+
+    @pytest.mark.parametrize("password", ["wrong,one", None])
+    def test_wrong_password(
+        self,
+        password: str | None,
+        tmp_path: Path,
+        postgres: Server,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """It is said that it was refused, and where to set it; it is not repeated."""
+        monkeypatch.setenv("LAB_DATABASE", postgres.url(password))
+        said = Place(tmp_path, "lab_x").refusal()
+
+        assert "'orders' at 127.0.0.1" in said
+        assert "refused the password of 'learner'" in said
+        assert "export PGPASSWORD" in said
+        assert "wrong,one" not in said
+
+    def test_password_of_the_environment(
+        self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The address need not hold the password: PGPASSWORD does, as for psql."""
+        monkeypatch.setenv("LAB_DATABASE", postgres.url(password=None))
+        monkeypatch.setenv("PGPASSWORD", PASSWORD)
+        place = Place(tmp_path, "lab_env")
+        place.book("0")
+
+        assert ["0"] == place.booked()
+
+    def test_settings_of_the_address(
+        self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What libpq knows may be in the address, as a server that wants TLS needs it."""
+        monkeypatch.setenv("LAB_DATABASE", f"{postgres.url()}?sslmode=require")
+
+        assert "does not answer: server does not support SSL" in Place(tmp_path, "lab_x").refusal()
+
+    def test_no_such_database(
+        self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is named, with the command that creates it."""
+        monkeypatch.setenv("LAB_DATABASE", postgres.url(database="invoices"))
+
+        assert "Create it: createdb invoices;" in Place(tmp_path, "lab_x").refusal()
+
+    def test_may_not_make_a_schema(
+        self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The statement that allows it is in the message."""
+        postgres.ask(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
+        monkeypatch.setenv("LAB_DATABASE", postgres.url().replace("learner", "guest"))
+        with pytest.raises(SetupError, match="GRANT CREATE ON DATABASE orders TO guest"):
+            Place(tmp_path, "lab_x").opened()
+
+    def test_runs_do_not_meet(self, tmp_path: Path, chosen: Server) -> None:
+        """Two runs have tables of one name; each sees its own, and leaves no schema behind."""
+        places = [Place(tmp_path / name, f"lab_{name}") for name in ("one", "two")]
+        for place in places:
+            place.book(place.schema)
+
+        assert ["lab_one", "lab_two"] == chosen.schemas()
+        assert [["lab_one"], ["lab_two"]] == [place.booked() for place in places]
+        assert [] == chosen.schemas()
+
+    def test_table_of_another_shape_is_kept(self, tmp_path: Path, chosen: Server) -> None:
+        """The schema in which the rows can still be read is named; ./lab down drops it."""
+        place = Place(tmp_path / "06" / "a", "lab_shape")
+        place.opened("CREATE TABLE bookings (name TEXT)", "INSERT INTO bookings VALUES ('0')")
+        with pytest.raises(LedgerError, match="kept, in the schema lab_shape"):
+            place.found()
+
+        assert [("0",)] == chosen.ask("SELECT * FROM lab_shape.bookings")
+        assert ["lab_shape"] == remove_left(tmp_path)
+
+    def test_what_a_killed_kernel_left(
+        self, tmp_path: Path, chosen: Server, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """It is dropped by ./lab down where LAB_DATABASE is set; what was read is gone before."""
+        read, left = (Place(tmp_path / "06" / name, f"lab_{name}") for name in ("read", "left"))
+        read.book("0")
+        left.book("0")
+        assert ["0"] == read.booked()
+        monkeypatch.delenv("LAB_DATABASE")
+        assert [] == remove_left(tmp_path)
+        monkeypatch.setenv("LAB_DATABASE", chosen.url())
+
+        assert ["lab_left"] == chosen.schemas()
+        assert (["lab_left"], []) == (remove_left(tmp_path), remove_left(tmp_path))
+        assert [] == chosen.schemas()
+
+    def test_server_that_is_gone(self, tmp_path: Path, chosen: Server) -> None:
+        """What was committed is not lost: it is read when the server is back."""
+        place = Place(tmp_path / "06" / "a", "lab_gone")
+        place.book("0", "1")
+        chosen.stop()
+        try:
+            with pytest.raises(LedgerError, match="kept, in the schema lab_gone") as raised:
+                place.found()
+            with pytest.raises(LedgerError, match="DROP SCHEMA lab_gone CASCADE"):
+                remove_left(tmp_path)
+        finally:
+            chosen.start()
+
+        assert PASSWORD not in str(raised.value)
+        assert ["0", "1"] == place.booked()
+
+    def test_connection_that_breaks_in_a_block(self, tmp_path: Path, chosen: Server) -> None:
+        """The block raises what broke it, and its writes are rolled back."""
+        place = Place(tmp_path, "lab_broken")
+        place.book("0")
+        sink, _ = place.opened()
+        others = "pg_stat_activity WHERE application_name = 'delivery-lab'"
+
+        def breaks() -> None:
+            with sink.begin() as connection:
+                connection.execute(text(INSERT), {"order": "1"})
+                chosen.ask(f"SELECT pg_terminate_backend(pid) FROM {others}")
+                connection.execute(text(INSERT), {"order": "2"})
+
+        with pytest.raises(exc.OperationalError, match="terminating"):
+            breaks()
+        with sink.begin() as connection:
+            connection.execute(text(INSERT), {"order": "3"})
+
+        assert ["0", "3"] == place.booked()

@@ -62,13 +62,14 @@ def exactly_once(run):
 SINK: Final = """
 def booked_once(run):
     database = run.database()
-    database.execute("CREATE TABLE IF NOT EXISTS {table}")
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS {table}"))
     consumer = run.consumer({{"enable.auto.commit": False}})
     consumer.subscribe([run.topic])
     for message in run.messages(consumer):
         {before}
-        with database:
-            database.execute("{insert}", [message.value().decode()])
+        with database.begin() as connection:
+            connection.execute(text("{insert}"), {{"order": message.value().decode()}})
         {after}
 """
 COMMIT: Final = "consumer.commit(message, asynchronous=False)"
@@ -108,20 +109,24 @@ WRONG: Final = (
     ("06.1", "no bookmark", _loop("pass")),
     ("06.1", "not rewound", _loop("producer.flush(); " + SEND, rewind="pass")),
     ("06.1", "gave up", GIVES_UP),
-    ("06.2", "nothing is booked", _sink("ledger (value TEXT)", "INSERT INTO ledger VALUES (?)")),
+    (
+        "06.2",
+        "nothing is booked",
+        _sink("ledger (value TEXT)", "INSERT INTO ledger VALUES (:order)"),
+    ),
     (
         "06.2",
         "counts up",
         _sink(
             "bookings (value TEXT PRIMARY KEY, times INTEGER)",
-            "INSERT INTO bookings VALUES (?, 1) ON CONFLICT DO UPDATE SET times = times + 1",
+            "INSERT INTO bookings VALUES (:order, 1) ON CONFLICT DO UPDATE SET times = times + 1",
         ),
     ),
-    ("06.2", "no key", _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (?)")),
+    ("06.2", "no key", _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)")),
     (
         "06.2",
         "missing",
-        _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (?)", commits_first=True),
+        _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)", commits_first=True),
     ),
     ("06.3", "counted what was aborted", QUERY.format(kind="record", wrong="times <> 1")),
     ("06.3", "everything", QUERY.format(kind="visible", wrong="true")),
