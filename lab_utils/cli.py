@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
 from rich.console import Console
 from rich.table import Table
 
-from lab_utils.errors import LabError
+from lab_utils.errors import LabError, SetupError
 
 ROOT = Path(__file__).parents[1]
 TIERS = {
@@ -104,16 +105,16 @@ def down() -> None:
 @main.command()
 @click.option("--json", "as_json", is_flag=True, help="Print the findings as JSON.")
 def doctor(as_json: bool) -> None:
-    """Say what is there, what is missing, and the command that mends it; exit 1 if anything is."""
+    """Say what is there, what is missing, and the command that fixes it; exit 1 if anything is."""
     from lab_utils.machine.doctor import examine
 
     rows = examine()
     if as_json:
         click.echo(json.dumps([row.to_json() for row in rows], indent=2))
     else:
-        table = Table("", "what", "found", "mend it with", box=None)
+        table = Table("", "what", "found", "fix it with", box=None)
         for row in rows:
-            table.add_row("ok" if row.ok else "MISSING", row.name, row.what, row.mend or "")
+            table.add_row("ok" if row.ok else "MISSING", row.name, row.what, row.fix or "")
         Console().print(table)
     sys.exit(0 if all(row.ok or not row.required for row in rows) else 1)
 
@@ -128,6 +129,11 @@ def test(tier: str, arguments: tuple[str, ...]) -> None:
     every notebook twice in one kernel, with its solutions and without, and each sink at every crash
     point. What follows the tier goes to pytest, as in: ./lab test unit -k ledger
     """
+    if find_spec("pytest") is None:
+        raise SetupError(
+            "This environment has no pytest, so no test can run. Install what the tests need: "
+            f"{sys.executable} -m pip install -r requirements-test.lock"
+        )
     if tier not in ("lint", "unit"):
         _prepare()  # Once, before the workers: each would fetch what is not there yet.
     # The tests say which of them share a worker, and which come first (tests/conftest.py).

@@ -20,6 +20,7 @@ import yaml
 from lab_utils.machine.java import FETCHED
 
 ROOT: Final = Path(__file__).parents[1]
+TEST_LOCK: Final = "requirements-test.lock"
 PACKAGE: Final = ROOT / "lab_utils"
 
 MODULE_LINES: Final = 600
@@ -57,13 +58,15 @@ HOMES: Final = {
     "cloudpickle": {"clients"},
     # Elsewhere its error alone: what a workload may end with.
     "confluent_kafka": {"clients", "experiment", "grading", "lab"},
+    "crc32c": {"codec"},
     "filelock": {"machine", "stage"},
     "httpx": {"stage", "jupyter"},  # ./lab up waits until JupyterLab answers
+    "IPython": {"views"},
     "ipywidgets": {"views"},
     "jgo": {"machine"},
+    "jupyter_client": {"grading"},
     "jupytext": {"grading"},
     "kio": {"codec"},
-    "nbclient": {"grading"},
     "nbformat": {"grading"},
     "pandas": {"audit"},
     "platformdirs": {"folders"},
@@ -74,7 +77,11 @@ HOMES: Final = {
     "rich": {"cli"},
     "sqlalchemy": {"clients"},
     "tornado": {"stage"},
+    "traitlets": {"views"},
+    "zmq": {"grading"},
 }
+# What is imported under another name than it is installed by.
+PACKAGES: Final = {"IPython": "ipython", "zmq": "pyzmq"}
 HEAVY: Final = ("confluent_kafka", "pyspark", "pandas", "plotly", "kio", "httpx", "tornado",
                 "psutil", "nbformat", "ipywidgets", "anywidget", "jupytext", "click",
                 "sqlalchemy")  # fmt: skip
@@ -188,12 +195,23 @@ def test_each_library_has_one_home() -> None:
 
 
 def test_every_dependency_has_a_home() -> None:
-    """What pyproject.toml asks for is named in HOMES, or is one of those used as programs."""
-    programs = {"jupyterlab", "jupyter_server_proxy", "orjson"}
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    asked = [re.split(r"[\[<>=]", line)[0] for line in project["project"]["dependencies"]]
+    """What is imported is in HOMES; that, and the programs, is what pyproject.toml asks for."""
+    programs = {"jupyterlab", "jupyter_server_proxy"}
+    everywhere = {"orjson"}
+    imported = {found.name.partition(".")[0] for found in imports()}
+    others = imported - HOMES.keys() - set(sys.stdlib_module_names)
+    packages = {PACKAGES.get(name, name) for name in HOMES}
 
-    assert set(HOMES) | programs == {name.replace("-", "_") for name in asked}
+    assert everywhere | {"lab_utils", "benchmarks"} == others
+    assert packages | everywhere | programs == {name.replace("-", "_") for name in asked_for()[0]}
+
+
+def asked_for() -> tuple[set[str], set[str]]:
+    """The packages that pyproject.toml asks for: those of a learner, those of the tests."""
+    project = tomllib.loads(text(ROOT / "pyproject.toml"))
+    asked = project["project"]["dependencies"], project["dependency-groups"]["test"]
+    learners, tests = ({re.split(r"[\[<>=]", line)[0] for line in group} for group in asked)
+    return learners, tests
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -279,16 +297,27 @@ def test_the_conda_environment_is_the_lock() -> None:
     assert {"LAB_INSTALL": "no"} == environment["variables"]
 
 
-def test_the_lock_has_what_the_project_asks_for() -> None:
-    """Every dependency, those of the tests too, is in requirements.lock; so is each hash."""
-    project = tomllib.loads(text(ROOT / "pyproject.toml"))
-    asked = project["project"]["dependencies"] + project["dependency-groups"]["test"]
-    names = {re.split(r"[\[<>=]", line)[0] for line in asked}
-    blocks = re.split(r"\n(?=[a-z])", text(ROOT / "requirements.lock"))
-    hashed = {block.partition("==")[0] for block in blocks if "--hash=sha256:" in block}
-
-    assert set() == names - hashed
+def locked(name: str) -> dict[str, set[str]]:
+    """The versions of each package of a lock. There may be one for each Python."""
+    pins: dict[str, set[str]] = {}
+    blocks = re.split(r"\n(?=[a-z])", re.sub(r"(?m)^ *#.*\n", "", text(ROOT / name)))
     assert [] == [block for block in blocks if "--hash=sha256:" not in block]
+    for package, version in re.findall(r"(?m)^([\w.-]+)==(\S+)", "\n".join(blocks)):
+        pins.setdefault(package, set()).add(version)
+    return pins
+
+
+def test_the_locks_have_what_the_project_asks_for() -> None:
+    """Every dependency is in its group's lock, with hashes; the tests' lock has the same versions.
+
+    What the tests alone need is not in a learner's lock.
+    """
+    (learners, tests), pins, more = asked_for(), locked("requirements.lock"), locked(TEST_LOCK)
+
+    assert set() == learners - pins.keys()
+    assert set() == tests - more.keys()
+    assert {} == {name: more[name] for name in more.keys() & pins if more[name] != pins[name]}
+    assert {"nbclient", "pyyaml"} == tests & pins.keys(), "JupyterLab needs these two itself"
 
 
 @pytest.mark.lint

@@ -233,7 +233,7 @@ class Broker:
 
 
 def why(said: str) -> str:
-    """A sentence on what mends it: of its own for some causes, and one for all others.
+    """A sentence on what fixes it: of its own for some causes, and one for all others.
 
     >>> why("Exception: Address already in use")[:30]
     'Another program has one of its'
@@ -251,7 +251,7 @@ def why(said: str) -> str:
         "AccessDenied": "It may not write to its data folder. ",
     }
     others = "If it does so again, run ./lab down and then the notebook's first cell. "
-    return next((mend for cause, mend in causes.items() if cause in said), others)
+    return next((fix for cause, fix in causes.items() if cause in said), others)
 
 
 def telling(said: str) -> list[str]:

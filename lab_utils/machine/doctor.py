@@ -1,4 +1,4 @@
-"""The doctor: what the lab needs of this machine, what is there, and the command that mends it.
+"""The doctor: what the lab needs of this machine, what is there, and the command that fixes it.
 
 Each examination is one short function that returns what it found, or raises Ailing. It is quick,
 asks no network, starts nothing but `java -version`, and changes nothing.
@@ -14,7 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from lab_utils.errors import LabError
 from lab_utils.folders import cache_folder, stage_folder, state_folder
 from lab_utils.machine.broker import PORTS, free_ports
 from lab_utils.machine.jars import locked, missing
-from lab_utils.machine.java import MEND as JAVA_MEND
+from lab_utils.machine.java import FIX as JAVA_FIX
 from lab_utils.machine.java import Java, find_java
 from lab_utils.machine.quick_start import Kafka
 
@@ -55,12 +54,12 @@ class Ailing(LabError):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One examination: is it well, what was found, the command that mends it."""
+    """One examination: is it well, what was found, the command that fixes it."""
 
     name: str
     ok: bool
     what: str
-    mend: str | None = None
+    fix: str | None = None
     required: bool = True
 
     def to_json(self) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def examine() -> list[Row]:
     return [
         _row("Python", _python, "apt-get install python3 python3-venv"),
         _row("packages", _packages, "./lab up"),
-        _row("Java", _java, JAVA_MEND),
+        _row("Java", _java, JAVA_FIX),
         _row("Kafka's jars", lambda: _jars("kafka"), up),
         _row("Spark's Kafka connector", lambda: _jars("spark"), up),
         _row("quick start", _quick_start, up, required=False),
@@ -87,11 +86,11 @@ def examine() -> list[Row]:
     ]
 
 
-def _row(name: str, look: Callable[[], str], mend: str, *, required: bool = True) -> Row:
+def _row(name: str, look: Callable[[], str], fix: str, *, required: bool = True) -> Row:
     try:
         return Row(name, ok=True, what=look(), required=required)
     except (LabError, OSError, ValueError) as error:
-        return Row(name, ok=False, what=str(error), mend=mend, required=required)
+        return Row(name, ok=False, what=str(error), fix=fix, required=required)
 
 
 def _python() -> str:
@@ -102,21 +101,13 @@ def _python() -> str:
 
 
 def _packages() -> str:
-    """Count what the lock names; what only the tests need may be missing, as in an image."""
-    wanted = _locked_packages()
-    others = [pin for pin in wanted if not _is_installed(pin)]
-    if others:
-        raise Ailing(f"{len(others)} of {len(wanted)} are not as locked: {', '.join(others[:3])} …")
-    return f"{len(wanted)}, as requirements.lock says"
-
-
-def _locked_packages() -> list[str]:
-    """The lock's pins, less those with a condition, which may be for another system."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    for_tests = {re.split(r"[<>=]", line)[0] for line in project["dependency-groups"]["test"]}
+    """Count what the lock names, less what has a condition, which may be for another system."""
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
-    pins = [line.rstrip(" \\") for line in lines if re.match(r"[\w.-]+==", line)]
-    return [pin for pin in pins if ";" not in pin and pin.partition("==")[0] not in for_tests]
+    pins = [line.rstrip(" \\") for line in lines if re.match(r"[\w.-]+==[^;]*$", line)]
+    others = [pin for pin in pins if not _is_installed(pin)]
+    if others:
+        raise Ailing(f"{len(others)} of {len(pins)} are not as locked: {', '.join(others[:3])} …")
+    return f"{len(pins)}, as requirements.lock says"
 
 
 def _is_installed(pin: str) -> bool:

@@ -21,7 +21,7 @@ from lab_utils.folders import cache_folder
 
 MINIMUM: Final = 17
 FETCHED: Final = "17"
-MEND: Final = (
+FIX: Final = (
     "Debian and Ubuntu: apt-get install openjdk-17-jre-headless · macOS: brew install openjdk@17 "
     "· conda: conda install -c conda-forge openjdk=17"
 )
@@ -44,7 +44,7 @@ class Java:
 def find_java(
     progress: Callable[[str], object] = lambda _: None, *, may_fetch: bool = True
 ) -> Java:
-    """The Java to use. Raises SetupError with the command that mends it, if there is none."""
+    """The Java to use. Raises SetupError with the command that fixes it, if there is none."""
     unfit: list[str] = []
     for place, executable in _candidates():
         java = _ask(executable)
@@ -53,7 +53,7 @@ def find_java(
         said = f"Java {java.version}" if java else "no Java that runs"
         unfit.append(f"{place} has {said} ({executable})")
         if place == "LAB_JAVA":
-            raise SetupError(f"LAB_JAVA must name Java {MINIMUM} or newer; {unfit[-1]}. {MEND}")
+            raise SetupError(f"LAB_JAVA must name Java {MINIMUM} or newer; {unfit[-1]}. {FIX}")
     if not may_fetch:
         raise _lacking(unfit, "the next start will try to fetch one")
     progress(f"fetching a JDK {FETCHED}, once")
@@ -110,7 +110,7 @@ def _fetched(unfit: list[str]) -> Java:
     except Exception as error:  # cjdk lets requests' errors through as they are.
         raise _lacking(unfit, f"none could be fetched ({error})") from error
     if java is None:
-        raise SetupError(f"the JDK that was fetched to {home} does not run here. {MEND}")
+        raise SetupError(f"the JDK that was fetched to {home} does not run here. {FIX}")
     _fetched_home().unlink(missing_ok=True)
     _fetched_home().symlink_to(home)
     return java
@@ -119,5 +119,5 @@ def _fetched(unfit: list[str]) -> Java:
 def _lacking(unfit: list[str], what: str) -> SetupError:
     return SetupError(
         f"Kafka and Spark need Java {MINIMUM} or newer; {'; '.join(unfit) or 'none is here'}, "
-        f"and {what}. {MEND}"
+        f"and {what}. {FIX}"
     )

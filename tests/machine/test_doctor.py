@@ -31,16 +31,16 @@ def test_what_runs_this_test_is_well() -> None:
     assert [True, True] == [row("Python").ok, row("packages").ok]
 
 
-def test_what_is_not_well_has_a_mend(cache: Path) -> None:
+def test_what_is_not_well_has_a_fix(cache: Path) -> None:
     """Every row that is not well names a command; every row that is well names none."""
-    assert all(row.ok == (row.mend is None) for row in examine())
+    assert all(row.ok == (row.fix is None) for row in examine())
 
 
 def test_jars_are_counted(cache: Path) -> None:
     """An empty cache has none of Kafka's 49 jars, and ./lab up fetches them."""
     found = row("Kafka's jars")
 
-    assert (False, "0 of 49", "./lab up") == (found.ok, found.what[:7], found.mend)
+    assert (False, "0 of 49", "./lab up") == (found.ok, found.what[:7], found.fix)
 
 
 def test_the_doctor_leaves_the_cache_empty(cache: Path) -> None:
@@ -58,7 +58,7 @@ def test_no_java(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
     found = row("Java")
 
     assert not found.ok
-    assert "openjdk-17-jre-headless" in (found.mend or "")
+    assert "openjdk-17-jre-headless" in (found.fix or "")
 
 
 def test_a_cache_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +67,7 @@ def test_a_cache_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "file" / "cache"))
     found = row("cache folder")
 
-    assert (False, "set LAB_CACHE to a folder of yours") == (found.ok, found.mend)
+    assert (False, "set LAB_CACHE to a folder of yours") == (found.ok, found.fix)
     assert str(tmp_path / "file") in found.what
 
 
@@ -92,7 +92,7 @@ def test_a_stage_that_runs(state: Path) -> None:
 
 
 def test_a_damaged_stage_file(state: Path) -> None:
-    """A stage file that is no JSON is something to mend, not a traceback."""
+    """A stage file that is no JSON is something to fix, not a traceback."""
     stage_folder("03").mkdir(parents=True)
     (stage_folder("03") / "stage.json").write_text("{")
 
