@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab_utils.errors import LabError, SetupError
+from lab_utils.working_folder import WORKING_FOLDER, hand_out
 
 ROOT = Path(__file__).parents[1]
 TIERS = {
@@ -57,17 +58,35 @@ def main() -> None:
               help="JupyterLab's port; the next free one is taken if it is in use.")  # fmt: skip
 @click.option("--ip", default="127.0.0.1", show_default=True, envvar="LAB_IP",
               help="Where JupyterLab listens; in a container, 0.0.0.0.")  # fmt: skip
-@click.option("--folder", type=click.Path(path_type=Path, exists=True), default=ROOT / "labs",
+@click.option("--folder", type=click.Path(path_type=Path), default=WORKING_FOLDER,
               envvar="LAB_FOLDER",
-              help="The folder of notebooks; labs/ of the clone if not given.")  # fmt: skip
+              help="The folder where you work; work/ of the clone if not given.")  # fmt: skip
 @click.option("--browser/--no-browser", default=False, show_default=True,
               help="Open the address in a browser.")  # fmt: skip
 def up(port: int, ip: str, folder: Path, browser: bool) -> None:
-    """Start JupyterLab with the labs and print its address; Ctrl-C ends everything."""
+    """Start JupyterLab with the labs and print its address; Ctrl-C ends everything.
+
+    The notebooks are put into the folder where you work. One that you have changed stays as it is;
+    when the lab has a new edition of it, that one is put beside it.
+    """
     from lab_utils.jupyter import serve
 
+    _hand_out(folder)
     _prepare()
     sys.exit(serve(ROOT, folder, ip=ip, port=port, browser=browser, say=console.print))
+
+
+@main.command()
+@click.argument("folder", type=click.Path(path_type=Path), default=WORKING_FOLDER,
+                envvar="LAB_FOLDER")  # fmt: skip
+def notebooks(folder: Path) -> None:
+    """Put the labs' notebooks into FOLDER as `up` does, for a JupyterLab that runs already."""
+    _hand_out(folder)
+
+
+def _hand_out(folder: Path) -> None:
+    for sentence in hand_out(folder).sentences():
+        console.print(sentence, highlight=False)
 
 
 @main.command("prepare")

@@ -47,8 +47,6 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
         "--ContentsManager.allow_hidden=False",
-        # The sources hold the solutions: a learner may read them, but does not stumble over them.
-        *(f"--ContentsManager.hide_globs={name}" for name in ("__pycache__", "checks", "source")),
     ]
 
 

@@ -1,0 +1,121 @@
+"""What a learner has done is never overwritten.
+
+Each edition is a folder of notebooks as a clone has it, and each step is a start of the lab.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lab_utils.cli import main
+from lab_utils.errors import SetupError
+from lab_utils.working_folder import RECORD, Handed, hand_out
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def labs(tmp_path: Path) -> Path:
+    """A clone's folder of one lab, in edition A."""
+    (tmp_path / "labs" / "source").mkdir(parents=True)
+    edition(tmp_path / "labs", "A")
+    (tmp_path / "labs" / "Untitled.ipynb").write_text("somebody's")
+    return tmp_path / "labs"
+
+
+def edition(labs: Path, text: str, name: str = "00_one") -> None:
+    """What an update brings."""
+    (labs / "source" / f"{name}.py").touch()
+    (labs / f"{name}.ipynb").write_text(text)
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """The files that the learner sees."""
+    return {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."}
+
+
+def test_what_is_unchanged_is_replaced(labs: Path, tmp_path: Path) -> None:
+    """The first start fills the folder, the second does nothing, an update brings the new one."""
+    work = tmp_path / "work"
+    assert Handed(added=["00_one.ipynb"]) == hand_out(work, labs)
+    assert Handed() == hand_out(work, labs)
+    edition(labs, "B")
+    edition(labs, "b", "01_two")
+    assert Handed(["01_two.ipynb"], ["00_one.ipynb"]) == hand_out(work, labs)
+    assert {"00_one.ipynb": "B", "01_two.ipynb": "b"} == contents(work)
+
+
+def test_what_is_changed_is_kept(labs: Path, tmp_path: Path) -> None:
+    """Each new edition is put beside the learner's own; one that is changed is kept, too."""
+    work = tmp_path / "work"
+    hand_out(work, labs)
+    (work / "00_one.ipynb").write_text("mine")
+    assert Handed() == hand_out(work, labs)
+
+    for text in ("B", "C"):  # C replaces B, in which nothing was done
+        edition(labs, text)
+        assert Handed(kept={"00_one.ipynb": "00_one-new.ipynb"}) == hand_out(work, labs)
+        assert {"00_one.ipynb": "mine", "00_one-new.ipynb": text} == contents(work)
+        assert Handed() == hand_out(work, labs)
+
+    (work / "00_one-new.ipynb").write_text("mine, too")
+    for text in ("D", "E"):
+        edition(labs, text)
+        assert Handed(kept={"00_one.ipynb": "00_one-new-2.ipynb"}) == hand_out(work, labs)
+    assert {"mine", "mine, too", "E"} == set(contents(work).values())
+
+
+def test_what_is_deleted_comes_back(labs: Path, tmp_path: Path) -> None:
+    """To begin anew is to delete the notebook; a new edition that was deleted stays away."""
+    work = tmp_path / "work"
+    hand_out(work, labs)
+    (work / "00_one.ipynb").write_text("mine")
+    edition(labs, "B")
+    hand_out(work, labs)
+    (work / "00_one-new.ipynb").unlink()
+    assert Handed() == hand_out(work, labs)
+    (work / "00_one.ipynb").unlink()
+    assert Handed(added=["00_one.ipynb"]) == hand_out(work, labs)
+    assert {"00_one.ipynb": "B"} == contents(work)
+
+
+@pytest.mark.parametrize("record", [None, "", "[1, 2]", '{"00_one.ipynb": 5}'])
+def test_a_lost_record_overwrites_nothing(labs: Path, tmp_path: Path, record: str | None) -> None:
+    """Without what was handed out, each notebook that differs counts as the learner's."""
+    work = tmp_path / "work"
+    hand_out(work, labs)
+    edition(labs, "B")
+    (work / RECORD).unlink() if record is None else (work / RECORD).write_text(record)
+
+    assert Handed(kept={"00_one.ipynb": "00_one-new.ipynb"}) == hand_out(work, labs)
+    assert {"00_one.ipynb": "A", "00_one-new.ipynb": "B"} == contents(work)
+
+
+def test_a_folder_that_cannot_be_written(labs: Path, tmp_path: Path) -> None:
+    """A file where the folder should be is named, and the option that chooses another."""
+    (tmp_path / "work").touch()
+    with pytest.raises(SetupError, match=r"could not be put into .*/work: File exists.*--folder"):
+        hand_out(tmp_path / "work", labs)
+
+
+def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAB_FOLDER, as in a container, is filled with the seven labs; what is kept is named."""
+    monkeypatch.setenv("LAB_FOLDER", str(tmp_path))
+    said = [CliRunner().invoke(main, ["notebooks"]) for _ in range(2)]
+    names = sorted(path.name for path in (ROOT / "labs").glob("0*.ipynb"))
+    (tmp_path / names[3]).write_text("mine")
+    (tmp_path / RECORD).unlink()
+    said.append(CliRunner().invoke(main, ["notebooks"]))
+    first, second, third = ("".join(each.output.split()) for each in said)
+
+    assert (7, names) == (len(names), sorted(set(contents(tmp_path)) - {new_name(names[3])}))
+    assert [] == [name for name in names if name not in first]
+    assert "" == second
+    assert f"changedit:{names[3]}.Theneweditionisbesideit:{new_name(names[3])}." in third
+
+
+def new_name(name: str) -> str:
+    return name.replace(".ipynb", "-new.ipynb")
