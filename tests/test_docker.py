@@ -23,6 +23,7 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from lab_utils import __version__
 from lab_utils.jupyter import command
+from tests.used_checkout import context, tracked, used_checkout
 
 ROOT: Final = Path(__file__).parents[1]
 DOCKER: Final = ROOT / "docker"
@@ -74,13 +75,17 @@ class Store:
         assert done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-3000:]}"
         return str(done.stdout).strip()
 
-    def build(self, dockerfile: Path, name: str) -> None:
-        """Build an image from the repository."""
+    def build(self, dockerfile: str, name: str) -> None:
+        """Build an image from the repository, in a checkout in which somebody has worked."""
+        checkout = self.folder / "checkout"
+        if not checkout.exists():
+            used_checkout(checkout)
+        dockerfile = str(checkout / dockerfile)
         options = ["--isolation=chroot", "--pull-never", "--file", dockerfile, "--tag", name]
         if CERTIFICATES.exists():
             options += ["--volume", f"{CERTIFICATES}:/run/ca.crt:ro"]
             options += ["--build-arg", "CERTIFICATES=/run/ca.crt"]
-        self.must("bud", *options, ROOT)
+        self.must("bud", *options, checkout)
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +115,7 @@ def store() -> Iterator[Store]:
 @pytest.fixture(scope="module")
 def image(store: Store) -> Store:
     """The store with the lab's image."""
-    store.build(DOCKER / "Dockerfile", NAME)
+    store.build("docker/Dockerfile", NAME)
     return store
 
 
@@ -162,6 +167,27 @@ def test_the_image_is_small(image: Store, container: str) -> None:
     assert used < LIMIT_MB, parts
 
 
+# What of the repository an image needs.
+WANTED: Final = re.compile(
+    r"(lab_utils|labs|benchmarks)/|lab$|docker/start|docker/hub/.*(lock|json)|requirements\.lock"
+    r"|pyproject|LICENSE"
+)
+
+
+def test_its_files_are_a_list(tmp_path: Path) -> None:
+    """Whatever lies in a checkout, an image is built from the same files, which git knows."""
+    assert set(filter(WANTED.match, tracked())) == context(used_checkout(tmp_path))
+
+
+@marked
+def test_it_has_these_files(run: Run) -> None:
+    """What .dockerignore lets through is in the image, may be read there, and nothing else is."""
+    skipped = "! -path 'env/*' ! -path 'cache/*' ! -name '*.pyc'"
+    found = run("sh", "-c", f"cd /opt/lab && find * -type f -readable {skipped}").stdout
+
+    assert set(filter(WANTED.match, tracked())) == set(found.splitlines())
+
+
 @marked
 def test_all_is_well_in_it(run: Run) -> None:
     """./lab doctor finds everything there: jars, template, archive; only Chromium is not."""
@@ -203,8 +229,9 @@ def test_work_survives(run: Run, work: Path) -> None:
     """The notebooks are put into the work folder; one that is there already stays as it is."""
     mine = work / "03_why_did_the_order_arrive_twice.ipynb"
     mine.write_text("my work")
-    run("/opt/lab/docker/start", "doctor")
+    done = run("/opt/lab/docker/start", "jupyter", "--version")
 
+    assert 0 == done.returncode, done.stderr
     assert "my work" == mine.read_text()
     assert (work / "00_where_is_my_message.ipynb").exists()
 
@@ -236,7 +263,7 @@ def test_it_grades(run: Run, work: Path) -> None:
 @marked
 def test_a_hub_can_start_it(image: Store) -> None:
     """The hub's image is the lab's with JupyterHub's single-user server; no version changed."""
-    image.build(DOCKER / "hub" / "Dockerfile", "delivery-lab-hub")
+    image.build("docker/hub/Dockerfile", "delivery-lab-hub")
     container = image.must("from", "--pull-never", "delivery-lab-hub")
     command = ["run", "--isolation=chroot", container, "--", "/opt/lab/docker/start"]
     version = image.must(*command, "jupyterhub-singleuser", "--version")
