@@ -15,12 +15,8 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from kio.index import load_response_schema
-from kio.schema.errors import ErrorCode
-from kio.serial import entity_writer
-
-from lab_utils.codec.entities import partitions
-from lab_utils.codec.frames import LENGTH, Produced, Request, Response
+from lab_utils.codec.cursor import ErrorCode, entity_writer, load_response_schema
+from lab_utils.codec.frames import LENGTH, Produced, Request, Response, partitions
 
 IDENTITY = ("name", "topic", "topic_id")
 

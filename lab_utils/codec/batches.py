@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from crc32c import crc32c
-from kio.serial.readers import read_signed_varint, read_signed_varlong
+
+from lab_utils.codec.cursor import Cursor
 
 # base offset, length, leader epoch, magic, CRC, attributes, last offset delta, base and max
 # timestamp, producer id, producer epoch, base sequence, number of records
@@ -50,6 +51,7 @@ class Record:
 class Batch:
     """One record batch.
 
+    size           how many bytes it takes
     count          how many records the batch says it holds
     records        the records, or none if the batch is compressed
     sequence       the first record's sequence number, -1 without idempotence
@@ -57,6 +59,7 @@ class Batch:
     timestamp_ms   the largest timestamp of the batch
     """
 
+    size: int
     base_offset: int
     producer_id: int
     producer_epoch: int
@@ -98,12 +101,12 @@ def read_header(data: bytes, start: int = 0) -> BatchHeader:
     Raises DamagedBatch when the bytes end too early or are of another format.
     """
     if len(data) - start < HEADER.size:
-        raise DamagedBatch(f"at byte {start}: {len(data) - start} bytes are no batch header")
+        raise DamagedBatch(f"{len(data) - start} bytes are no batch header")
     (offset, length, _, magic, crc, attributes, _, base_ms, max_ms, producer, epoch, sequence,
      count) = HEADER.unpack_from(data, start)  # fmt: skip
     end = start + LENGTH_COUNTS_FROM + length
     if magic != MAGIC or length < HEADER.size - LENGTH_COUNTS_FROM or end > len(data):
-        raise DamagedBatch(f"at byte {start}: format {magic}, length {length} of {len(data)}")
+        raise DamagedBatch(f"format {magic}, length {length} of {len(data)}")
     return BatchHeader(
         offset, base_ms, max_ms, producer, epoch, sequence, count, attributes, crc, start, end
     )
@@ -121,10 +124,11 @@ def read_batch(data: bytes, start: int = 0) -> tuple[Batch, int]:
     """The batch that starts at `start`, and where it ends; its CRC is checked."""
     header = read_header(data, start)
     if crc32c(memoryview(data)[start + CRC_COUNTS_FROM : header.end]) != header.crc:
-        raise DamagedBatch(f"at byte {start}: offset {header.base_offset} fails its CRC")
+        raise DamagedBatch(f"offset {header.base_offset} fails its CRC")
     records = () if header.is_compressed else tuple(read_records(data, header))
     is_control = bool(header.attributes & IS_CONTROL)
     batch = Batch(
+        header.end - start,
         header.base_offset,
         header.producer_id,
         header.producer_epoch,
@@ -141,55 +145,45 @@ def read_batch(data: bytes, start: int = 0) -> tuple[Batch, int]:
 
 
 def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
-    """The records of an uncompressed batch, unpacked one by one."""
-    at = header.start + RECORDS_START
-    for _ in range(header.count):
-        length, size = read_signed_varint(data, at)
-        at += size
-        yield _record(data, at + 1, header)  # the byte left out is an unused attribute
-        at += length
+    """The records of an uncompressed batch, unpacked one by one; raises DamagedBatch."""
+    cursor = Cursor(data, header.start + RECORDS_START)
+    try:
+        for _ in range(header.count):
+            end = cursor.varint() + cursor.at
+            yield _record(cursor, header)
+            if end < cursor.at:
+                raise ValueError(f"a record ends at byte {end}, inside its fields")
+            cursor.skip(end - cursor.at)  # its headers
+    except ValueError as error:
+        raise DamagedBatch(f"offset {header.base_offset}: {error}") from None
 
 
-def read_segment(path: Path) -> list[Batch]:
-    """All whole batches of a segment file of the log.
+def read_segment(path: Path, start: int = 0) -> Iterator[Batch]:
+    """The whole batches of a segment file of the log, one by one, from this byte on.
 
-    A broker may be writing: an incomplete batch at the end is left out. Raises DamagedBatch for a
-    batch in the file that fails its CRC.
+    A broker may be writing: an incomplete batch at the end is left out, and a preallocated rest of
+    zeros is none. Raises DamagedBatch for a batch in the file that fails its CRC.
     """
-    data = path.read_bytes()
-    batches, start = [], 0
-    while _is_whole(data, start):
-        batch, start = read_batch(data, start)
-        batches.append(batch)
-    return batches
+    with path.open("rb") as file:
+        file.seek(start)
+        while len(begin := file.read(LENGTH_COUNTS_FROM)) == LENGTH_COUNTS_FROM:
+            length = int.from_bytes(begin[8:], "big", signed=True)
+            rest = file.read(max(length, 0))
+            if length <= 0 or len(rest) < length:
+                return
+            try:
+                batch, size = read_batch(begin + rest)
+            except DamagedBatch as error:
+                raise DamagedBatch(f"{path.name} at byte {start}: {error}") from None
+            yield batch
+            start += size
 
 
-def _is_whole(data: bytes, start: int) -> bool:
-    """Is there a batch here, to its last byte? A preallocated rest of zeros is none."""
-    if len(data) - start < HEADER.size:
-        return False
-    length = int.from_bytes(data[start + 8 : start + LENGTH_COUNTS_FROM], "big")
-    return 0 < length <= len(data) - start - LENGTH_COUNTS_FROM
-
-
-def _record(data: bytes, at: int, header: BatchHeader) -> Record:
-    since_base_ms, size = read_signed_varlong(data, at)
-    since_base_offset, more = read_signed_varint(data, at + size)
-    key, at = _bytes(data, at + size + more)
-    value, _ = _bytes(data, at)
-    return Record(
-        header.base_offset + since_base_offset, header.base_timestamp_ms + since_base_ms, key, value
-    )
-
-
-def _bytes(data: bytes, at: int) -> tuple[bytes | None, int]:
-    length, size = read_signed_varint(data, at)
-    at += size
-    if length < 0:
-        return None, at
-    if at + length > len(data):
-        raise DamagedBatch(f"at byte {at}: a field of {length} bytes runs over the end")
-    return data[at : at + length], at + length
+def _record(cursor: Cursor, header: BatchHeader) -> Record:
+    cursor.skip(1)  # an unused attribute
+    timestamp_ms = header.base_timestamp_ms + cursor.varlong()
+    offset = header.base_offset + cursor.varint()
+    return Record(offset, timestamp_ms, cursor.take(cursor.varint()), cursor.take(cursor.varint()))
 
 
 def _marker(records: tuple[Record, ...]) -> str | None:

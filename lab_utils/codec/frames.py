@@ -3,32 +3,48 @@
     length │ API key │ version │ correlation id │ client id │ (tags) │ body      a request
     length │ correlation id │ (tags) │ body                                      its response
 
-The first line is read by hand, because every frame needs it; the body is read by kio when
-somebody asks, and is None when it cannot be read. A frame is never changed here: what a fault
-makes of it is in answers.py. It knows nothing of sockets, of faults or of the ledger.
+The first line is read by hand, because every frame needs it; the body is read when somebody asks,
+and is None when it cannot be read. kio reads it, but for Produce: that carries the data, up to a
+megabyte in each request, and kio would copy the records out; here they are found and left where
+they lie. kio generates one dataclass for each version of each message; what the lab asks for is
+named alike in all of them. A frame is never changed here: what a fault makes of it is in
+answers.py. It knows nothing of sockets, of faults or of the ledger.
 """
 
 from __future__ import annotations
 
 import struct
+import typing
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
 from typing import Any, Final
 from uuid import UUID
 
-from kio.index import load_request_schema, load_response_schema
-from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader
-
 from lab_utils.codec.apis import API_NAMES
 from lab_utils.codec.batches import BatchHeader, DamagedBatch, read_headers
-from lab_utils.codec.entities import first_error, topic_name, topic_partitions
-from lab_utils.codec.produce import read_produce
+from lab_utils.codec.cursor import (
+    Cursor,
+    ErrorCode,
+    entity_reader,
+    load_request_schema,
+    load_response_schema,
+)
 
 LENGTH: Final = struct.Struct(">i")
 REQUEST_START: Final = struct.Struct(">ihhih")
 RESPONSE_START: Final = struct.Struct(">ii")
+
+PRODUCE_VERSIONS: Final = range(3, 14)  # all that Kafka 4 takes
+PRODUCE_FLEXIBLE_FROM: Final = 9
+PRODUCE_TOPIC_ID_FROM: Final = 13
+NO_PARTITION: Final = -1
+# The bytes that a field of fixed length takes; what is in no table has its length before it.
+WIDTHS: Final = {
+    "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4, "uint32": 4,
+    "timedelta_i32": 4, "int64": 8, "timedelta_i64": 8, "datetime_i64": 8, "float64": 8,
+    "uuid": 16,
+}  # fmt: skip
 
 TopicNames = Mapping[UUID, str]
 
@@ -45,6 +61,33 @@ class Produced:
     partition: int
     batches: tuple[BatchHeader, ...]
     end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProduceData:
+    """What goes to one partition: the bytes of the frame from `start` to `end`."""
+
+    index: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class TopicProduceData:
+    """What goes to one topic; version 13 names it by id."""
+
+    name: str | None
+    topic_id: UUID | None
+    partition_data: tuple[PartitionProduceData, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ProduceRequest:
+    """A Produce request, without its records. The names of the fields are kio's."""
+
+    transactional_id: str | None
+    acks: int
+    topic_data: tuple[TopicProduceData, ...]
 
 
 @dataclass(eq=False)
@@ -71,10 +114,7 @@ class Request:
 
     @cached_property
     def body(self) -> Any:
-        """The request as kio's dataclass, or None if it cannot be read.
-
-        Produce is read by produce.py, which leaves the records where they are.
-        """
+        """The request as kio's dataclass, or a ProduceRequest; None if it cannot be read."""
         return self._read()
 
     @cached_property
@@ -106,7 +146,8 @@ class Request:
             schema = _request_schema(self.api_key, self.version)
             start = _body_start(schema, self.frame)
             if self.api == "Produce":
-                return read_produce(self.frame, start, self.version)
+                return _read_produce(self.frame, start, self.version)
+            _check_sizes(schema, Cursor(self.frame, start, flexible=schema.__flexible__))
             return entity_reader(schema)(self.frame, start)[0]
         except Exception:  # kio has an error of its own for each way to be unreadable.
             return None
@@ -209,3 +250,153 @@ def _headers(frame: bytes, start: int, end: int) -> tuple[BatchHeader, ...]:
         return tuple(read_headers(frame, start, end))
     except DamagedBatch:
         return ()
+
+
+def _read_produce(frame: bytes, start: int, version: int) -> ProduceRequest:
+    """The Produce request whose body begins at `start`."""
+    if version not in PRODUCE_VERSIONS:
+        raise ValueError(f"version {version} of Produce is unknown")
+    cursor = Cursor(frame, start, flexible=version >= PRODUCE_FLEXIBLE_FROM)
+
+    def topic() -> TopicProduceData:
+        by_id = version >= PRODUCE_TOPIC_ID_FROM
+        name, topic_id = (None, cursor.uuid()) if by_id else (cursor.text(), None)
+        data = TopicProduceData(name, topic_id, cursor.array(partition))
+        cursor.tags()
+        return data
+
+    def partition() -> PartitionProduceData:
+        index, size = cursor.int32(), cursor.size()
+        data = PartitionProduceData(index, cursor.skip(size), cursor.at)
+        cursor.tags()
+        return data
+
+    transactional_id, acks, _timeout = cursor.text(), cursor.int16(), cursor.int32()
+    return ProduceRequest(transactional_id, acks, cursor.array(topic))
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """What a field of a message is on the wire.
+
+    kind  a name of kio's, if the field or its items are no messages themselves
+    part  the dataclass of what it holds otherwise
+    """
+
+    tag: int | None
+    kind: str
+    part: Any
+    is_array: bool
+    is_nullable: bool
+
+
+def _check_sizes(schema: Any, cursor: Cursor) -> None:
+    """Raise ValueError for an array of more items than there are bytes.
+
+    kio makes room for as many as a request says before it reads the first: 60 bytes that announce
+    two thousand million items would take 17 GB, or end the process where there is no such memory.
+    """
+    columns = _columns(schema)
+    tagged = {column.tag: column for column in columns if column.tag is not None}
+    for column in columns:
+        if column.tag is None:
+            _check_column(column, cursor)
+    for tag, value in cursor.tags().items():
+        if tag in tagged:
+            _check_column(tagged[tag], Cursor(value))
+
+
+def _check_column(column: _Column, cursor: Cursor) -> None:
+    is_single_part = column.part is not None and not column.is_array
+    if is_single_part and column.is_nullable and cursor.int8() < 0:
+        return
+    for _ in range(cursor.count() if column.is_array else 1):
+        if column.part is not None:
+            _check_sizes(column.part, cursor)
+        elif column.kind in WIDTHS:
+            cursor.skip(WIDTHS[column.kind])
+        elif column.kind == "string":
+            cursor.text()
+        else:
+            cursor.skip(cursor.size())
+
+
+@cache
+def _columns(schema: Any) -> tuple[_Column, ...]:
+    hints, found = typing.get_type_hints(schema), []
+    for field in fields(schema):
+        kinds = [hints[field.name], *typing.get_args(hints[field.name])]
+        array = next((kind for kind in kinds if typing.get_origin(kind) is tuple), None)
+        of = [typing.get_args(array)[0]] if array else kinds
+        part = next((kind for kind in of if is_dataclass(kind)), None)
+        kind, tag = field.metadata.get("kafka_type", ""), field.metadata.get("tag")
+        found.append(_Column(tag, kind, part, array is not None, type(None) in kinds))
+    return tuple(found)
+
+
+def topic_name(entity: Any, names: Mapping[UUID, str]) -> str | None:
+    """The topic that a part of a message is about, or None if it is about none.
+
+    A topic id whose name was never seen is given as text.
+    """
+    if "Topic" not in type(entity).__name__:
+        return None
+    for column in ("name", "topic"):
+        if (name := getattr(entity, column, None)) is not None:
+            return str(name)
+    topic_id = getattr(entity, "topic_id", None)
+    return names.get(topic_id, str(topic_id)) if topic_id is not None else None
+
+
+def topic_partitions(entity: Any, names: Mapping[UUID, str]) -> Iterator[tuple[str, int]]:
+    """Each partition that a message names; NO_PARTITION for a topic named without one."""
+    if entity is None:
+        return
+    topic = topic_name(entity, names)
+    if topic is None:
+        for part in _parts(entity):
+            yield from topic_partitions(part, names)
+        return
+    yield from ((topic, partition) for partition in partitions(entity) or [NO_PARTITION])
+
+
+def partitions(topic: Any) -> list[int]:
+    """The partitions that stand below a topic, as numbers or as parts with a number."""
+    found: list[int] = []
+    for column in fields(topic):
+        below = getattr(topic, column.name)
+        if isinstance(below, tuple) and "partition" in column.name:
+            found.extend(item if isinstance(item, int) else partition_of(item) for item in below)
+    return found
+
+
+def partition_of(part: Any) -> int:
+    """The number of the partition that a part of a message is about."""
+    for column in ("partition_index", "index", "partition"):
+        if (number := getattr(part, column, None)) is not None:
+            return int(number)
+    return NO_PARTITION
+
+
+def first_error(entity: Any) -> ErrorCode | None:
+    """The first error that a message carries, from the top down, or None."""
+    if entity is None:
+        return None
+    for column in _names(entity.__class__):
+        value = getattr(entity, column)
+        if isinstance(value, ErrorCode) and value is not ErrorCode.none:
+            return value
+    errors = (first_error(part) for part in _parts(entity))
+    return next((error for error in errors if error is not None), None)
+
+
+def _parts(entity: Any) -> Iterator[Any]:
+    for column in _names(entity.__class__):
+        value = getattr(entity, column)
+        if isinstance(value, tuple) and value and is_dataclass(value[0]):
+            yield from value
+
+
+@cache
+def _names(entity_type: Any) -> tuple[str, ...]:
+    return tuple(column.name for column in fields(entity_type))

@@ -1,16 +1,24 @@
 """The log as it lies on a broker's disk: batches by topic, and where each partition's log ends.
 
 Read from the segment files, past the broker: also what no reader may see yet, and also when the
-broker is dead. It knows no process and no protocol.
+broker is dead. Batches are given out one by one, so that a log of any size takes little memory. It
+knows no process and no protocol.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
-from lab_utils.codec.batches import Batch, DamagedBatch, read_segment
+from lab_utils.codec.batches import (
+    HEADER,
+    LENGTH_COUNTS_FROM,
+    Batch,
+    DamagedBatch,
+    read_segment,
+)
 from lab_utils.codec.metadata_log import NO_LEADER
 from lab_utils.codec.transaction_log import entries
 from lab_utils.errors import BadArgument, StageError
@@ -28,70 +36,86 @@ def partitions(data: Path, topic: str) -> list[tuple[int, Path]]:
     return sorted(found)
 
 
-def batches(folder: Path) -> list[Batch]:
+def batches(folder: Path) -> Iterator[Batch]:
     """The batches of one partition, oldest first; raises StageError for a damaged log."""
     try:
-        return [batch for path in sorted(folder.glob("*.log")) for batch in read_segment(path)]
+        for path in sorted(folder.glob("*.log")):
+            yield from read_segment(path)
     except DamagedBatch as error:
         raise StageError(f"{folder.name}: {error}. This broker's log is damaged.") from error
 
 
-def log_end(folder: Path) -> int:
-    """The offset that the next record of this partition will have."""
-    found = batches(folder)
-    if found:
-        return found[-1].base_offset + max(found[-1].count, 1)
-    return min((int(path.stem) for path in folder.glob("*.log")), default=0)
+class LogEnd:
+    """Where one partition's log ends on one broker, followed as it grows.
 
+    A look reads the headers of the batches that have come since the last one. It begins anew where
+    the last batch that it knows is no longer in its place: a log may be cut back.
+    """
 
-def end_of(data: Path, topic: str, partition: int) -> int | None:
-    """Where one partition's log ends on this broker; None if it is not there."""
-    return next((log_end(path) for number, path in partitions(data, topic) if number == partition),
-                None)  # fmt: skip
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._path: Path | None = None
+        self._at = 0
+        self._header = b""
+        self._end = 0
 
+    def look(self) -> int | None:
+        """The offset that the next record will have; None if the log is not there."""
+        path = max(self._folder.glob("*.log"), default=None)
+        if path is None:
+            return None
+        with suppress(FileNotFoundError), path.open("rb") as file:  # a topic may be deleted
+            file.seek(self._at)
+            if path != self._path or file.read(len(self._header)) != self._header:
+                self._path, self._at, self._header, self._end = path, 0, b"", int(path.stem)
+            self._follow(file, path.stat().st_size)
+        return self._end
 
-def rows(data: Path, broker_id: int, topic: str) -> list[dict[str, Any]]:
-    """The batches of a topic on one broker, as JSON."""
-    return [
-        {
-            "broker": broker_id,
-            "partition": partition,
-            "base_offset": batch.base_offset,
-            "producer_id": batch.producer_id,
-            "producer_epoch": batch.producer_epoch,
-            "sequence": batch.sequence,
-            "records": batch.count,
-            "is_control": batch.is_control,
-            "is_transactional": batch.is_transactional,
-            "entries": entries(topic, batch),
-            "marker": batch.marker,
-            "timestamp_ms": batch.timestamp_ms,
-            "values": [_text(record.value) for record in batch.records],
-        }
-        for partition, folder in partitions(data, topic)
-        for batch in batches(folder)
-    ]
+    def _follow(self, file: BinaryIO, size: int) -> None:
+        at = self._at
+        while at + HEADER.size <= size:
+            file.seek(at)
+            header = file.read(HEADER.size)
+            base_offset, length, _, _, _, _, last_offset_delta, *_ = HEADER.unpack(header)
+            if not 0 < length <= size - at - LENGTH_COUNTS_FROM:
+                return
+            self._at, self._header, self._end = at, header, base_offset + last_offset_delta + 1
+            at += LENGTH_COUNTS_FROM + length
 
 
 def rows_of_leaders(
     folders: Mapping[int, Path], topic: str, leaders: Mapping[int, int]
-) -> list[dict[str, Any]]:
-    """The batches of a topic as JSON, of each partition those of its leader.
+) -> Iterator[dict[str, Any]]:
+    """The batches of a topic as JSON, of each partition those of its leader, one by one.
 
     folders  the data folder of each broker; where nobody leads, the first that has batches counts
     """
-    found = {broker: rows(data, broker, topic) for broker, data in folders.items()}
-    first = next((broker for broker, has in found.items() if has), NO_LEADER)
-    return [
-        row
-        for broker, has in found.items()
-        for row in has
-        if broker == _leader(leaders.get(row["partition"], NO_LEADER), first)
-    ]
+    found = {broker: partitions(data, topic) for broker, data in folders.items()}
+    has = (broker for broker, logs in found.items() if any(any(batches(it)) for _, it in logs))
+    first = next(has, NO_LEADER)
+    for broker, logs in found.items():
+        for partition, folder in logs:
+            leader = leaders.get(partition, NO_LEADER)
+            if broker == (first if leader == NO_LEADER else leader):
+                yield from (_row(broker, partition, topic, batch) for batch in batches(folder))
 
 
-def _leader(leader: int, first: int) -> int:
-    return leader if leader != NO_LEADER else first
+def _row(broker: int, partition: int, topic: str, batch: Batch) -> dict[str, Any]:
+    return {
+        "broker": broker,
+        "partition": partition,
+        "base_offset": batch.base_offset,
+        "producer_id": batch.producer_id,
+        "producer_epoch": batch.producer_epoch,
+        "sequence": batch.sequence,
+        "records": batch.count,
+        "is_control": batch.is_control,
+        "is_transactional": batch.is_transactional,
+        "entries": entries(topic, batch),
+        "marker": batch.marker,
+        "timestamp_ms": batch.timestamp_ms,
+        "values": [_text(record.value) for record in batch.records],
+    }
 
 
 def _text(value: bytes | None) -> str | None:

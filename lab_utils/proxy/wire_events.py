@@ -15,8 +15,15 @@ from typing import Any, Final
 import orjson
 
 from lab_utils.codec.batches import DamagedBatch, read_records
-from lab_utils.codec.entities import NO_PARTITION, partition_of, topic_name
-from lab_utils.codec.frames import Produced, Request, Response, error_name
+from lab_utils.codec.frames import (
+    NO_PARTITION,
+    Produced,
+    Request,
+    Response,
+    error_name,
+    partition_of,
+    topic_name,
+)
 from lab_utils.ledger.events import Event, value_text
 
 # A batch of more records is not unpacked: the ledger then holds its count and no values.

@@ -248,7 +248,7 @@ class Cluster:
         """The record batches of a topic: of each partition those on its leader, if it has one."""
         leaders = {each.partition: each.leader for each in self.partitions(topic)}
         folders = {broker.broker_id: broker.data_folder for broker in self._brokers()}
-        return log_files.rows_of_leaders(folders, topic, leaders)
+        return list(log_files.rows_of_leaders(folders, topic, leaders))
 
     # Verbs.
 

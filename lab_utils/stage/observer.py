@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab_utils.codec.list_offsets import Offsets, list_offsets
-from lab_utils.codec.log_files import log_end, partitions
+from lab_utils.codec.log_files import LogEnd
 from lab_utils.codec.metadata_log import NO_LEADER, Decision, MetadataLog, Partition
 from lab_utils.machine.broker import Broker
 from lab_utils.stage.event_log import EventLog
@@ -33,6 +33,7 @@ class Observer:
         self._log = MetadataLog(metadata)
         self._brokers = brokers
         self._event_log = event_log
+        self._logs: dict[tuple[int, str, int], LogEnd] = {}
         self._ends: dict[tuple[int, str, int], int] = {}
         self._marks: dict[tuple[str, int], Offsets] = {}
         self._closing = asyncio.Event()
@@ -107,14 +108,15 @@ class Observer:
         return [each for each in self._log.partitions.values() if each.topic.startswith(runs)]
 
     def _see_ends(self, partition: Partition) -> None:
+        name = f"{partition.topic}-{partition.partition}"
         for broker_id in partition.replicas:
-            for number, folder in partitions(self._brokers[broker_id].data_folder, partition.topic):
-                if number != partition.partition:
-                    continue
-                key, end = (broker_id, partition.topic, number), log_end(folder)
-                if self._ends.get(key) != end:
-                    self._ends[key] = end
-                    self._all_runs(f"broker-{broker_id}", "log_end", partition, offset=end)
+            key = (broker_id, partition.topic, partition.partition)
+            if key not in self._logs:
+                self._logs[key] = LogEnd(self._brokers[broker_id].data_folder / name)
+            end = self._logs[key].look()
+            if end is not None and self._ends.get(key) != end:
+                self._ends[key] = end
+                self._all_runs(f"broker-{broker_id}", "log_end", partition, offset=end)
 
     async def _see_watermark(self, partition: Partition) -> None:
         leader = self._brokers.get(partition.leader)

@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from lab_utils.codec import log_files
 from lab_utils.codec.list_offsets import list_offsets
+from lab_utils.codec.log_files import LogEnd
 from lab_utils.codec.metadata_log import NO_LEADER, Partition
 from lab_utils.machine.broker import Broker
 from lab_utils.stage.observer import Observer
@@ -65,7 +65,7 @@ class Settling:
     async def _is_readable(self, partition: Partition) -> bool:
         topic, number = partition.topic, partition.partition
         ends = {
-            log_files.end_of(self.brokers[replica].data_folder, topic, number)
+            LogEnd(self.brokers[replica].data_folder / f"{topic}-{number}").look()
             for replica in partition.replicas
         }
         offsets = await list_offsets(

@@ -48,15 +48,11 @@ def _sample(schema: Any, given: dict[str, Any]) -> Any:
 
 def _value(name: str, hint: Any) -> Any:
     kinds = [hint, *typing.get_args(hint)]
-    if typing.get_origin(hint) is tuple or any(typing.get_origin(k) is tuple for k in kinds):
-        of = next(
-            k
-            for k in [*kinds, *(a for k in kinds for a in typing.get_args(k))]
-            if typing.get_origin(k) is None and k not in (type(None), Ellipsis)
-        )
-        return (_value(name, of),)  # fmt: skip
-    if is_dataclass(kinds[-1]) or is_dataclass(hint):
-        return _sample(hint if is_dataclass(hint) else kinds[0], {})
+    array = next((kind for kind in kinds if typing.get_origin(kind) is tuple), None)
+    if array is not None:
+        return (_value(name, typing.get_args(array)[0]),)
+    if (part := next((kind for kind in kinds if is_dataclass(kind)), None)) is not None:
+        return _sample(part, {})
     if uuid.UUID in kinds:
         return TOPIC_ID
     names = {getattr(kind, "__name__", "") for kind in kinds}

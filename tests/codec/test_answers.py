@@ -9,8 +9,7 @@ from kio.static.constants import EntityType
 from lab_utils.codec.answers import corrupted, refusal, with_error
 from lab_utils.codec.apis import API_KEYS
 from lab_utils.codec.batches import DamagedBatch, read_batch
-from lab_utils.codec.entities import topic_partitions
-from lab_utils.codec.frames import Response, read_request
+from lab_utils.codec.frames import Response, read_request, topic_partitions
 from lab_utils.proxy.faults import REFUSABLE
 from tests.codec.samples import TOPIC_ID, sample_request
 from tests.proxy import wire

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab_utils.codec.batches import DamagedBatch, Record, read_batch, read_headers, read_segment
+from lab_utils.codec.log_files import LogEnd
 from tests.proxy.wire import batch, record
 
 GZIP, TRANSACTIONAL, CONTROL = 1, 16, 32
@@ -104,4 +105,33 @@ def test_damaged_segment_is_refused(tmp_path: Path) -> None:
     (tmp_path / "segment.log").write_bytes(batch([b"0"]) + damaged)
 
     with pytest.raises(DamagedBatch, match=f"at byte {len(batch([b'0']))}"):
-        read_segment(tmp_path / "segment.log")
+        list(read_segment(tmp_path / "segment.log"))
+
+
+def test_log_end_follows_a_log(tmp_path: Path) -> None:
+    """The end grows with whole batches alone, and is looked for anew where a log was cut back."""
+    path, end = tmp_path / "00000000000000000005.log", LogEnd(tmp_path)
+    first, second = batch([b"5"], base_offset=5), batch([b"6", b"7"], base_offset=6)
+    other = batch([b"six", b"7", b"8"], base_offset=6)
+    seen = []
+    for content in (b"", first, first + second[:-1], first + second, first, first + other):
+        path.write_bytes(content)
+        seen.append(end.look())
+    (tmp_path / "00000000000000000009.log").touch()
+
+    assert [5, 6, 6, 8, 6, 9, 9] == [*seen, end.look()]
+
+
+def test_log_that_is_replaced_between_two_looks(tmp_path: Path) -> None:
+    """A batch of the same size in the place of the last one known is another batch."""
+    path, end = tmp_path / "00000000000000000000.log", LogEnd(tmp_path)
+    path.write_bytes(batch([b"0"]) + batch([b"1"], base_offset=1))
+    before = end.look()
+    path.write_bytes(batch([b"a"] * 9) + batch([b"b"], base_offset=9))
+
+    assert (2, 10) == (before, end.look())
+
+
+def test_log_that_is_gone(tmp_path: Path) -> None:
+    """A partition that this broker does not have has no end."""
+    assert LogEnd(tmp_path / "orders-0").look() is None

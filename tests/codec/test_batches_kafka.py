@@ -77,7 +77,7 @@ def segment(stage: Any) -> Path:
 
 def test_batches_are_those_of_kafkas_tool(segment: Path) -> None:
     """Offsets, counts, producer ids, sequences, timestamps, markers and values are the same."""
-    text, batches = dump(segment), read_segment(segment)
+    text, batches = dump(segment), list(read_segment(segment))
     values = [
         (record.value or b"").decode()
         for batch in batches

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import pkgutil
 import struct
+import subprocess
+import sys
 from uuid import UUID
 
 import pytest
 from kio.index import load_request_schema
 from kio.serial import entity_reader
 
+from lab_utils import codec
 from lab_utils.codec.apis import API_KEYS
-from lab_utils.codec.frames import Response, Unreadable, read_request, topic_ids
-from lab_utils.codec.produce import VERSIONS
+from lab_utils.codec.frames import (
+    PRODUCE_VERSIONS,
+    Response,
+    Unreadable,
+    read_request,
+    topic_ids,
+)
 from tests.codec.samples import TOPIC_ID, sample_request, versions
 from tests.proxy import wire
 
@@ -64,7 +73,7 @@ def test_produce_request() -> None:
     assert records == request.frame[header.start : found.end]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_produce_is_read_as_kio_reads_it(version: int) -> None:
     """In each version, the reader that copies nothing finds what kio finds."""
     frame = sample_request("Produce", version)
@@ -86,7 +95,7 @@ def test_produce_is_read_as_kio_reads_it(version: int) -> None:
 
 def test_produce_versions_are_kios() -> None:
     """When kio learns a new version of Produce, so must we."""
-    assert list(VERSIONS) == versions("Produce")
+    assert list(PRODUCE_VERSIONS) == versions("Produce")
 
 
 @pytest.mark.parametrize("cut", [1, 40, 90])
@@ -167,3 +176,46 @@ def test_response_that_cannot_be_read() -> None:
     response = Response(wire.frame(b"\x00\x00\x00\x01"), read_request(wire.produce(1)))
 
     assert (None, None) == (response.body, response.error)
+
+
+LONG_ARRAYS = [
+    wire.request(API_KEYS["Metadata"], 1, 1, b"\x7f\xff\xff\xff"),
+    wire.request(API_KEYS["Fetch"], 12, 1, bytes(22) + b"\xff\xff\xff\xff\x07"),
+    wire.request(API_KEYS["DescribeTopicPartitions"], 0, 1, b"\x00\xff\xff\xff\xff\x07"),
+    wire.request(API_KEYS["JoinGroup"], 0, 1, wire.string("g") + bytes(8) + b"\x7f\xff\xff\xff"),
+]
+
+
+def test_arrays_longer_than_their_request() -> None:
+    """Two thousand million items in a few bytes: the body is unread, and no room is made for it.
+
+    kio makes the room first. A process that may have no more memory is ended by that.
+    """
+    code = f"""if True:
+        import resource
+        from lab_utils.codec.frames import read_request
+        resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
+        print([read_request(frame).body for frame in {LONG_ARRAYS}])"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert ("[None, None, None, None]\n", 0) == (done.stdout, done.returncode), done.stderr[:300]
+
+
+def test_sizes_of_every_request_hold() -> None:
+    """What kio writes is read again: the check of the sizes refuses no request as it should be."""
+    every = [(api, version) for api in API_KEYS for version in versions(api)]
+
+    assert [] == [each for each in every if read_request(sample_request(*each)).body is None]
+
+
+def test_kio_finds_no_hypothesis() -> None:
+    """No module of the codec loads hypothesis, which is installed here, or hides it from others."""
+    names = [module.name for module in pkgutil.iter_modules(codec.__path__)]
+    code = f"""if True:
+        import importlib, sys
+        for name in {names}:
+            importlib.import_module("lab_utils.codec." + name)
+        print("kio" in sys.modules, "hypothesis" in sys.modules)
+        import hypothesis.strategies"""
+
+    assert "True False\n" == subprocess.check_output([sys.executable, "-c", code], text=True)

@@ -77,22 +77,14 @@ def _cut(folder: Path, recovery_point: int) -> int:
 
     lost = 0
     for segment in sorted(folder.glob("*.log")):
-        batches = read_segment(segment)
+        batches = list(read_segment(segment))
         kept = [batch for batch in batches if batch.base_offset < recovery_point]
         if len(kept) < len(batches):
             lost += len(batches) - len(kept)
             with segment.open("r+b") as file:
-                file.truncate(_size_of(segment, len(kept)))
+                file.truncate(sum(batch.size for batch in kept))
     if lost:
         for pattern in INDEXES:
             for path in folder.glob(pattern):
                 path.unlink()
     return lost
-
-
-def _size_of(segment: Path, batches: int) -> int:
-    """How many bytes the first batches of a segment take."""
-    data, size = segment.read_bytes(), 0
-    for _ in range(batches):
-        size += 12 + int.from_bytes(data[size + 8 : size + 12], "big")
-    return size
