@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.faults import Fault, StageFault, WireFault, parameters, to_json
+from lab_utils.proxy.faults import Fault, StageFault, WireFault, to_json
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request
@@ -53,7 +53,7 @@ class Armed:
     def to_json(self) -> dict[str, Any]:
         """What is armed, and how often it has matched and fired."""
         columns = {name: getattr(self, name) for name in ("id", "run", "matched", "fired")}
-        return columns | {"fault": to_json(self.fault)}
+        return columns | {"fault": to_json(self.fault), "code": self.fault.code}
 
     def takes(self, request: Request) -> bool:
         """Count the request if it matches; is it one to fire at?"""
@@ -143,7 +143,8 @@ class FaultBoard:
     def _write(
         self, kind: str, armed: Armed, request: Request | None = None, **detail: str
     ) -> None:
-        given = {name: str(value) for name, value in parameters(armed.fault).items()}
+        values = to_json(armed.fault)
+        given = {name: str(value) for name, value in values.items() if value is not None}
         self._record(
             Event(
                 run=armed.run or (request.run if request else ""),
@@ -152,6 +153,6 @@ class FaultBoard:
                 kind=kind,
                 api=armed.fault.api,
                 correlation_id=request.correlation_id if request else None,
-                detail=given | {"fault": armed.id} | detail,
+                detail=given | {"fault": armed.id, "call": armed.fault.code} | detail,
             )
         )

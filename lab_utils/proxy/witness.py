@@ -1,21 +1,40 @@
-"""The proxy's pen: writes down what happens on one connection, and which fault did it.
+"""The witness of one connection: what it writes into the ledger of each frame that crosses.
 
-It keeps who the connection belongs to, which the first readable request tells. The callbacks it
-is given are cheap; it never waits.
+A Produce request and its response are one event for each partition; anything else is one event,
+with topic and partition when it names exactly one. What cannot be read is `opaque`. It keeps who
+the connection belongs to, which the first readable request tells; it knows nothing of sockets, and
+never waits.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.ledger.events import Event
-from lab_utils.proxy.wire_events import Sighting, opaque_event, request_events, response_events
+import orjson
+
+from lab_utils.codec.batches import DamagedBatch, read_records
+from lab_utils.codec.frames import (
+    NO_PARTITION,
+    Produced,
+    Request,
+    Response,
+    error_name,
+    partition_of,
+    topic_name,
+)
+from lab_utils.ledger.events import Event, value_text
 
 if TYPE_CHECKING:
-    from lab_utils.codec.frames import Request, Response
     from lab_utils.proxy.armed import Record
+
+# A batch of more records is not unpacked: the ledger then holds its count and no values.
+VALUES_LIMIT: Final = 100
+
+# What else a request or response may say at its top, kept as text in the detail.
+KEPT: Final = ("acks", "committed", "group_id", "transactional_id")
 
 
 class WireWitness:
@@ -74,3 +93,151 @@ class WireWitness:
                 detail=place | detail,
             )
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """One frame as the proxy saw it: where, when, and what it did with it."""
+
+    connection: str
+    broker: int
+    fate: str
+    at_ns: int = field(default_factory=time.monotonic_ns)
+    detail: Mapping[str, str] = field(default_factory=dict)
+
+
+def request_events(request: Request, seen: Sighting) -> Iterator[Event]:
+    """A request as events."""
+    event = _event("request", request, request.frame, seen)
+    if request.body is None:
+        yield replace(event, kind="opaque", detail=event.detail | {"side": event.kind})
+    elif request.produced:
+        yield from (_produced(event, request, item) for item in request.produced)
+    else:
+        yield replace(event, **_named_one(request), **_numbers(request.body))
+
+
+def response_events(response: Response, seen: Sighting) -> Iterator[Event]:
+    """A response as events, with what its request named."""
+    request = response.request
+    event = _event("response", request, response.frame, seen)
+    if response.body is None:
+        yield replace(event, kind="opaque", detail=event.detail | {"side": event.kind})
+    elif request.api == "Produce":
+        yield from _answered(event, response)
+    else:
+        numbers = _numbers(response.body)
+        yield replace(event, error=response.error, **_named_one(request), **numbers)
+
+
+def opaque_event(run: str, actor: str, side: str, frame: bytes, seen: Sighting) -> Event:
+    """A frame that is passed on unread; `side` says whether it came as request or response."""
+    return Event(
+        run=run,
+        source="wire",
+        actor=actor,
+        kind="opaque",
+        at_ns=seen.at_ns,
+        fate=seen.fate,
+        detail=_place(seen) | {"side": side, "bytes": str(len(frame))},
+    )
+
+
+def _place(seen: Sighting) -> dict[str, str]:
+    return {"connection": seen.connection, "broker": str(seen.broker), **seen.detail}
+
+
+def _event(kind: str, request: Request, frame: bytes, seen: Sighting) -> Event:
+    return Event(
+        run=request.run,
+        source="wire",
+        actor=request.client,
+        kind=kind,
+        at_ns=seen.at_ns,
+        api=request.api,
+        correlation_id=request.correlation_id,
+        fate=seen.fate,
+        detail=_place(seen)
+        | {"version": str(request.version), "bytes": str(len(frame))}
+        | (_kept(request.body) if kind == "request" else {}),
+    )
+
+
+def _produced(event: Event, request: Request, item: Produced) -> Event:
+    """What one partition gets of a Produce request."""
+    first = item.batches[0] if item.batches else None
+    values = list(_values(request, item))
+    more = {"values": orjson.dumps(values).decode()} if len(values) > 1 else {}
+    return replace(
+        event,
+        topic=item.topic,
+        partition=item.partition,
+        producer_id=first.producer_id if first else None,
+        producer_epoch=first.producer_epoch if first else None,
+        sequence=first.sequence if first else None,
+        records=sum(batch.count for batch in item.batches),
+        value=values[0] if len(values) == 1 else None,
+        detail=event.detail | more,
+    )
+
+
+def _values(request: Request, item: Produced) -> Iterator[str | None]:
+    if any(batch.is_compressed for batch in item.batches):
+        return
+    if sum(batch.count for batch in item.batches) > VALUES_LIMIT:
+        return
+    try:
+        for batch in item.batches:
+            yield from (value_text(record.value) for record in read_records(request.frame, batch))
+    except (DamagedBatch, ValueError):
+        return  # a client may send what is no record; the broker will say so
+
+
+def _answered(event: Event, response: Response) -> Iterator[Event]:
+    """What one partition is told in answer to a Produce request."""
+    for topic in response.body.responses:
+        for partition in topic.partition_responses:
+            code = partition.error_code
+            yield replace(
+                event,
+                topic=topic_name(topic, response.request.topic_names),
+                partition=partition.index,
+                offset=partition.base_offset if partition.base_offset >= 0 else None,
+                error=error_name(code) if code else None,
+            )
+
+
+def _named_one(request: Request) -> dict[str, Any]:
+    """The topic and partition of a request that names exactly one, and the offset it commits."""
+    if len(request.topic_partitions) != 1:
+        return {}
+    topic, partition = request.topic_partitions[0]
+    if partition == NO_PARTITION:
+        return {"topic": topic}
+    return {"topic": topic, "partition": partition, "offset": _committed_offset(request)}
+
+
+def _committed_offset(request: Request) -> int | None:
+    if request.api not in ("OffsetCommit", "TxnOffsetCommit"):
+        return None
+    parts = [part for topic in request.body.topics for part in topic.partitions]
+    assert [partition_of(part) for part in parts] == [request.topic_partitions[0][1]]
+    return int(parts[0].committed_offset)
+
+
+def _numbers(body: Any) -> dict[str, Any]:
+    """The producer id and epoch that a request or response carries at its top."""
+    return {
+        name: None if (number := _top(body, name)) is None else int(number)
+        for name in ("producer_id", "producer_epoch")
+    }
+
+
+def _kept(body: Any) -> dict[str, str]:
+    found = ((name, _top(body, name)) for name in KEPT)
+    return {name: str(value) for name, value in found if value is not None}
+
+
+def _top(body: Any, name: str) -> Any:
+    """A field at the top of a message; AddPartitionsToTxn has some under a longer name."""
+    return getattr(body, name, getattr(body, f"v3_and_below_{name}", None))

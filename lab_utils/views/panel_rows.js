@@ -39,28 +39,6 @@ function progress({ fired, waiting }) {
   return waiting ? `has fired ${times}, and is armed again` : `has fired ${times}`;
 }
 
-function sameFault(group, fault) {
-  return codeOf(group.fault, [fault]) === fault.code;
-}
-
-/** The call of an armed fault: as its button has it, else from what it was made with. */
-function codeOf(armed, faults) {
-  const names = Object.keys(armed);
-  const same = (fault) => names.every((name) => fault[name] === armed[name]);
-  const known = faults.find(({ fault }) => same(fault));
-  if (known) return known.code;
-  const { fault, api, at, broker, a, b, ...rest } = armed;
-  const place = [broker, a, b].filter((number) => number !== undefined);
-  const moment = api ?? at;
-  if (place.length && !api) return `${fault}(${place.join(", ")})`;
-  const given = Object.entries(rest).filter(([, value]) => value !== null && value !== true);
-  const others = given
-    .filter(([name, value]) => name !== "nth" || value !== 1)
-    .map(([name, value]) => `, ${name}=${JSON.stringify(value)}`);
-  const first = place.length ? `${place.join(", ")}, api=` : "";
-  return `${fault}(${first}${JSON.stringify(moment)}${others.join("")})`;
-}
-
 function requestRow({ requests, response }) {
   const [first] = requests;
   const client = first.actor || "a client";

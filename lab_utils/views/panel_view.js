@@ -87,7 +87,7 @@ class View {
   }
 
   arm(fault, number) {
-    const same = this.groups().find((group) => group.run === "" && sameFault(group, fault));
+    const same = this.groups().find((group) => group.run === "" && group.code === fault.code);
     if (same?.waiting) {
       this.feed.say(`${fault.code} is armed already, and waits for its request.`);
     } else {
@@ -131,9 +131,9 @@ class View {
   /** Equal faults of one run, counted together. */
   groups() {
     const groups = new Map();
-    for (const { id, run, fault, fired } of this.feed.state?.faults ?? []) {
-      const key = JSON.stringify([run, fault]);
-      const group = groups.get(key) ?? { run, fault, ids: [], fired: 0, waiting: 0 };
+    for (const { id, run, fault, code, fired } of this.feed.state?.faults ?? []) {
+      const key = JSON.stringify([run, code]);
+      const group = groups.get(key) ?? { run, code, ids: [], fired: 0, waiting: 0 };
       group.ids.push(id);
       group.fired += fired;
       group.waiting += fired && fault.once ? 0 : 1;
@@ -151,7 +151,7 @@ class View {
   }
 
   armedRow(group) {
-    const code = codeOf(group.fault, this.model.get("faults"));
+    const { code } = group;
     const colour = group.fired ? ["✓", "vermillion"] : ["◇", "blue"];
     const whose = group.run ? ` of run ${group.run}` : "";
     const row = element("li", {}, mark(colour), element("code", {}, code), `${whose} ${progress(group)}`);

@@ -83,25 +83,21 @@ def marks(rows: Sequence[Event], found: Sequence[Exchange]) -> list[Mark]:
 def _fault_mark(row: Event, found: Sequence[Exchange]) -> Mark:
     """A fault that fired, at the frame it acted on; it may have waited before it did."""
     given = row.detail
-    at = row.api or given.get("at", "")
-    of = [given[name] for name in ("broker", "a", "b") if name in given]
-    where = f'{", ".join(of)}, api="{at}"' if of else f'"{at}"'
-    text = f"{row.actor}({where}, nth={given.get('nth', '1')})"
+    of_client = f'{row.actor}("{given.get("at", "")}", nth={given.get("nth", "1")})'
+    text = given.get("call", of_client)
     for exchange in found:
         first = exchange.first
         place = (first.correlation_id, first.detail.get("connection"))
         if place == (row.correlation_id, given.get("connection")):
-            struck = _struck(exchange, row.actor)
+            struck = _struck(exchange)
             return Mark(struck.at_ns if struck else row.at_ns, text)
     return Mark(row.at_ns, text)
 
 
-def _struck(exchange: Exchange, fault: str) -> Event | None:
+def _struck(exchange: Exchange) -> Event | None:
     """The frame of an exchange that a fault acted on; an answer may not have come yet."""
-    request, response = exchange.request, exchange.response
-    if request is None or fault.endswith("_response"):
-        return response
-    return response if response and request.fate == "forwarded" else request
+    request = exchange.request
+    return exchange.response if request is None or request.fate == "forwarded" else request
 
 
 def hover(row: Event, exchange: Exchange, time: ElasticTime) -> str:
@@ -145,7 +141,7 @@ def fate_text(row: Event) -> str:
     wait = f"held for {ms_text(held_ns / MS)} ms" if held_ns > 0 else ""
     fates = {
         "dropped": "dropped by the proxy", "corrupted": "one byte changed by the proxy",
-        "replaced": "written by the proxy", "held": wait,
+        "replaced": f"written by the proxy{wait and f', {wait}'}", "held": wait,
     }  # fmt: skip
     return fates.get(row.fate or "", "")
 

@@ -350,8 +350,9 @@ hole.findings()
 # This is confluent-kafka 2.16.1 on Kafka 4.3.1. The broker's half is KAFKA-15591; its fix ships
 # with Kafka 4.5.
 #
-# The twin below gives the very same report. This time the broker stored the batch and then
-# answered with an error.
+# The twin below gives the very same report. This time the broker stores the batch, and its answer
+# is replaced with an error. `refuse` gives that error 40 ms later (`after_ms`): the client has sent
+# the other orders by then.
 
 # %%
 after_append = refuse("Produce", nth=2, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND")

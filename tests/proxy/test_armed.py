@@ -101,7 +101,10 @@ def test_fired_event_names_the_request(board: FaultBoard, events: list[Event]) -
     )  # fmt: skip
     assert {
         "api": "Produce",
+        "nth": "1",
         "topic": "orders",
+        "once": "True",
+        "call": 'drop_response("Produce", topic="orders")',
         "fault": "f1",
         "connection": "b1-1",
     } == event.detail

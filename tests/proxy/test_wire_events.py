@@ -8,7 +8,7 @@ import pytest
 
 from lab_utils.codec.frames import Response, read_request
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.wire_events import (
+from lab_utils.proxy.witness import (
     VALUES_LIMIT,
     Sighting,
     request_events,

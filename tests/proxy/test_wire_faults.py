@@ -193,17 +193,27 @@ def test_refuse_after_append_is_seen_by_the_broker(rig: Rig) -> None:
     assert ["replaced"] == fates(rig, "response", 1)
 
 
-def test_refusal_waits_until_the_client_is_quiet(rig: Rig) -> None:
-    """The next request has passed before the refusal is given, so the order is the same."""
-    rig.arm(refuse("Produce", nth=1))
-    client = send_produces(rig, 1)
-    client.send(wire.produce(2))
-    answers = [client.receive() for _ in range(2)]
-    request = rig.events_of("wire", "request", 2)[1]
-    response = rig.events_of("wire", "response", 2)[0]
+@pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"])
+def test_refusal_is_given_later_and_says_so(rig: Rig, error: str) -> None:
+    """The answer comes `after_ms` after the request, and the ledger has both times."""
+    rig.arm(refuse("Produce", error=error, after_ms=BY_MS))
+    send_produces(rig, 1).receive()
+    request = one(rig.events_of("wire", "request"))
+    response = one(rig.events_of("wire", "response"))
 
-    assert wire.produce_answer(1, error=19, offset=-1) == answers[0]
-    assert request.at_ns < int(response.detail["released_at_ns"])
+    assert BY_MS * 1_000_000 <= int(response.detail["released_at_ns"]) - request.at_ns
+    assert str(BY_MS) == one(rig.events_of("fault", "fired")).detail["after_ms"]
+
+
+@pytest.mark.parametrize("fault", [drop_response("Produce"), corrupt_request("Produce")], ids=repr)
+def test_what_the_broker_answers_is_not_held(rig: Rig, fault: WireFault) -> None:
+    """Nothing but the fault itself is done: no answer of the broker waits at the proxy."""
+    rig.arm(fault)
+    send_produces(rig, 2)
+
+    assert [] == [
+        event for event in rig.events_of("wire", "response", 2) if "released_at_ns" in event.detail
+    ]
 
 
 def test_refusal_without_a_listener_for_it(rig: Rig) -> None:

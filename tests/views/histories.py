@@ -60,7 +60,8 @@ def response(ms: float, number: int, offset: int | None = None, **columns: Any) 
 
 
 def fired(ms: float, fault: str, number: int, nth: int, connection: str = "c1") -> Event:
-    detail = {"api": "Produce", "nth": str(nth), "fault": "f1", "connection": connection}
+    call = f'{fault}("Produce", nth={nth})'
+    detail = {"nth": str(nth), "call": call, "fault": "f1", "connection": connection}
     return event(ms, "fault", fault, "fired", api="Produce", correlation_id=number, detail=detail)
 
 

@@ -14,7 +14,7 @@ import pytest
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from lab_utils.lab import PANEL_FAULTS
-from lab_utils.proxy.faults import cut_link, drop_response, kill_broker, to_json
+from lab_utils.proxy.faults import Fault, cut_link, drop_response, kill_broker, to_json
 from lab_utils.stage.client import Stage
 from lab_utils.views.panel import Panel
 
@@ -79,6 +79,10 @@ def answer(*events: dict[str, Any], **state: Any) -> dict[str, Any]:
     return {"state": known, "events": numbered}
 
 
+def armed(fault: Fault) -> dict[str, Any]:
+    return {"run": "", "fault": to_json(fault), "code": fault.code}
+
+
 def wire(kind: str, **columns: Any) -> dict[str, Any]:
     """A frame as the stage tells of it."""
     place = {"connection": "b1-1", "broker": "1"}
@@ -125,7 +129,7 @@ def test_request_that_is_lost_has_no_answer(page: Page) -> None:
 
 def test_fault_that_fired_is_counted(page: Page) -> None:
     """What was armed twice and fired once is one line, and still armed."""
-    fault = {"run": "", "fault": to_json(drop_response("Produce"))}
+    fault = armed(drop_response("Produce"))
     faults = [{**fault, "id": f"f{fired}", "fired": fired, "matched": 1} for fired in (1, 0)]
     text = show(page, answer(faults=faults))
 
@@ -161,7 +165,7 @@ def test_refusal_is_shown(page: Page) -> None:
 
 def test_armed_fault_is_not_armed_again(page: Page) -> None:
     """A second click on a fault that waits says so; two would meet the same request."""
-    fault = {"run": "", "fault": to_json(PANEL_FAULTS[0]), "id": "f1", "fired": 0, "matched": 0}
+    fault = armed(PANEL_FAULTS[0]) | {"id": "f1", "fired": 0, "matched": 0}
     show(page, answer(faults=[fault]))
     page.get_by_role("button", name="Drop the next answer").click()
     page.wait_for_selector("text=is armed already")
@@ -300,7 +304,7 @@ def test_one_broker_has_no_links(page: Page) -> None:
 def test_fault_of_a_broker_is_named_by_its_call(page: Page) -> None:
     """A fault of a run that no button has is written as its call."""
     faults = [
-        {"id": str(at), "run": "02-a", "fault": to_json(fault), "fired": 0, "matched": 0}
+        armed(fault) | {"id": str(at), "run": "02-a", "fired": 0, "matched": 0}
         for at, fault in enumerate((kill_broker(1, api="Produce", nth=3), cut_link(1, 2)))
     ]
     text = show(page, answer(faults=faults))

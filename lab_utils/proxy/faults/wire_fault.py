@@ -32,9 +32,10 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer the client with `frame`; the broker never sees the request."""
+    """Answer the client with `frame`, at once or `after_ms`; the broker never sees the request."""
 
     frame: bytes
+    after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ class Cut:
     """Discard the frame and cut the connection.
 
     At a request: it and all behind it never reach the broker; earlier ones are answered first.
-    At a response: it and all behind it never reach the client; what the client has sent still
-    reaches the broker.
+    At a response: it and all behind it never reach the client; the connection ends when the
+    broker has answered what the client has sent so far.
     """
 
 
