@@ -50,6 +50,12 @@ COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 MARKER: Final = "LAB_SUBMISSION"
 
 ROOT: Final = Path(__file__).parents[2]
+# What a kernel needs of the lab, whatever else lies in its folders.
+INSTALLED: Final = (
+    *(f"lab_utils/**/*.{kind}" for kind in ("py", "js", "css", "json", "lock", "xml")),
+    "labs/checks/lab[0-9][0-9]*.py",
+    "labs/source/[0-9][0-9]_*.py",
+)
 
 # All that a kernel may know of the grader's environment: no tokens, no owner's settings. Whoever
 # sets SPARK_REMOTE means it for the graded notebooks, too: then they share that one server.
@@ -332,7 +338,9 @@ def _environment(folder: Path) -> Mapping[str, str]:
 def _installation(folder: Path) -> Path:
     """A copy of the package: a submission that rewrites it rewrites its own."""
     copy = folder / "installation"
-    for name in ("lab_utils", "labs"):
-        ignored = shutil.ignore_patterns("__pycache__", "*.ipynb")
-        shutil.copytree(ROOT / name, copy / name, ignore=ignored, dirs_exist_ok=True)
+    for path in (each for pattern in INSTALLED for each in ROOT.glob(pattern)):
+        name = path.relative_to(ROOT)
+        if not any(part.startswith(".") for part in name.parts):
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy / name)
     return copy

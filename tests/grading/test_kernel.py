@@ -10,7 +10,9 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from lab_utils.grading import kernel as kernel_room
 from lab_utils.grading.kernel import MARKER, Kernel, parsed, running
+from tests.used_checkout import tracked, used_checkout
 
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -30,6 +32,18 @@ def kernel() -> Iterator[Kernel]:
         kernel.wait_until_ready()
         yield kernel
         kernel.kill()
+
+
+def test_its_installation_is_a_list_of_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel gets what git knows of the package and the checks, whatever else lies there."""
+    monkeypatch.setattr(kernel_room, "ROOT", used_checkout(tmp_path / "checkout"))
+    copy = kernel_room._installation(tmp_path)
+    copied = {path.relative_to(copy).as_posix() for path in copy.rglob("*") if path.is_file()}
+    parts = ("lab_utils/", "labs/checks/", "labs/source/")
+
+    assert {name for name in tracked() if name.startswith(parts)} == copied
 
 
 def test_state_lasts_and_stderr_is_no_error(kernel: Kernel) -> None:
