@@ -71,7 +71,8 @@ def hand_out(folder: Path, labs: Path = ROOT / "labs") -> Handed:
 
 def _names(labs: Path) -> list[str]:
     """The notebooks that have a source: what else lies in the folder is not handed out."""
-    return sorted(f"{source.stem}.ipynb" for source in (labs / "source").glob("*.py"))
+    notebooks = sorted(labs.glob("*.ipynb"))
+    return [path.name for path in notebooks if (labs / "source" / f"{path.stem}.py").exists()]
 
 
 def _bring(text: bytes, path: Path, record: dict[str, str], handed: Handed) -> None:

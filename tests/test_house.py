@@ -120,7 +120,7 @@ class Import:
 @cache
 def modules() -> tuple[Path, ...]:
     """The package's modules."""
-    return tuple(sorted(PACKAGE.rglob("*.py")))
+    return tuple(path for path in tracked() if PACKAGE in path.parents and path.suffix == ".py")
 
 
 @cache

@@ -23,6 +23,7 @@ def labs(tmp_path: Path) -> Path:
     (tmp_path / "labs" / "source").mkdir(parents=True)
     edition(tmp_path / "labs", "A")
     (tmp_path / "labs" / "Untitled.ipynb").write_text("somebody's")
+    (tmp_path / "labs" / "source" / "draft.py").touch()
     return tmp_path / "labs"
 
 
