@@ -80,7 +80,7 @@ def up(port: int, ip: str, folder: Path, browser: bool) -> None:
 @click.argument("folder", type=click.Path(path_type=Path), default=WORKING_FOLDER,
                 envvar="LAB_FOLDER")  # fmt: skip
 def notebooks(folder: Path) -> None:
-    """Put the labs' notebooks into FOLDER as `up` does, for a JupyterLab that runs already."""
+    """Put the labs' notebooks into FOLDER, as `up` does."""
     _hand_out(folder)
 
 
