@@ -3,8 +3,8 @@
     .venv/bin/python -m docs.draw_lost_acknowledgement LEDGER_FOLDER
 
 The run is the first broken one of lab 03: five orders, one at a time, and
-drop_response("Produce", nth=3). Where things stand is what lab_utils.views.scene says; this module
-writes it down as SVG, with no font, script or style from elsewhere.
+drop_response("Produce", nth=3). Where things stand is what lab_utils.views.timeline says; this
+module writes it down as SVG, with no font, script or style from elsewhere.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ from pathlib import Path
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import read_ledger
 from lab_utils.views import palette
-from lab_utils.views.elastic_time import ms_text
-from lab_utils.views.headline import headline
-from lab_utils.views.scene import Scene, scene
-from lab_utils.views.timeline_paths import PROXY, SLOPE, paths
-from lab_utils.views.timeline_paths import Path as Line
-from lab_utils.views.wording import shown as plain
+from lab_utils.views.timeline import PROXY, SLOPE, WIRE, Scene, paths, scene
+from lab_utils.views.timeline import Path as Line
+from lab_utils.views.words import headline
+from lab_utils.views.words import shown as plain
 
 WIDTH, HEIGHT = 900, 312
 LEFT, RIGHT = 96, 28
@@ -31,10 +29,10 @@ LANES = {1.0: 118, PROXY: 196, -1.0: 274}
 
 def draw(rows: Sequence[Event]) -> str:
     """The picture of a run as SVG text."""
-    view = scene(rows, ("Produce",))
+    view = scene(rows)
     title = headline(rows)
     parts = [*_frame(title), *_pauses(view), *_lanes(), *_marks(view)]
-    for line in paths(view.found, view.time, view.where):
+    for line in paths(view):
         parts += _line(line, view)
     parts += [*_labels(view), *_remarks(view)]
     body = "\n".join(parts)
@@ -49,7 +47,7 @@ def draw(rows: Sequence[Event]) -> str:
 def _frame(title: str) -> Iterator[str]:
     """A white card, as dark pages show it too, and the arrow heads."""
     for name in ("request", "answer"):
-        colour = palette.WIRE[name].colour
+        colour = WIRE[name].colour
         yield (
             f'<marker id="{name}" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="9" '
             f'markerHeight="9" orient="auto" markerUnits="userSpaceOnUse">'
@@ -75,7 +73,7 @@ def _pauses(view: Scene) -> Iterator[str]:
             f'<rect x="{left}" y="{LANES[1.0]}" width="{round(right - left, 1)}" '
             f'height="{LANES[-1.0] - LANES[1.0]}" fill="{palette.PALE}"/>'
         )
-        yield _text((left + right) / 2, 190, f"{ms_text(gap)} ms", size=12, colour=palette.GREY)
+        yield _text((left + right) / 2, 190, gap, size=12, colour=palette.GREY)
 
 
 def _marks(view: Scene) -> Iterator[str]:
@@ -89,7 +87,7 @@ def _marks(view: Scene) -> Iterator[str]:
 
 
 def _line(line: Line, view: Scene) -> Iterator[str]:
-    style = palette.WIRE[line.style]
+    style = WIRE[line.style]
     points = [(_x(view, column), LANES[height]) for column, height in line.points]
     way = " L".join(f"{x} {y}" for x, y in points)
     dash = "" if style.dash == "solid" else ' stroke-dasharray="6 3"'
@@ -111,7 +109,7 @@ def _line(line: Line, view: Scene) -> Iterator[str]:
 
 
 def _labels(view: Scene) -> Iterator[str]:
-    for label in view.requests() + view.offsets():
+    for label in view.requests + view.offsets:
         y = LANES[1.0] - 10 if label.height > 0 else LANES[-1.0] + 20
         colour = palette.VERMILLION if label.is_loud else palette.BLACK
         text = plain(label.text, 8)

@@ -165,7 +165,7 @@ class Lab:
     def transaction_panel(self) -> Any:
         """Transactions by hand: buttons for two producers with one transactional.id."""
         from lab_utils.clients.by_hand import ByHand
-        from lab_utils.views.transaction_panel import transaction_panel
+        from lab_utils.views.panel.by_hand_panels import transaction_panel
 
         if self._by_hand is None:
             self._by_hand = ByHand(self._reader, *self._hands())
@@ -174,7 +174,7 @@ class Lab:
     def consumer_panel(self) -> Any:
         """A consumer by hand: poll, process, commit, and kill its process in between."""
         from lab_utils.clients.consumer_by_hand import ORDERS, ConsumerByHand
-        from lab_utils.views.consumer_panel import consumer_panel
+        from lab_utils.views.panel.by_hand_panels import consumer_panel
 
         if self._stepped is None:
             hands = self._hands(orders=ORDERS, filled=True)
@@ -185,7 +185,7 @@ class Lab:
     def cost_of_transactions(self, repeats: int = 5) -> Any:
         """Records a second by how many share a transaction, measured now, drawn."""
         from lab_utils.clients.cost import costs
-        from lab_utils.views.cost import cost_picture
+        from lab_utils.views.measurements import cost_picture
 
         run, _ = _new_run(self.name)
         self._reader.create_topic(f"{run}-cost", 1)
@@ -216,7 +216,7 @@ class Lab:
         return f"<Lab {self.name}: {self.stage!r}>"
 
     def _repr_html_(self) -> str:
-        from lab_utils.views.status_card import status_card
+        from lab_utils.views.tables import status_card
 
         return status_card(self.name, self.stage.state())
 

@@ -6,7 +6,6 @@ exception is topic_log(), which reads the topic itself.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
 from lab_utils.ledger.predictions import Prediction, values
 from lab_utils.ledger.store import read_ledger
 
@@ -65,11 +65,7 @@ class Run:
     @property
     def effects(self) -> dict[str, int]:
         """How many effects each order has in the database of this run."""
-        found: Counter[str] = Counter()
-        for row in self.rows:
-            if (row.source, row.kind) == ("sink", "effect"):
-                found[row.value or ""] += row.records or 0
-        return dict(found)
+        return dict(History(self.rows).effects)
 
     def events(self) -> DataFrame:
         """The ledger as a Spark DataFrame, one row an event; columns as in Event."""
@@ -89,8 +85,8 @@ class Run:
     def findings(self) -> Any:
         """What the audit found, each finding beside what this configuration may do."""
         from lab_utils.audit.judged import judged_findings
-        from lab_utils.views.findings_table import findings_table
         from lab_utils.views.progress import doing
+        from lab_utils.views.tables import findings_table
 
         with doing("Spark looks for findings"):
             return findings_table(judged_findings(self.events()))
@@ -103,13 +99,13 @@ class Run:
 
     def orders_by_offset(self) -> Any:
         """Which order is at which offset, drawn: a row for each produce(), a column an offset."""
-        from lab_utils.views.orders_by_offset import orders_by_offset
+        from lab_utils.views.orders import orders_by_offset
 
         return orders_by_offset(self.rows)
 
     def bookmarks(self, partition: int = 0) -> Any:
         """Where the work was and where the bookmark stood, step by step, drawn."""
-        from lab_utils.views.offset_diagram import offset_diagram
+        from lab_utils.views.bookmarks import offset_diagram
 
         return offset_diagram(self.rows, partition)
 
@@ -121,9 +117,9 @@ class Run:
 
     def diary(self) -> Any:
         """What the transaction coordinator wrote into its own log, as a table."""
-        from lab_utils.views.diary import diary
+        from lab_utils.views.tables import coordinator_log
 
-        return diary(self.rows)
+        return coordinator_log(self.rows)
 
     def transactions(self) -> Any:
         """The transactions drawn: programs, coordinator, partitions, and who may read what."""
@@ -176,7 +172,7 @@ class Predicted:
 
     def compare(self, run: Run) -> Any:
         """What you expected beside what was observed, as a table; it is not scored."""
-        from lab_utils.views.prediction_table import prediction_table
+        from lab_utils.views.tables import prediction_table
 
         return prediction_table(self._prediction.compare(run.rows))
 
@@ -191,6 +187,6 @@ def _times(count_of: int) -> str:
 
 def source(function: Callable[..., Any]) -> Any:
     """The text of a function of the lab, shown as code: everything here can be read."""
-    from lab_utils.views.source_code import source_code
+    from lab_utils.views.tables import source_code
 
     return source_code(function)

@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias
 from lab_utils.errors import BadArgument, one_of
 from lab_utils.grading.results import PASS, Verdict
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
 
 LABS: Final = Path(__file__).parents[2] / "labs"
 
@@ -103,6 +104,11 @@ class Evidence:
     returned: tuple[dict[str, Any], ...] | None = None
     raised: str | None = None
     trouble: tuple[str, ...] = ()
+
+    @property
+    def history(self) -> History:
+        """What became of each order, from these rows."""
+        return History(self.rows)
 
     @property
     def log(self) -> list[Event]:

@@ -14,7 +14,6 @@ from typing import Any, Final
 from lab_utils.grading.cases import Evidence, Exercise
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import Misshapen, attempts, everything_crossed_the_proxy
-from lab_utils.ledger.counts import was_drained
 from lab_utils.ledger.events import Event
 
 # What a learner's own code may not bear witness of: its clients write these.
@@ -134,7 +133,7 @@ def _weakness(each: Evidence) -> str | None:
         return "the process was not seen to crash and start again, so this run proves nothing."
     if not each.requests("Fetch" if each.trial.filled else "Produce"):
         return "nothing was sent or read, so this run proves nothing."
-    if not was_drained(each.rows):
+    if not each.history.is_drained:
         return "the log could not be read to its end, so nothing can be said to be missing."
     return None
 

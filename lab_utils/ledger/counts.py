@@ -1,4 +1,4 @@
-"""The counts of a run, in plain Python: what a run's one-line summary says.
+"""The counts of a run: what a run's one-line summary says.
 
 They count; they judge nothing. The findings of the audit are the judgement's ground.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,48 +62,31 @@ class Counts:
 
 def count(rows: Iterable[Event]) -> Counts:
     """Count the outcomes of one run's events."""
-    rows = list(rows)
-    client = Counter(row.kind for row in rows if row.source == "client")
-    log = [row for row in rows if row.source == "log"]
-    copies = Counter((row.topic, row.value) for row in log if row.kind == "record")
-    acked = {
-        (row.topic, row.value) for row in rows if (row.source, row.kind) == ("client", "acked")
-    }
-    work = Counter(row.value for row in rows if (row.source, row.kind) == ("client", "processed"))
-    orders = {row.value for row in rows if (row.source, row.kind) == ("workload", "order")}
+    history = History(rows)
+    client = Counter(row.kind for row in history.rows if row.source == "client")
+    lost = {(row.topic, row.partition, row.value) for row in history.lost}
+    work = history.work
     return Counts(
         sent=client["sent"],
         acked=client["acked"],
         failed=client["failed"],
         unknown=client["unknown"],
-        stored=copies.total(),
-        duplicated=sum(1 for times in copies.values() if times > 1),
-        lost=len(acked - copies.keys()) if was_drained(log) else None,
-        by_topic=_by_topic(log),
+        stored=len(history.log),
+        duplicated=len(history.duplicated),
+        lost=len(lost) if history.is_drained else None,
+        by_topic=_by_topic(history),
         delivered=client["delivered"],
         processed=work.total(),
         repeated=sum(1 for times in work.values() if times > 1),
-        skipped=len(orders - work.keys()) if work else 0,
-        committed=_committed(log),
+        skipped=len(set(history.given) - work.keys()) if work else 0,
+        committed=tuple(row.offset or 0 for row in history.committed),
     )
 
 
-def _by_topic(log: list[Event]) -> tuple[tuple[str, int], ...]:
+def _by_topic(history: History) -> tuple[tuple[str, int], ...]:
     """How many records each topic holds; nothing if there is one topic only."""
-    read = {row.topic or "": row.run for row in log if row.kind == "end"}
+    read = {row.topic or "": row.run for row in history.of("log", "end")}
     if len(read) < 2:
         return ()
-    held = Counter(row.topic for row in log if row.kind == "record")
+    held = Counter(row.topic for row in history.log)
     return tuple((topic.removeprefix(f"{run}-"), held[topic]) for topic, run in read.items())
-
-
-def _committed(log: list[Event]) -> tuple[int, ...]:
-    ends = [row for row in log if row.kind == "committed" and row.detail.get("when") == "end"]
-    ends.sort(key=lambda row: (row.actor, row.topic or "", row.partition or 0))
-    return tuple(row.offset or 0 for row in ends)
-
-
-def was_drained(rows: Iterable[Event]) -> bool:
-    """Was every partition of the log read to its end?"""
-    ends = [row.detail.get("drained") for row in rows if (row.source, row.kind) == ("log", "end")]
-    return bool(ends) and all(drained == "true" for drained in ends)

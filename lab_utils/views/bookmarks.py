@@ -1,9 +1,8 @@
-"""What a consumer was handed, did and committed, step by step: the history of one partition.
+"""Bookmarks: where the work of a consumer was and where its bookmark stood, step by step.
 
-    events ──▶ steps (delivered, processed, committed, killed, …) ──▶ offset_diagram.py draws them
-
-Pure shaping. A commit counts from when its request was forwarded to the broker, whoever sent it:
-the timer of a client that is killed takes its own report along.
+A row is an offset of one partition, a column a step. The bookmark is a line *between* the rows:
+what is below it will not be read again. A commit counts from when its request was forwarded to
+the broker, whoever sent it: the timer of a client that is killed takes its own report along.
 """
 
 from __future__ import annotations
@@ -15,14 +14,28 @@ from functools import cached_property
 from itertools import islice
 from typing import Final
 
+from plotly.graph_objects import Scatter
+
 from lab_utils.ledger.events import Event
-from lab_utils.views.table import Table
-from lab_utils.views.wording import counted, listed
+from lab_utils.ledger.history import History
+from lab_utils.views import palette
+from lab_utils.views.palette import Style
+from lab_utils.views.picture import Picture, axis, figure, line, note, points
+from lab_utils.views.tables import Table
+from lab_utils.views.words import counted, in_picture, listed, orders_named
 
 STEPS_MAX: Final = 120
-OF_RECORDS: Final = ("delivered", "processed", "stored", "sought")
-OF_PARTITIONS: Final = ("assigned", "revoked", "lost")
-COLUMNS: Final = ("step", "who", "what", "offset", "order")
+ROW_PX: Final = 34
+OF_CLIENTS: Final = ("delivered", "processed", "stored", "sought", "assigned", "revoked", "lost")
+STYLES: Final = {
+    "delivered": Style("delivered", palette.GREY, symbol="circle-open"),
+    "processed": Style("processed", palette.BLUE, symbol="square"),
+    "repeated": Style("processed again", palette.VERMILLION, symbol="diamond"),
+    "stored": Style("stored for the next commit", palette.PURPLE, symbol="triangle-up-open"),
+    "sought": Style("seek", palette.ORANGE, symbol="triangle-left-open"),
+}
+BOOKMARK: Final = Style("committed: read on above this line", palette.GREEN, width=2.6)
+NAMED_STEPS: Final = ("killed", "started again", "lost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +57,9 @@ class Bookmarks:
     values: dict[int, str]
 
     @cached_property
-    def work(self) -> Counter[int]:
+    def work(self) -> Counter[int | None]:
         """How often the work was done for each offset."""
-        done = [step.offset for step in self.steps if step.kind == "processed"]
-        return Counter(offset for offset in done if offset is not None)
+        return Counter(step.offset for step in self.steps if step.kind == "processed")
 
     @cached_property
     def committed(self) -> int | None:
@@ -57,73 +69,69 @@ class Bookmarks:
     @property
     def repeated(self) -> list[int]:
         """The offsets that were processed more than once."""
-        return sorted(offset for offset, times in self.work.items() if times > 1)
+        done = ((offset, times) for offset, times in self.work.items() if offset is not None)
+        return sorted(offset for offset, times in done if times > 1)
 
     @property
     def skipped(self) -> list[int]:
         """The offsets before the bookmark that were never processed, if anything was."""
-        if not self.work:
-            return []
-        return [
-            at for at in sorted(self.values) if not self.work[at] and at < (self.committed or 0)
-        ]
+        before = [at for at in sorted(self.values) if at < (self.committed or 0)]
+        return [at for at in before if not self.work[at]] if self.work else []
 
     def title(self) -> str:
         """What the picture shows, as a sentence."""
-        said = []
-        if self.skipped:
-            said.append(f"{self._named(self.skipped)} skipped: the bookmark was ahead of the work")
-        if self.repeated:
-            why = (
-                "the bookmark was behind the work" if self._is_killed() else "they were read again"
+        was_killed = any(step.kind == "killed" for step in self.steps)
+        why = "the bookmark had not reached the work" if was_killed else "they were read again"
+        said = [
+            f"{orders_named([self.values.get(it, f'at {it}') for it in offsets])} "
+            f"{'was' if len(offsets) == 1 else 'were'} {what}"
+            for offsets, what in (
+                (self.skipped, "skipped: the bookmark was ahead of the work"),
+                (self.repeated, f"processed more than once: {why}"),
             )
-            said.append(f"{self._named(self.repeated)} processed more than once: {why}")
+            if offsets
+        ]
         return ". ".join(said) or "Every order before the bookmark was processed once"
 
     def summary(self) -> str:
         """The picture in words."""
         counts = Counter(step.kind for step in self.steps)
-        names = ("delivered", "processed", "committed", "killed")
-        told = [f"{counted(counts[name], 'time')} {name}" for name in names if counts[name]]
+        nouns = {
+            "delivered": ("delivery", "deliveries"),
+            "processed": ("record processed", "records processed"),
+            "committed": ("commit", ""),
+            "killed": ("kill", ""),
+        }
+        told = [counted(counts[kind], *words) for kind, words in nouns.items() if counts[kind]]
         last = "nothing" if self.committed is None else f"offset {self.committed}"
         return f"Partition {self.partition}: {listed(told)}. Last committed: {last}."
 
     def table(self) -> Table:
         """The steps as rows."""
-        rows = [
+        rows: list[tuple[object, ...]] = [
             (number, step.actor, step.kind, step.offset, step.value)
             for number, step in enumerate(self.steps, start=1)
         ]
-        return Table(COLUMNS, rows, f"The steps of partition {self.partition}.")
-
-    def _is_killed(self) -> bool:
-        return any(step.kind == "killed" for step in self.steps)
-
-    def _named(self, offsets: Sequence[int]) -> str:
-        names = [self.values.get(offset, f"at {offset}") for offset in offsets[:4]]
-        more = ["others"] if len(offsets) > 4 else []
-        verb = "was" if len(offsets) == 1 else "were"
-        return f"Order{'s' if len(offsets) > 1 else ''} {listed(names + more)} {verb}"
+        columns = ("step", "who", "what", "offset", "order")
+        return Table(columns, rows, f"The steps of partition {self.partition}.")
 
 
 def bookmarks(rows: Sequence[Event], partition: int = 0) -> Bookmarks:
     """The history of one partition of the topic that was consumed."""
-    topic = next((row.topic for row in rows if row.kind == "delivered"), None)
-    here = ((topic, partition), (None, None))
-    about = (row for row in rows if (row.topic, row.partition) in here)
-    steps = filter(None, map(_step, sorted(about, key=lambda row: row.at_ns)))
+    history = History(rows)
+    topic = next((row.topic for row in history.of("client", "delivered")), None)
+    here = (topic, partition)
+    about = (row for row in history.rows if (row.topic, row.partition) in (here, (None, None)))
     values = {
         row.offset: row.value or ""
-        for row in rows
-        if (row.source, row.kind) == ("log", "record")
-        and (row.topic, row.partition) == (topic, partition)
-        and row.offset is not None
+        for row in history.log
+        if (row.topic, row.partition) == here and row.offset is not None
     }
-    return Bookmarks(partition, tuple(islice(steps, STEPS_MAX)), values)
+    return Bookmarks(partition, tuple(islice(filter(None, map(_step, about)), STEPS_MAX)), values)
 
 
 def _step(row: Event) -> Step | None:
-    if row.source == "client" and row.kind in OF_RECORDS + OF_PARTITIONS:
+    if row.source == "client" and row.kind in OF_CLIENTS:
         return Step(row.kind, row.actor, row.offset, row.value)
     if _is_commit(row):
         return Step("committed", row.actor, row.offset, None)
@@ -138,3 +146,59 @@ def _is_commit(row: Event) -> bool:
     """Is it a commit on its way to the broker? Of one partition, which is all that a row names."""
     is_request = (row.source, row.kind) == ("wire", "request") and row.fate == "forwarded"
     return is_request and row.api in ("OffsetCommit", "TxnOffsetCommit") and row.offset is not None
+
+
+def offset_diagram(rows: Sequence[Event], partition: int = 0) -> Picture:
+    """Where the work was and where the bookmark stood, step by step, in one partition."""
+    found = bookmarks(rows, partition)
+    height, steps = max([*found.values, 0]) + 1, len(found.steps)
+    named = [(n, it.kind) for n, it in enumerate(found.steps, start=1) if it.kind in NAMED_STEPS]
+    drawn = figure(
+        found.title(), [*_marks(found), *_bookmark(found)], plot_px=(height + 1) * ROW_PX,
+        margins=(66, 20, 84, 104),
+        xaxis=axis(0.3, steps + 0.7, "step", dtick=1 if steps <= 24 else 5),
+        yaxis=axis(-0.85, height - 0.15, "offset", dtick=1, showgrid=True, gridcolor=palette.PALE),
+        shapes=[line((at, at), (0, 1), palette.BLACK, 1.2, "4px,3px", yref="paper")
+                for at, _ in named],
+        notes=[note(at, 1, kind, yref="paper", yanchor="bottom",
+                    xanchor="left" if kind == "started again" else "right") for at, kind in named],
+    )  # fmt: skip
+    return Picture(found.title(), drawn, found.summary(), found.table())
+
+
+def _marks(found: Bookmarks) -> list[Scatter]:
+    """One entry of the legend for each kind of step that has an offset."""
+    places: dict[str, list[tuple[int, float, str]]] = {}
+    done: set[int] = set()
+    for number, step in enumerate(found.steps, start=1):
+        if step.kind in STYLES and step.offset is not None:
+            kind = "repeated" if step.kind == "processed" and step.offset in done else step.kind
+            done |= {step.offset} if step.kind == "processed" else set()
+            # An offset to read on from lies between two records, as the bookmark does.
+            above = step.offset - 0.5 if kind in ("stored", "sought") else step.offset
+            about = f"step {number}: {step.actor}, {kind} {step.value or step.offset}"
+            places.setdefault(kind, []).append((number, above, in_picture(about, 80)))
+    return [
+        points(style, *zip(*places[kind], strict=True), size=13)
+        for kind, style in STYLES.items()
+        if kind in places
+    ]
+
+
+def _bookmark(found: Bookmarks) -> list[Scatter]:
+    """The committed offset as a line of steps; it begins with the first commit."""
+    commits = [
+        (number, step.offset - 0.5)
+        for number, step in enumerate(found.steps, start=1)
+        if step.kind == "committed" and step.offset is not None
+    ]
+    if not commits:
+        return []
+    steps, offsets = zip(*commits, (len(found.steps) + 0.5, commits[-1][1]), strict=True)
+    return [
+        Scatter(
+            x=steps, y=offsets, mode="lines+markers", name=BOOKMARK.name, hoverinfo="skip",
+            line={"shape": "hv", "width": BOOKMARK.width, "color": BOOKMARK.colour},
+            marker={"size": [7] * len(commits) + [0], "color": BOOKMARK.colour},
+        )
+    ]  # fmt: skip

@@ -12,28 +12,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from plotly.graph_objects import Figure, Scatter
+from plotly.graph_objects import Scatter
 
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
 from lab_utils.views import palette
 from lab_utils.views.palette import Style
-from lab_utils.views.picture import Picture
-from lab_utils.views.table import Table
-from lab_utils.views.wording import counted, in_picture, listed, title_lines
+from lab_utils.views.picture import Picture, axis, figure, points, ticks
+from lab_utils.views.tables import Table
+from lab_utils.views.words import counted, in_picture, listed, orders_named
 
-NAMED_MAX: Final = 4
 ROW_PX: Final = 46
-STYLES: Final = {
-    "once": Style("once", palette.BLUE, symbol="square"),
-    "more": Style("more than once", palette.VERMILLION, symbol="diamond"),
-    "never": Style("never", palette.BLACK, symbol="x-thin-open"),
-}
+STYLES: Final = (
+    Style("never", palette.BLACK, symbol="x-thin-open"),
+    Style("once", palette.BLUE, symbol="square"),
+    Style("more than once", palette.VERMILLION, symbol="diamond"),
+)
 READERS: Final = ("in the log", "concurrent reader", "final reader")
 
 
 @dataclass(frozen=True, slots=True)
 class InOut:
-    """The orders in their order, and for each reader how often it has them.
+    """The orders in their sequence, and for each reader how often it has them.
 
     in the log         everything that was written, aborted or not: a read_uncommitted reader's view
     concurrent reader  read_committed, while the workload ran; final reader: when it was over
@@ -63,20 +63,19 @@ class InOut:
             return f"Out equals in: {counted(len(self.orders), 'order')}, each once"
         final = READERS[-1]
         said = [
-            f"{_named(orders)} {'is' if len(orders) == 1 else 'are'} {what}"
+            f"{orders_named(orders)} {'is' if len(orders) == 1 else 'are'} {what}"
             for orders, what in (
                 (self.missing(final), f"missing in {self.topic}"),
                 (self.repeated(final), f"in {self.topic} more than once"),
             )
             if orders
         ]
-        sentence = "; ".join(said)
-        return sentence[:1].upper() + sentence[1:] or "The two readers were given different things"
+        return ". ".join(said) or "The two readers were given different things"
 
     def summary(self) -> str:
         """The picture in words."""
         told = [
-            f"{sum(self.copies[it].values())} {'to the ' if it.endswith('reader') else ''}{it}"
+            f"{self.copies[it].total()} {'to the ' if it.endswith('reader') else ''}{it}"
             for it in READERS
         ]
         return f"{counted(len(self.orders), 'order')} in; out: {listed(told)}."
@@ -90,72 +89,46 @@ class InOut:
         return Table(("order", "in", *READERS), rows, f"Orders and {self.topic}.", frozenset(wrong))
 
 
+def in_out(rows: Sequence[Event], topic: str) -> InOut:
+    """How often each reader of a topic, by its name in the run, has each order."""
+    history = History(rows)
+
+    def had(kind: str) -> Counter[str]:
+        here = (row for row in history.of("log", kind) if row.topic == f"{row.run}-{topic}")
+        return Counter(row.value or "" for row in here)
+
+    # Where no transaction wrote, every reader is given everything.
+    final = had("visible" if had("marker") else "record")
+    copies = dict(zip(READERS, (had("record"), had("seen"), final), strict=True))
+    return InOut(topic, history.given, copies)
+
+
 def in_and_out(rows: Sequence[Event], topic: str) -> Picture:
     """Each order that was to be consumed, and how often each reader of the topic has it."""
     found = in_out(rows, topic)
-    return Picture(found.title(), _figure(found), found.summary(), found.table())
-
-
-def in_out(rows: Sequence[Event], topic: str) -> InOut:
-    """How often each reader of a topic, by its name in the run, has each order."""
-    orders = tuple(row.value or "" for row in rows if row.kind == "order")
-    here = [row for row in rows if row.source == "log" and row.topic == f"{row.run}-{topic}"]
-
-    def had(kind: str) -> Counter[str]:
-        return Counter(row.value or "" for row in here if row.kind == kind)
-
-    # Where no transaction wrote, every reader is given everything.
-    is_transactional = any(row.kind == "marker" for row in here)
-    final = had("visible" if is_transactional else "record")
-    return InOut(
-        topic, orders, dict(zip(READERS, (had("record"), had("seen"), final), strict=True))
-    )
-
-
-def _figure(found: InOut) -> Figure:
-    heading = title_lines(found.title())
-    above = 62 + 23 * heading.count("<br>")
-    rows = ("in", *READERS)
-    figure = Figure([_trace(name, found) for name in STYLES if _cells(name, found)])
-    figure.update_layout(
-        palette.layout(heading, above + len(rows) * ROW_PX + 100),
-        showlegend=True,
-        margin={"l": 150, "r": 20, "t": above, "b": 100},
-        legend={"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom"},
-        xaxis={"title": {"text": "order"}, "tickvals": list(range(len(found.orders))),
-               "ticktext": [in_picture(order, 8) for order in found.orders],
-               "range": [-0.6, max(len(found.orders), 1) - 0.4],
-               "showgrid": False, "zeroline": False},
-        yaxis={"tickvals": list(range(len(rows))), "ticktext": list(rows),
-               "range": [len(rows) - 0.4, -0.6], "gridcolor": palette.PALE, "zeroline": False},
+    lanes = {"in": Counter(found.orders), **found.copies}
+    places: dict[Style, list[tuple[int, int, int]]] = {style: [] for style in STYLES}
+    for row, copies in enumerate(lanes.values()):
+        for column, order in enumerate(found.orders):
+            places[STYLES[min(copies[order], 2)]].append((column, row, copies[order]))
+    drawn = figure(
+        found.title(),
+        [_trace(style, cells) for style, cells in places.items() if cells],
+        plot_px=len(lanes) * ROW_PX,
+        margins=(150, 20, 62, 100),
+        xaxis=axis(-0.6, max(len(found.orders), 1) - 0.4, "order",
+                   **ticks((at, in_picture(it, 8)) for at, it in enumerate(found.orders))),
+        yaxis=axis(len(lanes) - 0.4, -0.6, showgrid=True, gridcolor=palette.PALE,
+                   **ticks(enumerate(lanes))),
     )  # fmt: skip
-    return figure
+    return Picture(found.title(), drawn, found.summary(), found.table())
 
 
-def _cells(name: str, found: InOut) -> list[tuple[int, int, int]]:
-    """Column, row and number of the cells of one style."""
-    readers = [Counter(found.orders), *(found.copies[reader] for reader in READERS)]
-    cells = [
-        (column, row, copies[order])
-        for row, copies in enumerate(readers)
-        for column, order in enumerate(found.orders)
-    ]
-    return [cell for cell in cells if name == ("never", "once", "more")[min(cell[2], 2)]]
-
-
-def _trace(name: str, found: InOut) -> Scatter:
-    style = STYLES[name]
-    columns, rows, numbers = zip(*_cells(name, found), strict=True)
-    is_open = "open" in style.symbol
-    return Scatter(
-        x=columns, y=rows, mode="markers+text", name=style.name, hoverinfo="skip",
-        text=["" if is_open else str(number) for number in numbers],
+def _trace(style: Style, cells: Sequence[tuple[int, int, int]]) -> Scatter:
+    columns, rows, numbers = zip(*cells, strict=True)
+    is_never = style is STYLES[0]
+    return points(
+        style, columns, rows, size=14 if is_never else 24,
+        texts=["" if is_never else str(number) for number in numbers],
         textfont={"color": palette.WHITE, "size": 12},
-        marker={"symbol": style.symbol, "size": 14 if is_open else 24, "color": style.colour,
-                "line": {"width": 2.5 if is_open else 0, "color": style.colour}},
     )  # fmt: skip
-
-
-def _named(orders: Sequence[str]) -> str:
-    more = ["others"] if len(orders) > NAMED_MAX else []
-    return f"order{'s' if len(orders) > 1 else ''} {listed([*orders[:NAMED_MAX], *more])}"

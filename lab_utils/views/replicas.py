@@ -2,136 +2,288 @@
 
 A lane has the log as a filled line of steps, hatched while the broker does not run, and below it
 the role that the controller gave it. A gap between log and high watermark is what no reader may
-read. A function of rows; the shaping is in replication.py, the words in replicas_words.py.
+read. A function of rows; what they say is in replica_history.py.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from math import ceil
-from typing import Any, Final
+from typing import Final
 
-from plotly.graph_objects import Bar, Figure, Scatter
+from plotly.graph_objects import Bar, Scatter
 
 from lab_utils.ledger.events import Event
-from lab_utils.views import palette, replicas_words
-from lab_utils.views.elastic_time import ms_text
-from lab_utils.views.picture import Picture
-from lab_utils.views.replicas_frame import LETTER_PX, LOG_PX, REPORT_PX, REPORT_ROWS, ROLE_PX, Frame
-from lab_utils.views.replication import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication, Span, Step
-from lab_utils.views.wording import in_picture, title_lines
+from lab_utils.views import palette, replica_history
+from lab_utils.views.palette import Style
+from lab_utils.views.picture import (
+    MS,
+    Drawn,
+    ElasticTime,
+    Label,
+    Picture,
+    axis,
+    beside,
+    elastic_time,
+    figure,
+    line,
+    note,
+    points,
+    stacked,
+)
+from lab_utils.views.replica_history import (
+    ELIGIBLE,
+    IN_SYNC,
+    LEADER,
+    OUT,
+    Replication,
+    Span,
+    Step,
+)
+from lab_utils.views.words import in_picture, shown
 
+WIDTH_PX: Final = 770  # of the plot, where the picture has 900
+LETTER_PX: Final = 6.6
+COLUMNS_LIMIT: Final = 44
+LOG_PX: Final = 64  # the room for a log to grow in
+ROLE_PX: Final = 20
+LANE_PX: Final = LOG_PX + ROLE_PX + 26
+LINK_PX: Final = 24
+REPORT_PX: Final = 18
+REPORT_ROWS: Final = 5
 AXIS_PX: Final = 62
 LEGEND_ROW_PX: Final = 20
 LEGEND_COLUMNS: Final = 4
 TICK_PX: Final = 60
 FILL: Final = "rgba(0, 114, 178, 0.16)"
+CLEAR: Final = "rgba(255,255,255,0)"
 # Fill, hatch and colour of the hatch: no two are alike without their colours.
 BARS: Final = {
     LEADER: (palette.BLUE, "", palette.WHITE),
     IN_SYNC: ("#cfe3f1", "", palette.BLACK),
     ELIGIBLE: (palette.WHITE, "\\", palette.PURPLE),
     OUT: (palette.WHITE, "/", palette.VERMILLION),
-    "killed": ("rgba(255,255,255,0)", "x", palette.GREY),
-    "died": ("rgba(255,255,255,0)", "x", palette.VERMILLION),
-    "power cut": ("rgba(255,255,255,0)", "+", palette.VERMILLION),
-    "stopped": ("rgba(255,255,255,0)", "-", palette.GREY),
-    "paused": ("rgba(255,255,255,0)", "|", palette.ORANGE),
-    "starting": ("rgba(255,255,255,0)", "\\", palette.GREY),
-    "fenced": ("rgba(255,255,255,0)", ".", palette.PURPLE),
+    "killed": (CLEAR, "x", palette.GREY),
+    "died": (CLEAR, "x", palette.VERMILLION),
+    "power cut": (CLEAR, "+", palette.VERMILLION),
+    "stopped": (CLEAR, "-", palette.GREY),
+    "paused": (CLEAR, "|", palette.ORANGE),
+    "starting": (CLEAR, "\\", palette.GREY),
+    "fenced": (CLEAR, ".", palette.PURPLE),
     "cut": (palette.WHITE, "x", palette.VERMILLION),
     "held": (palette.WHITE, "|", palette.SKY),
     "slow": (palette.WHITE, "/", palette.SKY),
 }
+IN_LEGEND: Final = {
+    "cut": "link cut", "held": "link held", "slow": "link slow",
+    ELIGIBLE: "out, but eligible (ELR)", "power cut": "power cut (a simulation)",
+}  # fmt: skip
+ACKS: Final = {
+    True: Style("ack", palette.GREEN, symbol="line-ns-open"),
+    False: Style("no ack", palette.VERMILLION, symbol="x-thin-open"),
+}
 
-TICKS: Final = (
-    ("ack", True, "line-ns", palette.GREEN),
-    ("no ack", False, "x-thin", palette.VERMILLION),
-)
 
-Drawn = dict[str, Any]
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One bar: its word in BARS, its height and its middle in pixels, and its time."""
+
+    word: str
+    height: float
+    middle: float
+    span: Span
+
+
+@dataclass(frozen=True)
+class Report:
+    """What clients were told in one column of the picture."""
+
+    column: float
+    rows: tuple[Event, ...]
+
+    @property
+    def is_ack(self) -> bool:
+        """Were all of these orders acked?"""
+        return all(row.kind == "acked" for row in self.rows)
+
+    @property
+    def text(self) -> str:
+        """The orders, and their offsets if they were acked."""
+        names = _few([shown(row.value, 8) for row in self.rows])
+        offsets = _few(["?" if it.offset is None else str(it.offset) for it in self.rows])
+        return f"{names} @ {offsets}" if self.is_ack else f"{names}: not acked"
+
+
+class Frame:
+    """Where everything is: lanes from the top down, columns of time.
+
+    A unit of the vertical axis is a pixel. Moments that lie close together share a column, so that
+    a long run fits.
+    """
+
+    def __init__(self, seen: Replication) -> None:
+        self.seen = seen
+        self.time = _fitting(seen.instants)
+        self.width = self.time.width + 1.5
+        self.column_px = WIDTH_PX / (self.width + 0.5)
+        self.most = max([1, *(step.offset for step in (*seen.ends, *seen.watermarks))])
+
+    @cached_property
+    def reports(self) -> list[Report]:
+        """What clients were told; acks and others apart."""
+        found: dict[tuple[float, bool], list[Event]] = {}
+        for row in self.seen.reports:
+            found.setdefault((self.column(row.at_ns), row.kind == "acked"), []).append(row)
+        return [Report(column, tuple(rows)) for (column, _), rows in found.items()]
+
+    @cached_property
+    def report_rows(self) -> list[int]:
+        """For each report the row of text in which it has room, from the tick upwards."""
+        labels = [Label(report.column, 0, report.text) for report in self.reports]
+        return stacked(labels, self.column_px)
+
+    @property
+    def ticks_y(self) -> float:
+        """Where the reports' ticks are; all else is below."""
+        rows = min(max(self.report_rows, default=-1) + 1, REPORT_ROWS)
+        return -(rows * REPORT_PX + 8)
+
+    def link_y(self, number: int) -> float:
+        """The middle of a link's bar."""
+        return self.ticks_y - 20 - number * LINK_PX
+
+    @property
+    def top(self) -> float:
+        """Above the first lane."""
+        return self.ticks_y - 30 - len(self.seen.links) * LINK_PX
+
+    @property
+    def bottom(self) -> float:
+        """Below the last lane."""
+        return self.role_y(max(len(self.seen.replicas) - 1, 0)) - ROLE_PX / 2 - 20
+
+    def log_y(self, number: int, offset: int = 0) -> float:
+        """Where an offset is in the lane of a broker."""
+        return self.top - number * LANE_PX - LOG_PX + (LOG_PX - 16) * min(offset / self.most, 1)
+
+    def role_y(self, number: int) -> float:
+        """The middle of a broker's bar of roles."""
+        return self.log_y(number) - ROLE_PX / 2 - 2
+
+    @property
+    def moments(self) -> list[tuple[float, str, str]]:
+        """The columns where the workload was done, if something came after it, and of healing."""
+        finished, healing = self.seen.finished_ns, self.seen.healing_ns
+        found = []
+        if finished and self.seen.instants and finished < self.seen.instants[-1]:
+            found.append((self.column(finished), "workload done", "right"))
+        if healing is not None:
+            found.append((self.column(healing), "healing", "left"))
+        return found
+
+    def column(self, at_ns: int) -> float:
+        """Where a moment is drawn."""
+        return self.time.column(at_ns)
+
+    def ends_at(self, at_ns: int) -> float:
+        """Where a span that ends then is drawn to; one that never ended reaches the edge."""
+        last = not self.time.instants or at_ns >= min(self.seen.end_ns, self.time.instants[-1] + 1)
+        return self.width if last else self.column(at_ns)
+
+    def fits(self, text: str, start: float, end: float) -> bool:
+        """Is there room for this text between two columns?"""
+        return len(text) * LETTER_PX + 8 <= (end - start) * self.column_px
+
+    @cached_property
+    def lanes(self) -> list[Lane]:
+        """Every bar: the roles and the states of each broker, and the links."""
+        found = []
+        for number, broker in enumerate(self.seen.replicas):
+            role, log = self.role_y(number), self.log_y(number) + LOG_PX / 2
+            found += [Lane(it.word, ROLE_PX, role, it) for it in self.seen.roles(broker)]
+            found += [Lane(it.word, LOG_PX, log, it) for it in self.seen.states(broker)]
+        for number, spans in enumerate(self.seen.links.values()):
+            found += [Lane(it.word, 14, self.link_y(number), it) for it in spans]
+        return found
+
+
+def _fitting(instants: Sequence[int]) -> ElasticTime:
+    """A time axis of a limited number of columns."""
+    apart = MS
+    while len(kept := _thinned(instants, apart)) > COLUMNS_LIMIT:
+        apart *= 2
+    return elastic_time(kept)
+
+
+def _thinned(instants: Sequence[int], apart_ns: int) -> list[int]:
+    kept: list[int] = []
+    for at_ns in instants:
+        if not kept or at_ns - kept[-1] >= apart_ns:
+            kept.append(at_ns)
+    return kept
+
+
+def _few(names: Sequence[str]) -> str:
+    """Up to two names, or the first and the last of them.
+
+    >>> _few(["1", "2"]), _few(["1", "2", "3"])
+    ('1, 2', '1…3')
+    """
+    return ", ".join(names) if len(names) < 3 else f"{names[0]}…{names[-1]}"
 
 
 def replicas(rows: Sequence[Event], partition: int = 0) -> Picture:
     """What became of the replicas of one partition, drawn: a lane a broker."""
     seen = Replication(rows, partition)
-    title = replicas_words.title(seen)
-    return Picture(title, _figure(Frame(seen), title), replicas_words.summary(seen),
-                   replicas_words.table(seen))  # fmt: skip
-
-
-def _figure(frame: Frame, title: str) -> Figure:
-    heading = title_lines(title)
-    above = 44 + 23 * heading.count("<br>")
-    figure = Figure([*_bars(frame), *_logs(frame), *_watermark(frame), *_reports(frame)])
-    entries = sum(trace.showlegend is not False for trace in figure.data)
-    below = AXIS_PX + LEGEND_ROW_PX * ceil(entries / LEGEND_COLUMNS)
-    figure.update_layout(
-        palette.layout(heading, int(above + below - frame.bottom)),
-        barmode="overlay",
-        showlegend=True,
-        margin={"l": 96, "r": 24, "t": above, "b": below},
-        legend={"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom",
-                "traceorder": "normal"},
-        xaxis=_time_axis(frame),
-        yaxis={"visible": False, "fixedrange": True, "range": [frame.bottom, 0]},
-        shapes=_shapes(frame),
-        annotations=[*_names(frame), *_words(frame), *_numbers(frame), *_pause_names(frame)],
+    frame, title = Frame(seen), replica_history.title(seen)
+    traces = [*_bars(frame), *_logs(frame), *_watermark(frame), *_reports(frame)]
+    entries = sum(trace.showlegend is not False for trace in traces)
+    edges = [frame.log_y(number) for number, _ in enumerate(seen.replicas)]
+    drawn = figure(
+        title, traces, plot_px=-frame.bottom, barmode="overlay",
+        margins=(96, 24, 44, AXIS_PX + LEGEND_ROW_PX * ceil(entries / LEGEND_COLUMNS)),
+        xaxis=frame.time.axis(
+            -0.5, frame.width, TICK_PX / frame.column_px,
+            "milliseconds, not to scale; what happened close together is one column",
+        ),
+        yaxis=axis(frame.bottom, 0, visible=False),
+        # Offset 0 of each log, the line of the reports, the end of the workload, and the repair.
+        shapes=[
+            *(line((-0.5, frame.width), (y, y)) for y in edges),
+            line((-0.5, frame.width), (frame.ticks_y,) * 2, palette.PALE),
+            *(line((at, at), (frame.bottom + 12, frame.top + 4), palette.BLACK, dash="4px,3px")
+              for at, *_ in frame.moments),
+        ],
+        notes=[*_names(frame), *_words(frame), *_numbers(frame)],
     )  # fmt: skip
-    return figure
+    return Picture(title, drawn, replica_history.summary(seen), replica_history.table(seen))
 
 
-Bars = tuple[str, float, float, Span]
-
-
-def _spans(frame: Frame) -> list[Bars]:
-    """Each bar: its word, its height in pixels, the middle of it, and its time."""
-    found: list[Bars] = []
-    for number, broker in enumerate(frame.seen.replicas):
-        found += [(it.word, ROLE_PX, frame.role_y(number), it) for it in frame.seen.roles(broker)]
-        middle = frame.log_y(number) + LOG_PX / 2
-        found += [(it.word, LOG_PX, middle, it) for it in frame.seen.states(broker)]
-    for number, spans in enumerate(frame.seen.links.values()):
-        found += [(it.word, 14, frame.link_y(number), it) for it in spans]
-    return found
-
-
-def _bars(frame: Frame) -> list[Bar]:
+def _bars(frame: Frame) -> Iterable[Bar]:
     """One entry of the legend for each role and each thing that was broken."""
-    spans = _spans(frame)
-    return [_bar(word, [it for it in spans if it[0] == word], frame)
-            for word in BARS if any(it[0] == word for it in spans)]  # fmt: skip
+    for word, (fill, hatch, colour) in BARS.items():
+        lanes = [it for it in frame.lanes if it.word == word]
+        if lanes:
+            starts = [frame.column(it.span.start_ns) for it in lanes]
+            ends = [frame.ends_at(it.span.end_ns) for it in lanes]
+            yield Bar(
+                x=[end - start for start, end in zip(starts, ends, strict=True)], base=starts,
+                y=[it.middle for it in lanes], width=[it.height for it in lanes],
+                orientation="h", name=IN_LEGEND.get(word, word), hoverinfo="text",
+                hovertext=[_about(it, frame) for it in lanes],
+                marker={"color": fill,
+                        "line": {"width": 1, "color": colour if hatch else palette.BLUE},
+                        "pattern": {"shape": hatch, "fgcolor": colour, "bgcolor": fill, "size": 8,
+                                    "solidity": 0.22}},
+            )  # fmt: skip
 
 
-def _bar(word: str, spans: Sequence[Bars], frame: Frame) -> Bar:
-    fill, hatch, colour = BARS[word]
-    starts = [frame.column(span.start_ns) for *_, span in spans]
-    ends = [frame.ends_at(span.end_ns) for *_, span in spans]
-    return Bar(
-        x=[end - start for start, end in zip(starts, ends, strict=True)], base=starts,
-        y=[middle for _, _, middle, _ in spans], width=[height for _, height, _, _ in spans],
-        orientation="h", name=_in_legend(word), hoverinfo="text",
-        hovertext=[_about(word, span, frame) for *_, span in spans],
-        marker={"color": fill, "line": {"width": 1, "color": _edge(word)},
-                "pattern": {"shape": hatch, "fgcolor": colour, "bgcolor": fill, "size": 8,
-                            "solidity": 0.22}},
-    )  # fmt: skip
-
-
-def _edge(word: str) -> str:
-    _, hatch, colour = BARS[word]
-    return colour if hatch else palette.BLUE
-
-
-def _in_legend(word: str) -> str:
-    return {"cut": "link cut", "held": "link held", "slow": "link slow",
-            ELIGIBLE: "out, but eligible (ELR)", "power cut": "power cut (a simulation)",
-            }.get(word, word)  # fmt: skip
-
-
-def _about(word: str, span: Span, frame: Frame) -> str:
-    start, end = (replicas_words.ms(at, frame.seen) for at in (span.start_ns, span.end_ns))
-    return f"{_in_legend(word)}, {start} to {end} ms"
+def _about(lane: Lane, frame: Frame) -> str:
+    moments = (lane.span.start_ns, lane.span.end_ns)
+    start, end = (replica_history.ms(at_ns, frame.seen) for at_ns in moments)
+    return f"{IN_LEGEND.get(lane.word, lane.word)}, {start} to {end} ms"
 
 
 def _logs(frame: Frame) -> list[Scatter]:
@@ -140,34 +292,32 @@ def _logs(frame: Frame) -> list[Scatter]:
     for number, broker in enumerate(frame.seen.replicas):
         steps = [it for it in frame.seen.ends if it.broker == broker]
         if steps:
-            line = _stairs(frame, number, steps, frame.width)
-            line |= {"name": "log end", "legendgroup": "log", "showlegend": not drawn}
+            xs, ys = _stairs(frame, number, steps, frame.width)
             base = [frame.log_y(number)] * 2
-            xs, ys = line.pop("x"), line.pop("y")
             drawn.append(
                 Scatter(x=[*xs, xs[-1], xs[0]], y=[*ys, *base], mode="lines", fill="toself",
-                        fillcolor=FILL, line={"color": palette.BLUE, "width": 2},
-                        hoverinfo="skip", **line)
+                        fillcolor=FILL, line={"color": palette.BLUE, "width": 2}, name="log end",
+                        legendgroup="log", showlegend=not drawn, hoverinfo="skip")
             )  # fmt: skip
     return drawn
 
 
 def _watermark(frame: Frame) -> list[Scatter]:
-    """The high watermark in the lane of whoever led and said so."""
+    """The high watermark in the lane of the broker that led and told it."""
     drawn: list[Scatter] = []
     for number, broker in enumerate(frame.seen.replicas):
         for steps in _reigns(frame, broker):
-            after = [it.at_ns for it in frame.seen.watermarks if it.at_ns > steps[-1].at_ns]
+            last_ns = steps[-1].at_ns
+            after = [it.at_ns for it in frame.seen.watermarks if it.at_ns > last_ns]
             roles = (it for it in frame.seen.roles(broker) if it.word == LEADER)
-            over = [it.end_ns for it in roles if it.end_ns >= steps[-1].at_ns]
+            over = [it.end_ns for it in roles if it.end_ns >= last_ns]
             # A leader that does not run tells nobody where the watermark is.
-            over += [it.start_ns for it in frame.seen.states(broker)
-                     if it.start_ns >= steps[-1].at_ns]  # fmt: skip
+            over += [it.start_ns for it in frame.seen.states(broker) if it.start_ns >= last_ns]
             until = frame.ends_at(min([*over, *after[:1], frame.seen.end_ns]))
-            line = _stairs(frame, number, steps, until)
+            xs, ys = _stairs(frame, number, steps, until)
             drawn.append(
-                Scatter(mode="lines", name="high watermark", legendgroup="mark", hoverinfo="skip",
-                        showlegend=not drawn, **line,
+                Scatter(x=xs, y=ys, mode="lines", name="high watermark", legendgroup="mark",
+                        hoverinfo="skip", showlegend=not drawn,
                         line={"color": palette.VERMILLION, "width": 2.4, "dash": "5px,3px"})
             )  # fmt: skip
     return drawn
@@ -186,7 +336,9 @@ def _reigns(frame: Frame, broker: int) -> list[list[Step]]:
     return found
 
 
-def _stairs(frame: Frame, number: int, steps: Sequence[Step], until: float) -> Drawn:
+def _stairs(
+    frame: Frame, number: int, steps: Sequence[Step], until: float
+) -> tuple[list[float], list[float]]:
     """A line that holds its height until the next step."""
     xs: list[float] = []
     ys: list[float] = []
@@ -194,123 +346,67 @@ def _stairs(frame: Frame, number: int, steps: Sequence[Step], until: float) -> D
         column, y = frame.column(step.at_ns), frame.log_y(number, step.offset)
         xs += [column, column] if ys else [column]
         ys += [ys[-1], y] if ys else [y]
-    return {"x": [*xs, until], "y": [*ys, ys[-1]]}
+    return [*xs, until], [*ys, ys[-1]]
 
 
-def _reports(frame: Frame) -> list[Scatter]:
+def _reports(frame: Frame) -> Iterable[Scatter]:
     """A tick where a client heard of an ack, a cross where it heard of none."""
     lost = {id(row) for row in frame.seen.lost}
-    drawn = []
-    for name, is_ack, symbol, colour in TICKS:
+    for is_ack, style in ACKS.items():
         found = [it for it in frame.reports if it.is_ack is is_ack]
+        told = [[in_picture(replica_history.report(row, lost), 120) for row in it.rows[:8]]
+                for it in found]  # fmt: skip
         if found:
-            told = [[in_picture(replicas_words.report(row, lost), 120) for row in it.rows[:8]]
-                    for it in found]  # fmt: skip
-            drawn.append(
-                Scatter(x=[it.column for it in found], y=[frame.ticks_y] * len(found), name=name,
-                        mode="markers", cliponaxis=False, hoverinfo="text",
-                        hovertext=["<br>".join(lines) for lines in told],
-                        marker={"symbol": symbol, "size": 11, "opacity": 1, "color": colour,
-                                "line": {"width": 2.6, "color": colour}})
-            )  # fmt: skip
-    return drawn
+            yield points(style, [it.column for it in found], [frame.ticks_y] * len(found),
+                         ["<br>".join(lines) for lines in told])  # fmt: skip
 
 
-def _time_axis(frame: Frame) -> Drawn:
-    ticks = frame.time.ticks(TICK_PX / frame.column_px)
-    return {
-        "title": {"text": "milliseconds, not to scale; what happened close together is one column",
-                  "font": {"size": 12, "color": palette.GREY}, "standoff": 4},
-        "range": [-0.5, frame.width], "fixedrange": True, "zeroline": False, "showgrid": False,
-        "ticks": "", "tickvals": [column for column, _ in ticks],
-        "ticktext": [text for _, text in ticks], "tickfont": {"size": 11, "color": palette.GREY},
-    }  # fmt: skip
-
-
-def _shapes(frame: Frame) -> list[Drawn]:
-    """Offset 0 of each log, the line of the reports, the end of the workload, and the mending."""
-    lines = [_line(-0.5, frame.log_y(number), frame.width, frame.log_y(number), palette.GREY)
-             for number, _ in enumerate(frame.seen.replicas)]  # fmt: skip
-    lines.append(_line(-0.5, frame.ticks_y, frame.width, frame.ticks_y, palette.PALE))
-    ends = [at for at in (frame.finished, frame.healing) if at is not None]
-    return lines + [
-        _line(at, frame.bottom + 12, at, frame.top + 4, palette.BLACK, "4px,3px") for at in ends
-    ]
-
-
-def _line(x0: float, y0: float, x1: float, y1: float, colour: str, dash: str = "solid") -> Drawn:
-    return {"type": "line", "x0": x0, "x1": x1, "y0": y0, "y1": y1, "layer": "below",
-            "line": {"width": 1, "color": colour, "dash": dash}}  # fmt: skip
-
-
-def _names(frame: Frame) -> list[Drawn]:
+def _names(frame: Frame) -> Iterable[Drawn]:
     """What each lane is."""
-    names = [(frame.ticks_y, "<b>clients</b>"), (frame.ticks_y + 15, "order @ offset")]
-    names = names if frame.reports else []
-    names += [(frame.link_y(number), f"link {'-'.join(map(str, pair))}")
-              for number, pair in enumerate(frame.seen.links)]  # fmt: skip
+    if frame.reports:
+        yield beside(frame.ticks_y, "clients")
+        yield beside(frame.ticks_y, "order @ offset", 15)
+    for number, pair in enumerate(frame.seen.links):
+        yield beside(frame.link_y(number), f"link {'-'.join(map(str, pair))}", 0)
     for number, broker in enumerate(frame.seen.replicas):
-        names += [(frame.log_y(number) + LOG_PX / 2, f"<b>broker {broker}</b>"),
-                  (frame.log_y(number) + LOG_PX / 2 - 16, "its log"),
-                  (frame.role_y(number), "its role")]  # fmt: skip
-    return [
-        {"x": 0, "xref": "paper", "y": y, "text": text, "showarrow": False, "xanchor": "right",
-         "xshift": -8, "font": {"size": 13 if "<b>" in text else 11, "color":
-                                palette.BLACK if "<b>" in text else palette.GREY}}
-        for y, text in names
-    ]  # fmt: skip
+        yield beside(frame.log_y(number) + LOG_PX / 2, f"broker {broker}")
+        yield beside(frame.log_y(number) + LOG_PX / 2, "its log", -16)
+        yield beside(frame.role_y(number), "its role", 0)
 
 
-def _words(frame: Frame) -> list[Drawn]:
+def _words(frame: Frame) -> Iterable[Drawn]:
     """The word of each bar that has room for it."""
-    found = []
-    for word, height, middle, span in _spans(frame):
-        start, end = frame.column(span.start_ns), frame.ends_at(span.end_ns)
-        name = "out" if word == OUT and not frame.fits(word, start, end) else word
+    for it in frame.lanes:
+        start, end = frame.column(it.span.start_ns), frame.ends_at(it.span.end_ns)
+        name = "out" if it.word == OUT and not frame.fits(it.word, start, end) else it.word
         if frame.fits(name, start, end):
-            is_leader, is_state = word == LEADER, height == LOG_PX
-            found.append(
-                {"x": end if is_state else start, "xanchor": "right" if is_state else "left",
-                 "xshift": -4 if is_state else 4, "y": middle, "showarrow": False, "text": name,
-                 "font": {"size": 11, "color": palette.WHITE if is_leader else palette.BLACK},
-                 "bgcolor": palette.BLUE if is_leader else BARS[word][0] if word == IN_SYNC
-                 else palette.WHITE}
+            is_leader, is_state = it.word == LEADER, it.height == LOG_PX
+            yield note(
+                end if is_state else start, it.middle, name, size=11,
+                colour=palette.WHITE if is_leader else palette.BLACK,
+                xanchor="right" if is_state else "left", xshift=-4 if is_state else 4,
+                bgcolor=BARS[it.word][0] if it.word in (LEADER, IN_SYNC) else palette.WHITE,
             )  # fmt: skip
-    return found
 
 
-def _numbers(frame: Frame) -> list[Drawn]:
-    """The log ends where they change, what clients were told, and the workload's end."""
-    found = []
+def _numbers(frame: Frame) -> Iterable[Drawn]:
+    """The log ends where they change, what clients were told, the workload's end, long gaps."""
     for number, broker in enumerate(frame.seen.replicas):
         taken = -1.0
         for step in (it for it in frame.seen.ends if it.broker == broker):
             column, text = frame.column(step.at_ns), str(step.offset)
             if (column - taken) * frame.column_px >= len(text) * LETTER_PX + 4 or taken < 0:
                 taken = column
-                found.append(_text(column, frame.log_y(number, step.offset) + 8, f"<b>{text}</b>",
-                                   palette.BLUE, "left"))  # fmt: skip
-    if frame.finished is not None:
-        found.append(_text(frame.finished, frame.top + 10, "workload done", palette.BLACK, "right"))
-    if frame.healing is not None:
-        found.append(_text(frame.healing, frame.top + 10, "healing", palette.BLACK, "left"))
+                yield note(column, frame.log_y(number, step.offset) + 8, f"<b>{text}</b>", size=11,
+                           colour=palette.BLUE, xanchor="left")  # fmt: skip
+    for at, text, anchor in frame.moments:
+        yield note(at, frame.top + 10, text, size=11, xanchor=anchor)
     for report, row in zip(frame.reports, frame.report_rows, strict=True):
         if row < REPORT_ROWS:
             colour = palette.BLACK if report.is_ack else palette.VERMILLION
-            y = frame.ticks_y + 14 + row * REPORT_PX
-            found.append(_text(report.column, y, in_picture(report.text), colour, "center"))
-    return found
-
-
-def _text(x: float, y: float, text: str, colour: str, anchor: str) -> Drawn:
-    return {"x": x, "y": y, "text": text, "showarrow": False, "xanchor": anchor,
-            "font": {"size": 11, "color": colour}}  # fmt: skip
-
-
-def _pause_names(frame: Frame) -> list[Drawn]:
-    """How long the long gaps are, between the lanes and the axis."""
-    return [
-        _text((start + end) / 2, frame.bottom + 8, f"{ms_text(gap)} ms", palette.GREY, "center")
-        for start, end, gap in frame.time.pauses()
-        if frame.fits(f"{ms_text(gap)} ms", start, end)
-    ]
+            yield note(report.column, frame.ticks_y + 14 + row * REPORT_PX, in_picture(report.text),
+                       size=11, colour=colour, xanchor="center")  # fmt: skip
+    for start, end, gap in frame.time.pauses():
+        if frame.fits(gap, start, end):
+            yield note((start + end) / 2, frame.bottom + 8, gap, size=11, colour=palette.GREY,
+                       xanchor="center")  # fmt: skip

@@ -1,39 +1,58 @@
 """The transaction timeline: programs, coordinator and partitions, and who may read what.
 
-The scene says what is where (transaction_scene.py); this draws it. A function of rows.
+    producer ── its transactions, from begin to the end that it was told
+    coordinator ── the entries of its log
+    partition ── records and markers, and how long readers of read_committed had to wait
+
+`scene` decides what is in the picture, `transaction_timeline` draws it. A function of rows. The
+coordinator and the markers tell the time in whole milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
 
-from plotly.graph_objects import Figure, Scatter
+from plotly.graph_objects import Scatter
 
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
 from lab_utils.views import palette
-from lab_utils.views.elastic_time import ms_text
 from lab_utils.views.palette import Style
-from lab_utils.views.picture import Picture
-from lab_utils.views.table import Table
-from lab_utils.views.transaction_scene import Mark, Scene, Span, arrived_ns, scene
-from lab_utils.views.wording import counted, in_picture, listed, title_lines
+from lab_utils.views.picture import (
+    MS,
+    Drawn,
+    ElasticTime,
+    Picture,
+    arrows,
+    axis,
+    beside,
+    elastic_time,
+    figure,
+    in_legend,
+    line,
+    ms_text,
+    note,
+    points,
+)
+from lab_utils.views.tables import Table
+from lab_utils.views.words import counted, in_picture, listed
 
 LANE_PX: Final = 74
-ABOVE_PX: Final = 66
-BELOW_PX: Final = 84
-ROW_PX: Final = 20
-FENCED: Final = "_FENCED"
-STATES_ROOM: Final = 0.35
+LEGEND_PX: Final = 20
+EVENTS_LIMIT: Final = 120
 TICK_COLUMNS: Final = 14  # so many times are written below the axis, at most
+FENCED: Final = "_FENCED"
+TOLD: Final = {"txn_committed": "committed", "txn_aborted": "aborted"}
 
+# By what it is: a record and who may read it, a marker, or what a program was told.
 MARKS: Final = {
     "all": Style("record that every reader is given", palette.BLUE, symbol="square"),
     "some": Style("record for read_uncommitted only", palette.ORANGE, symbol="circle-open"),
     "COMMIT": Style("COMMIT marker", palette.GREEN, symbol="diamond"),
     "ABORT": Style("ABORT marker", palette.VERMILLION, symbol="diamond-open"),
-}
-TOLD: Final = {
     "txn_committed": Style("told: committed", palette.GREEN, symbol="triangle-right"),
     "txn_aborted": Style("told: aborted", palette.VERMILLION, symbol="triangle-left-open"),
     "txn_failed": Style("told: an error", palette.PURPLE, symbol="x"),
@@ -43,284 +62,358 @@ WAITS: Final = Style("read_committed readers wait", palette.ORANGE, dash="dot", 
 LATE: Final = Style("EndTxn that was late", palette.VERMILLION, dash="6px,3px", width=2.4)
 ASKS: Final = Style("request to the coordinator", palette.BLUE, width=1.4)
 
-Drawn = dict[str, Any]
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A transaction as its program saw it; `end` is None if it was never told one."""
+
+    actor: str
+    number: str
+    begin: Event
+    end: Event | None
+    failures: tuple[Event, ...]
+
+    @property
+    def told(self) -> str:
+        """What the program was told of its end."""
+        errors = [row.error or "" for row in self.failures]
+        return TOLD[self.end.kind] if self.end else listed(errors) if errors else "nothing"
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something in a partition, of a kind in MARKS: a record and who may read it, or a marker."""
+
+    place: Place
+    offset: int
+    at_ns: int
+    text: str
+    kind: str
+
+    @property
+    def is_marker(self) -> bool:
+        """Is it the end of a transaction, and no record?"""
+        return self.kind in ("COMMIT", "ABORT")
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """From one moment to another readers of read_committed stood at this offset."""
+
+    place: Place
+    offset: int
+    from_ns: int
+    to_ns: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What is in the picture."""
+
+    run: str
+    time: ElasticTime
+    producers: list[str]
+    places: list[Place]
+    spans: list[Span]
+    asks: list[Event]
+    entries: list[Event]
+    marks: list[Mark]
+    waits: list[Wait]
+    stops: dict[Place, tuple[int, int]]
+    torn: list[tuple[Span, list[str], list[str]]]
+
+    def name_of(self, place: Place) -> str:
+        """A partition's name without the run's."""
+        topic, partition = place
+        return f"{topic.removeprefix(self.run + '-')} {partition}"
+
+
+def scene(rows: Sequence[Event]) -> Scene:
+    """Set the scene of one run."""
+    history = History(rows)
+    marks, spans = _marks(history)[:EVENTS_LIMIT], _spans(history)
+    asks, entries = _asks(history)[:EVENTS_LIMIT], history.of("log", "transaction")[:EVENTS_LIMIT]
+    told = [row for it in spans for row in (it.begin, it.end, *it.failures) if row]
+    instants = [row.at_ns for row in (*asks, *entries, *told)]
+    instants += [arrived_ns(row) for row in asks] + [mark.at_ns for mark in marks]
+    stops = {
+        _place(row): (int(row.detail["last_stable"]), row.offset or 0)
+        for row in history.of("log", "end")
+        if "last_stable" in row.detail
+    }
+    return Scene(
+        run=rows[0].run if rows else "",
+        time=elastic_time(instants),
+        producers=sorted({span.actor for span in spans} | {row.actor for row in asks}),
+        places=sorted({mark.place for mark in marks}, key=_orders_first),
+        spans=spans,
+        asks=asks,
+        entries=entries,
+        marks=marks,
+        waits=_waits(history, marks),
+        stops={place: stops[place] for place in sorted(stops, key=_orders_first)},
+        torn=list(_torn(history, spans, marks)),
+    )
+
+
+def arrived_ns(row: Event) -> int:
+    """When the proxy sent a request on, or gave an answer; a held one came earlier."""
+    return int(row.detail.get("released_at_ns", row.at_ns))
+
+
+def _place(row: Event) -> Place:
+    return row.topic or "", row.partition or 0
+
+
+def _orders_first(place: Place) -> tuple[bool, str, int]:
+    topic, partition = place
+    return not topic.endswith("-orders"), topic, partition
+
+
+def _torn(
+    history: History, spans: list[Span], marks: list[Mark]
+) -> Iterator[tuple[Span, list[str], list[str]]]:
+    """Transactions of which some orders can be read and some cannot, and which ones."""
+    sent_in: dict[tuple[str, str], set[tuple[str | None, str | None]]] = defaultdict(set)
+    for row in history.of("client", "sent"):
+        sent_in[row.actor, row.detail.get("transaction", "")].add((row.topic, row.value))
+    for span in spans:
+        theirs = [m for m in marks if (m.place[0], m.text) in sent_in[span.actor, span.number]]
+        seen, unseen = (
+            sorted({mark.text for mark in theirs if mark.kind == kind}) for kind in ("all", "some")
+        )
+        if seen and unseen and not set(seen) & set(unseen):
+            yield span, seen, unseen
+
+
+def _asks(history: History) -> list[Event]:
+    """Requests that begin or end something; a name that was not given yet is not drawn."""
+    refused = {
+        (row.correlation_id, row.detail.get("connection"))
+        for row in history.of("wire", "response")
+        if row.api == "InitProducerId" and row.error
+    }
+    return [
+        row
+        for row in history.of("wire", "request")
+        if row.api in ("InitProducerId", "EndTxn")
+        and (row.correlation_id, row.detail.get("connection")) not in refused
+    ]
+
+
+def _spans(history: History) -> list[Span]:
+    by_number: dict[tuple[str, str], list[Event]] = defaultdict(list)
+    for row in history.of("client", "txn_began", "txn_failed", *TOLD):
+        if "transaction" in row.detail:
+            by_number[row.actor, row.detail["transaction"]].append(row)
+    return [
+        Span(
+            *key,
+            begin=some[0],
+            end=next((row for row in some if row.kind in TOLD), None),
+            failures=tuple(row for row in some if row.kind == "txn_failed"),
+        )
+        for key, some in by_number.items()
+        if some[0].kind == "txn_began"
+    ]
+
+
+def _marks(history: History) -> list[Mark]:
+    """Records when they were acked or answered, markers when they were written."""
+    # The proxy heard of it before the client did, so the proxy's time is kept.
+    heard = history.of("client", "acked") + history.of("wire", "response")
+    at_ns = {(_place(row), row.offset): row.at_ns for row in heard if row.topic is not None}
+    visible = {(_place(row), row.offset) for row in history.of("log", "visible")}
+    # How far the wall clock is ahead of the ledger's, by an entry that has both.
+    entry = next(iter(history.of("log", "transaction")), None)
+    wall = int(entry.detail["timestamp_ms"]) * MS - entry.at_ns if entry else 0
+    marks = []
+    for row in history.of("log", "record", "marker"):
+        place = (_place(row), row.offset)
+        written_ns = int(row.detail["timestamp_ms"]) * MS - wall
+        if row.kind == "marker":
+            at, text, kind = written_ns + MS // 2, row.detail["type"], row.detail["type"]
+        else:
+            kind = "all" if place in visible else "some"
+            at, text = at_ns.get(place, written_ns), row.value or ""
+        marks.append(Mark(_place(row), row.offset or 0, at, text, kind))
+    return sorted(marks, key=lambda mark: (mark.place, mark.offset))
+
+
+def _waits(history: History, marks: list[Mark]) -> list[Wait]:
+    """The last stable offset stands at the first record of the oldest open transaction."""
+    times = {(mark.place, mark.offset): mark.at_ns for mark in marks}
+    waits: list[Wait] = []
+    still_open: dict[tuple[Place, int], int] = {}
+    rows = [row for row in history.of("log", "batch") if "transactional" in row.detail]
+    rows += history.of("log", "marker")
+    for row in sorted(rows, key=lambda row: (_place(row), row.offset or 0)):
+        key = (_place(row), row.producer_id or 0)
+        if row.kind == "batch":
+            still_open.setdefault(key, row.offset or 0)
+        elif (first := still_open.pop(key, None)) is not None:
+            end = times.get((key[0], row.offset or 0))
+            waits.append(Wait(key[0], first, times.get((key[0], first), 0), end))
+    for (place, _), first in still_open.items():
+        waits.append(Wait(place, first, times.get((place, first), 0), None))
+    return [wait for wait in waits if wait.from_ns]
 
 
 def transaction_timeline(rows: Sequence[Event]) -> Picture:
     """The transactions of a run, drawn."""
-    shown = scene(rows)
-    title = headline(shown)
-    return Picture(title, draw(shown, title), summary(shown), table(shown))
+    of = scene(rows)
+    title = _title(of)
+    names: list[object] = [*of.producers, "coordinator", *of.places]
+    # The coordinator's states stand below its lane, and need some room.
+    lanes = {
+        name: len(names) - number + (0.0 if name in of.places else 0.35)
+        for number, name in enumerate(names)
+    }
+    traces = [*_asked(of, lanes), *_marked(of, lanes), *_named_lines(of)]
+    top, end = max(lanes.values()), max(of.time.width, 1) + 0.8
+    drawn = figure(
+        title, traces, plot_px=(top - 0.2) * LANE_PX,
+        margins=(104, 92, 66, 84 + LEGEND_PX * (len(traces) // 2)),
+        xaxis=of.time.axis(-0.8, end, max(of.time.width / TICK_COLUMNS, 1),
+                           "milliseconds since the first of these events, not to scale"),
+        yaxis=axis(0.6, top + 0.4, visible=False),
+        shapes=_lines(of, lanes), notes=_texts(of, lanes),
+    )  # fmt: skip
+    return Picture(title, drawn, _summary(of), _table(of))
 
 
-def headline(shown: Scene) -> str:
+def _title(of: Scene) -> str:
     """The picture in one sentence."""
-    if not shown.spans:
+    if not of.spans:
         return "No transaction was begun"
-    stuck = [shown.name_of(place) for place, (stop, end) in shown.stops.items() if stop < end]
+    stuck = [of.name_of(place) for place, (stop, end) in of.stops.items() if stop < end]
     if stuck:
-        is_over = all(_told_of(span) in ("committed", "aborted") for span in shown.spans)
+        is_over = all(span.told in TOLD.values() for span in of.spans)
         what = "A transaction without its marker" if is_over else "An open transaction"
         return f"{what} holds back the readers of {listed(stuck)}"
-    if shown.torn:
-        span, seen, unseen = shown.torn[0]
-        told = f"was told {_told_of(span)}"
+    if of.torn:
+        span, seen, unseen = of.torn[0]
         return (
-            f"Transaction {span.number} of {span.actor} {told}: "
+            f"Transaction {span.number} of {span.actor} was told {span.told}: "
             f"order {listed(seen)} can be read, order {listed(unseen)} cannot"
         )
-    fenced = sorted({it.actor for it in shown.spans for row in it.failures if row.error == FENCED})
+    fenced = sorted({it.actor for it in of.spans for row in it.failures if row.error == FENCED})
     if fenced:
         return f"{listed(fenced)} was told that it is fenced"
-    hidden = sum(mark.kind == "some" for mark in shown.marks)
-    kept = sum(mark.kind == "all" for mark in shown.marks)
+    hidden = sum(mark.kind == "some" for mark in of.marks)
+    kept = sum(mark.kind == "all" for mark in of.marks)
     return f"{counted(kept, 'record')} for every reader, {hidden} for read_uncommitted only"
 
 
-def summary(shown: Scene) -> str:
-    """The picture in sentences, for whoever cannot see it."""
-    told = [_sentence(span) for span in shown.spans]
+def _summary(of: Scene) -> str:
+    """The picture in sentences, for a reader who cannot see it."""
+    told = [f"Transaction {it.number} of {it.actor} was told: {it.told}." for it in of.spans]
     stops = [
-        f"In {shown.name_of(place)} a read_committed reader stops at offset {stop} of {end}."
-        for place, (stop, end) in shown.stops.items()
-        if place in shown.places
+        f"In {of.name_of(place)} a read_committed reader stops at offset {stop} of {end}."
+        for place, (stop, end) in of.stops.items()
+        if place in of.places
     ]
     return " ".join([*told, *stops]) or "There is nothing to draw."
 
 
-def table(shown: Scene) -> Table:
+def _table(of: Scene) -> Table:
     """Each record and marker, and who is given it."""
     words = {"all": "every reader", "some": "read_uncommitted"}
-    marks = [
-        (shown.name_of(mark.place), mark.offset, mark.text, words.get(mark.kind, "nobody"))
-        for mark in sorted(shown.marks, key=lambda it: (shown.places.index(it.place), it.offset))
+    rows = [
+        (of.name_of(it.place), it.offset, it.text, words.get(it.kind, "nobody"))
+        for it in sorted(of.marks, key=lambda it: (of.places.index(it.place), it.offset))
     ]
-    return Table(("partition", "offset", "record or marker", "is given to"), marks)
+    return Table(("partition", "offset", "record or marker", "is given to"), rows)
 
 
-def draw(shown: Scene, title: str) -> Figure:
-    """The figure of a scene."""
-    lanes = _lanes(shown)
-    traces = [*_asks(shown, lanes), *_told(shown, lanes), *_marks(shown, lanes)]
-    figure = Figure([*traces, *_named_lines(shown)])
-    heading = title_lines(title)
-    below = BELOW_PX + ROW_PX * (len(figure.data) // 2)
-    height = int((max(lanes.values()) - 0.2) * LANE_PX) + ABOVE_PX + below
-    figure.update_layout(
-        palette.layout(heading, height),
-        margin={"l": 104, "r": 92, "t": ABOVE_PX, "b": below},
-        legend={"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom"},
-        showlegend=True,
-        xaxis=_time_axis(shown),
-        yaxis={"visible": False, "fixedrange": True, "range": [0.6, max(lanes.values()) + 0.4]},
-        shapes=_shapes(shown, lanes),
-        annotations=_texts(shown, lanes),
-    )
-    return figure
-
-
-def _lanes(shown: Scene) -> dict[object, float]:
-    """The height of each producer, of the coordinator and of each partition."""
-    names: list[object] = [*shown.producers, "coordinator", *shown.places]
-    heights = {name: float(len(names) - number) for number, name in enumerate(names)}
-    # The coordinator's states stand below its lane, and need some room.
-    return {
-        name: height + (STATES_ROOM if name not in shown.places else 0.0)
-        for name, height in heights.items()
-    }
-
-
-def _marks(shown: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
-    for kind, style in MARKS.items():
-        some = [mark for mark in shown.marks if mark.kind == kind]
-        if some:
-            yield _points(
-                style,
-                [shown.time.column(mark.at_ns) for mark in some],
-                [lanes[mark.place] for mark in some],
-                [_hover(mark, shown) for mark in some],
-                ["" if kind in ("COMMIT", "ABORT") else in_picture(mark.text, 8) for mark in some],
-            )
-
-
-def _told(shown: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
-    ends = [row for span in shown.spans for row in (span.end, *span.failures) if row]
-    for kind, style in TOLD.items():
-        some = [row for row in ends if row.kind == kind]
-        if some:
-            yield _points(
-                style,
-                [shown.time.column(row.at_ns) for row in some],
-                [lanes[row.actor] for row in some],
-                [in_picture(row.detail.get("text", style.name), 120) for row in some],
-                [in_picture(row.error or "", 24) for row in some],
-            )
-
-
-def _asks(shown: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
+def _asked(of: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
     """The requests that decide something, from their client to the coordinator."""
-    down = lanes["coordinator"]
     for style, is_late in ((ASKS, False), (LATE, True)):
-        some = [row for row in shown.asks if (row.fate == "held") == is_late]
-        xs: list[float | None] = []
-        ys: list[float | None] = []
-        for row in some:
-            start, end = shown.time.column(row.at_ns), shown.time.column(arrived_ns(row))
-            xs += [start, max(end, start + 0.3), None]
-            ys += [lanes[row.actor], down, None]
-        if some:
-            yield Scatter(
-                x=xs, y=ys, mode="lines+markers", name=style.name, hoverinfo="skip",
-                line={"color": style.colour, "dash": style.dash, "width": style.width},
-                marker={"symbol": "arrow", "angleref": "previous", "color": style.colour,
-                        "size": [0, 9, 0] * len(some), "opacity": 1, "line": {"width": 0}},
+        ways = []
+        for row in of.asks:
+            if (row.fate == "held") == is_late:
+                start, end = of.time.column(row.at_ns), of.time.column(arrived_ns(row))
+                down = (max(end, start + 0.3), lanes["coordinator"])
+                ways.append([(start, lanes[row.actor]), down])
+        if ways:
+            yield arrows(style, ways, [9] * len(ways))
+
+
+def _marked(of: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
+    """What programs were told, and what is in the partitions."""
+    ends = [row for span in of.spans for row in (span.end, *span.failures) if row]
+    found = [
+        (row.kind, row.at_ns, lanes[row.actor], row.error or "",
+         in_picture(row.detail.get("text", MARKS[row.kind].name), 120))
+        for row in ends
+    ]  # fmt: skip
+    found += [
+        (it.kind, it.at_ns, lanes[it.place], "" if it.is_marker else it.text, _hover(it, of))
+        for it in of.marks
+    ]
+    for kind, style in MARKS.items():
+        if some := [each[1:] for each in found if each[0] == kind]:
+            moments, ys, texts, about = (list(column) for column in zip(*some, strict=True))
+            yield points(
+                style, [of.time.column(at_ns) for at_ns in moments], ys, about,
+                texts=[in_picture(text, 8 if kind in ("all", "some") else 24) for text in texts],
+                textposition="top center",
             )  # fmt: skip
 
 
-def _named_lines(shown: Scene) -> Iterable[Scatter]:
-    """Entries of the legend for what is drawn as shapes."""
-    for style, is_there in ((BAR, shown.spans), (WAITS, shown.waits)):
-        line = {"color": style.colour, "dash": style.dash, "width": min(style.width, 5)}
-        if is_there:
-            yield Scatter(x=[None], y=[None], mode="lines", name=style.name, line=line)
-
-
-def _points(
-    style: Style, xs: list[float], ys: list[float], hovers: list[str], texts: list[str]
-) -> Scatter:
-    return Scatter(
-        x=xs, y=ys, mode="markers+text", name=style.name, cliponaxis=False,
-        text=texts, textposition="top center", textfont={"size": 12},
-        hovertext=hovers, hoverinfo="text",
-        marker={"symbol": style.symbol, "size": 11, "color": style.colour, "opacity": 1,
-                "line": {"width": 1.6, "color": style.colour}},
-    )  # fmt: skip
-
-
-def _shapes(shown: Scene, lanes: dict[object, float]) -> list[Drawn]:
-    """Lanes; a bar for each transaction; a line where readers of read_committed wait."""
-    last = shown.time.width + 0.8
-    lines = [
-        _line(-0.8, height, last, height, palette.GREY, 1, "solid") for height in lanes.values()
-    ]
-    for span in shown.spans:
-        end = shown.time.column(span.end.at_ns) if span.end else last
-        at, dash = lanes[span.actor], "solid" if span.end else "dot"
-        lines.append(
-            _line(shown.time.column(span.begin.at_ns), at, end, at, BAR.colour, BAR.width, dash)
-        )
-    for wait in shown.waits:
-        start = shown.time.column(wait.from_ns)
-        end = last if wait.to_ns is None else shown.time.column(wait.to_ns)
-        at = lanes[wait.place] - 0.17
-        lines.append(_line(start, at, end, at, WAITS.colour, WAITS.width, WAITS.dash))
-    return lines
-
-
-def _texts(shown: Scene, lanes: dict[object, float]) -> list[Drawn]:
-    names = [(lanes[name], name) for name in shown.producers]
-    names += [(lanes["coordinator"], "coordinator")]
-    names += [(lanes[place], shown.name_of(place)) for place in shown.places]
-    return [
-        *(_beside(height, f"<b>{in_picture(name, 15)}</b>", 0) for height, name in names),
-        *(
-            _beside(lanes[place], f"LSO {stop} of {end}", 1)
-            for place, (stop, end) in shown.stops.items()
-            if place in lanes
-        ),
-        *_numbers(shown, lanes),
-        *_asked(shown, lanes),
-        *_states(shown, lanes),
-    ]
-
-
-def _numbers(shown: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
-    for span in shown.spans:
-        yield _text(
-            shown.time.column(span.begin.at_ns), lanes[span.actor], f"transaction {span.number}",
-            yshift=9, xanchor="left",
-        )  # fmt: skip
-
-
-def _asked(shown: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
-    """What each request asks for, where its arrow begins."""
-    for row in shown.asks:
-        ends = {"True": "commit", "False": "abort"}.get(row.detail.get("committed", ""))
-        is_late = row.fate == "held"
-        yield _text(
-            shown.time.column(row.at_ns), lanes[row.actor],
-            f"{ends or row.api}{', late' if is_late else ''}",
-            # A late one begins among the labels of others, and so stands below them.
-            yshift=-20 if is_late else -6, xanchor="right" if is_late else "left",
-            colour=palette.GREY,
-        ) | {"xshift": -4 if is_late else 4}  # fmt: skip
-
-
-def _states(shown: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
-    """The states of the diary, on two heights by turns so that they do not meet."""
-    for number, row in enumerate(shown.entries):
-        epoch = f", epoch {row.producer_epoch}" if row.detail["state"] == "Empty" else ""
-        yield _text(
-            shown.time.column(row.at_ns), lanes["coordinator"], row.detail["state"] + epoch,
-            yshift=-9 - 13 * (number % 3), xanchor="center",
-        )  # fmt: skip
-
-
-def _text(
-    x: float, y: float, text: str, *, yshift: int, xanchor: str, colour: str = palette.BLACK
-) -> Drawn:
-    return {
-        "x": x, "y": y, "text": text, "showarrow": False, "yshift": yshift, "xanchor": xanchor,
-        "yanchor": "bottom" if yshift > 0 else "top",
-        "font": {"size": 11, "color": colour},
-    }  # fmt: skip
-
-
-def _beside(height: float, text: str, side: int) -> Drawn:
-    return {
-        "x": side, "xref": "paper", "y": height, "text": text, "showarrow": False,
-        "xanchor": "left" if side else "right", "xshift": 8 if side else -8,
-        "font": {"size": 12},
-    }  # fmt: skip
-
-
-def _time_axis(shown: Scene) -> Drawn:
-    ticks = shown.time.ticks(max(shown.time.width / TICK_COLUMNS, 1))
-    return {
-        "title": {"text": "milliseconds since the first of these events, not to scale",
-                  "font": {"size": 12, "color": palette.GREY}, "standoff": 4},
-        "range": [-0.8, max(shown.time.width, 1) + 0.8], "fixedrange": True, "zeroline": False,
-        "showgrid": False, "ticks": "",
-        "tickvals": [column for column, _ in ticks], "ticktext": [text for _, text in ticks],
-        "tickfont": {"size": 11, "color": palette.GREY},
-    }  # fmt: skip
-
-
-def _hover(mark: Mark, shown: Scene) -> str:
-    what = f"{mark.kind} marker" if mark.kind in ("COMMIT", "ABORT") else f"order {mark.text}"
-    style = MARKS[mark.kind].name
-    return in_picture(
-        f"{what}, offset {mark.offset} of {shown.name_of(mark.place)}, "
-        f"{ms_text(shown.time.ms(mark.at_ns))} ms: {style}",
-        160,
+def _hover(mark: Mark, of: Scene) -> str:
+    what = f"{mark.kind} marker" if mark.is_marker else f"order {mark.text}"
+    where = (
+        f"offset {mark.offset} of {of.name_of(mark.place)}, {ms_text(of.time.ms(mark.at_ns))} ms"
     )
+    return in_picture(f"{what}, {where}: {MARKS[mark.kind].name}", 160)
 
 
-def _sentence(span: Span) -> str:
-    return f"Transaction {span.number} of {span.actor} was told: {_told_of(span)}."
+def _named_lines(of: Scene) -> Iterable[Scatter]:
+    """Entries of the legend for what is drawn as shapes."""
+    return (in_legend(it) for it, is_there in ((BAR, of.spans), (WAITS, of.waits)) if is_there)
 
 
-def _told_of(span: Span) -> str:
-    """What the program was told of the end of a transaction."""
-    words = {"txn_committed": "committed", "txn_aborted": "aborted"}
-    errors = [row.error or "" for row in span.failures]
-    return words[span.end.kind] if span.end else listed(errors) if errors else "nothing"
+def _lines(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
+    """Lanes; a bar for each transaction; a line where readers of read_committed wait."""
+    last = of.time.width + 0.8
+    for height in lanes.values():
+        yield line((-0.8, last), (height, height))
+    for span in of.spans:
+        start, at = of.time.column(span.begin.at_ns), lanes[span.actor]
+        end = of.time.column(span.end.at_ns) if span.end else last
+        yield line((start, end), (at, at), BAR.colour, BAR.width, "solid" if span.end else "dot")
+    for wait in of.waits:
+        start, at = of.time.column(wait.from_ns), lanes[wait.place] - 0.17
+        end = last if wait.to_ns is None else of.time.column(wait.to_ns)
+        yield line((start, end), (at, at), WAITS.colour, WAITS.width, WAITS.dash)
 
 
-def _line(
-    x0: float, y0: float, x1: float, y1: float, colour: str, width: float, dash: str
-) -> Drawn:
-    return {
-        "type": "line", "x0": x0, "y0": y0, "x1": x1, "y1": y1, "layer": "below",
-        "line": {"color": colour, "width": width, "dash": dash},
-    }  # fmt: skip
+def _texts(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
+    """The names of lanes, transactions, requests and states, and where readers stop."""
+    names = {**{place: of.name_of(place) for place in of.places}}
+    for name, height in lanes.items():
+        yield beside(height, in_picture(names.get(name, name), 15))  # type: ignore[call-overload]
+    for place, (stop, end) in of.stops.items():
+        if place in lanes:
+            yield note(1, lanes[place], f"LSO {stop} of {end}", xref="paper", xanchor="left",
+                       xshift=8)  # fmt: skip
+    for span in of.spans:
+        yield note(of.time.column(span.begin.at_ns), lanes[span.actor],
+                   f"transaction {span.number}", size=11, yshift=9, xanchor="left",
+                   yanchor="bottom")  # fmt: skip
+    for row in of.asks:
+        ends = {"True": "commit", "False": "abort"}.get(row.detail.get("committed", ""), row.api)
+        late = row.fate == "held"
+        # A late one begins among the labels of others, and so stands below them.
+        yield note(of.time.column(row.at_ns), lanes[row.actor], f"{ends}{', late' if late else ''}",
+                   size=11, colour=palette.GREY, yanchor="top", yshift=-20 if late else -6,
+                   xanchor="right" if late else "left", xshift=-4 if late else 4)  # fmt: skip
+    # The coordinator's states are on three heights by turns, so that they do not meet.
+    for number, row in enumerate(of.entries):
+        state = row.detail["state"]
+        epoch = f", epoch {row.producer_epoch}" if state == "Empty" else ""
+        yield note(of.time.column(row.at_ns), lanes["coordinator"], state + epoch, size=11,
+                   xanchor="center", yanchor="top", yshift=-9 - 13 * (number % 3))  # fmt: skip

@@ -68,12 +68,12 @@ def acked_alone(nth, orders):
 
 def acked(evidence):
     """The orders that the client reported as acked; only trials of our own have these rows."""
-    return {row.value for row in evidence.rows if (row.source, row.kind) == ("client", "acked")}
+    return {row.value for row in evidence.history.of("client", "acked")}
 
 
 def lost(evidence):
     """The acked orders that are not in the log."""
-    return acked(evidence) - set(evidence.stored)
+    return {row.value for row in evidence.history.lost}
 
 
 def the_matrix_is_right(answer, evidence):
@@ -87,20 +87,11 @@ def the_matrix_is_right(answer, evidence):
 def truth(evidence):
     """What may be said of each order, from the wire: acked, failed or unknown."""
     words = {}
-    for request in evidence.requests():
-        if request.value is None or request.topic != f"{request.run}-orders":
-            continue
-        answers = [
-            row for row in evidence.rows
-            if (row.source, row.kind, row.api) == ("wire", "response", "Produce")
-            and row.correlation_id == request.correlation_id
-            and row.detail.get("connection") == request.detail.get("connection")
-        ]  # fmt: skip
-        said = answers[0] if answers else None
-        if said is None or said.fate in ("held", "dropped"):
-            words[request.value] = "unknown"
-        else:
-            words[request.value] = "failed" if said.error else "acked"
+    for order in evidence.history.orders.values():
+        if order.exchanges and order.topic.endswith("-orders"):
+            said = order.exchanges[-1].response
+            is_unknown = said is None or said.fate in ("held", "dropped")
+            words[order.value] = "unknown" if is_unknown else "failed" if said.error else "acked"
     return words
 
 
@@ -152,25 +143,9 @@ def report_kinds_somewhere(nonce):
     return [report_kinds(refused, late)]
 
 
-def told_acked(evidence):
-    """The orders that the client was told are stored: an answer without error, or acks=0."""
-    told = set()
-    for request in evidence.requests():
-        if request.detail.get("acks") == "0":
-            told.add(request.value)
-    requests = {
-        (row.detail.get("connection"), row.correlation_id): row.value for row in evidence.requests()
-    }
-    for row in evidence.rows:
-        is_answer = (row.source, row.kind, row.api) == ("wire", "response", "Produce")
-        if is_answer and row.error is None and row.fate == "forwarded":
-            told.add(requests.get((row.detail.get("connection"), row.correlation_id)))
-    return told - {None}
-
-
 def nothing_acked_is_lost(_, evidence):
     """Is each order in the log of which the client was told that it is?"""
-    gone = told_acked(evidence) - set(evidence.stored)
+    gone = evidence.history.told_stored - set(evidence.stored)
     if not gone:
         return None
     return f"{len(gone)} acked orders are not in the log: {', '.join(sorted(gone)[:3])}."

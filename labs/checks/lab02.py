@@ -45,19 +45,10 @@ def the_moments_are_right(answer, evidence):
 
 def acked_alone(evidence):
     """The orders that were acked and that, before anything was repaired, one broker had."""
-    last_ns = max(row.at_ns for row in evidence.rows)
-    healed_ns = min((row.at_ns for row in evidence.rows if row.kind == "healing"), default=last_ns)
-    ends = {
-        row.actor: row.offset
-        for row in sorted(evidence.rows, key=lambda row: row.at_ns)
-        if row.kind == "log_end" and row.at_ns < healed_ns
-    }
-    return [
-        {"value": row.value}
-        for row in evidence.rows
-        if (row.source, row.kind) == ("client", "acked")
-        and sum(end > row.offset for end in ends.values()) < 2
-    ]
+    history = evidence.history
+    acked = history.of("client", "acked")
+    ends = history.log_ends(acked[0].topic).values() if acked else ()
+    return [{"value": row.value} for row in acked if sum(end > row.offset for end in ends) < 2]
 
 
 def acked_in_an_isr_of_one(evidence):
@@ -83,24 +74,10 @@ def alone(after):
     )
 
 
-def told_acked(evidence):
-    """The orders whose request was answered without an error; with acks=0 all that were sent."""
-    requests = {
-        (row.detail.get("connection"), row.correlation_id): row for row in evidence.requests()
-    }
-    told = {row.value for row in requests.values() if row.detail.get("acks") == "0"}
-    for row in evidence.rows:
-        is_answer = (row.source, row.kind, row.api) == ("wire", "response", "Produce")
-        if is_answer and row.error is None and row.fate == "forwarded":
-            request = requests.get((row.detail.get("connection"), row.correlation_id))
-            told.add(request.value if request else None)
-    return told - {None}
-
-
 def outcome(evidence):
     """What became of a run: lost, unavailable, duplicated or nothing."""
     stored = evidence.stored
-    if told_acked(evidence) - set(stored):
+    if evidence.history.told_stored - set(stored):
         return "lost"
     if len(set(stored)) < len(evidence.orders):
         return "unavailable"
@@ -109,7 +86,7 @@ def outcome(evidence):
 
 def it_survives(_, evidence):
     """Is nothing acked lost, and is nearly everything stored?"""
-    lost = told_acked(evidence) - set(evidence.stored)
+    lost = evidence.history.told_stored - set(evidence.stored)
     if lost:
         return f"{evidence.trial.name}: {len(lost)} acked orders are not in the log."
     stored = len(set(evidence.stored))

@@ -321,7 +321,7 @@ lab.check("01.4", send_safely)
 # is slow, 20 ms each way. The runs take turns, so that whatever else this machine does hits all of them.
 
 # %%
-from lab_utils.views.spread import spread
+from lab_utils.views.measurements import spread
 
 def burst(acks):
     def send(run):

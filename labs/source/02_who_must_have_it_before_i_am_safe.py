@@ -203,7 +203,7 @@ no_spare, could_read
 # and safe with any number?
 
 # %%
-from lab_utils.views.heat_map import survival
+from lab_utils.views.survival import survival
 
 settings = {f"rf{replicas}-min{floor}": {"replicas": replicas, "min.insync.replicas": floor}
             for replicas in (1, 2, 3) for floor in (1, 2, 3)}

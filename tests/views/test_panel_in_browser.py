@@ -6,12 +6,10 @@ What comes back as an answer is hostile, or late, or nothing; the real stage is 
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page
 
 from lab_utils.lab import PANEL_FAULTS
 from lab_utils.proxy.faults import Fault, cut_link, drop_response, kill_broker, to_json
@@ -50,25 +48,6 @@ SETTING = """async ([module, traits]) => {
     };
     window.views = [window.show()];
 }"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"],
-        )
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 900, "height": 700})
-    page.set_content('<html lang="en"><meta charset="utf-8"><body></body></html>')
-    yield page
-    page.close()
 
 
 def answer(*events: dict[str, Any], **state: Any) -> dict[str, Any]:

@@ -8,25 +8,38 @@ import pytest
 
 from lab_utils.ledger.events import Event
 from lab_utils.views.picture import PLOTLY
-from lab_utils.views.replicas import BARS, replicas
-from lab_utils.views.replicas_frame import COLUMNS_LIMIT, Frame
-from lab_utils.views.replication import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication
+from lab_utils.views.replica_history import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication, title
+from lab_utils.views.replicas import BARS, COLUMNS_LIMIT, Frame, replicas
 from tests.views import replica_histories as histories
 from tests.views.histories import acked, log, request, response
 from tests.views.replica_histories import broker, decided, ends, link, watermark
 
 MS = 1_000_000
+DEAD_ALONE = [*ends(0, 0, 0, 0), watermark(1, 1, 0), acked(5, "0", 0), broker(9, 1, "killed"),
+              *log(ms=20)]  # fmt: skip
+TWO_HAD_IT = [*ends(0, 0, 0, 0), watermark(1, 1, 0), *ends(4, 1, 1), acked(5, "0", 0),
+              broker(9, 1, "killed"), broker(9, 2, "killed"), decided(90, 3, 3),
+              *log(ms=99)]  # fmt: skip
+NOT_READ = [row for row in histories.too_few() if row.source != "log"]
+# What happened, worst first, and the words that say it.
 TITLES = [
-    (histories.in_sync, "All 3 replicas were in sync, and broker 1 led"),
+    (histories.in_sync(), "All 3 replicas were in sync, and broker 1 led"),
+    (DEAD_ALONE, "Order 0 was acked by broker 1 alone, and broker 1 was killed"),
+    (TWO_HAD_IT, "Order 0 was acked by brokers 1 and 2, and broker 3 became leader without it"),
     (
-        histories.acked_alone,
-        "Orders 0 and 1 were acked by broker 1 alone, and broker 2 became leader without them",
-    ),
-    (
-        histories.taken_over,
+        histories.taken_over(),
         "Broker 2 took over from broker 1, and every acked order is in the log",
     ),
-    (histories.last_one, "Nobody leads the partition from 5,000 ms on"),
+    (
+        [row for row in histories.acked_alone() if row.source != "log"],
+        "Broker 2 took over from broker 1",
+    ),
+    (histories.last_one(), "Nobody leads the partition from 5,000 ms on"),
+    (NOT_READ, "Order 2 was not acked while broker 1 alone was in the ISR"),
+    (
+        [row for row in NOT_READ if row.kind != "unknown"],
+        "Order 1 was acked, and no reader could see it in the 4,941 ms that followed",
+    ),
 ]
 
 
@@ -39,51 +52,10 @@ def drawn(rows: list[Event]) -> list[dict[str, Any]]:
     return traces
 
 
-@pytest.mark.parametrize(("history", "title"), TITLES)
-def test_title_is_the_finding(history: Any, title: str) -> None:
+@pytest.mark.parametrize(("rows", "words"), TITLES)
+def test_title_is_the_finding(rows: list[Event], words: str) -> None:
     """The picture's title says what happened to the replicas, worst first."""
-    assert title == replicas(history()).title
-
-
-def test_lost_order_without_another_leader() -> None:
-    """A run that ends before somebody else leads names what became of the leader."""
-    rows = [*ends(0, 0, 0, 0), watermark(1, 1, 0), acked(5, "0", 0), broker(9, 1, "killed"),
-            *log(ms=20)]  # fmt: skip
-
-    assert "Order 0 was acked by broker 1 alone, and broker 1 was killed" == replicas(rows).title
-
-
-def test_copies_are_named() -> None:
-    """A lost order that two brokers had was acked by both."""
-    rows = [*ends(0, 0, 0, 0), watermark(1, 1, 0), *ends(4, 1, 1), acked(5, "0", 0),
-            broker(9, 1, "killed"), broker(9, 2, "killed"),
-            decided(90, 3, 3), *log(ms=99)]  # fmt: skip
-
-    expected = "Order 0 was acked by brokers 1 and 2, and broker 3 became leader without it"
-    assert expected == replicas(rows).title
-
-
-def test_log_that_was_not_drained_loses_nothing() -> None:
-    """Without the log read to its end no order is called lost."""
-    rows = [row for row in histories.acked_alone() if row.source != "log"]
-
-    assert "Broker 2 took over from broker 1" == replicas(rows).title
-
-
-def test_too_few_in_sync() -> None:
-    """An order that was not acked is told with the ISR of the time."""
-    rows = [row for row in histories.too_few() if row.source != "log"]
-
-    expected = "Order 2 was not acked while broker 1 alone was in the ISR"
-    assert expected == replicas(rows).title
-
-
-def test_acked_and_not_readable() -> None:
-    """An acked order above the watermark for seconds is told."""
-    rows = [row for row in histories.too_few() if row.kind != "unknown" and row.source != "log"]
-
-    expected = "Order 1 was acked, and no reader could see it in the 4,941 ms that followed"
-    assert expected == replicas(rows).title
+    assert words == title(Replication(rows))
 
 
 def test_dead_leader_tells_no_watermark() -> None:
@@ -179,14 +151,6 @@ def test_table_marks_the_lost() -> None:
     assert ("2.0", "link 1-3", "cut") in table.rows
 
 
-def test_summary_says_who_led_when() -> None:
-    """The summary says each decision with its time, and how far the logs reach."""
-    summary = replicas(histories.taken_over()).summary
-
-    assert "At 2,724 ms: broker 2 leads, brokers 2 and 3 in the ISR." in summary
-    assert "The logs reach to 1 (broker 1), 2 (broker 2) and 2 (broker 3)." in summary
-
-
 def test_long_run_fits() -> None:
     """A run with a thousand acks has a picture with a limited number of columns."""
     rows = [*ends(0, 0, 0, 0), *(acked(at * 3, str(at), at) for at in range(1000))]
@@ -199,11 +163,6 @@ def test_other_partitions_are_left_out() -> None:
     rows = [*histories.in_sync(), acked(50, "9", 0, partition=1)]
 
     assert replicas(histories.in_sync()).table == replicas(rows).table
-
-
-def test_nothing_was_written_down() -> None:
-    """A run on a stage that tells nothing of its replicas has a picture, too."""
-    assert "No broker wrote down anything about this partition" == replicas([]).title
 
 
 def test_hostile_text() -> None:

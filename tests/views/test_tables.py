@@ -8,11 +8,16 @@ import pytest
 
 from lab_utils.errors import at_least
 from lab_utils.ledger.predictions import Compared, predict
-from lab_utils.views.findings_table import findings_table
-from lab_utils.views.prediction_table import prediction_table
-from lab_utils.views.source_code import SourceCode, source_code
-from lab_utils.views.status_card import status_card
-from lab_utils.views.table import Table
+from lab_utils.views.tables import (
+    SourceCode,
+    Table,
+    coordinator_log,
+    findings_table,
+    prediction_table,
+    source_code,
+    status_card,
+)
+from tests.views.transaction_histories import commit_and_abort
 
 LOST = {"finding": "lost-write", "evidence": "order 0 is nowhere", "judgement": "breach"}
 TWICE = {"finding": "duplicate", "judgement": "allowed", "allowed_by": "enable.idempotence=false"}
@@ -43,7 +48,15 @@ def test_unjudged_finding() -> None:
 
 def test_nothing_found_is_said() -> None:
     """An empty audit is a row that says so, not an empty table."""
-    assert "The audit found nothing." in repr(findings_table([]))
+    assert [("none", 0)] == [row[:2] for row in findings_table([]).rows]
+
+
+def test_coordinator_log_in_sequence() -> None:
+    """Each entry of the coordinator's log is a row, by its offset, without the run's name."""
+    rows = list(coordinator_log(reversed(commit_and_abort())).rows)
+
+    assert ["Empty", "Ongoing", "PrepareCommit"] == [row[3] for row in rows[:3]]
+    assert (7, 1, "04-b-orders", "Empty", 1, 0, ("orders-0",)) == rows[0]
 
 
 def test_difference_is_marked() -> None:
@@ -103,29 +116,22 @@ def test_source_code_cannot_end_its_fence() -> None:
     assert "````python\n```\n````" == SourceCode("```")._repr_markdown_()
 
 
-def test_card_of_a_stage_that_is_well() -> None:
-    """A running broker makes a stage that is ready."""
-    card = status_card(
-        "03", {"bootstrap": "127.0.0.1:9", "brokers": [{"id": 1, "state": "running"}]}
-    )
+@pytest.mark.parametrize(
+    ("state", "said", "unsaid"),
+    [
+        ({"bootstrap": "127.0.0.1:9", "brokers": [{"id": 1, "state": "running"}]},
+         ["ready", "127.0.0.1:9", "none armed"], ["<03>", "Broker 1"]),
+        ({"controller": "died", "brokers": [{"id": 1, "state": "running"}]},
+         ["controller has died", "first cell"], ["ready"]),
+        ({"brokers": [{"id": 2, "state": "died"}]}, ["Broker 2 has died", "./lab down"], ["ready"]),
+        ({"brokers": [{"id": 2, "state": "paused"}], "faults": [1, 2]},
+         ["Broker 2 is paused", "resumed", "2 faults armed"], ["./lab down", "ready"]),
+    ],
+    ids=["well", "no controller", "a dead broker", "a paused broker"],
+)  # fmt: skip
+def test_status_card(state: dict[str, object], said: list[str], unsaid: list[str]) -> None:
+    """What is unwell is named, with what fixes it; a stage that is well is ready."""
+    card = status_card("<03>", state)
 
-    assert "The stage is ready." in card
-    assert "127.0.0.1:9" in card
-
-
-def test_card_of_a_stage_without_its_controller() -> None:
-    """A controller that died is named, with what mends it."""
-    state = {"controller": "died", "brokers": [{"id": 1, "state": "running"}]}
-    card = status_card("02", state)
-
-    assert "The controller has died. Run the first cell again for a new stage." in card
-    assert "The stage is ready." not in card
-
-
-def test_card_names_what_is_unwell_and_what_mends_it() -> None:
-    """A broker that died is named, with the command to run."""
-    card = status_card("<03>", {"brokers": [{"id": 2, "state": "died"}]})
-
-    assert "Broker 2 has died." in card
-    assert "./lab down" in card
-    assert "<03>" not in card
+    assert [] == [words for words in said if words not in card]
+    assert [] == [words for words in unsaid if words in card]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import pytest
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.transaction_scene import scene
-from lab_utils.views.transaction_timeline import transaction_timeline
+from lab_utils.views.transaction_timeline import MARKS, scene, transaction_timeline
 from tests.views.transaction_histories import (
     MS,
     commit_and_abort,
@@ -15,7 +14,14 @@ from tests.views.transaction_histories import (
     txn,
 )
 
-HOSTILE = "<b>0</b>"
+TITLES = [
+    (torn(), "Transaction 2 of producer-1 was told aborted: order 1 can be read, order 2 cannot"),
+    (left_open(), "An open transaction holds back the readers of orders 0"),
+    (
+        [*commit_and_abort(), txn(9, "failed", error="_FENCED")],
+        "producer-1 was told that it is fenced",
+    ),
+]
 
 
 def traces(rows: list[Event]) -> dict[str, list[object]]:
@@ -27,54 +33,10 @@ def written(rows: list[Event]) -> list[str]:
     return [str(text.text) for text in transaction_timeline(rows).figure.layout.annotations]
 
 
-def test_title_counts_who_reads_what() -> None:
-    """A run without trouble says how many records each isolation level is given."""
-    title = "1 record for every reader, 1 for read_uncommitted only"
-
-    assert title == transaction_timeline(commit_and_abort()).title
-
-
-def test_title_of_a_torn_transaction() -> None:
-    """What was told, what can be read and what cannot."""
-    assert (
-        "Transaction 2 of producer-1 was told aborted: order 1 can be read, order 2 cannot"
-        == transaction_timeline(torn()).title
-    )
-
-
-def test_title_of_an_open_transaction() -> None:
-    """The partition whose readers wait."""
-    title = "An open transaction holds back the readers of orders 0"
-
-    assert title == transaction_timeline(left_open()).title
-
-
-def test_title_of_a_fenced_producer() -> None:
-    """Who was told so."""
-    fenced = txn(9, "failed", error="_FENCED")
-
-    assert (
-        "producer-1 was told that it is fenced"
-        == transaction_timeline([*commit_and_abort(), fenced]).title
-    )
-
-
-def test_nothing_to_draw() -> None:
-    """A run without a transaction says so."""
-    picture = transaction_timeline([])
-
-    assert ("No transaction was begun", "There is nothing to draw.") == (
-        picture.title, picture.summary
-    )  # fmt: skip
-
-
-def test_summary_says_what_was_told() -> None:
-    """Each transaction with its end, and where a read_committed reader stops."""
-    assert (
-        "Transaction 1 of producer-1 was told: committed. "
-        "Transaction 2 of producer-1 was told: aborted. "
-        "In orders 0 a read_committed reader stops at offset 4 of 4."
-    ) == transaction_timeline(commit_and_abort()).summary
+@pytest.mark.parametrize(("rows", "title"), TITLES)
+def test_title_is_the_finding(rows: list[Event], title: str) -> None:
+    """What is worst is said: who waits, what is torn, who was fenced."""
+    assert title == transaction_timeline(rows).title
 
 
 def test_table_has_each_record_and_marker() -> None:
@@ -89,13 +51,10 @@ def test_table_has_each_record_and_marker() -> None:
 
 def test_each_kind_has_its_own_symbol() -> None:
     """Records, markers and ends are told apart by more than their colour."""
-    figure = transaction_timeline(commit_and_abort()).figure
-    symbols = [
-        trace.marker.symbol for trace in figure.data
-        if trace.mode == "markers+text"
-    ]  # fmt: skip
-
-    assert 6 == len(symbols) == len(set(symbols))
+    assert 7 == len(MARKS) == len({style.symbol for style in MARKS.values()})
+    assert {style.name for style in MARKS.values() if "error" not in style.name} <= set(
+        traces(commit_and_abort())
+    )
 
 
 def test_readers_wait_from_the_first_record_to_the_marker() -> None:
@@ -123,17 +82,8 @@ def test_late_request_arrives_when_it_was_sent_on() -> None:
     assert "commit, late" in written(torn())
 
 
-def test_states_of_the_diary_are_written() -> None:
+def test_states_of_the_coordinator_are_written() -> None:
     """What the coordinator wrote stands below its lane, with the epoch where it is new."""
     states = ["Empty, epoch 0", "Ongoing", "PrepareCommit", "CompleteCommit"]
 
     assert states == [text for text in written(commit_and_abort()) if text in states][:4]
-
-
-def test_hostile_value_is_shown_and_not_believed() -> None:
-    """What an order holds is text, whatever it says."""
-    rows = [replace(row, value=HOSTILE) if row.value == "0" else row for row in commit_and_abort()]
-    figure = transaction_timeline(rows).figure
-    texts = [text for trace in figure.data if trace.text for text in trace.text]
-
-    assert [] == [text for text in texts if "<" in text]

@@ -1,8 +1,6 @@
 """The control panel: buttons for a lab's faults and brokers, and what crosses the wire, live.
 
-The browser's half is one module in five files (panel_paths.js: the two ways to the stage,
-panel_feed.js: what is known of it, panel_rows.js: its words, panel_brokers.js: brokers and links,
-panel_view.js: what is shown). It speaks to the stage server through jupyter-server-proxy, so a
+The browser's half is panel.js. It speaks to the stage server through jupyter-server-proxy, so a
 click acts while a cell is running. Where the page has no such path, the browser asks this half,
 and the kernel asks the stage.
 
@@ -29,9 +27,6 @@ if TYPE_CHECKING:
     from lab_utils.stage.client import Stage
 
 HERE: Final = Path(__file__).parent
-SCRIPTS: Final = (
-    "panel_paths.js", "panel_feed.js", "panel_rows.js", "panel_brokers.js", "panel_view.js",
-)  # fmt: skip
 VERBS: Final = ("kill", "pause", "resume", "stop", "start")
 LINK_VERBS: Final = ("cut", "hold", "heal")
 EVENTS_LIMIT: Final = 100
@@ -49,7 +44,7 @@ def panel(stage: Stage, faults: Sequence[Fault] = ()) -> Panel:
 class Panel(anywidget.AnyWidget):
     """The widget: what the browser needs to begin with, and the kernel's half of the panel."""
 
-    _esm = "\n".join((HERE / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    _esm = (HERE / "panel.js").read_text(encoding="utf-8")
     _css = (HERE / "panel.css").read_text(encoding="utf-8")
 
     stage: Stage

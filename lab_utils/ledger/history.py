@@ -1,0 +1,355 @@
+"""What became of each order of a run: its facts, computed once from the rows of the ledger.
+
+    sent ──▶ acked, failed or unknown ──▶ copies in the log ──▶ delivered ──▶ processed
+      └──▶ exchanges: the requests that carried it, and what was answered
+
+Counts, headlines, pictures and the rules of the checks read this. An order is a value in one
+topic. It states what the rows say and judges nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Final
+
+from lab_utils.ledger.events import Event
+
+REPORTS: Final = ("acked", "failed", "unknown")
+# Which list of an order a row is kept in.
+PARTS: Final = {
+    **{("client", kind): kind for kind in ("sent", *REPORTS, "delivered", "processed")},
+    ("log", "record"): "copies",
+}
+
+Partition = tuple[str | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """One request and its answer; either may be missing, as when the run began in between.
+
+    is_repeat   did all that it carries cross the wire before, in an earlier request?
+    """
+
+    requests: tuple[Event, ...]
+    responses: tuple[Event, ...]
+    is_repeat: bool = False
+
+    @property
+    def request(self) -> Event | None:
+        """The request, as the event of its first partition."""
+        return self.requests[0] if self.requests else None
+
+    @property
+    def response(self) -> Event | None:
+        """The answer, as the event of its first partition that has an error, or of its first."""
+        with_error = [row for row in self.responses if row.error]
+        return next(iter(with_error or self.responses), None)
+
+    @property
+    def first(self) -> Event:
+        """The request, or the answer if there is no request."""
+        return (self.requests or self.responses)[0]
+
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values that the request carries, as far as the proxy unpacked them."""
+        return tuple(value for row in self.requests for value in carried(row))
+
+    @property
+    def error(self) -> str | None:
+        """The error of the answer."""
+        return self.response.error if self.response else None
+
+    @property
+    def is_lost(self) -> bool:
+        """Did the request or its answer end at the proxy, with nothing in its place?"""
+        response = self.response
+        if response is None:
+            return self.request is not None and self.request.fate == "dropped"
+        return response.fate == "dropped"
+
+    @property
+    def reached_broker(self) -> bool:
+        """Did the proxy pass the request on unharmed, and did the broker accept it?"""
+        request, response = self.request, self.response
+        if request is None or request.fate in ("dropped", "corrupted"):
+            return False
+        # What the proxy answers says nothing about what the broker did.
+        return response is None or response.fate == "replaced" or response.error is None
+
+    def told_stored(self, row: Event) -> bool:
+        """Was the client told that this part is stored? With acks=0 it takes that for granted."""
+        here = (row.topic, row.partition)
+        answers = [it for it in self.responses if (it.topic, it.partition) == here]
+        return row.detail.get("acks") == "0" or any(
+            it.error is None and it.fate == "forwarded" for it in answers
+        )
+
+
+@dataclass(slots=True)
+class Order:
+    """One value in one topic, and every row that is about it.
+
+    copies     its records in the log, each place once, by partition and offset
+    lost       its acks, where the log of their partition was read to its end and has no copy
+    exchanges  the Produce requests that carried it, oldest first
+    """
+
+    topic: str | None
+    value: str
+    sent: list[Event] = field(default_factory=list)
+    acked: list[Event] = field(default_factory=list)
+    failed: list[Event] = field(default_factory=list)
+    unknown: list[Event] = field(default_factory=list)
+    copies: list[Event] = field(default_factory=list)
+    delivered: list[Event] = field(default_factory=list)
+    processed: list[Event] = field(default_factory=list)
+    lost: list[Event] = field(default_factory=list)
+    exchanges: list[Exchange] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of produce(): the report on it, if one came, and the copies that are its own."""
+
+    order: Order
+    attempt: int = 1
+    report: Event | None = None
+    copies: list[Event] = field(default_factory=list)
+
+    @property
+    def is_acked(self) -> bool:
+        """Did the client report success?"""
+        return self.report is not None and self.report.kind == "acked"
+
+
+class History:
+    """The facts of one run, from its rows in any sequence."""
+
+    def __init__(self, rows: Iterable[Event]) -> None:
+        self.rows = sorted(rows, key=lambda row: row.at_ns)
+
+    def of(self, source: str, *kinds: str) -> list[Event]:
+        """The rows of one source and of these kinds, oldest first."""
+        return [row for row in self.rows if row.source == source and row.kind in kinds]
+
+    @cached_property
+    def given(self) -> tuple[str, ...]:
+        """The values of the orders that the run was given."""
+        return tuple(row.value or "" for row in self.of("workload", "order"))
+
+    @cached_property
+    def drained(self) -> dict[Partition, bool]:
+        """For each partition that was read back: was it ever read to its end?"""
+        found: dict[Partition, bool] = {}
+        for row in self.of("log", "end"):
+            place = row.topic, row.partition
+            found[place] = found.get(place, False) or row.detail.get("drained") == "true"
+        return found
+
+    @cached_property
+    def is_drained(self) -> bool:
+        """Was every partition of the log read to its end?"""
+        return bool(self.drained) and all(self.drained.values())
+
+    @cached_property
+    def orders(self) -> dict[tuple[str | None, str], Order]:
+        """Each order by its topic and value, in the sequence in which the rows name them."""
+        found: dict[tuple[str | None, str], Order] = {}
+
+        def order(topic: str | None, value: str) -> Order:
+            return found.setdefault((topic, value), Order(topic, value))
+
+        for row in self.rows:
+            if part := PARTS.get((row.source, row.kind)):
+                getattr(order(row.topic, row.value or ""), part).append(row)
+        for exchange in self.exchanges:
+            for row in exchange.requests:
+                for value in dict.fromkeys(carried(row)):
+                    order(row.topic, value).exchanges.append(exchange)
+        for each in found.values():
+            each.copies = _places(each.copies)
+            stored = {row.partition for row in each.copies}
+            each.lost = [
+                row for row in each.acked
+                if row.partition not in stored and not (row.partition is None and stored)
+                and self._was_read(row.topic, row.partition)
+            ]  # fmt: skip
+        return found
+
+    def _was_read(self, topic: str | None, partition: int | None) -> bool:
+        """Was this partition read to its end? None stands for all partitions of the topic."""
+        ends = [
+            was_drained for (of, number), was_drained in self.drained.items()
+            if of == topic and partition in (number, None)
+        ]  # fmt: skip
+        return bool(ends) and all(ends)
+
+    @cached_property
+    def log(self) -> list[Event]:
+        """The records of the log, topic by topic, by partition and offset."""
+        return _places(self.of("log", "record"))
+
+    @cached_property
+    def lost(self) -> list[Event]:
+        """The acks of orders that are not in the log, oldest first."""
+        rows = (row for order in self.orders.values() for row in order.lost)
+        return sorted(rows, key=lambda row: row.at_ns)
+
+    @cached_property
+    def duplicated(self) -> list[Order]:
+        """The orders that are stored more than once."""
+        return [order for order in self.orders.values() if len(order.copies) > 1]
+
+    @cached_property
+    def work(self) -> Counter[str]:
+        """How often the work was done for each value."""
+        return Counter(row.value or "" for row in self.of("client", "processed"))
+
+    @cached_property
+    def effects(self) -> Counter[str]:
+        """How many effects each value has in the database of the run."""
+        found: Counter[str] = Counter()
+        for row in self.of("sink", "effect"):
+            found[row.value or ""] += row.records or 0
+        return found
+
+    @cached_property
+    def committed(self) -> list[Event]:
+        """Where each group reads on when the run is over, by group, topic and partition."""
+        ends = [row for row in self.of("log", "committed") if row.detail.get("when") == "end"]
+        return sorted(ends, key=lambda row: (row.actor, row.topic or "", row.partition or 0))
+
+    @cached_property
+    def told_stored(self) -> set[str]:
+        """The values that a client was told are stored, as the answers on the wire say."""
+        return {
+            value
+            for exchange in self.exchanges
+            for row in exchange.requests
+            if exchange.told_stored(row)
+            for value in carried(row)
+        }
+
+    @cached_property
+    def exchanges(self) -> list[Exchange]:
+        """The Produce requests and their answers, in the sequence of their first event."""
+        return exchanges(self.rows)
+
+    @cached_property
+    def calls(self) -> list[Call]:
+        """Each call of produce(), oldest first; then one for each order that nobody sent."""
+        calls: list[Call] = []
+        of_order: dict[tuple[str | None, str], list[Call]] = defaultdict(list)
+        waiting: dict[tuple[str, str | None, str | None], list[Call]] = defaultdict(list)
+        for row in self.rows:
+            who, key = (row.actor, row.topic, row.value), (row.topic, row.value or "")
+            if row.source == "workload" and row.kind in ("crashed", "restarted"):
+                waiting.clear()  # no report comes for what a dead process sent
+            elif (row.source, row.kind) == ("client", "sent"):
+                calls.append(Call(self.orders[key], row.attempt or 1))
+                waiting[who].append(calls[-1])
+                of_order[key].append(calls[-1])
+            elif row.source == "client" and row.kind in REPORTS and waiting[who]:
+                waiting[who].pop(0).report = row
+        for key, order in self.orders.items():
+            if order.copies and key not in of_order:
+                calls.append(Call(order))
+                of_order[key].append(calls[-1])
+            _divide(order.copies, of_order[key])
+        return calls
+
+    def log_ends(self, topic: str | None) -> dict[str, int]:
+        """Where each broker's log of a topic ended before the lab repaired the cluster."""
+        healing = min((row.at_ns for row in self.of("broker", "healing")), default=None)
+        return {
+            row.actor: row.offset
+            for row in self.of("broker", "log_end")
+            if row.topic == topic and row.offset is not None
+            and (healing is None or row.at_ns < healing)
+        }  # fmt: skip
+
+
+def exchanges(rows: Iterable[Event], apis: Sequence[str] | None = ("Produce",)) -> list[Exchange]:
+    """The exchanges of these APIs (None is every one), in the sequence of their first event."""
+    frames = [row for row in rows if row.source == "wire" and row.kind in ("request", "response")]
+    wanted = [row for row in frames if apis is None or row.api in apis]
+    groups = (tuple(group) for _, group in groupby(sorted(wanted, key=_frame), key=_frame))
+    found = [
+        Exchange(
+            tuple(row for row in group if row.kind == "request"),
+            tuple(row for row in group if row.kind == "response"),
+        )
+        for group in groups
+    ]
+    return _with_repeats(sorted(found, key=lambda exchange: exchange.first.at_ns))
+
+
+def carried(row: Event) -> list[str]:
+    """The values that one Produce request carries to one partition."""
+    if row.value is not None:
+        return [row.value]
+    return [value or "" for value in json.loads(row.detail.get("values", "[]"))]
+
+
+def _frame(row: Event) -> tuple[str, str, int]:
+    """What a request has in common with its answer and with no other request."""
+    place = row.detail
+    return place.get("broker", ""), place.get("connection", ""), row.correlation_id or 0
+
+
+def _with_repeats(found: list[Exchange]) -> list[Exchange]:
+    seen: set[tuple[object, ...]] = set()
+    marked = []
+    for exchange in found:
+        keys = {key for row in exchange.requests for key in _contents(row)}
+        marked.append(Exchange(exchange.requests, exchange.responses, bool(keys) and keys <= seen))
+        seen |= keys
+    return marked
+
+
+def _contents(row: Event) -> list[tuple[object, ...]]:
+    """What a Produce request carries, by value; by the broker's key where no value is known."""
+    if row.api != "Produce":
+        return []
+    values = carried(row)
+    if not values and row.producer_id is not None and row.producer_id >= 0:
+        return [(row.partition, row.producer_id, row.producer_epoch, row.sequence)]
+    return [(row.topic, row.partition, value) for value in values]
+
+
+def _places(records: Iterable[Event]) -> list[Event]:
+    """Each place of the log once, by topic, partition and offset."""
+    found = {
+        (row.topic or "", row.partition or 0, row.offset or 0, row.value or ""): row
+        for row in records
+    }
+    return [found[place] for place in sorted(found)]
+
+
+def _divide(copies: Sequence[Event], calls: Sequence[Call]) -> None:
+    """Give each copy of one order to a call: first to the one whose report names its place.
+
+    What is left goes to the calls that have none yet, in sequence; the rest to the first call.
+    """
+    rest = []
+    for copy in copies:
+        place = (copy.partition, copy.offset)
+        named = [
+            it for it in calls if it.report and (it.report.partition, it.report.offset) == place
+        ]
+        if named:
+            named[0].copies.append(copy)
+        else:
+            rest.append(copy)
+    for copy in rest:
+        without = [call for call in calls if not call.copies]
+        [*without, calls[0]][0].copies.append(copy)
+    for call in calls:
+        call.copies.sort(key=lambda row: (row.partition or 0, row.offset or 0))

@@ -1,0 +1,142 @@
+"""The history of an order: requests and answers paired, and the same facts as the oracle's."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lab_utils.ledger.counts import count
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History, exchanges
+from tests import histories as tiny
+from tests.oracle import oracle
+from tests.oracle_consuming import oracle_of_consuming
+from tests.views import histories
+from tests.views.histories import acked, event, fired, log, request, response
+
+VALUES = st.sampled_from("012")
+PARTITIONS = st.integers(0, 1)
+ROWS = st.one_of(
+    VALUES.map(tiny.sent),
+    st.builds(lambda value, at: tiny.acked(value, 0, partition=at), VALUES, PARTITIONS),
+    VALUES.map(tiny.unknown),
+    VALUES.map(tiny.failed),
+    st.builds(tiny.record, VALUES, st.integers(0, 3), PARTITIONS),
+    st.builds(tiny.end, st.booleans(), PARTITIONS),
+    st.builds(lambda value, at: tiny.client("processed", value, offset=at), VALUES, PARTITIONS),
+)
+
+
+@given(st.lists(ROWS, max_size=12))
+@settings(max_examples=300, deadline=None)
+def test_history_counts_what_the_oracle_finds(rows: list[Event]) -> None:
+    """Lost and duplicated are the oracle's; what was done twice at one offset is repeated."""
+    rows = tiny.in_run("r", rows)
+    found = Counter(name for name, *_ in oracle(rows).elements())
+    history, counts = History(rows), count(rows)
+    twice = {value for name, _, _, value, *_ in oracle_of_consuming(rows)}
+
+    assert found["lost-write"] == len({(it.topic, it.partition, it.value) for it in history.lost})
+    assert counts.lost == (found["lost-write"] if history.is_drained else None)
+    assert found["duplicate"] == counts.duplicated
+    assert twice <= {value for value, times in history.work.items() if times > 1}
+
+
+@pytest.mark.parametrize("drained", [True, False])
+def test_loss_needs_the_end_of_its_own_partition(drained: bool) -> None:
+    """That another partition was not read to its end makes no order of this one unsure."""
+    rows = [*log(), acked(1, "0", 0), event(2, "log", "reader", "end", topic="t", partition=0,
+                                            detail={"drained": str(drained).lower()})]  # fmt: skip
+
+    assert ["0"] == [row.value for row in History(rows).lost]
+    assert (1 if drained else None) == count(rows).lost
+
+
+def test_one_place_read_twice_is_one_copy() -> None:
+    """A record that was read twice is stored once."""
+    rows = tiny.in_run("r", [tiny.record("1", 0), tiny.record("1", 0), tiny.end()])
+
+    assert (1, 0) == (count(rows).stored, count(rows).duplicated)
+
+
+def test_one_for_each_request() -> None:
+    """Six Produce requests are six exchanges, in the sequence of their requests."""
+    values = [exchange.values for exchange in exchanges(histories.lost_answer())]
+
+    assert [("0",), ("1",), ("2",), ("2",), ("3",), ("4",)] == values
+
+
+def test_same_correlation_id_on_two_connections() -> None:
+    """A correlation id counts for its connection alone."""
+    rows = [request(1, "0", 5), request(2, "1", 5, detail={"connection": "c2"}), response(3, 5, 7)]
+
+    assert [7, None] == [it.response and it.response.offset for it in exchanges(rows)]
+
+
+def test_partitions_of_one_request_are_one() -> None:
+    """A request to two partitions is one exchange that carries both values."""
+    rows = [request(1, "0", 5, partition=0), request(1, "1", 5, partition=1)]
+
+    assert [("0", "1")] == [exchange.values for exchange in exchanges(rows)]
+
+
+def test_repeat() -> None:
+    """What crossed the wire before is a repeat; the same value elsewhere is none."""
+    rows = [request(1, "0", 1), request(2, "0", 2), request(3, "0", 3, partition=1)]
+
+    assert [False, True, False] == [exchange.is_repeat for exchange in exchanges(rows)]
+
+
+def test_repeat_of_a_batch_that_was_not_unpacked() -> None:
+    """A large batch is recognised by the broker's key; producer id 0 is one, -1 is none."""
+    large = {"records": 500, "producer_epoch": 0, "sequence": 0}
+    known = [request(at, None, at, producer_id=0, **large) for at in (1, 2)]
+    plain = [request(at, None, at, producer_id=-1, **large) for at in (3, 4)]
+
+    assert [False, True, False, False] == [it.is_repeat for it in exchanges(known + plain)]
+
+
+def test_other_apis_on_demand() -> None:
+    """Only the APIs that are asked for are there; None asks for all."""
+    rows = [request(1, "0", 1), request(2, None, 2, api="Metadata", records=None)]
+
+    assert (1, 2) == (len(exchanges(rows)), len(exchanges(rows, None)))
+
+
+def test_told_stored_is_what_an_answer_said() -> None:
+    """An answer without an error that arrived, for each part of a batch; with acks=0 no answer."""
+    batch = {"detail": {"values": '["1", "2"]'}, "records": 2}
+    rows = [
+        request(1, None, 1, **batch), response(2, 1, 0),
+        request(3, "3", 2), response(4, 2, 2, fate="dropped"),
+        request(5, "4", 3), response(6, 3, error="NOT_ENOUGH_REPLICAS"),
+        request(7, "5", 4, detail={"acks": "0"}),
+        request(8, "6", 5), request(8, "7", 5, partition=1), response(9, 5, 1),
+        response(9, 5, partition=1, error="NOT_LEADER_OR_FOLLOWER"),
+    ]  # fmt: skip
+
+    assert {"1", "2", "5", "6"} == History(rows).told_stored
+
+
+def test_log_ends_before_the_repair() -> None:
+    """Where each log ended counts as it was while the cluster was broken."""
+    ends = [
+        event(ms, "broker", f"broker-{at}", "log_end", topic="t", partition=0, offset=offset)
+        for ms, at, offset in ((1, 1, 1), (2, 2, 0), (3, 1, 2), (9, 2, 2))
+    ]
+    rows = [*ends, event(5, "broker", "lab", "healing"), fired(1, "drop_response", 1, 1)]
+
+    assert {"broker-1": 2, "broker-2": 0} == History(rows).log_ends("t")
+    assert {} == History(rows).log_ends("u")
+
+
+def test_exchanges_are_those_of_the_order() -> None:
+    """An order knows the requests that carried it, also where no client has borne witness."""
+    order = History([request(1, "0", 1), request(2, "0", 2), request(3, "1", 3)]).orders
+    (carried,) = [it for (_, value), it in order.items() if value == "0"]
+
+    assert [1, 2] == [it.first.correlation_id for it in carried.exchanges]
+    assert not carried.sent

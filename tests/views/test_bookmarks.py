@@ -1,0 +1,70 @@
+"""Bookmarks: what was done, and where the bookmark stood at each step."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab_utils.ledger.events import Event
+from lab_utils.views.bookmarks import STEPS_MAX, bookmarks, offset_diagram
+from tests.views.consuming_histories import (
+    AGAIN,
+    KILLED,
+    committed,
+    delivered,
+    event,
+    history,
+    processed,
+)
+
+
+@pytest.mark.parametrize(
+    ("events", "repeated", "skipped", "last"),
+    [
+        ([delivered(0), processed(0), committed(1), delivered(1), processed(1), KILLED, AGAIN,
+          delivered(1), processed(1), committed(2)], [1], [], 2),
+        ([delivered(0), committed(1), KILLED, AGAIN, delivered(1), processed(1)], [], [0], 1),
+        ([delivered(0), KILLED, AGAIN, delivered(0), processed(0), committed(1)], [], [], 1),
+        ([delivered(0), committed(1)], [], [], 1),
+        ([delivered(0), processed(0), committed(1, fate="dropped")], [], [], None),
+    ],
+    ids=["committed late", "committed early", "delivered again", "no work", "commit was lost"],
+)  # fmt: skip
+def test_bookmark_and_work(
+    events: list[Event], repeated: list[int], skipped: list[int], last: int | None
+) -> None:
+    """What was done and not committed is done again; what was committed and not done is skipped."""
+    found = bookmarks(history(*events))
+
+    assert (repeated, skipped, last) == (found.repeated, found.skipped, found.committed)
+
+
+def test_another_partition() -> None:
+    """A diagram is of one partition; a crash is in all of them."""
+    kinds = [step.kind for step in bookmarks(history(delivered(0, partition=1), KILLED)).steps]
+
+    assert ["killed"] == kinds
+
+
+def test_long_history_is_cut() -> None:
+    """So many steps are drawn, and no more."""
+    rows = history(*(delivered(0) for _ in range(STEPS_MAX + 5)))
+
+    assert STEPS_MAX == len(bookmarks(rows).steps)
+
+
+def test_drawn() -> None:
+    """Each kind of step is an entry of the legend, and the bookmark is a line between the rows."""
+    stored = event("client", "stored", offset=1)
+    rows = history(delivered(0), processed(0), stored, committed(1), KILLED, AGAIN, processed(0))
+    picture = offset_diagram(rows)
+    lines = {trace.name: list(trace.y) for trace in picture.figure.data}
+
+    assert lines == {
+        "delivered": [0],
+        "processed": [0],
+        "processed again": [0],
+        "stored for the next commit": [0.5],
+        "committed: read on above this line": [0.5, 0.5],
+    }
+    assert [note.text for note in picture.figure.layout.annotations] == ["killed", "started again"]
+    assert [5, 6] == [mark.x0 for mark in picture.figure.layout.shapes]

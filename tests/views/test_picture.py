@@ -1,0 +1,186 @@
+"""The frame of all pictures: words, pictures of nothing, and time that is not to scale."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from lab_utils.views.bookmarks import offset_diagram
+from lab_utils.views.in_out import in_and_out
+from lab_utils.views.measurements import cost_picture, spread
+from lab_utils.views.orders import orders_by_offset
+from lab_utils.views.picture import MS, PLOTLY, Picture, elastic_time
+from lab_utils.views.replicas import replicas
+from lab_utils.views.survival import survival
+from lab_utils.views.timeline import timeline
+from lab_utils.views.transaction_timeline import transaction_timeline
+from tests.views import consuming_histories, histories, replica_histories, transaction_histories
+from tests.views.histories import log, sent
+from tests.views.test_measurements import ACKS, COSTS
+from tests.views.test_survival import SETTINGS
+
+INVOICES: Callable[[Any], Picture] = lambda rows: in_and_out(rows, "invoices")  # noqa: E731
+LOOKED = (
+    "Log ends and watermark are looked at every 50 ms; an answer with an offset says that the "
+    "leader has it, and to acks=all that the watermark has passed it."
+)
+# name: the view, what it draws, its title and its summary
+WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
+    "timeline": (
+        timeline, histories.lost_answer(),
+        "Order 2 was stored twice: its answer was lost and the client sent it again",
+        "6 Produce requests crossed the wire in 63.8 ms. The proxy dropped 1 response. 1 request "
+        "came again (↻). Each arrow passes the proxy at the measured moment; its slope is drawn, "
+        "not measured.",
+    ),
+    "orders": (
+        orders_by_offset, histories.hole(),
+        "Order 0 was acked and is not in the log: the answer was CORRUPT_MESSAGE, and the client "
+        "did not send it again",
+        "4 calls of produce(), 3 records in the log. Order 0 is not in the log; its report: acked, "
+        "no offset.",
+    ),
+    "replicas": (
+        replicas, replica_histories.acked_alone(),
+        "Orders 0 and 1 were acked by broker 1 alone, and broker 2 became leader without them",
+        "Partition 0 is on brokers 1, 2 and 3. At first: broker 1 leads, brokers 1, 2 and 3 in the "
+        "ISR. At 3,359 ms: broker 2 leads, brokers 2 and 3 in the ISR. The logs reach to 2 (broker "
+        f"1), 1 (broker 2) and 1 (broker 3). 3 orders acked. {LOOKED}",
+    ),
+    "transactions": (
+        transaction_timeline, transaction_histories.commit_and_abort(),
+        "1 record for every reader, 1 for read_uncommitted only",
+        "Transaction 1 of producer-1 was told: committed. Transaction 2 of producer-1 was told: "
+        "aborted. In orders 0 a read_committed reader stops at offset 4 of 4.",
+    ),
+    "bookmarks": (
+        offset_diagram, consuming_histories.repeated_and_skipped(),
+        "Order 2 was skipped: the bookmark was ahead of the work. Order 1 was processed more than "
+        "once: the bookmark had not reached the work",
+        "Partition 0: 3 deliveries, 3 records processed, 2 commits and 1 kill. Last committed: "
+        "offset 3.",
+    ),
+    "in and out": (
+        INVOICES, consuming_histories.out("00", "00"),
+        "Order 1 is missing in invoices. Order 0 is in invoices more than once",
+        "2 orders in; out: 2 in the log, 2 to the concurrent reader and 2 to the final reader.",
+    ),
+    "acks": (
+        spread, ACKS,
+        "Messages per second, in the median: 4,000 with acks=0, 900 with acks=1 and 700 with "
+        "acks=all; the runs of acks=1 and acks=all overlap",
+        "acks=0: 3 measurements, 4,000 (3,000 to 5,000) messages per second, 0.03 (0.02 to 0.04) "
+        "ms. acks=1: 3 measurements, 900 (750 to 950) messages per second, 1.2 (1.0 to 1.4) ms. "
+        "acks=all: 3 measurements, 700 (600 to 800) messages per second, 4.0 (3.0 to 9.0) ms.",
+    ),
+    "cost": (
+        cost_picture, COSTS,
+        "idempotent: 600,000 records a second; 1 in a transaction: 350 (about 1,714 times slower)",
+        "idempotent: 600,000 records a second, 500,000 to 700,000. 1 in a transaction: 350 records "
+        "a second, 300 to 400.",
+    ),
+    "survival": (
+        survival, SETTINGS,
+        "Only 3 replicas with min ISR 2 keep every acked order on two brokers, and can be written "
+        "with one of them dead",
+        "11 cells of one run: 5 writable, safe, 3 refused, safe, 2 writable, not safe and 1 "
+        "refused, not safe. 1 replica, min ISR 1, 0 dead brokers: writable, not safe, 1 copy. 3 "
+        "replicas, min ISR 1, 2 dead brokers: writable, not safe, 1 copy.",
+    ),
+}  # fmt: skip
+OF_ROWS = [draw for name, (draw, *_) in WORDS.items() if name != "cost"]
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words(name: str) -> None:
+    """Title and summary say the picture to a reader who cannot see it, and are not cut off."""
+    draw, given, title, summary = WORDS[name]
+    picture = draw(given)
+    html = picture._repr_html_()
+
+    assert (title, summary) == (picture.title, picture.summary)
+    assert title == picture.figure.layout.title.text.replace("<br>", " ")
+    assert f"<p>{summary}</p>" in html
+    assert "<caption" in html or not picture.table.about
+
+
+@pytest.mark.parametrize("draw", OF_ROWS)
+def test_nothing_to_draw(draw: Callable[[Any], Picture]) -> None:
+    """No rows have a picture, too: it has a title, and nothing in its table."""
+    picture = draw([])
+
+    assert picture.title
+    assert not picture.table.rows
+    assert [] == [trace for trace in picture.figure.data if trace.x and trace.x != (None,)]
+
+
+@pytest.mark.parametrize("name", [name for name in WORDS if name != "acks"])
+def test_legend_needs_no_colour(name: str) -> None:
+    """No two entries of a legend differ in their colour alone."""
+    draw, given, *_ = WORDS[name]
+    marks = [
+        (trace.marker.symbol if trace.mode.startswith("markers") else None,
+         trace.line.dash, trace.line.width, trace.fill)
+        for trace in draw(given).figure.data
+        if trace.type == "scatter" and trace.showlegend is not False and trace.name
+        and trace.mode != "lines+markers"
+    ]  # fmt: skip
+
+    assert len(marks) == len(set(marks))
+
+
+@pytest.mark.parametrize("value", ["<script>alert(1)</script>", "<b>x</b>", "$x^2$"])
+@pytest.mark.parametrize("name", ["timeline", "orders", "replicas", "transactions", "bookmarks"])
+def test_hostile_value(name: str, value: str) -> None:
+    """A value is shown and never interpreted, by Plotly or by the browser."""
+    draw, rows, *_ = WORDS[name]
+    old = next(row.value for row in rows if row.value)
+    picture = draw([replace(row, value=value) if row.value == old else row for row in rows])
+
+    assert value not in str(picture.bundle()[PLOTLY])
+    assert "<" not in value or value not in picture._repr_html_()
+
+
+def test_long_title_has_several_lines() -> None:
+    """A title that is wider than the picture is broken, and what is below it moves down."""
+    values = [f"an-order-{number}-with-a-long-name" for number in range(4)]
+    rows = [*(sent(at, it) for at, it in enumerate(values)), *log(*values, *values)]
+    long, short = orders_by_offset(rows).figure.layout, orders_by_offset([]).figure.layout
+
+    assert long.title.text.count("<br>") == 1
+    assert long.margin.t > short.margin.t
+
+
+def test_neighbours_have_a_column_each() -> None:
+    """Instants within a millisecond are one column apart, however near."""
+    assert (0, 1, 2) == elastic_time([5, 6, 900_000]).columns
+
+
+def test_a_long_gap_takes_little_more() -> None:
+    """A gap of a second takes no more than a few columns."""
+    assert 2 < elastic_time([0, 1000 * MS]).width < 4
+
+
+def test_between_two_instants() -> None:
+    """A moment that has no column of its own is drawn at the one before it."""
+    assert [0, 0, 1] == [elastic_time([10, 20]).column(at_ns) for at_ns in (0, 15, 25)]
+
+
+@pytest.mark.parametrize(
+    ("moments", "named"),
+    [((0, 1, 2, 60, 61), ["58.0 ms"]), (range(0, 500, 100), []), ((), [])],
+    ids=["one long gap", "even gaps, however long", "nothing"],
+)
+def test_pauses_are_named(moments: range, named: list[str]) -> None:
+    """A gap that is far longer than the others is named with its true length."""
+    assert named == [gap for *_, gap in elastic_time([at * MS for at in moments]).pauses()]
+
+
+def test_times_on_the_axis_keep_apart() -> None:
+    """Below the axis stand true milliseconds, and none nearer to the next than asked."""
+    axis = elastic_time([0, MS, 2 * MS, 60 * MS]).axis(-1, 5, 2, "ms")
+
+    assert (["0", "2.0", "60.0"], [-1, 5]) == (axis["ticktext"], axis["range"])

@@ -1,0 +1,105 @@
+"""Figures in a real browser with the network closed: they are drawn, and believe no value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import plotly
+import pytest
+from playwright.sync_api import Page
+
+from lab_utils.ledger.events import Event
+from lab_utils.views.picture import PLOTLY, Picture
+from lab_utils.views.replicas import replicas
+from lab_utils.views.timeline import timeline
+from lab_utils.views.transaction_timeline import transaction_timeline
+from tests.views import histories, replica_histories, transaction_histories
+from tests.views.histories import acked, log, request, response, sent
+
+pytestmark = pytest.mark.browser
+
+SCRIPT = Path(plotly.__file__).parent / "package_data" / "plotly.min.js"
+HOSTILE = ("<b>0</b>", "<script>1", "$x^2$", "&lt;", "<a href=x>")
+DRAWN: list[tuple[Callable[[list[Event]], Picture], list[Event], set[str]]] = [
+    (
+        timeline, histories.lost_answer(),
+        {"client", "proxy", "broker 1", "↻2", '▼ drop_response("Produce", nth=3)'},
+    ),
+    (
+        replicas, replica_histories.acked_alone(),
+        {"broker 1", "leader", "in the ISR", "killed", "cut", "0 @ 0"},
+    ),
+    (
+        transaction_timeline, transaction_histories.torn(),
+        {"producer-1", "coordinator", "orders 0", "orders 1", "LSO 4 of 4", "told: aborted",
+         "EndTxn that was late", "record for read_uncommitted only"},
+    ),
+    (transaction_timeline, transaction_histories.left_open(), {"LSO 0 of 2"}),
+]  # fmt: skip
+
+
+def show(
+    page: Page, rows: list[Event], draw: Callable[[list[Event]], Picture] = timeline
+) -> list[str]:
+    """Draw a picture of these rows as JupyterLab's extension does; return its texts."""
+    bundle: dict[str, Any] = draw(rows).bundle()[PLOTLY]
+    page.set_content('<meta charset="utf-8"><div id="here"></div>')
+    page.add_script_tag(path=SCRIPT)
+    page.evaluate(f"Plotly.newPlot('here', {json.dumps(bundle)})")
+    page.wait_for_selector("#here .annotation-text")
+    return page.locator("#here text").all_text_contents()
+
+
+@pytest.mark.parametrize(("draw", "rows", "expected"), DRAWN)
+def test_drawn_without_a_network(
+    page: Page, draw: Callable[[list[Event]], Picture], rows: list[Event], expected: set[str]
+) -> None:
+    """The figure shows finding and lanes, asks nobody for anything, and cuts no text off."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    texts = show(page, rows, draw)
+    frame = page.locator("#here .main-svg").first.bounding_box()
+    boxes = [box.bounding_box() for box in page.locator("#here .annotation-text").all()]
+
+    assert expected <= set(texts)
+    assert draw(rows).title in " ".join(texts)
+    assert [] == asked
+    assert frame is not None
+    assert [] == [
+        box for box in boxes
+        if box and not (frame["x"] <= box["x"] and box["x"] + box["width"] <= frame["x"]
+                        + frame["width"] + 1)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_hostile_value_is_text(page: Page, value: str) -> None:
+    """A value that is markup to Plotly or to the browser is shown letter by letter."""
+    wire = [sent(0, value), request(1, value, 1), response(2, 1, 0), *log(value, value)]
+    acks = [*replica_histories.ends(0, 0, 0, 0), acked(1, value[:8], 0), *log(ms=5)]
+    records = [
+        replace(row, value=value[:8]) if row.value == "0" else row
+        for row in transaction_histories.commit_and_abort()
+    ]
+
+    assert value in show(page, wire)
+    assert 0 == page.locator("#here a").count()
+    assert f"{value[:8]} @ 0" in show(page, acks, replicas)
+    assert 0 == page.locator("#here a, #here b").count()
+    assert value[:8] in show(page, records, transaction_timeline)
+    assert 0 == page.locator("#here a").count()
+
+
+def test_arrows_are_visible(page: Page) -> None:
+    """Each arrow that arrives has a head, and the one that does not has a cross."""
+    show(page, histories.lost_answer())
+    heads = page.locator("#here .points path").evaluate_all(
+        "paths => paths.filter(path => path.getBBox().width > 4).length"
+    )
+
+    # Eleven arrows arrive; twelve moments at the proxy are dots or the cross.
+    assert 11 + 12 == heads
