@@ -5,8 +5,12 @@ Each edition is a folder of notebooks as a clone has it, and each step is a star
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
+import httpx
 import pytest
 from click.testing import CliRunner
 
@@ -116,6 +120,24 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
     assert [] == [name for name in names if name not in first]
     assert "" == second
     assert f"changedit:{names[3]}.Theneweditionisbesideit:{new_name(names[3])}." in third
+
+
+@pytest.mark.kafka
+def test_up_serves_the_folder(tmp_path: Path) -> None:
+    """`./lab up` fills the folder and serves it, and nothing but the notebooks is seen there."""
+    command = [sys.executable, "-m", "lab_utils.cli", "up", "--port", "0"]
+    chosen = {"LAB_FOLDER": str(tmp_path / "work"), "LAB_TOKEN": "t", "COLUMNS": "200"}
+    environment = {**os.environ, **chosen}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as up:
+        assert up.stderr is not None
+        said = next((line for line in up.stderr if "http://" in line), "ended")
+        address = said.split()[-1].partition("/lab?")[0]
+        shown = httpx.get(f"{address}/api/contents", params={"token": "t"}).json()["content"]
+        up.terminate()
+        assert 0 == up.wait(30)
+
+    assert set(contents(tmp_path / "work")) == {each["name"] for each in shown}
+    assert 7 == len(shown)
 
 
 def new_name(name: str) -> str:
