@@ -1,7 +1,7 @@
 """The errors a learner or a teacher may meet, one for each decision the reader has to make.
 
     LabError                 something the reader can act on; the message says what, why and next
-    ├── BadArgument          a call was refused at the door: mend the argument
+    ├── BadArgument          a call was refused before anything was done: fix it
     ├── SetupError           this machine lacks something: run the command in the message
     ├── StageError           a broker, the proxy or the stage server is unwell: look at the log tail
     ├── WaitTimeout          a condition did not come true in its time
