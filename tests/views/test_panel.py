@@ -166,3 +166,44 @@ def test_panel_refuses_what_no_fault_of_it_is(stage: Any) -> None:
     """A panel without buttons arms nothing."""
     with pytest.raises(BadArgument, match="this panel has 0 faults"):
         Panel(stage).perform({"verb": "arm", "fault": 0})
+
+
+def links(answer: dict[str, Any]) -> list[tuple[list[int], str]]:
+    return [(each["brokers"], each["state"]) for each in answer["state"]["links"]]
+
+
+@pytest.mark.kafka
+def test_link_is_cut_held_and_healed(stage_of_three: Any) -> None:
+    """A link is what the panel says it is, and the others are left alone."""
+    shown = Panel(stage_of_three)
+    cut = shown.perform({"verb": "cut", "link": [2, 1]})
+    held = shown.perform({"verb": "hold", "link": [1, 2]})
+    healed = shown.perform({"verb": "heal", "link": [1, 2], "after": held["state"]["seen"]})
+
+    assert [([1, 2], "cut")] == links(cut)
+    assert [([1, 2], "held")] == links(held)
+    assert [] == links(healed)
+    assert ["link_open"] == [event["kind"] for event in healed["events"]]
+
+
+@pytest.mark.kafka
+def test_broker_is_killed_and_started_again(stage_of_three: Any) -> None:
+    """Each broker has its own verbs; what one suffers does not touch the others."""
+    shown = Panel(stage_of_three)
+    killed = shown.perform({"verb": "kill", "broker": 2})["state"]["brokers"]
+    started = shown.perform({"verb": "start", "broker": 2})["state"]["brokers"]
+
+    assert ["running", "stopped", "running"] == [broker["state"] for broker in killed]
+    assert ["running"] * 3 == [broker["state"] for broker in started]
+
+
+@pytest.mark.kafka
+def test_reset_makes_all_whole(stage_of_three: Any) -> None:
+    """One button mends brokers and links."""
+    shown = Panel(stage_of_three)
+    shown.perform({"verb": "cut", "link": [1, 3]})
+    shown.perform({"verb": "pause", "broker": 3})
+    healed = shown.perform({"verb": "reset"})
+
+    assert [] == links(healed)
+    assert ["running"] * 3 == [broker["state"] for broker in healed["state"]["brokers"]]
