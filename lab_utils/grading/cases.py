@@ -116,20 +116,16 @@ class Evidence:
 
         In a trial that is filled only what was written by the workload: not the orders to consume.
         """
-        return [row for row in self._records() if not self.is_given(row)]
+        return [row for row in self.history.log if not self.is_given(row)]
 
     @property
     def given(self) -> list[Event]:
         """The records that were there to be consumed, partition by partition, by offset."""
-        return [row for row in self._records() if self.is_given(row)]
+        return [row for row in self.history.log if self.is_given(row)]
 
     def is_given(self, row: Event) -> bool:
         """Is this row about the topic that was filled before the workload started?"""
         return self.trial.filled and row.topic == f"{row.run}-orders"
-
-    def _records(self) -> list[Event]:
-        records = [row for row in self.rows if (row.source, row.kind) == ("log", "record")]
-        return sorted(records, key=lambda row: (row.partition or 0, row.offset or 0))
 
     @property
     def stored(self) -> list[str]:

@@ -6,7 +6,7 @@ read only what the broker, the proxy and the honest reader wrote down. A lab may
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -27,13 +27,10 @@ def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
 
 def no_order_is_stored_twice(_: Any, evidence: Evidence) -> str | None:
     """Is no order in the log more than once?"""
-    places = defaultdict(list)
-    for row in evidence.log:
-        places[row.value or ""].append(row)
-    twice = {value: rows for value, rows in places.items() if len(rows) > 1}
+    twice = [it for it in evidence.history.duplicated if not evidence.is_given(it.copies[0])]
     if not twice:
         return None
-    value, rows = next(iter(twice.items()))
+    value, rows = twice[0].value, twice[0].copies
     others = f" {len(twice)} orders are stored more than once." if len(twice) > 1 else ""
     return f"order {value} is in the log {_times(len(rows))}, at {_offsets(rows)}.{others}"
 
@@ -45,23 +42,6 @@ def nothing_else_is_stored(_: Any, evidence: Evidence) -> str | None:
         return None
     what = "a value that is no order" if len(strange) == 1 else f"{len(strange)} values, no orders"
     return f"the log holds {what} of this run: {', '.join(map(repr, strange[:3]))}."
-
-
-def orders_are_stored_in_order(_: Any, evidence: Evidence) -> str | None:
-    """Does each order's first copy stand behind those of the orders before it, by partition?"""
-    rank = {order: number for number, order in enumerate(evidence.orders)}
-    highest: dict[int | None, str] = {}
-    seen: set[str] = set()
-    for row in evidence.log:
-        value = row.value or ""
-        if value not in rank or value in seen:
-            continue
-        seen.add(value)
-        before = highest.get(row.partition)
-        if before is not None and rank[value] < rank[before]:
-            return f"order {value} is behind order {before}, at offset {row.offset}."
-        highest[row.partition] = value
-    return None
 
 
 def the_process_was_restarted(_: Any, evidence: Evidence) -> str | None:

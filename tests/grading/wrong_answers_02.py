@@ -57,7 +57,7 @@ WRONG: Final = (
     ("02.1", "the dead are in sync", _moments(**{"1 is dead": [1, 2, 3]})),
     ("02.2", "all acked", EVERY_ACK),
     ("02.2", "an ISR of one", BY_THE_ISR),
-    ("02.2", "when all was mended", IN_THE_END),
+    ("02.2", "when all was repaired", IN_THE_END),
     ("02.3", "acks too low", _settings(3, 2, acks="1")),
     ("02.3", "too few replicas", _settings(2, 2, acks="all", **BRIEF)),
     ("02.3", "no replica to spare", _settings(3, 3, acks="all", **BRIEF)),

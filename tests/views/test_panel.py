@@ -199,7 +199,7 @@ def test_broker_is_killed_and_started_again(stage_of_three: Any) -> None:
 
 @pytest.mark.kafka
 def test_reset_makes_all_whole(stage_of_three: Any) -> None:
-    """One button mends brokers and links."""
+    """One button repairs brokers and links."""
     shown = Panel(stage_of_three)
     shown.perform({"verb": "cut", "link": [1, 3]})
     shown.perform({"verb": "pause", "broker": 3})
