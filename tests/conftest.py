@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,7 +29,14 @@ if not IS_WORKER:
         filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH")])
     )
 
+from lab_utils.folders import cache_folder  # noqa: E402
 from lab_utils.machine.jars import locked  # noqa: E402
+
+# Hundreds of processes are started, each of which would compile the lab and its libraries anew
+# where an environment says that no bytecode is to be written. It is kept beside the jars.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+os.environ["PYTHONPYCACHEPREFIX"] = str(cache_folder() / "bytecode")
+sys.dont_write_bytecode, sys.pycache_prefix = False, os.environ["PYTHONPYCACHEPREFIX"]
 
 # Whoever asks for Spark first starts it for all, and some read topics.
 os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar.path) for jar in locked("spark")))
@@ -104,7 +113,12 @@ def whole(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def pytest_sessionfinish() -> None:
     """End what the tests have started, once all workers are done."""
-    if IS_WORKER or not any(Path(os.environ["LAB_STATE"]).glob("s*")):  # Neither stages nor spark.
+    if IS_WORKER:
+        return
+    # Nobody looks again for the bytecode of what was in a temporary folder.
+    bytecode = Path(os.environ["PYTHONPYCACHEPREFIX"])
+    shutil.rmtree(bytecode / Path(tempfile.gettempdir()).relative_to("/"), ignore_errors=True)
+    if not any(Path(os.environ["LAB_STATE"]).glob("s*")):  # Neither stages nor spark.
         return
     from lab_utils.audit.session import stop_shared
     from lab_utils.stage import client
