@@ -40,13 +40,27 @@ def used_checkout(folder: Path) -> Path:
 
 
 def context(checkout: Path) -> set[str]:
-    """The files that .dockerignore lets into a build: of its patterns the last one decides."""
+    """The files that .dockerignore lets into a build: of its patterns the last one decides.
+
+    A folder that is left out is looked into only if a pattern that lets files in begins with it.
+    """
     lines = (checkout / ".dockerignore").read_text().splitlines()
     rules = [(line[:1] != "!", pattern(line.lstrip("!"))) for line in lines if line[:1] not in "#"]
-    files = (Path(at, name) for at, _, names in os.walk(checkout) for name in names)
-    names = {path.relative_to(checkout).as_posix() for path in files}
-    return {name for name in names
-            if not [out for out, rule in rules if rule.fullmatch(name)][-1]}  # fmt: skip
+
+    def is_out(path: str | Path) -> bool:
+        name = Path(path).relative_to(checkout).as_posix()
+        return [out for out, rule in rules if rule.fullmatch(name)][-1]
+
+    let_in = set()
+    for at, folders, names in os.walk(checkout):
+        inside = [Path(at, name) for name in folders]
+        begins = [f"!{folder.relative_to(checkout).as_posix()}/" for folder in inside]
+        folders[:] = [
+            folder.name for folder, begin in zip(inside, begins, strict=True)
+            if not is_out(folder) or any(line.startswith(begin) for line in lines)
+        ]  # fmt: skip
+        let_in |= {Path(at, name) for name in names if not is_out(Path(at, name))}
+    return {path.relative_to(checkout).as_posix() for path in let_in}
 
 
 def pattern(glob: str) -> re.Pattern[str]:
