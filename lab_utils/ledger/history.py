@@ -298,6 +298,11 @@ def carried(row: Event) -> list[str]:
     return [value or "" for value in json.loads(row.detail.get("values", "[]"))]
 
 
+def released_ns(row: Event) -> int:
+    """When the proxy let the frame go: later than it came, if it was held."""
+    return int(row.detail.get("released_at_ns", row.at_ns))
+
+
 def _frame(row: Event) -> tuple[str, str, int]:
     """What a request has in common with its answer and with no other request."""
     place = row.detail

@@ -18,7 +18,7 @@ from typing import Final
 from plotly.graph_objects import Scatter
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import Exchange, carried, exchanges
+from lab_utils.ledger.history import Exchange, carried, exchanges, released_ns
 from lab_utils.views import palette
 from lab_utils.views.palette import AGAIN, Style
 from lab_utils.views.picture import (
@@ -291,11 +291,6 @@ def _wait(row: Event, comes: float, goes: float) -> list[Path]:
 def broker_of(row: Event) -> str:
     """The number of the broker that a frame goes to or comes from."""
     return row.detail.get("broker", "1")
-
-
-def released_ns(row: Event) -> int:
-    """When the proxy let the frame go: later than it came, if it was held."""
-    return int(row.detail.get("released_at_ns", row.at_ns))
 
 
 def _frames(exchange: Exchange) -> list[Event]:

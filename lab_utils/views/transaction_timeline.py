@@ -18,7 +18,7 @@ from typing import Final
 from plotly.graph_objects import Scatter
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import History
+from lab_utils.ledger.history import History, released_ns
 from lab_utils.views import palette
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import (
@@ -137,7 +137,7 @@ def scene(rows: Sequence[Event]) -> Scene:
     asks, entries = _asks(history)[:EVENTS_LIMIT], history.of("log", "transaction")[:EVENTS_LIMIT]
     told = [row for it in spans for row in (it.begin, it.end, *it.failures) if row]
     instants = [row.at_ns for row in (*asks, *entries, *told)]
-    instants += [arrived_ns(row) for row in asks] + [mark.at_ns for mark in marks]
+    instants += [released_ns(row) for row in asks] + [mark.at_ns for mark in marks]
     stops = {
         _place(row): (int(row.detail["last_stable"]), row.offset or 0)
         for row in history.of("log", "end")
@@ -156,11 +156,6 @@ def scene(rows: Sequence[Event]) -> Scene:
         stops={place: stops[place] for place in sorted(stops, key=_orders_first)},
         torn=list(_torn(history, spans, marks)),
     )
-
-
-def arrived_ns(row: Event) -> int:
-    """When the proxy sent a request on, or gave an answer; a held one came earlier."""
-    return int(row.detail.get("released_at_ns", row.at_ns))
 
 
 def _place(row: Event) -> Place:
@@ -334,7 +329,7 @@ def _asked(of: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
         ways = []
         for row in of.asks:
             if (row.fate == "held") == is_late:
-                start, end = of.time.column(row.at_ns), of.time.column(arrived_ns(row))
+                start, end = of.time.column(row.at_ns), of.time.column(released_ns(row))
                 down = (max(end, start + 0.3), lanes["coordinator"])
                 ways.append([(start, lanes[row.actor]), down])
         if ways:
@@ -393,9 +388,9 @@ def _lines(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
 
 def _texts(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
     """The names of lanes, transactions, requests and states, and where readers stop."""
-    names = {**{place: of.name_of(place) for place in of.places}}
+    names: dict[object, str] = {place: of.name_of(place) for place in of.places}
     for name, height in lanes.items():
-        yield beside(height, in_picture(names.get(name, name), 15))  # type: ignore[call-overload]
+        yield beside(height, in_picture(names.get(name, name), 15))
     for place, (stop, end) in of.stops.items():
         if place in lanes:
             yield note(1, lanes[place], f"LSO {stop} of {end}", xref="paper", xanchor="left",

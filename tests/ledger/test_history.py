@@ -84,10 +84,11 @@ def test_partitions_of_one_request_are_one() -> None:
 
 
 def test_repeat() -> None:
-    """What crossed the wire before is a repeat; the same value elsewhere is none."""
-    rows = [request(1, "0", 1), request(2, "0", 2), request(3, "0", 3, partition=1)]
+    """What crossed the wire before is a repeat; elsewhere, or beside what is new, it is none."""
+    batch = request(4, None, 4, detail={"values": '["0", "1"]'})
+    rows = [request(1, "0", 1), request(2, "0", 2), request(3, "0", 3, partition=1), batch]
 
-    assert [False, True, False] == [exchange.is_repeat for exchange in exchanges(rows)]
+    assert [False, True, False, False] == [exchange.is_repeat for exchange in exchanges(rows)]
 
 
 def test_repeat_of_a_batch_that_was_not_unpacked() -> None:

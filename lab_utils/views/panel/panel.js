@@ -481,22 +481,16 @@ function at(offset) {
 // Brokers and the links between them: a tile or a row each, with what can be done to it. One broker
 // is a row. Several are a tile each, with their roles, and every pair has a link.
 
-// Each state has a mark of its own shape; the colour says it once more. `fitting` has the verbs that
-// fit a state, `doing` what is said while a verb is done and when it is.
+// Each state has a mark of its own shape; the colour says it once more. `doing` has what is said
+// while a verb is done, and when it is.
 const BROKER = {
-  marks: {
-    running: ["●", "green"],
-    starting: ["◔", "sky"],
-    paused: ["❚❚", "orange"],
-    stopped: ["■", "grey"],
-    died: ["✕", "vermillion"],
-  },
-  fitting: {
-    running: ["kill", "pause", "stop"],
-    starting: ["kill"],
-    paused: ["kill", "resume", "stop"],
-    stopped: ["start"],
-    died: ["start"],
+  // Of each state its mark, its colour, and the verbs that fit it.
+  states: {
+    running: ["●", "green", "kill", "pause", "stop"],
+    starting: ["◔", "sky", "kill"],
+    paused: ["❚❚", "orange", "kill", "resume", "stop"],
+    stopped: ["■", "grey", "start"],
+    died: ["✕", "vermillion", "start"],
   },
   doing: {
     kill: ["Killing", "killed"],
@@ -508,8 +502,12 @@ const BROKER = {
   subject: (name) => name.replace("b", "B"),
 };
 const LINK = {
-  marks: { open: ["━", "green"], held: ["❚❚", "orange"], slow: ["◔", "sky"], cut: ["✕", "vermillion"] },
-  fitting: { open: ["cut", "hold"], held: ["cut", "heal"], slow: ["cut", "hold", "heal"], cut: ["hold", "heal"] },
+  states: {
+    open: ["━", "green", "cut", "hold"],
+    held: ["❚❚", "orange", "cut", "heal"],
+    slow: ["◔", "sky", "cut", "hold", "heal"],
+    cut: ["✕", "vermillion", "hold", "heal"],
+  },
   doing: {
     cut: ["Cutting", "cut: what was in flight is lost"],
     hold: ["Holding", "held: nothing is lost, nothing arrives"],
@@ -549,16 +547,16 @@ function linkRow(view, { pair, state }) {
 
 /** The name of a broker or a link, its state, and a button for each verb; `given` names it. */
 function tile(view, kind, name, state, given, more = []) {
-  const stated = element("span", { class: "state" }, mark(kind.marks[state] ?? ["?", "grey"]), state);
+  const stated = element("span", { class: "state" }, mark(kind.states[state] ?? ["?", "grey"]), state);
   const title = element("span", { class: "name" }, name);
   const verbs = Object.keys(kind.doing).map((verb) => verbButton(view, kind, verb, name, state, given));
   return element("div", { role: "group", "aria-label": name }, title, stated, ...more, ...verbs);
 }
 
 /** A button that is never `disabled`: the keyboard would lose its place when a state changes. */
-function verbButton(view, { fitting, doing, subject }, verb, name, state, given) {
+function verbButton(view, { states, doing, subject }, verb, name, state, given) {
   const [now, done] = doing[verb];
-  const fits = (fitting[state] ?? []).includes(verb);
+  const fits = (states[state] ?? []).slice(2).includes(verb);
   const act = () =>
     fits
       ? view.feed.click(verb, given, `${now} ${name}.`, `${subject(name)} is ${done}.`)
