@@ -36,7 +36,11 @@ HEADLINES: dict[str, tuple[list[Event], str]] = {
         "Order 0 was stored after order 3: its first answer was CORRUPT_MESSAGE, "
         "and the client sent it again",
     ),
-    "a loss is worst": (
+    "a loss is worse than a duplicate": (
+        [*histories.lost_answer(), sent(70, "5"), acked(71, "5", 9)],
+        "Order 5 was acked and is not in the log",
+    ),
+    "a loss has a cause": (
         histories.hole(),
         "Order 0 was acked and is not in the log: the answer was CORRUPT_MESSAGE, "
         "and the client did not send it again",
