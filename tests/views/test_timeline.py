@@ -46,6 +46,14 @@ def test_dropped_answer_ends_at_the_proxy() -> None:
     assert [-1, PROXY] == [y for _, y in lost.points]
 
 
+def test_what_ends_at_the_proxy_has_no_head() -> None:
+    """Each line that arrives has one arrow head; a dropped answer has none."""
+    drawn_lines = [it for it in timeline(histories.lost_answer()).figure.data if it.x != (None,)]
+    heads = [sum(size > 0 for size in it.marker.size) for it in drawn_lines if it.mode[0] == "l"]
+
+    assert [6, 5, 0] == heads
+
+
 def test_dropped_request_ends_at_the_proxy() -> None:
     """A dropped request leaves the client and comes no further."""
     (lost,) = drawn([request(1, "0", 1, fate="dropped")])
