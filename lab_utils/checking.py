@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_utils.clients.workload import WorkloadError
+from confluent_kafka import KafkaException
+
 from lab_utils.errors import LabError
 from lab_utils.experiment import order_values
 from lab_utils.grading import cases, inside
@@ -67,14 +68,11 @@ def _evidence(lab: Lab, exercise: Exercise, trial: Trial, answer: Any, run: Run 
 
 def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
     """The learner's workload under the trial's faults; what it raises is its own doing."""
-    try:
-        evidence = _of(_run(lab, trial, answer), trial)
-    except WorkloadError as error:
-        return _raised(trial, error)
-    except LabError:
-        raise
-    except Exception as error:
-        return _raised(trial, error)
+    found = _run(lab, trial, answer)
+    if found.raised is not None and not isinstance(found.raised, KafkaException):
+        orders = order_values(trial.orders)
+        return Evidence(trial=trial, orders=orders, rows=(), raised=inside.raised(found.raised))
+    evidence = _of(found, trial)
     return replace(evidence, rows=witnessed(evidence.rows))
 
 
@@ -95,8 +93,3 @@ def _run(lab: Lab, trial: Trial, workload: Any) -> Run:
 def _of(run: Run, trial: Trial) -> Evidence:
     orders = tuple(row.value or "" for row in run.rows if row.kind == "order")
     return Evidence(trial=trial, orders=orders, rows=tuple(run.rows), trouble=run.trouble)
-
-
-def _raised(trial: Trial, error: Exception) -> Evidence:
-    orders = order_values(trial.orders)
-    return Evidence(trial=trial, orders=orders, rows=(), raised=inside.raised(error))

@@ -12,8 +12,11 @@ Programmer errors stay assertions. This module knows nothing of the other rooms.
 
 from __future__ import annotations
 
+import sysconfig
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
+from traceback import FrameSummary, extract_tb
 
 
 class LabError(Exception):
@@ -80,3 +83,10 @@ def within(what: str, given: object, minimum: int, maximum: int) -> int:
             f"{what} must be a whole number from {minimum} to {maximum:,}; got {got}."
         )
     return given  # type: ignore[return-value]
+
+
+def own_lines(error: BaseException) -> list[FrameSummary]:
+    """The lines that an exception passed which are the learner's: no package's, not Python's."""
+    paths = sysconfig.get_paths()
+    others = (str(Path(__file__).parent), paths["stdlib"], paths["purelib"])
+    return [it for it in extract_tb(error.__traceback__) if not it.filename.startswith(others)]

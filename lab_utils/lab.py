@@ -2,27 +2,26 @@
 
 It is the one module that knows all rooms. A learner makes one Lab in the first cell of a notebook
 and closes it in the last; a kernel that is restarted in between finds the same stage again.
+
+Heavy modules are imported inside functions only: `from lab_utils import Lab` is quick, and what the
+runs, the pictures and the queries need is loaded while the broker starts.
 """
 
 from __future__ import annotations
 
 import os
+import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any
-
-from confluent_kafka import KafkaException
+from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import folders
-from lab_utils.brokers import Brokers
-from lab_utils.clients import sinks
-from lab_utils.clients.live_run import Ticket, Workload
-from lab_utils.clients.reader import HonestReader
-from lab_utils.clients.workload import carry_out
-from lab_utils.errors import BadArgument, LabError, at_least
-from lab_utils.experiment import Experiment, fault_values, order_values
+from lab_utils.errors import BadArgument, LabError, at_least, own_lines
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.proxy.faults import (
     Fault,
@@ -33,12 +32,19 @@ from lab_utils.proxy.faults import (
     refuse,
 )
 from lab_utils.run import Predicted, Run
-from lab_utils.stage import client
 from lab_utils.views.progress import doing
 
 if TYPE_CHECKING:
+    from lab_utils.brokers import Brokers
     from lab_utils.clients.by_hand import ByHand
     from lab_utils.clients.consumer_by_hand import ConsumerByHand
+    from lab_utils.clients.live_run import Ticket, Workload
+    from lab_utils.experiment import Experiment
+
+# What the first run and the first picture need.
+LOADED: Final = (
+    "lab_utils.experiment", "lab_utils.clients.workload", "lab_utils.views.timeline",
+)  # fmt: skip
 
 
 class Lab:
@@ -48,14 +54,22 @@ class Lab:
     """
 
     def __init__(self, name: str, *, brokers: int = 1) -> None:
+        from lab_utils.stage import client
+
         _require_name(name)
         self.name = name
-        self._warm_up_spark()
+        at_least("brokers", brokers, 1)
         many = f"{brokers} brokers and a controller"
-        with doing(f"Starting {'a broker' if brokers == 1 else many}"):
-            self.stage = client.join(name, at_least("brokers", brokers, 1))
+        with (
+            doing(f"Starting {'a broker' if brokers == 1 else many}"),
+            ThreadPoolExecutor(1, thread_name_prefix="load") as pool,
+        ):
+            loading = pool.submit(_load)
+            self.stage = client.join(name, brokers)
+            loading.result()
+        from lab_utils.clients.reader import HonestReader
+
         self._reader = HonestReader(self.stage.direct)
-        self._wait_for_imports()
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None
         self._stepped: ConsumerByHand | None = None
@@ -80,8 +94,9 @@ class Lab:
 
         A workload that is to be crashed (`crash_client`) runs in a process of its own and is
         started again after each crash. `timeout_s` bounds such a process; in the kernel, interrupt
-        the cell. What confluent_kafka raises is an outcome: it is in the run. Any other exception
-        is raised here, after the run has been closed.
+        the cell. What the workload raises is an outcome: it is in the run, and its traceback is
+        shown unless confluent_kafka raised it. What the lab refuses, as in run.producer, and an
+        interrupt are raised here, after the run has been closed.
 
         `topics` names further, empty topics (run.topics["invoices"] in the workload); a mapping
         also says what each has of its own, as {"one": {"replicas": 1}}. With `filled`, the orders
@@ -95,6 +110,8 @@ class Lab:
         With several `members` as many processes perform the workload at once. `filled` then
         writes the orders when each has its partitions. A process that is killed is not restarted.
         """
+        from lab_utils.experiment import fault_values, order_values
+
         experiment = self._experiment(
             workload,
             order_values(orders),
@@ -110,16 +127,16 @@ class Lab:
         )
         with doing(f"Run {experiment.run}"):
             error = _performed(experiment, workload, timeout_s)
-        finished = Run(
+        if error is not None and not self._is_checking:
+            _show(error)
+        return Run(
             experiment.run,
             experiment.folder,
             topic=experiment.topic,
             direct=self.stage.direct,
             trouble=tuple(experiment.trouble),
+            raised=error,
         )
-        if error is not None and not isinstance(error, KafkaException):
-            raise error
-        return finished
 
     def predict(self, *, because: str, **expected: Answer) -> Predicted:
         """Say what the next run will show, and why; stored now, compared afterwards.
@@ -160,6 +177,8 @@ class Lab:
     @property
     def brokers(self) -> Brokers:
         """The brokers, and what can be done to them by a call."""
+        from lab_utils.brokers import Brokers
+
         return Brokers(self.stage)
 
     def transaction_panel(self) -> Any:
@@ -204,6 +223,8 @@ class Lab:
 
     def close(self) -> None:
         """End the stage of this lab, brokers and all; the ledgers of its runs stay."""
+        from confluent_kafka import KafkaException
+
         for hand in (self._by_hand, self._stepped):
             with suppress(LabError, KafkaException):
                 if hand is not None:
@@ -228,8 +249,11 @@ class Lab:
                 f"lab.run needs a function that takes the run; got {workload!r}. Pass the "
                 "function itself, without calling it."
             )
+        from lab_utils.clients import sinks
+        from lab_utils.experiment import Experiment
+
         run, folder = _new_run(self.name)
-        # A check uses SQLite, as the grader does, who has no other database.
+        # A check uses SQLite, as the grader does, which has no other database.
         is_elsewhere = sinks.is_chosen() and not self._is_checking
         schema = sinks.new_schema(run) if is_elsewhere else ""
         return Experiment(
@@ -240,6 +264,8 @@ class Lab:
         self, *, orders: tuple[str, ...] = (), filled: bool = False
     ) -> tuple[Callable[[], Ticket], Callable[[], object]]:
         """How a panel begins a run of its own, and how it finishes it."""
+        from lab_utils.experiment import Experiment
+
         experiments: list[Experiment] = []
 
         def begin() -> Ticket:
@@ -261,30 +287,48 @@ class Lab:
             )
         return wanted
 
-    def _wait_for_imports(self) -> None:
-        """Spark's start imports pandas in a thread; a picture drawn meanwhile would find half."""
-        from lab_utils.audit import session
 
-        session.wait_for_pandas()
+def _load() -> None:
+    """Begin to start Spark, and import what the first run, picture and query need."""
+    from lab_utils.audit import session
+    from lab_utils.audit.judged import rehearse
+    from lab_utils.machine.jars import spark_kafka_jars
 
-    def _warm_up_spark(self) -> None:
-        """Begin to start Spark now: by the first query a learner has read three pages."""
-        from lab_utils.audit import session
-        from lab_utils.audit.judged import rehearse
-        from lab_utils.machine.jars import spark_kafka_jars
+    os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar) for jar in spark_kafka_jars()))
+    session.warm_up(rehearse)
+    session.wait_for_imports()
+    for name in LOADED:
+        import_module(name)
 
-        os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar) for jar in spark_kafka_jars()))
-        session.warm_up(rehearse)
+
+def _show(error: BaseException) -> None:
+    """Write what the learner's function raised where errors are read, with its own lines.
+
+    A process of its own has written its traceback, which is the message. What the client raised is
+    told by the run.
+    """
+    from confluent_kafka import KafkaException
+
+    if isinstance(error, LabError):
+        sys.stderr.write(f"{str(error).rstrip()}\n")
+    elif not isinstance(error, KafkaException):
+        lines = [*traceback.format_list(own_lines(error)), *traceback.format_exception_only(error)]
+        sys.stderr.writelines(lines)
 
 
 def _performed(
     experiment: Experiment, workload: Workload, timeout_s: float
 ) -> BaseException | None:
-    """Begin the experiment, perform the workload and finish it; what the workload raised."""
+    """Begin the experiment, perform the workload and finish it; what the workload raised.
+
+    Raises what the lab refused it.
+    """
+    from lab_utils.clients.workload import WorkloadError, carry_out
+
     ticket = experiment.begin()
     try:
         with experiment.attended():
-            return carry_out(
+            error = carry_out(
                 workload,
                 ticket,
                 timeout_s=timeout_s,
@@ -293,6 +337,9 @@ def _performed(
             )
     finally:
         experiment.finish()
+    if isinstance(error, LabError) and not isinstance(error, WorkloadError):
+        raise error
+    return error
 
 
 def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, str]]:

@@ -32,11 +32,13 @@ class Run:
         topic: str,
         direct: str,
         trouble: tuple[str, ...] = (),
+        raised: BaseException | None = None,
     ) -> None:
         self.run = run
         self.folder = folder
         self.topic = topic
         self.trouble = trouble
+        self.raised = raised
         self._direct = direct
 
     @cached_property
@@ -70,8 +72,10 @@ class Run:
     def events(self) -> DataFrame:
         """The ledger as a Spark DataFrame, one row an event; columns as in Event."""
         from lab_utils.audit.session import read_events
+        from lab_utils.views.progress import doing
 
-        return read_events(self.folder)
+        with doing("Waiting for Spark"):
+            return read_events(self.folder)
 
     def topic_log(self) -> DataFrame:
         """The topic itself through Spark's Kafka source.
@@ -79,8 +83,10 @@ class Run:
         Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
         """
         from lab_utils.audit.session import read_topic
+        from lab_utils.views.progress import doing
 
-        return read_topic(self._direct, self.topic)
+        with doing("Waiting for Spark"):
+            return read_topic(self._direct, self.topic)
 
     def findings(self) -> Any:
         """What the audit found, each finding beside what this configuration may do."""
@@ -157,8 +163,11 @@ class Run:
         raised = [row for row in self.rows if (row.source, row.kind) == ("workload", "raised")]
         if not raised:
             return ""
-        name = raised[-1].detail.get("name")
-        return f"; the workload raised {raised[-1].error}" + (f" ({name})" if name else "")
+        error, detail = raised[-1].error, raised[-1].detail
+        if name := detail.get("name"):
+            return f"; the workload raised {error} ({name})"
+        at = f" at {detail['at']}" if "at" in detail else ""
+        return f"; the workload raised {error}({detail.get('message', '')!r}){at}"
 
     def _trouble(self) -> str:
         return f"; INCONCLUSIVE: {'; '.join(self.trouble)}" if self.trouble else ""

@@ -57,7 +57,7 @@ HOMES: Final = {
     "click": {"cli", "stage"},  # the server is a command of its own
     "cloudpickle": {"clients"},
     # Elsewhere its error alone: what a workload may end with.
-    "confluent_kafka": {"clients", "experiment", "grading", "lab"},
+    "confluent_kafka": {"checking", "clients", "experiment", "grading", "lab"},
     "crc32c": {"codec"},
     "filelock": {"machine", "stage"},
     "httpx": {"stage", "jupyter"},  # ./lab up waits until JupyterLab answers
@@ -214,8 +214,9 @@ def asked_for() -> tuple[set[str], set[str]]:
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
-    """`import lab_utils` brings in no client, no Spark, no pictures and no server."""
-    code = f"import sys, lab_utils; print([m for m in {HEAVY!r} if m in sys.modules])"
+    """The first line of a notebook brings in no client, no Spark, no pictures and no server."""
+    names = f"[name for name in {HEAVY!r} if name in sys.modules]"
+    code = f"import sys; from lab_utils import Lab, drop_response, source; print({names})"
     loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
 
     assert "[]\n" == loaded

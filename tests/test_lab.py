@@ -118,6 +118,11 @@ def divide(run: Any) -> None:
     1 / 0  # noqa: B018
 
 
+def leave(run: Any) -> None:
+    send_orders(run)
+    sys.exit(3)
+
+
 def interrupt(run: Any) -> None:
     send_orders(run)
     signal.raise_signal(signal.SIGINT)
@@ -129,20 +134,48 @@ def interrupt_the_parent(run: Any) -> None:
     signal.pause()
 
 
+def mistyped() -> None:
+    pass
+
+
+@pytest.mark.parametrize("faults", [[], [crash_client("after_ack", nth=9)]], ids=["here", "child"])
 @pytest.mark.parametrize(
-    ("workload", "faults", "error"),
+    ("workload", "stored", "error", "line"),
     [
-        (divide, [], ZeroDivisionError),
-        (interrupt, [], KeyboardInterrupt),
-        (interrupt_the_parent, [crash_client("after_ack", nth=9)], KeyboardInterrupt),
+        (divide, 2, "ZeroDivisionError('division by zero') at line ", "1 / 0"),
+        (leave, 2, "SystemExit('3') at line ", "SystemExit: 3"),
+        (mistyped, 0, "TypeError('mistyped() takes 0 positional", "takes 0 positional arguments"),
     ],
+    ids=["error", "exit", "typo"],
 )
 def test_error_of_the_learner(
-    lab: Lab, workload: Any, faults: list[Any], error: type[BaseException]
+    lab: Lab,
+    workload: Any,
+    faults: list[Any],
+    stored: int,
+    error: str,
+    line: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """An error, or Ctrl-C, comes out of lab.run; the run is closed and the next one works."""
+    """It is an outcome: the run says what and where, and its traceback is shown."""
+    run = lab.run(workload, orders=2, faults=faults)
+
+    assert f"; the workload raised {error}" in repr(run)
+    assert stored == len(run.log)
+    assert run.raised is not None
+    assert line in capsys.readouterr().err
+    assert [] == open_runs(lab)
+
+
+@pytest.mark.parametrize(
+    ("workload", "faults"),
+    [(interrupt, []), (interrupt_the_parent, [crash_client("after_ack", nth=9)])],
+    ids=["here", "child"],
+)
+def test_interrupt(lab: Lab, workload: Any, faults: list[Any]) -> None:
+    """Ctrl-C comes out of lab.run; the run is closed and the next one works."""
     known = set(runs_folder(lab.name).iterdir())
-    with pytest.raises(error):
+    with pytest.raises(KeyboardInterrupt):
         lab.run(workload, orders=2, faults=faults)
 
     (folder,) = set(runs_folder(lab.name).iterdir()) - known
@@ -238,12 +271,13 @@ IMPORTED = """
 import sys
 from lab_utils import Lab
 lab = Lab(sys.argv[1])
-print(sys.modules["pandas"].__spec__._initializing)
+names = ("pandas", "plotly.graph_objects", "pyspark.sql", "lab_utils.experiment")
+print(any(sys.modules[name].__spec__._initializing for name in names))
 """
 
 
-def test_pandas_is_whole(lab: Lab) -> None:
-    """When a lab is open no thread is half through importing pandas, which Plotly would take."""
+def test_what_is_loaded_is_whole(lab: Lab) -> None:
+    """When a lab is open all is there that the first cells need; Plotly would take half of it."""
     child = subprocess.run(
         [sys.executable, "-c", IMPORTED, lab.name], capture_output=True, text=True, timeout=100
     )

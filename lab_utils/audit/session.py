@@ -71,9 +71,13 @@ def warm_up(rehearse: Callable[[], object] = lambda: None) -> None:
         _shared.warming.start()
 
 
-def wait_for_pandas() -> None:
-    """Return when pandas is whole: Plotly takes what another thread has imported by half."""
-    import pandas  # noqa: F401
+def wait_for_imports() -> None:
+    """Return when pandas and pyspark are whole: Plotly takes even half of what others import."""
+    import pandas
+    import pyspark.sql.connect.session
+
+    assert pandas
+    assert pyspark.sql.connect.session
 
 
 def stop_shared() -> None:

@@ -26,7 +26,7 @@ from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.receipts import Receipts
 from lab_utils.clients.recorder import Recorder, kafka_name
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, own_lines
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
 
@@ -242,6 +242,11 @@ class LiveRun:
         configuration: dict[str, Any] | None,
     ) -> dict[str, Any]:
         given = configuration or {}
+        for setting in OWN.keys() & given.keys():
+            raise BadArgument(
+                f"{setting} is set by the lab; got {given[setting]!r}. In a lab {OWN[setting]}. "
+                f"Leave {setting} out of the configuration."
+            )
         # With the protocol of KIP-848 the broker sets the session timeout, not the client.
         is_new = given.get("group.protocol") == "consumer"
         return {
@@ -252,18 +257,32 @@ class LiveRun:
         }
 
 
+# What the lab sets itself, by the names that librdkafka takes, and what for.
+OWN: Final = {
+    "bootstrap.servers": "clients of a run connect through the proxy, or nothing is recorded",
+    "metadata.broker.list": "clients of a run connect through the proxy, or nothing is recorded",
+    "client.id": "the ledger and the faults know each client of a run by the name the lab gives it",
+}
+
 Workload: TypeAlias = Callable[[LiveRun], object]
 
 
 def perform(workload: Workload, run: LiveRun) -> BaseException | None:
-    """Run the workload between `started` and `finished`; return what it raised, if anything."""
+    """Run the workload between `started` and `finished`; return what it raised, if anything.
+
+    An interrupt is recorded, too, and raised again: it is meant for the cell, not for the workload.
+    """
     run.note("started", attempt=run.attempt)
     try:
         workload(run)
     except BaseException as error:
         name = kafka_name(error)
         detail = {"message": str(error), **({"name": name} if name else {})}
+        for line in own_lines(error)[-1:]:
+            detail["at"] = f"line {line.lineno} of {line.name}"
         run.note("raised", attempt=run.attempt, error=type(error).__name__, detail=detail)
+        if isinstance(error, KeyboardInterrupt):
+            raise
         return error
     run.note("finished", attempt=run.attempt)
     return None

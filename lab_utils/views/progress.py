@@ -1,4 +1,4 @@
-"""A sign of life: after two seconds a line says what is being done, and for how long already.
+"""A sign of life: after one second a line says what is being done, and for how long already.
 
 It is shown in a notebook, by a thread beside the work, and is gone when the work is done.
 """
@@ -14,13 +14,13 @@ from html import escape
 from threading import Event, Thread
 from typing import Any, Final
 
-QUIET_S: Final = 2.0
+QUIET_S: Final = 1.0
 EVERY_S: Final = 1.0
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Say what this block does if it takes more than two seconds; `what` as in "Checking 03.2"."""
+    """Say what this block does if it takes more than a second; `what` as in "Checking 03.2"."""
     if not _is_notebook():
         yield
         return

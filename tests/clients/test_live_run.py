@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,15 +54,37 @@ def test_finished(ticket: Ticket, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("no"), KeyboardInterrupt(), SystemExit(3)])
 def test_raised(ticket: Ticket, tmp_path: Path, error: BaseException) -> None:
-    """Whatever a workload raises is returned and recorded, with its text, and is not finished."""
+    """What a workload raises is recorded, with its text and place, and returned, if not Ctrl-C."""
 
     def workload(run: LiveRun) -> None:
         raise error
 
-    assert error is perform(workload, LiveRun(ticket))
-    assert [("started", None, None), ("raised", type(error).__name__, str(error))] == [
-        (row.kind, row.error, row.detail.get("message")) for row in read_ledger(tmp_path)
-    ]
+    line = workload.__code__.co_firstlineno + 1
+    if isinstance(error, KeyboardInterrupt):
+        with pytest.raises(KeyboardInterrupt):
+            perform(workload, LiveRun(ticket))
+    else:
+        assert error is perform(workload, LiveRun(ticket))
+
+    started, raised = read_ledger(tmp_path)
+    assert "started" == started.kind
+    assert (
+        "raised",
+        type(error).__name__,
+        {"message": str(error), "at": f"line {line} of workload"},
+    ) == (
+        raised.kind,
+        raised.error,
+        raised.detail,
+    )
+
+
+@pytest.mark.parametrize("setting", ["bootstrap.servers", "metadata.broker.list", "client.id"])
+@pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
+def test_settings_of_the_lab(ticket: Ticket, client: Any, setting: str) -> None:
+    """A setting that would be overwritten is refused; the others are the learner's."""
+    with pytest.raises(BadArgument, match=rf"{setting} is set by the lab; got 'x:9092'"):
+        client(LiveRun(ticket), {setting: "x:9092"})
 
 
 def test_closed_twice(ticket: Ticket) -> None:

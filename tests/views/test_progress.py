@@ -48,9 +48,9 @@ def shown(client: Any, seconds: float) -> list[tuple[str, str]]:
 
 def test_what_takes_long_is_shown_and_then_gone(client: Any) -> None:
     """It appears in the cell that is running, goes on counting, and leaves nothing."""
-    first, *others, last = shown(client, 3.5)
+    first, *others, last = shown(client, 2.5)
 
-    assert ("display_data", '<span role="status">Counting &lt;sheep&gt; … 2 s</span>') == first
+    assert ("display_data", '<span role="status">Counting &lt;sheep&gt; … 1 s</span>') == first
     assert others
     assert {"update_display_data"} == {kind for kind, _ in [*others, last]}
     assert all("Counting" in text for _, text in others)
