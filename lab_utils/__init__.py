@@ -20,6 +20,7 @@ from lab_utils.proxy.faults import (
     heal_link,
     hold_link,
     kill_broker,
+    kinds,
     late_request,
     pause_broker,
     power_cut,
@@ -68,4 +69,6 @@ _LATER = {"Lab": "lab_utils.lab", "Run": "lab_utils.run", "source": "lab_utils.r
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
+    if not name.startswith("_") and name in kinds():  # in the folder that LAB_FAULTS names
+        return kinds()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

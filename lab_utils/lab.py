@@ -168,11 +168,15 @@ class Lab:
 
         return score(self.name, self._verdicts)
 
-    def panel(self) -> Any:
-        """Buttons for this lab's faults and brokers, live, also while a cell is running."""
+    def panel(self, faults: Sequence[Fault] = ()) -> Any:
+        """Buttons for faults and brokers, live, also while a cell is running.
+
+        The faults are this lab's, and those that are given.
+        """
         from lab_utils.views.panel import panel
 
-        return panel(self.stage, PANEL_FAULTS_OF.get(self.name, PANEL_FAULTS))
+        of_lab = PANEL_FAULTS_OF.get(self.name, PANEL_FAULTS)
+        return panel(self.stage, (*of_lab, *fault_values(faults)))
 
     @property
     def brokers(self) -> Brokers:

@@ -69,6 +69,6 @@ def test_findings() -> None:
 
 def test_faults() -> None:
     """Each fault that a page calls exists, or is made on that page."""
-    own = {"do_nothing", "slow_answer"}
+    own = {"do_nothing"}
 
     assert set() == {name for _, name in found(CALL)} - set(Fault.kinds) - own

@@ -130,6 +130,7 @@ def grade(
         names = ", ".join(map(str, paths))
         raise BadArgument(f"there is no notebook in {names}. Name files or folders with *.ipynb.")
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
+    os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
     with tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place:
         terms = Terms(
             nonce=nonce or secrets.token_hex(8),

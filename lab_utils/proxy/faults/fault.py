@@ -1,11 +1,13 @@
 """What every fault has: a name, checked values, a repr, a sentence, and a form as JSON.
 
 A fault is a frozen dataclass without state. A class with a lowercase name is a fault as soon as
-its file has been loaded; nothing else registers it.
+its file has been loaded; nothing else registers it. LAB_FAULTS in the environment names a folder
+of more files (docs/adding-a-fault.md); it is loaded when a fault is asked for by its name.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
@@ -20,7 +22,7 @@ NTH_LIMIT: Final = 1_000_000
 MS_LIMIT: Final = 600_000
 ID_LIMIT: Final = 1_000
 
-_loaded: dict[Path, int] = {}
+_loaded: dict[Path, tuple[int, int]] = {}
 
 
 class Fault:
@@ -111,14 +113,22 @@ def from_json(data: object) -> Fault:
     if not isinstance(data, Mapping):
         raise BadArgument(f"a fault must be a JSON object; got {type(data).__name__}.")
     given = dict(data)
-    name = one_of("fault", str(given.pop("fault", None)), Fault.kinds)
-    columns = _columns(Fault.kinds[name])
+    known = kinds()
+    name = one_of("fault", str(given.pop("fault", None)), known)
+    columns = _columns(known[name])
     for parameter in given:
         one_of(f"a parameter of {name}", str(parameter), [column.name for column in columns])
     for column in columns:
         if column.default is MISSING and column.name not in given:
             raise BadArgument(f"{name} needs {column.name!r}; got {sorted(given)}.")
-    return Fault.kinds[name](**given)
+    return known[name](**given)
+
+
+def kinds() -> dict[str, type[Fault]]:
+    """All faults by their names: the lab's, and those in the folder that LAB_FAULTS names."""
+    if folder := os.environ.get("LAB_FAULTS"):
+        load_folder(Path(folder).expanduser())
+    return Fault.kinds
 
 
 def load_folder(folder: Path) -> None:
@@ -131,10 +141,11 @@ def load_folder(folder: Path) -> None:
             f"the folder of faults {str(folder)!r} is not there. Make it, or leave it out."
         )
     for path in sorted(folder.absolute().glob("*.py")):
-        changed_ns = path.stat().st_mtime_ns
-        if _loaded.get(path) != changed_ns:
+        found = path.stat()
+        version = (found.st_mtime_ns, found.st_size)
+        if _loaded.get(path) != version:
             _load(path)
-            _loaded[path] = changed_ns
+            _loaded[path] = version
 
 
 def _load(path: Path) -> None:
