@@ -64,7 +64,8 @@ def test_page(cell: dict[str, Any]) -> None:
     assert [2] == [
         int(row.detail["nth"]) for row in run.rows if (row.source, row.kind) == ("fault", "fired")
     ]
-    assert 'do_nothing("Produce", nth=2)' in str(cell["picture"])
+    notes = [note.text for note in cell["picture"].figure.layout.annotations]
+    assert any('do_nothing("Produce", nth=2)' in note for note in notes)
     assert "Do nothing to the next Produce request" == ours["words"]
 
     slow = lab.run(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from lab_utils.codec.frames import read_request
+from lab_utils.codec.frames import Request, read_request
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.armed import FaultBoard
@@ -25,23 +27,25 @@ def board(events: list[Event]) -> FaultBoard:
     return FaultBoard(events.append)
 
 
-def matched(board: FaultBoard, times: int) -> list[int]:
-    return [len(board.match(PRODUCE)) for _ in range(times)]
+P, OTHER = PRODUCE, OTHER_RUN
+# the run it is armed for, the fault, the requests that come, at which of them it fires
+COUNTS = {
+    "the nth from the arming": ("03-b", {"nth": 2}, [P, P, P, P], [0, 1, 0, 0]),
+    "not once: each from the nth on": ("03-b", {"nth": 2, "once": False}, [P] * 4, [0, 1, 1, 1]),
+    "another run is not counted": ("03-b", {"nth": 1}, [OTHER, P], [0, 1]),
+    "of no run, as the panel arms it: any client": ("", {"nth": 2}, [P, OTHER], [0, 1]),
+}
 
 
-def test_nth_counts_from_the_arming(board: FaultBoard) -> None:
-    """What was sent before a fault was armed does not count."""
-    matched(board, 5)
-    board.arm("03-b", drop_response("Produce", nth=2))
+@pytest.mark.parametrize(("run", "given", "requests", "fires"), COUNTS.values(), ids=COUNTS)
+def test_counts(
+    board: FaultBoard, run: str, given: Any, requests: list[Request], fires: list[int]
+) -> None:
+    """A fault counts what matches from its arming on, for its own run."""
+    board.match(PRODUCE)
+    board.arm(run, drop_response("Produce", **given))
 
-    assert [0, 1, 0, 0] == matched(board, 4)
-
-
-def test_not_once_fires_from_the_nth_on(board: FaultBoard) -> None:
-    """A fault that is not one-shot takes each match from the nth on."""
-    board.arm("03-b", drop_response("Produce", nth=2, once=False))
-
-    assert [0, 1, 1, 1] == matched(board, 4)
+    assert fires == [len(board.match(request)) for request in requests]
 
 
 def test_faults_count_each_for_itself(board: FaultBoard) -> None:
@@ -50,22 +54,7 @@ def test_faults_count_each_for_itself(board: FaultBoard) -> None:
     board.match(PRODUCE)
     board.arm("03-b", drop_response("Produce", nth=1))
 
-    assert [1, 0] == matched(board, 2)
-
-
-def test_another_run_is_not_counted(board: FaultBoard) -> None:
-    """The requests of a notebook beside this one do not move its faults."""
-    board.arm("03-b", drop_response("Produce", nth=1))
-
-    assert [] == board.match(OTHER_RUN)
-    assert [1] == matched(board, 1)
-
-
-def test_run_that_is_empty_means_any_client(board: FaultBoard) -> None:
-    """A fault of no run, as the panel arms it, counts everybody."""
-    board.arm("", drop_response("Produce", nth=2))
-
-    assert (0, 1) == (len(board.match(PRODUCE)), len(board.match(OTHER_RUN)))
+    assert [1, 0] == [len(board.match(PRODUCE)) for _ in range(2)]
 
 
 def test_disarm_ends_the_faults_of_one_run(board: FaultBoard) -> None:

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-
-import pytest
 
 from lab_utils.proxy.faults import drop_request, drop_response
 from lab_utils.waiting import wait_until
 from tests.proxy import wire
 from tests.proxy.rig import Rig
-
-
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    rig = Rig()
-    yield rig
-    rig.close()
 
 
 def test_pipelined_requests_are_answered_in_order(rig: Rig) -> None:

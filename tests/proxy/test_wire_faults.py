@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lab_utils.codec.frames import Request
@@ -15,6 +13,7 @@ from lab_utils.proxy.faults import (
     delay_response,
     drop_request,
     drop_response,
+    late_request,
     refuse,
 )
 from lab_utils.proxy.faults.wire_fault import Forward
@@ -39,15 +38,9 @@ EACH = [
     refuse("Produce", nth=2),
     hold_request("Produce", nth=2),
     delay_response("Produce", nth=2, by_ms=BY_MS),
+    late_request("Produce", nth=2, after="Heartbeat"),
 ]
 each = pytest.mark.parametrize("fault", EACH, ids=lambda fault: type(fault).__name__)
-
-
-@pytest.fixture
-def rig() -> Iterator[Rig]:
-    rig = Rig()
-    yield rig
-    rig.close()
 
 
 def send_produces(rig: Rig, count: int = 3) -> Client:
@@ -57,26 +50,33 @@ def send_produces(rig: Rig, count: int = 3) -> Client:
     return client
 
 
+def meet(rig: Rig) -> None:
+    """Send three Produce requests, and then a Heartbeat of another client."""
+    send_produces(rig)
+    rig.events_of("wire", "request")
+    other = rig.client()
+    other.send(wire.heartbeat(9))
+
+    assert wire.heartbeat_answer(9) == other.receive()
+
+
 def one(events: list[Event]) -> Event:
     (event,) = events
     return event
 
 
 def test_each_fault_is_tried_here() -> None:
-    """A new fault of the wire is added to the list above, or this fails.
-
-    late_request takes two connections, and has these tests in test_late_request.py.
-    """
+    """A new fault of the wire is added to the list above, or this fails."""
     of_the_wire = {name for name, kind in Fault.kinds.items() if issubclass(kind, WireFault)}
 
-    assert of_the_wire == {type(fault).__name__ for fault in EACH} | {"late_request"}
+    assert of_the_wire == {type(fault).__name__ for fault in EACH}
 
 
 @each
 def test_fires_on_the_nth_match(rig: Rig, fault: WireFault) -> None:
-    """Of three requests, the fault acts on the second."""
+    """Of three requests, the fault acts on the second; another connection is left alone."""
     rig.arm(fault)
-    send_produces(rig)
+    meet(rig)
 
     assert [2] == [event.correlation_id for event in rig.events_of("fault", "fired")]
 
@@ -107,7 +107,7 @@ def test_is_gone_after_its_scope(rig: Rig, fault: WireFault) -> None:
 def test_appears_in_the_ledger(rig: Rig, fault: WireFault) -> None:
     """Armed and fired are events of the run, with the fault's parameters and its id."""
     armed = rig.arm(fault)
-    send_produces(rig)
+    meet(rig)
     events = rig.events_of("fault", "armed") + rig.events_of("fault", "fired")
 
     assert [("03-b", type(fault).__name__, armed, "2")] * 2 == [
@@ -122,17 +122,6 @@ def test_unfired_appears_in_the_ledger(rig: Rig, fault: WireFault) -> None:
     rig.disarm()
 
     assert armed == one(rig.events_of("fault", "unfired")).detail["fault"]
-
-
-@each
-def test_other_connections_are_left_alone(rig: Rig, fault: WireFault) -> None:
-    """What happens to one connection is not felt on another."""
-    rig.arm(fault)
-    send_produces(rig)
-    other = rig.client()
-    other.send(wire.heartbeat(1))
-
-    assert wire.heartbeat_answer(1) == other.receive()
 
 
 def fates(rig: Rig, kind: str, count: int) -> list[str | None]:
@@ -226,7 +215,7 @@ def test_refusal_without_a_listener_for_it(rig: Rig) -> None:
     assert 1 == len(rig.events_of("fault", "fired"))
 
 
-@pytest.mark.parametrize("fault", EACH[-2:], ids=["request", "response"])
+@pytest.mark.parametrize("fault", [EACH[4], EACH[5]], ids=["request", "response"])
 def test_delay_holds_what_is_behind(rig: Rig, fault: WireFault) -> None:
     """The order on the connection stays, and the ledger says how long a frame was held."""
     rig.arm(fault)
@@ -257,3 +246,56 @@ def test_fault_on_an_acks_0_request_that_has_no_answer(rig: Rig) -> None:
     [client.receive() for _ in range(2)]
 
     assert [(armed, drop_response("Produce"), 0)] == rig.disarm()
+
+
+LATE = late_request("Heartbeat", nth=2)
+
+
+def cut_off(rig: Rig) -> Client:
+    """A client that was cut off at its second heartbeat; return another one."""
+    rig.arm(LATE)
+    client = rig.client()
+    client.send(wire.heartbeat(1), wire.heartbeat(2))
+
+    assert [wire.heartbeat_answer(1)] == client.receive_all()
+    return rig.client()
+
+
+def test_late_request_arrives_after_a_later_one(rig: Rig) -> None:
+    """It was held and says when it left; nobody was there for its answer."""
+    cut_off(rig).send(wire.produce(3))
+    rig.events_of("fault", "fired")
+    late = one([event for event in rig.events_of("wire", "request", 3) if event.fate == "held"])
+    answers = {event.correlation_id: event.fate for event in rig.events_of("wire", "response", 3)}
+
+    assert [wire.heartbeat(1), wire.produce(3), wire.heartbeat(2)] == rig.received
+    assert 2 == late.correlation_id
+    assert int(late.detail["released_at_ns"]) > late.at_ns
+    assert {1: "forwarded", 2: "dropped", 3: "held"} == answers
+
+
+def test_later_answer_waits_for_the_late_request(rig: Rig) -> None:
+    """When the client is given the later answer, the late request has been answered too."""
+    other = cut_off(rig)
+    rig.is_silent = True
+    other.send(wire.produce(3))
+    wait_until(lambda: len(rig.received) == 2, "the later request", timeout_s=5)
+    rig.answer(wire.produce(3))
+    wait_until(lambda: len(rig.received) == 3, "the late request", timeout_s=5)
+    rig.call(lambda: rig.listeners[0].answer(wire.heartbeat(2)))
+
+    assert wire.produce_answer(3) == other.receive()
+    _, later, late = rig.events_of("wire", "response", 3)
+    assert ("Produce", "Heartbeat") == (later.api, late.api)
+    assert late.at_ns <= int(later.detail["released_at_ns"])
+
+
+def test_kept_request_never_arrives_after_the_scope(rig: Rig) -> None:
+    """What is kept when the scope ends is given up, and the fault is unfired."""
+    other = cut_off(rig)
+    rig.disarm()
+    other.send(wire.produce(3))
+
+    assert wire.produce_answer(3) == other.receive()
+    assert [wire.heartbeat(1), wire.produce(3)] == rig.received
+    assert 1 == len(rig.events_of("fault", "unfired"))
