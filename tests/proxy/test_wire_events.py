@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from lab_utils.codec.frames import Response, read_request
@@ -56,59 +54,41 @@ def test_produce_request_as_an_event() -> None:
     assert [expected] == events_of(frame)
 
 
-def test_values_of_a_batch() -> None:
-    """Several records are a list of values; bytes that are no text are shown as escapes."""
-    (event,) = events_of(wire.produce(1, wire.batch([b"0", b"\xff", None])))
+MANY = [b"v"] * VALUES_LIMIT
+# a record set: how many records the event counts, its one value, its list of values
+RECORDS = {
+    "several, with bytes that are no text": (
+        wire.batch([b"0", b"\xff", None]), 3, None, '["0","\\\\xff",null]'),
+    "as many as are unpacked": (
+        wire.batch(MANY), VALUES_LIMIT, None, '["v"' + ',"v"' * (VALUES_LIMIT - 1) + "]"),
+    "more than are unpacked": (wire.batch([*MANY, b"v"]), VALUES_LIMIT + 1, None, None),
+    "no records in it": (wire.batch([b"0"], records=b"\xff" * 9), 1, None, None),
+    "no batch": (b"", 0, None, None),
+    **{
+        f"compressed, kind {kind}": (
+            wire.batch([b"0", b"1"], attributes=kind, records=b"packed"), 2, None, None)
+        for kind in (1, 2, 3, 4)
+    },
+}  # fmt: skip
 
-    assert (3, None) == (event.records, event.value)
-    assert ["0", "\\xff", None] == json.loads(event.detail["values"])
 
-
-@pytest.mark.parametrize("attributes", [1, 2, 3, 4])
-def test_compressed_batch_has_no_values(attributes: int) -> None:
-    """A compressed batch is counted and not unpacked."""
-    records = wire.batch([b"0", b"1"], attributes=attributes, records=b"packed")
+@pytest.mark.parametrize(("records", "count", "value", "values"), RECORDS.values(), ids=RECORDS)
+def test_records(records: bytes, count: int, value: str | None, values: str | None) -> None:
+    """Records are counted; they are unpacked if they are few, whole, and not compressed."""
     (event,) = events_of(wire.produce(1, records))
 
-    assert (2, False) == (event.records, "values" in event.detail)
+    assert (count, value, values) == (event.records, event.value, event.detail.get("values"))
 
 
-@pytest.mark.parametrize(("count", "expected"), [(VALUES_LIMIT, True), (VALUES_LIMIT + 1, False)])
-def test_big_batch_has_no_values(count: int, expected: bool) -> None:
-    """A batch of more than a hundred records is counted and not unpacked."""
-    (event,) = events_of(wire.produce(1, wire.batch([b"v"] * count)))
-
-    assert (count, expected) == (event.records, "values" in event.detail)
-
-
-def test_records_that_are_none() -> None:
-    """A client may send nonsense as records; the event then has no values."""
-    (event,) = events_of(wire.produce(1, wire.batch([b"0"], records=b"\xff" * 9)))
-
-    assert (1, None) == (event.records, event.value)
-
-
-def test_produce_without_a_batch() -> None:
-    """An empty record set is a request with no records."""
-    (event,) = events_of(wire.produce(1, b""))
-
-    assert (0, None) == (event.records, event.sequence)
-
-
-def test_produce_response_as_an_event() -> None:
-    """The answer has the partition's own offset and no error."""
-    response = Response(wire.produce_answer(7, offset=12), read_request(wire.produce(7)))
-    (event,) = response_events(response, SEEN)
-
-    assert ("orders", 0, 12, None) == (event.topic, event.partition, event.offset, event.error)
-
-
-def test_produce_response_with_an_error() -> None:
-    """An error comes with offset -1 on the wire, which is no offset in the ledger."""
-    answer = wire.produce_answer(7, error=2, offset=-1)
+@pytest.mark.parametrize(
+    ("code", "given", "offset", "error"), [(0, 12, 12, None), (2, -1, None, "CORRUPT_MESSAGE")]
+)
+def test_produce_response(code: int, given: int, offset: int | None, error: str | None) -> None:
+    """The answer has the partition's own offset or its error, and -1 is no offset."""
+    answer = wire.produce_answer(7, error=code, offset=given)
     (event,) = response_events(Response(answer, read_request(wire.produce(7))), SEEN)
 
-    assert (None, "CORRUPT_MESSAGE") == (event.offset, event.error)
+    assert ("orders", 0, offset, error) == (event.topic, event.partition, event.offset, event.error)
 
 
 def test_offset_commit_as_an_event() -> None:
