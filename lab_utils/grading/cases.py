@@ -227,28 +227,16 @@ def exercise(item: str, labs: Path = LABS) -> Exercise:
     return found[one_of("an item", item, found)]
 
 
-def beside(file: str, name: str) -> Any:
-    """The module `name` beside a lab's checks: its workloads, where they take a file of their own.
-
-    Neither is in a package, so that a learner's workload never imports a lab's checks by name.
-    """
-    return _module(Path(file).with_name(f"{name}.py"))
-
-
-def _module(path: Path) -> Any:
+@cache
+def _loaded(path: Path) -> tuple[Exercise, ...]:
+    if not path.is_file():
+        return ()
+    # In no package, so that a learner's workload never imports a lab's checks by name.
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None, path
     assert spec.loader is not None, path
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    return module
-
-
-@cache
-def _loaded(path: Path) -> tuple[Exercise, ...]:
-    if not path.is_file():
-        return ()
-    module = _module(path)
     found: tuple[Exercise, ...] = tuple(module.EXERCISES)
     items = [each.item for each in found]
     assert len(set(items)) == len(items), f"{path}: an item is there twice: {items}"

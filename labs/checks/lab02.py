@@ -3,12 +3,65 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial, beside
+from lab_utils.errors import WaitTimeout
+from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import rows_equal
 from lab_utils.proxy.faults import cut_link, kill_broker, pause_broker, resume_broker
+from lab_utils.waiting import wait_until
 
-work = beside(__file__, "lab02_workloads")
+
+def one_at_a_time(run, settings=None):
+    """Each order with these producer settings, one after the other."""
+    producer = run.producer({"acks": "all"} | (settings or {}))
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+
+
+def through_four_moments(run):
+    """Write, write with a paused follower, wait until it is back, write while the leader dies.
+
+    The leader is asked who is in sync, and first until it says that the follower has gone: a broker
+    that was paused says for a while what held before.
+    """
+    producer = run.producer({"acks": "all"})
+    for number, order in enumerate(run.orders):
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+        if number == 1:
+            wait_for_isr(run, [1, 2])
+        if number == 2:
+            wait_for_isr(run, [1, 2, 3])
+
+
+def wait_for_isr(run, brokers):
+    """Wait until these brokers are in sync, as broker 1 says.
+
+    Where nothing is broken it does not come to that; the fault that never fired says so.
+    """
+    with suppress(WaitTimeout):
+        wait_until(
+            lambda: run.in_sync(broker=1) == brokers,
+            f"the ISR to be {brokers}",
+            timeout_s=10,
+            every_s=0.1,
+        )
+
+
+def by_all_then_by_one(run, after=1, until_alone=False):
+    """The first orders are on all replicas when acked; the leader alone answers for the rest.
+
+    With `until_alone` it waits after the first of these until the ISR is the leader alone, too.
+    """
+    for acks, orders in (("all", run.orders[:after]), ("1", run.orders[after:])):
+        producer = run.producer({"acks": acks})
+        for order in orders:
+            producer.produce(run.topic, order, partition=0)
+            producer.flush()
+            if until_alone and order == run.orders[after]:
+                wait_for_isr(run, [1])
 
 
 def decided(evidence):
@@ -70,7 +123,7 @@ def alone(after):
         faults=(cut_link(1, 2, api="Produce", nth=after), cut_link(1, 3, api="Produce", nth=after)),
         orders=6,
         brokers=3,
-        workload=lambda run: work.by_all_then_by_one(run, after, until_alone=True),
+        workload=lambda run: by_all_then_by_one(run, after, until_alone=True),
     )
 
 
@@ -110,7 +163,7 @@ def leader_dies_cut_off(nth, last):
 def failures(nth, follower):
     """A leader that dies cut off, a follower that dies, a leader that dies when it was alone."""
     return tuple(
-        Trial(name=name, faults=faults, orders=8, brokers=3, workload=work.one_at_a_time)
+        Trial(name=name, faults=faults, orders=8, brokers=3, workload=one_at_a_time)
         for name, faults in (
             ("the leader dies, cut off", leader_dies_cut_off(nth, nth + 2)),
             ("a follower dies", (kill_broker(follower, api="Produce", nth=nth),)),
@@ -127,7 +180,7 @@ def without(line, faults, *, replicas=None, config=None, producer=None, orders=5
         brokers=3,
         replicas=replicas,
         topic_config=config if config is not None else {"min.insync.replicas": 2},
-        workload=lambda run: work.one_at_a_time(run, producer),
+        workload=lambda run: one_at_a_time(run, producer),
     )
 
 
@@ -198,7 +251,7 @@ EXERCISES = (
                 ),
                 orders=5,
                 brokers=3,
-                workload=work.through_four_moments,
+                workload=through_four_moments,
             ),
         ),
         rules=(the_moments_are_right,),
@@ -341,7 +394,7 @@ EXERCISES = (
                 orders=4,
                 brokers=3,
                 topic_config={"min.insync.replicas": 2},
-                workload=work.by_all_then_by_one,
+                workload=by_all_then_by_one,
             ),
         ),
         rules=(the_places_are_right,),
