@@ -1,0 +1,80 @@
+"""docs/adding-a-lab.md, followed word for word: its two files are built, checked and graded."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.checking import decide, perform
+from lab_utils.grading.build import build_labs
+from lab_utils.grading.cases import exercise
+from lab_utils.grading.grader import grade
+from lab_utils.lab import Lab
+from tests.notebooks import ROOT
+
+PAGE = (ROOT / "docs" / "adding-a-lab.md").read_text(encoding="utf-8")
+SOURCE, CHECKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SENDS = """
+def send_once(run):
+    producer = run.producer({settings})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+"""
+
+
+@pytest.fixture
+def labs(tmp_path: Path) -> Path:
+    """The folder of labs, with the two files of the page."""
+    for name, text in (("source/90_store_once.py", SOURCE), ("checks/lab90.py", CHECKS)):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def test_built(labs: Path) -> None:
+    """The notebook has a hole of one line where the solution was."""
+    ((notebook, _),) = build_labs(labs)
+
+    assert "90_store_once.ipynb" == notebook.name
+    assert "# YOUR CODE (about 1 line)" in notebook.read_text(encoding="utf-8")
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("settings", "status", "likely"),
+    [
+        ({"enable.idempotence": True}, "PASS", None),
+        ({}, "FAIL", "Likely: the retry carried no producer id"),
+    ],
+)
+def test_checked(
+    labs: Path, stage: Any, settings: dict[str, object], status: str, likely: str | None
+) -> None:
+    """The solution passes on a broker; the mistake that the page names gets its hint."""
+    names: dict[str, Any] = {}
+    exec(SENDS.format(settings=settings), names)
+    found, answer = exercise("90.1", labs), names["send_once"]
+    lab = Lab(stage.name)
+
+    verdict = decide(found, answer, lambda trial: perform(lab, found, trial, answer))
+
+    assert status == verdict.status
+    assert likely is None or (verdict.hint or "").startswith(likely)
+
+
+@pytest.mark.labs
+def test_graded(labs: Path) -> None:
+    """Handed in, the source gets all points and the blank notebook none, each with its reason."""
+    build_labs(labs)
+    solved, blank = grade(
+        [labs / "source" / "90_store_once.py", labs / "90_store_once.ipynb"], labs=labs
+    ).submissions
+
+    assert [("PASS", 3), ("FAIL", 0)] == [
+        (each.items[0].status, each.items[0].points) for each in (solved, blank)
+    ]
+    assert ((), ()) == (solved.notes, blank.notes)
