@@ -124,8 +124,8 @@ def _test(test: str) -> str:
 def split_test(test: str) -> tuple[str, str, str]:
     """Path, function and case of a test; the case is "" where all of them decide.
 
-    >>> split_test("tests/test_labs.py::test_graded[02]")
-    ('tests/test_labs.py', 'test_graded', '02')
+    >>> split_test("tests/test_labs.py::test_solutions[03]")
+    ('tests/test_labs.py', 'test_solutions', '03')
     """
     found = re.fullmatch(r"(.+\.py)::(\w+)(?:\[(.+)\])?", test)
     if found is None:

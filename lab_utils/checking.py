@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,8 @@ from confluent_kafka import KafkaException
 
 from lab_utils.errors import LabError
 from lab_utils.experiment import order_values
-from lab_utils.grading import cases, inside
+from lab_utils.grading import cases, inside, judge
 from lab_utils.grading.cases import Evidence, Exercise, Trial
-from lab_utils.grading.judge import failed, inconclusive, judge, no_answer, witnessed
 from lab_utils.grading.results import Score, Verdict
 from lab_utils.ledger.store import write_ledger
 
@@ -41,29 +40,38 @@ def score(lab: str, checked: Mapping[str, Verdict]) -> Score:
 def check(lab: Lab, item: str, answer: Any = None, *, run: Run | None = None) -> Verdict:
     """Decide one exercise; `run` is a run of the learner's own that stands for the trials."""
     exercise = cases.exercise(item)
+    return decide(exercise, answer, lambda trial: perform(lab, exercise, trial, answer, run))
+
+
+def decide(exercise: Exercise, answer: Any, evidence_of: Callable[[Trial], Evidence]) -> Verdict:
+    """The verdict on an answer, given how to come by the evidence of a trial."""
     if inside.is_blank(answer):
-        return no_answer(exercise)
+        return judge.no_answer(exercise)
     if exercise.kind in ("value", "faults", "settings"):
         try:
             answer = inside.read_answer(json.loads(inside.answer_text(answer)), exercise.kind)
         except ValueError as error:
-            return failed(exercise, str(error))
+            return judge.failed(exercise, str(error))
     elif not callable(answer):
-        return failed(exercise, f"your answer is {answer!r}, and that is no function.")
+        return judge.failed(exercise, f"your answer is {answer!r}, and that is no function.")
+
+    def found(trial: Trial) -> Evidence:
+        evidence = evidence_of(trial)
+        return _queried(evidence, answer) if exercise.kind == "query" else evidence
+
     try:
-        evidence = [_evidence(lab, exercise, trial, answer, run) for trial in exercise.public]
+        return judge.decide(exercise, exercise.public, answer, found)
     except LabError as error:
-        return inconclusive(exercise, str(error))
-    return judge(exercise, answer, evidence)
+        return judge.inconclusive(exercise, str(error))
 
 
-def _evidence(lab: Lab, exercise: Exercise, trial: Trial, answer: Any, run: Run | None) -> Evidence:
-    trial = trial.answered(exercise.kind, answer)
+def perform(
+    lab: Lab, exercise: Exercise, trial: Trial, answer: Any, run: Run | None = None
+) -> Evidence:
+    """Perform one trial on the stage of a lab; a query has yet to be asked of its evidence."""
     if exercise.kind == "workload":
         return _learners(lab, trial, answer)
-    found = run or _run(lab, trial, trial.workload)
-    evidence = _of(found, trial)
-    return _queried(evidence, answer) if exercise.kind == "query" else evidence
+    return _of(run or _run(lab, trial, trial.workload), trial)
 
 
 def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
@@ -73,7 +81,7 @@ def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
         orders = order_values(trial.orders)
         return Evidence(trial=trial, orders=orders, rows=(), raised=inside.raised(found.raised))
     evidence = _of(found, trial)
-    return replace(evidence, rows=witnessed(evidence.rows))
+    return replace(evidence, rows=judge.witnessed(evidence.rows))
 
 
 def _queried(evidence: Evidence, answer: Any) -> Evidence:

@@ -1,10 +1,12 @@
-"""The labs' notebooks, executed as Jupyter executes them: in a kernel, cell by cell."""
+"""The labs' notebooks, executed: in a kernel as Jupyter executes them, or in this process."""
 
 from __future__ import annotations
 
 import ast
 import json
+import linecache
 import os
+import symtable
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import nbformat
+from IPython.core.formatters import DisplayFormatter
 from nbclient import NotebookClient
 
 from lab_utils.grading.cases import exercises
@@ -19,7 +22,6 @@ from lab_utils.grading.notebook import (
     instructor_notebook,
     lab_of,
     learner_notebook,
-    notebook_text,
     read_source,
 )
 
@@ -30,12 +32,12 @@ SOURCES: Final = {
     if (lab := lab_of(path.stem))
 }
 CELL_S: Final = 120
+DEFINITIONS: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 # What lab.check has said so far, as the notebook's own kernel holds it.
 VERDICTS: Final = """
 import json
-print(json.dumps({item: [it.status, it.points, it.hint]
-                  for item, it in lab._verdicts.items()}))
+print(json.dumps({item: [it.status, it.points, it.hint] for item, it in lab._verdicts.items()}))
 """
 
 
@@ -49,37 +51,69 @@ def blank_notebook(lab: str) -> Any:
     return learner_notebook(read_source(SOURCES[lab]), lab, exercises(lab))
 
 
-def without_demonstrations(notebook: Any) -> Any:
-    """The same notebook, less the cells that neither define nor answer nor check anything."""
-    notebook.cells = [it for it in notebook.cells if _is_needed(it)]
-    return notebook
-
-
-def _is_needed(cell: Any) -> bool:
-    if cell.cell_type != "code" or "nbgrader" in cell.metadata:
-        return True
-    return any(isinstance(node, DEFINITIONS) for node in ast.parse(cell.source).body)
-
-
-def write(notebook: Any, path: Path) -> Path:
-    """Write a notebook as a file that can be handed in."""
-    path.write_text(notebook_text(notebook), encoding="utf-8")
-    return path
-
-
-def solutions(lab: str) -> dict[str, Any]:
-    """The lab's own answers by the name of the answer, and the functions of its cells."""
+def answers_in(notebook: Any) -> dict[str, Any]:
+    """The answers of a notebook by the name of the answer, and the functions of its cells."""
     names: dict[str, Any] = {}
-    for cell in source_notebook(lab).cells:
-        if cell.cell_type == "code":
-            nodes = ast.parse(cell.source).body
-            if not cell.metadata.get("nbgrader", {}).get("solution"):
-                nodes = [it for it in nodes if isinstance(it, DEFINITIONS)]
-            exec(compile(ast.Module(nodes, []), cell.id, "exec"), names)
+    for cell in code_cells(notebook):
+        nodes = ast.parse(cell.source).body
+        if not cell.metadata.get("nbgrader", {}).get("solution"):
+            nodes = [it for it in nodes if isinstance(it, DEFINITIONS)]
+        execute(nodes, cell.source, f"<{id(notebook)} {cell.id}>", names)
     return names
 
 
-DEFINITIONS: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
+def code_cells(notebook: Any) -> list[Any]:
+    """The cells that hold code."""
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def execute(nodes: list[ast.stmt], text: str, name: str, names: dict[str, Any]) -> None:
+    """Execute statements of a text that can be read again, as that of a file can."""
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    exec(compile(ast.Module(nodes, []), name, "exec"), names)
+
+
+def run_here(cells: list[Any]) -> dict[str, Any]:
+    """Execute cells in this process, and show the last value of each; return all names."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for cell in cells:
+        nodes = ast.parse(cell.source).body
+        last = nodes.pop() if nodes and isinstance(nodes[-1], ast.Expr) else None
+        execute(nodes, cell.source, f"<{cell.id}>", names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), f"<{cell.id}>", "eval"), names)
+            DisplayFormatter().format(value)
+    return names
+
+
+def cells_of_answers(notebook: Any) -> list[Any]:
+    """The cells that answer, that show what an answer does, and all that these need."""
+    cells = code_cells(notebook)
+    made, used = zip(*map(_names, cells), strict=True)
+    chosen, touched = set[int](), set[str]()
+    for number, cell in enumerate(cells):
+        touched -= made[number]
+        if "nbgrader" in cell.metadata or used[number] & touched:
+            chosen.add(number)
+            touched |= made[number]
+    wanted = set[str]()
+    for number in reversed(range(len(cells))):
+        if number in chosen or made[number] & wanted:
+            chosen.add(number)
+            wanted = wanted - made[number] | used[number]
+    return [cells[number] for number in sorted(chosen)]
+
+
+def _names(cell: Any) -> tuple[set[str], set[str]]:
+    """The names that a cell binds for the cells below, and those that it reads."""
+    top = symtable.symtable(cell.source, cell.id, "exec")
+    made = {it.get_name() for it in top.get_symbols() if it.is_assigned() or it.is_imported()}
+    used = {it.get_name() for it in top.get_symbols() if it.is_referenced()}
+    tables = list(top.get_children())
+    for table in tables:
+        used |= {it.get_name() for it in table.get_symbols() if it.is_global()}
+        tables += table.get_children()
+    return made, used
 
 
 @dataclass(frozen=True)
@@ -92,11 +126,6 @@ class Shown:
 
     troubles: list[str]
     verdicts: dict[str, tuple[str, int, str | None]]
-
-    @property
-    def points(self) -> int:
-        """The points of all checks."""
-        return sum(points for _, points, _ in self.verdicts.values())
 
 
 class OpenNotebook:

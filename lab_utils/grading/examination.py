@@ -26,7 +26,7 @@ from lab_utils.errors import LabError
 from lab_utils.experiment import Experiment
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import read_answer
-from lab_utils.grading.judge import failed, judge, no_answer, witnessed
+from lab_utils.grading.judge import decide, failed, no_answer, witnessed
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import Verdict
 from lab_utils.ledger.events import Event
@@ -73,15 +73,12 @@ class Examiner:
                 return failed(exercise, str(error))
             if answer is None:
                 return no_answer(exercise)
-        evidence: list[Evidence] = []
-        for trial in exercise.trials(self._nonce):
-            found = self._decided(exercise, trial, answer, position)
-            if found is None:
-                return no_answer(exercise)
-            evidence.append(found)
-            if found.raised:
-                break
-        return judge(exercise, answer, evidence)
+        return decide(
+            exercise,
+            exercise.trials(self._nonce),
+            answer,
+            lambda trial: self._evidence(exercise, trial, position),
+        )
 
     def close(self) -> None:
         """End the examination stage."""
@@ -93,11 +90,8 @@ class Examiner:
                 self._stage.shutdown()
         self._stage = self._reader = None
 
-    def _decided(
-        self, exercise: Exercise, trial: Trial, answer: Any, position: int
-    ) -> Evidence | None:
+    def _evidence(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
         """The evidence of one trial; None if the learner's function is still blank."""
-        trial = trial.answered(exercise.kind, answer)
         if exercise.kind == "workload":
             return self._learners(exercise, trial, position)
         evidence = self._references(trial, plain_names=exercise.kind == "value")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from lab_utils.grading.cases import Evidence, Exercise
+from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import Misshapen, attempts, everything_crossed_the_proxy
 from lab_utils.ledger.events import Event
@@ -48,6 +48,24 @@ def failed(exercise: Exercise, reason: str) -> Verdict:
 def inconclusive(exercise: Exercise, reason: str) -> Verdict:
     """The verdict on an answer that could not be examined."""
     return exercise.verdict(INCONCLUSIVE, reason)
+
+
+def decide(
+    exercise: Exercise,
+    trials: Iterable[Trial],
+    answer: Any,
+    evidence_of: Callable[[Trial], Evidence | None],
+) -> Verdict:
+    """The verdict on an answer after its trials; None for evidence: the answer is still blank."""
+    evidence: list[Evidence] = []
+    for trial in trials:
+        found = evidence_of(trial.answered(exercise.kind, answer))
+        if found is None:
+            return no_answer(exercise)
+        evidence.append(found)
+        if found.raised:
+            break
+    return judge(exercise, answer, evidence)
 
 
 def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from html import escape
-from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final
 
 SCHEMA: Final = "delivery-lab-results/1"
 
@@ -158,28 +156,3 @@ class Results:
             each["points"], each["possible"] = submission.points, submission.possible
         ordered = {"schema": columns.pop("schema"), **columns}
         return json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """The results that `to_json` wrote; raises ValueError for another schema."""
-        columns: dict[str, Any] = json.loads(text)
-        if columns.pop("schema", None) != SCHEMA:
-            raise ValueError(f"results.json must have the schema {SCHEMA}.")
-        submissions = [_submission(each) for each in columns.pop("submissions")]
-        return cls(**columns, submissions=tuple(submissions))
-
-
-def read_results(path: Path) -> Results:
-    """The results in a file."""
-    return Results.from_json(path.read_text(encoding="utf-8"))
-
-
-def _submission(columns: dict[str, Any]) -> SubmissionResult:
-    given = {name: it for name, it in columns.items() if name not in ("points", "possible")}
-    items = [Verdict(**_tuples(item, "evidence", "notes")) for item in given.pop("items")]
-    return SubmissionResult(**_tuples(given, "notes"), items=tuple(items))
-
-
-def _tuples(columns: dict[str, Any], *names: str) -> dict[str, Any]:
-    lists: dict[str, Sequence[str]] = {name: tuple(columns[name]) for name in names}
-    return {**columns, **lists}

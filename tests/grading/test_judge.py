@@ -78,9 +78,8 @@ def test_all_rules_hold() -> None:
     verdict = judge(EXERCISE, None, [evidence(*STORED), evidence(*STORED, ARMED, FIRED)])
 
     assert ("PASS", 5, 5) == (str(verdict.status), verdict.points, verdict.possible)
-    assert "4 orders in 2 runs, 4 in the log, 0 missing, 0 duplicated; 1 fault fired." == (
-        verdict.reason
-    )
+    for number in ("4 orders", "2 runs", "4 in the log", "0 missing", "0 dupl", "1 fault fired"):
+        assert number in verdict.reason
 
 
 def test_one_trial_breaks_a_rule() -> None:
@@ -88,10 +87,9 @@ def test_one_trial_breaks_a_rule() -> None:
     verdict = judge(EXERCISE, None, [evidence(*STORED), evidence(*TWICE)])
 
     assert ("FAIL", 0) == (str(verdict.status), verdict.points)
-    assert "order 1 is in the log twice, at offsets 1 and 2." == verdict.reason
-    assert "Likely: the broker could not recognise the retry.\nLook at the second Produce" in (
-        verdict.hint or ""
-    )
+    assert "offsets 1 and 2" in verdict.reason
+    retried = EXERCISE.mistakes[1]
+    assert f"Likely: {retried.likely}\n{retried.look}" == verdict.hint
 
 
 @pytest.mark.parametrize(
@@ -142,7 +140,8 @@ def test_records_that_did_not_cross_the_proxy_fail() -> None:
 
     verdict = judge(EXERCISE, None, [evidence(*rows)])
 
-    assert "partition 0 holds 2 records, but only 1 crossed the proxy." == verdict.reason
+    assert "FAIL" == verdict.status
+    assert "2 records" in verdict.reason
 
 
 def test_a_rule_that_finds_nothing_to_judge_gives_no_points() -> None:
@@ -174,7 +173,7 @@ def test_an_answer_in_another_form_fails() -> None:
 
     verdict = judge(exercise, [1], [evidence(*STORED)])
 
-    assert "your answer [1] does not have the form that was asked for." == verdict.reason
+    assert ("FAIL", True) == (verdict.status, "[1]" in verdict.reason)
     assert exercise.blank == verdict.hint
 
 

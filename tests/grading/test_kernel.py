@@ -1,17 +1,20 @@
-"""The grader's half of a kernel survives whatever the other half does."""
+"""The grader survives whatever a kernel does, and a session goes on across its deaths."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
 from lab_utils.grading import kernel as kernel_room
-from lab_utils.grading.kernel import MARKER, Kernel, parsed, running
+from lab_utils.grading.kernel import MARKER, Budget, Kernel, KernelSession, parsed, running
+from lab_utils.grading.submission import Cell, Submission
 from tests.used_checkout import tracked, used_checkout
 
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -22,8 +25,8 @@ subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], start_n
 """
 
 
-@pytest.fixture
-def kernel() -> Iterator[Kernel]:
+@contextmanager
+def started() -> Iterator[Kernel]:
     """A kernel in a folder with a short name: a socket's path is limited to a hundred letters."""
     with TemporaryDirectory(prefix="lab-test-") as folder:
         environment = {"PATH": os.environ["PATH"], MARKER: Path(folder).name,
@@ -32,6 +35,20 @@ def kernel() -> Iterator[Kernel]:
         kernel.wait_until_ready()
         yield kernel
         kernel.kill()
+
+
+@pytest.fixture
+def kernel() -> Iterator[Kernel]:
+    """A kernel for one test alone, which may end it."""
+    with started() as kernel:
+        yield kernel
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Kernel]:
+    """A kernel for tests that do it no harm."""
+    with started() as kernel:
+        yield kernel
 
 
 def test_its_installation_is_a_list_of_files(
@@ -46,43 +63,43 @@ def test_its_installation_is_a_list_of_files(
     assert {name for name in tracked() if name.startswith(parts)} == copied
 
 
-def test_state_lasts_and_stderr_is_no_error(kernel: Kernel) -> None:
+def test_state_lasts_and_stderr_is_no_error(shared: Kernel) -> None:
     """Cells share a state, a cell that writes to stderr is well, and values come back as text."""
-    first = kernel.execute("import sys; x = 20; print('!', file=sys.stderr)", 20)
-    second = kernel.execute("", 20, said="__import__('json').dumps({'x': x + 1})")
+    first = shared.execute("import sys; x = 20; print('!', file=sys.stderr)", 20)
+    second = shared.execute("", 20, said="__import__('json').dumps({'x': x + 1})")
 
     assert ("ok", {"x": 21}) == (first.status, parsed(second.values["said"]))
 
 
-def test_a_cell_that_raises(kernel: Kernel) -> None:
+def test_a_cell_that_raises(shared: Kernel) -> None:
     """What a cell raised comes back as one line, and the kernel goes on."""
-    raised = kernel.execute("raise ValueError('two\\nlines')", 20)
+    raised = shared.execute("raise ValueError('two\\nlines')", 20)
 
     assert ("error", "ValueError: two lines") == (raised.status, raised.error)
-    assert "ok" == kernel.execute("1", 20).status
+    assert "ok" == shared.execute("1", 20).status
 
 
-def test_a_value_that_cannot_be_shown(kernel: Kernel) -> None:
+def test_a_value_that_cannot_be_shown(shared: Kernel) -> None:
     """What its repr raised is the reason: the cell's own code raised nothing."""
     cell = "class Value:\n    def __repr__(self):\n        return 1 / 0\nValue()"
-    raised = kernel.execute(cell, 20)
+    raised = shared.execute(cell, 20)
 
     assert ("error", "ZeroDivisionError: division by zero") == (raised.status, raised.error)
 
 
-def test_an_expression_that_raises(kernel: Kernel) -> None:
+def test_an_expression_that_raises(shared: Kernel) -> None:
     """A name that nobody defined is a reason, not an error of the grader's."""
-    reply = kernel.execute("", 20, said="answer_1")
+    reply = shared.execute("", 20, said="answer_1")
 
     assert {"raised": "NameError: name 'answer_1' is not defined"} == parsed(reply.values["said"])
 
 
-def test_an_endless_loop_is_interrupted(kernel: Kernel) -> None:
+def test_an_endless_loop_is_interrupted(shared: Kernel) -> None:
     """A loop is interrupted when its time is up; the state stays."""
-    kernel.execute("x = 1", 20)
+    shared.execute("x = 1", 20)
 
-    assert "late" == kernel.execute("while True: pass", 1).status
-    assert "ok" == kernel.execute("x", 20).status
+    assert "late" == shared.execute("while True: pass", 1).status
+    assert "ok" == shared.execute("x", 20).status
 
 
 def test_a_loop_that_will_not_end_is_killed(kernel: Kernel) -> None:
@@ -98,11 +115,11 @@ def test_a_kernel_that_ends_itself(kernel: Kernel) -> None:
     assert not kernel.is_alive
 
 
-def test_endless_output_is_nobodys_problem(kernel: Kernel) -> None:
+def test_endless_output_is_nobodys_problem(shared: Kernel) -> None:
     """Output is never read, on either way out, so no amount of it matters."""
     loud = "import os\nfor _ in range(200):\n  print('x' * 1_000_000)\n  os.write(1, b'x' * 10**6)"
 
-    assert "ok" == kernel.execute(loud, 60).status
+    assert "ok" == shared.execute(loud, 60).status
 
 
 def test_an_answer_too_large_is_no_answer(kernel: Kernel) -> None:
@@ -127,3 +144,100 @@ def test_nothing_is_left_running(kernel: Kernel) -> None:
 def test_what_is_no_json_object(text: str) -> None:
     """Nothing but the text of a JSON object in quotes is read, and nothing is evaluated."""
     assert {} == parsed(text)
+
+
+SAID = "__import__('json').dumps({'x': x})"
+Opened = Callable[..., KernelSession]
+
+
+@pytest.fixture
+def opened() -> Iterator[Opened]:
+    """Opens sessions of cells, and closes them."""
+    sessions: list[KernelSession] = []
+    with TemporaryDirectory(prefix="lab-test-") as place:
+
+        def open_session(*sources: str, cell_s: float = 30, total_s: float = 100) -> KernelSession:
+            cells = tuple(Cell(source) for source in sources)
+            folder = Path(place) / f"s{len(sessions)}"
+            submission = Submission(folder, "90", (), cells, ())
+            sessions.append(KernelSession(submission, folder, Budget(cell_s, total_s)))
+            return sessions[-1]
+
+        yield open_session
+        for session in sessions:
+            session.close()
+
+
+def run(session: KernelSession) -> list[str]:
+    """How each cell of the session ended."""
+    return [session.run_cell(position).status for position in range(len(session.submission.cells))]
+
+
+def test_a_killer_costs_itself_alone(opened: Opened) -> None:
+    """After a death the cells so far run again, less the killer; what follows finds their state."""
+    session = opened("x = 1", "x += 1; import os; os._exit(3)", "x += 10", "1 / 0")
+
+    assert ["ok", "dead", "ok", "error"] == run(session)
+    assert ("ok", {"x": 11}) == session.evaluate(3, SAID)
+
+
+def test_two_killers(opened: Opened) -> None:
+    """Several killers are each left out of what runs again."""
+    killer = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
+
+    session = opened("x = 1", killer, "x += 1", killer, "x += 1")
+
+    assert ["ok", "dead", "ok", "dead", "ok"] == run(session)
+    assert ("ok", {"x": 3}) == session.evaluate(4, SAID)
+
+
+def test_an_examination_that_kills(opened: Opened) -> None:
+    """A function that ends the kernel when it is called leaves the cells as they were."""
+    session = opened("x = 1", "x = 2")
+
+    run(session)
+
+    assert "dead" == session.evaluate(0, "__import__('os')._exit(0)")[0]
+    assert ("ok", {"x": 2}) == session.evaluate(1, SAID)
+
+
+def test_time_that_is_spent(opened: Opened) -> None:
+    """When the submission's time is over nothing more is run, and nothing waits."""
+    session = opened("x = 1", "while True: pass", "x = 3", total_s=3)
+
+    assert ["ok", "late", "spent"] == run(session)
+
+
+def test_each_cell_has_its_time(opened: Opened) -> None:
+    """A loop takes its own time and no one else's; the state stays."""
+    session = opened("x = 1", "while True: pass", "x += 1", cell_s=2)
+    started = time.monotonic()
+
+    assert ["ok", "late", "ok"] == run(session)
+    assert 10 > time.monotonic() - started
+
+
+def test_the_kernel_knows_nothing_of_the_grader(
+    opened: Opened, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The grader's environment stays the grader's; the kernel has folders of its own."""
+    monkeypatch.setenv("SECRET_TOKEN", "s3cret")
+    session = opened("import os; x = [dict(os.environ), os.getcwd()]")
+
+    run(session)
+    environment, working = session.evaluate(0, SAID)[1]["x"]
+
+    assert "s3cret" not in environment.values()
+    assert str(os.getpid()) == environment["LAB_OWNER"]
+    own = [environment[name] for name in ("HOME", "LAB_STATE", "TMPDIR", "PYTHONPATH")]
+    assert all(Path(folder).is_relative_to(session.folder) for folder in [*own, working])
+
+
+def test_a_submission_that_rewrites_the_package(opened: Opened) -> None:
+    """What a submission imports is a copy: it can rewrite none but its own."""
+    session = opened("import lab_utils; x = lab_utils.__file__")
+
+    run(session)
+
+    assert Path(session.evaluate(0, SAID)[1]["x"]).is_relative_to(session.folder)
+    assert not Path(sys.modules["lab_utils"].__file__ or "").is_relative_to(session.folder)

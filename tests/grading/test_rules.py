@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -18,6 +18,8 @@ from lab_utils.grading.rules import (
     the_process_was_restarted,
 )
 from lab_utils.ledger.events import Event
+
+Facts: TypeAlias = tuple[str, ...] | None
 
 
 def record(value: str, offset: int, partition: int = 0) -> Event:
@@ -35,6 +37,13 @@ def seen(*rows: Event, orders: str = "0 1", returned: Any = None) -> Evidence:
     return Evidence(trial=trial, orders=tuple(orders.split()), rows=rows, returned=returned)
 
 
+def says(sentence: str | None, facts: Facts) -> bool:
+    """Does the sentence hold these facts? Without facts there must be none."""
+    if facts is None or sentence is None:
+        return facts is sentence
+    return all(fact in sentence for fact in facts)
+
+
 @pytest.mark.parametrize(
     ("rule", "evidence", "expected"),
     [
@@ -42,48 +51,47 @@ def seen(*rows: Event, orders: str = "0 1", returned: Any = None) -> Evidence:
         (
             each_order_is_stored,
             seen(record("0", 0)),
-            "order 1 is not in the log: 1 of 2 missing.",
+            ("order 1 ", "1 of 2"),
         ),
         (
             each_order_is_stored,
             seen(orders="0 1 2 3"),
-            "orders 0, 1, 2, … are not in the log: 4 of 4 missing.",
+            ("orders 0, 1, 2, …", "4 of 4"),
         ),
         (no_order_is_stored_twice, seen(record("0", 0), record("1", 1)), None),
         (
             no_order_is_stored_twice,
             seen(record("0", 0), record("1", 1), record("1", 2)),
-            "order 1 is in the log twice, at offsets 1 and 2.",
+            ("order 1 ", "offsets 1 and 2"),
         ),
         (
             no_order_is_stored_twice,
             seen(record("0", 0), record("0", 0, 1), record("1", 1), record("1", 2)),
-            "order 0 is in the log twice, at offsets 0 and 0 on several partitions."
-            " 2 orders are stored more than once.",
+            ("order 0 ", "offsets 0 and 0 ", "partitions", "2 orders"),
         ),
         (nothing_else_is_stored, seen(record("0", 0)), None),
         (
             nothing_else_is_stored,
             seen(record("0", 0), record("zero", 1)),
-            "the log holds a value that is no order of this run: 'zero'.",
+            ("'zero'",),
         ),
         (everything_crossed_the_proxy, seen(produce(2), record("0", 0), record("1", 1)), None),
         (
             everything_crossed_the_proxy,
             seen(produce(), produce(fate="dropped"), record("0", 0), record("1", 1)),
-            "partition 0 holds 2 records, but only 1 crossed the proxy.",
+            ("partition 0 ", "2 records", "only 1 "),
         ),
         (the_process_was_restarted, seen(produce(), produce(actor="producer-11")), None),
         (
             the_process_was_restarted,
             seen(produce(), produce(actor="producer-2")),
-            "no client of a restarted process ever came to the wire.",
+            ("restarted",),
         ),
     ],
 )
-def test_rule(rule: Rule, evidence: Evidence, expected: str | None) -> None:
+def test_rule(rule: Rule, evidence: Evidence, expected: Facts) -> None:
     """The rule says what is wrong with its numbers, or nothing."""
-    assert expected == rule(None, evidence)
+    assert says(rule(None, evidence), expected)
 
 
 @pytest.mark.parametrize(
@@ -91,17 +99,17 @@ def test_rule(rule: Rule, evidence: Evidence, expected: str | None) -> None:
     [
         ({"order": "2", "at": 3}, None),
         ({"order": "2", "at": 3, "because": "of the retry"}, None),
-        ({"order": "2", "at": 4}, "'at' is not what happened: at = 4."),
-        ({"order": 2, "at": 4}, "'order', 'at' are not what happened: order = 2, at = 4."),
-        ({"order": "2"}, "'at' is not what happened: your answer does not name it."),
-        (3, "your answer is 3, and that is not what happened."),
+        ({"order": "2", "at": 4}, ("'at' ", "at = 4")),
+        ({"order": 2, "at": 4}, ("'order', 'at'", "order = 2, at = 4")),
+        ({"order": "2"}, ("'at' ", "does not name it")),
+        (3, ("your answer is 3",)),
     ],
 )
-def test_answer_equals(answer: Any, expected: str | None) -> None:
+def test_answer_equals(answer: Any, expected: Facts) -> None:
     """An answer is compared name by name, and only what is wrong in it is repeated."""
     rule = answer_equals(lambda _: {"order": "2", "at": 3})
 
-    assert expected == rule(answer, seen())
+    assert says(rule(answer, seen()), expected)
 
 
 @pytest.mark.parametrize("answer", ["0 1", ["0 1"], {"both": ["0", "1"]}])
@@ -124,21 +132,20 @@ def test_answer_of_another_type_is_another_answer() -> None:
     [
         (({"n": 2}, {"n": 1}), None),
         (({"n": 1, "more": 0}, {"n": 2}), None),
-        (({"m": 1},), "the column 'n' is missing; there are m."),
-        (({"n": 1},), "your query returns 1 row; there should be 2. Not found: {'n': 2}."),
+        (({"m": 1},), ("'n'", "m.")),
+        (({"n": 1},), ("returns 1 row;", "should be 2", "Not found: {'n': 2}")),
         (
             ({"n": 1}, {"n": 1}),
-            "your query returns 2 rows, but not all are right."
-            " Not right: {'n': 1}. Not found: {'n': 2}.",
+            ("2 rows", "Not right: {'n': 1}", "Not found: {'n': 2}"),
         ),
-        ((), "your query returns 0 rows; there should be 2. Not found: {'n': 1}."),
+        ((), ("returns 0 rows", "should be 2", "Not found: {'n': 1}")),
     ],
 )
-def test_rows_equal(returned: Any, expected: str | None) -> None:
+def test_rows_equal(returned: Any, expected: Facts) -> None:
     """Rows are compared as a bag, in the columns that were asked for."""
     rule = rows_equal(lambda _: [{"n": 1}, {"n": 2}])
 
-    assert expected == rule(None, seen(returned=returned))
+    assert says(rule(None, seen(returned=returned)), expected)
 
 
 def test_rows_where_none_are_right() -> None:
@@ -146,9 +153,7 @@ def test_rows_where_none_are_right() -> None:
     rule = rows_equal(lambda _: [])
 
     assert rule(None, seen(returned=())) is None
-    assert "your query returns 1 row; there should be 0. Not right: {'n': 1}." == rule(
-        None, seen(returned=({"n": 1},))
-    )
+    assert says(rule(None, seen(returned=({"n": 1},))), ("1 row;", "be 0", "Not right: {'n': 1}"))
 
 
 def test_places_when_the_end_of_a_broker_is_seen_late() -> None:

@@ -1,20 +1,38 @@
-"""Each named mistake of the labs is made once here, and gets its own hint."""
+"""Wrong answers are judged on recorded evidence: each named mistake gets its own hint."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import ast
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from lab_utils.checking import decide
 from lab_utils.grading.cases import exercise, exercises
-from tests.grading.wrong_answers import WRONG
+from lab_utils.grading.results import Verdict
+from tests.grading.recorded import (
+    BLANK,
+    LABS,
+    NO_FAULT,
+    ONE_FLUSH,
+    WRONG,
+    Case,
+    all_cases,
+    evidence,
+    key,
+)
+from tests.notebooks import execute
 
-LABS = ("00", "03")
+
+def verdict(case: Case) -> Verdict:
+    """What lab.check would say, had it made these runs now."""
+    exercise, answer = case.exercise, case.answer
+    return decide(exercise, answer, lambda trial: evidence(exercise, trial, answer))
 
 
 def test_every_named_mistake_is_made() -> None:
-    """The table of wrong answers and the mistakes of the checks are the same."""
+    """The tables of wrong answers and the mistakes of the checks are the same."""
     named = [
         (each.item, mistake.name)
         for lab in LABS
@@ -25,43 +43,72 @@ def test_every_named_mistake_is_made() -> None:
     assert sorted(named) == sorted((item, name) for item, name, _ in WRONG)
 
 
-def test_hints_are_sentences_without_the_answer() -> None:
-    """A hint ends as a sentence and holds no line of configuration."""
+def test_hints_do_not_hold_the_answer() -> None:
+    """A hint holds no line of configuration."""
     hints = [
         text
         for lab in LABS
         for each in exercises(lab)
         for mistake in each.mistakes
-        for text in filter(None, (mistake.likely, mistake.look))
+        for text in (mistake.likely, mistake.look)
     ]
 
-    assert [] == [text for text in hints if not text.endswith(".") or "enable.idempotence" in text]
+    assert [] == [text for text in hints if "enable.idempotence" in text]
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[Any]:
-    """One lab for all wrong answers; which one it is says nothing about the checks."""
-    from lab_utils.lab import Lab
-
-    lab = Lab("wrong")
-    yield lab
-    lab.close()
+SENDS = """
+def send_once(run):
+    # {prose}
+    producer = run.producer({settings})
+    {then}
+"""
 
 
-@pytest.mark.kafka
-@pytest.mark.parametrize(("item", "name", "cell"), WRONG, ids=[f"{it[0]} {it[1]}" for it in WRONG])
-def test_a_wrong_answer_gets_its_hint(lab: Any, item: str, name: str, cell: str) -> None:
-    """lab.check gives no points, and the hint of the mistake that was made."""
-    from lab_utils.proxy import faults
+def key_of(prose: str = "", settings: str = "{}", then: str = "send(run, producer)") -> str:
+    """The key of a trial of 03.2 with this answer."""
+    cell = "def send(*given): ..." + SENDS.format(prose=prose, settings=settings, then=then)
+    names: dict[str, Any] = {}
+    execute(ast.parse(cell).body, cell, f"<{hash(cell)}>", names)
+    found = exercise("03.2")
+    return key(found, found.public[0], names["send_once"])
 
-    names: dict[str, Any] = {"drop_response": faults.drop_response}
-    exec(cell, names)
-    wanted = exercise(item)
-    (mistake,) = [each for each in wanted.mistakes if each.name == name]
 
-    verdict = lab.check(item, names[wanted.answer])
+def test_what_was_recorded_is_known_by_what_was_done() -> None:
+    """Other code, orders or faults are not recorded yet; other prose is; the command is named."""
+    first, second = exercise("03.2").public
+    keys = [key_of(), key_of(settings='{"acks": "all"}'), key_of(then="producer.flush()")]
+    trials = [first, second, replace(first, orders=7)]
+    keys += [key(exercise("03.2"), trial, key_of) for trial in trials]
 
-    assert (0, f"Likely: {mistake.likely}") == (
-        verdict.points,
-        (verdict.hint or "").partition("\n")[0],
-    )
+    assert len(keys) == len(set(keys))
+    assert key_of() == key_of(prose="why")
+    with pytest.raises(LookupError, match=r"python -m tests\.record 03"):
+        evidence(exercise("03.2"), first, key_of)
+
+
+def cases() -> list[Any]:
+    """Every case; a query needs Spark."""
+    return [
+        pytest.param(case, id=str(case),
+                     marks=[pytest.mark.kafka] if case.exercise.kind == "query" else [])
+        for case in all_cases()
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", cases())
+def test_verdict(case: Case) -> None:
+    """A mistake or a blank gets a hint and no points; without its fault a run proves nothing."""
+    found = verdict(case)
+
+    if case.name == NO_FAULT:
+        assert ("INCONCLUSIVE", 0) == (found.status, found.points)
+        assert "proves nothing" in found.reason
+    elif case.name == BLANK:
+        assert (0, True) == (found.points, found.status in ("FAIL", "INCONCLUSIVE"))
+        assert found.hint
+    elif case.name == ONE_FLUSH:
+        assert ("PASS", case.exercise.points) == (found.status, found.points)
+    else:
+        (mistake,) = [each for each in case.exercise.mistakes if each.name == case.name]
+        hint = (found.hint or "").partition("\n")[0]
+        assert (0, f"Likely: {mistake.likely}") == (found.points, hint)

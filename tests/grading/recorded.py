@@ -1,0 +1,236 @@
+"""The evidence of wrong answers, recorded once on a real stage and kept in tests/evidence.
+
+    case (item, name, cell) ── its trials ──▶ key ──▶ evidence ── judge ──▶ verdict
+
+A key says what was performed: the trial, the text of the workload and of what it calls, the
+columns of the ledger and Kafka's version. When one of them changes nothing is recorded for the
+new key, and the tests say so. `python -m tests.record` records what is missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import hashlib
+import inspect
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final
+
+import orjson
+
+from lab_utils.grading import cases
+from lab_utils.grading.cases import Evidence, Exercise, Trial
+from lab_utils.ledger.events import Event
+from lab_utils.machine.jars import ROOTS
+from lab_utils.proxy.faults import StageFault
+from tests.grading import (
+    wrong_answers,
+    wrong_answers_01,
+    wrong_answers_02,
+    wrong_answers_04,
+    wrong_answers_05,
+    wrong_answers_06,
+)
+from tests.notebooks import SOURCES, answers_in, blank_notebook, execute, source_notebook
+
+FOLDER: Final = Path(__file__).parents[1] / "evidence"
+LABS: Final = tuple(SOURCES)
+WRONG: Final = tuple(
+    each
+    for table in (
+        wrong_answers,
+        wrong_answers_01,
+        wrong_answers_02,
+        wrong_answers_04,
+        wrong_answers_05,
+        wrong_answers_06,
+    )
+    for each in table.WRONG
+)
+NO_FAULT: Final = "without its fault"
+ONE_FLUSH: Final = "right, too: one flush for all orders"
+# All requests are on their way before the first answer, and the leader dies nonetheless.
+AT_ONCE: Final = """
+def send_safely(run):
+    producer = run.producer({"acks": "all"})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+    producer.flush()
+"""
+BLANK: Final = "as it is handed out"
+NEVER: Final = 999
+ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+
+
+@dataclass(frozen=True)
+class Case:
+    """An answer whose verdict is known; without a cell it is the lab's own."""
+
+    item: str
+    name: str
+    cell: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.item} {self.name}"
+
+    @property
+    def lab(self) -> str:
+        """The lab, as "03"."""
+        return self.item.partition(".")[0]
+
+    @property
+    def exercise(self) -> Exercise:
+        """The exercise; of a case without faults the trials wait for a request in vain."""
+        found = cases.exercise(self.item)
+        if self.name != NO_FAULT:
+            return found
+        quiet = (replace(it, faults=tuple(map(_never, it.faults))) for it in found.public)
+        return replace(found, public=tuple(quiet))
+
+    @property
+    def answer(self) -> Any:
+        """The answer: the cell stands below those of the notebook, and finds what they define."""
+        names = dict(_answers(self.lab, is_blank=self.name == BLANK))
+        if self.cell:
+            execute(ast.parse(self.cell).body, self.cell, f"<{self}>", names)
+        return names[self.exercise.answer]
+
+
+def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
+    """Wrong answers, a second right one, blank ones, and exercises whose faults never fire."""
+    for case in (Case(*each) for each in (*WRONG, ("01.4", ONE_FLUSH, AT_ONCE))):
+        if case.lab in labs:
+            yield case
+    for lab in labs:
+        for exercise in cases.exercises(lab):
+            yield Case(exercise.item, BLANK)
+            if any(trial.faults for trial in exercise.public):
+                yield Case(exercise.item, NO_FAULT)
+
+
+def key(exercise: Exercise, trial: Trial, answer: Any) -> str:
+    """What is performed in a trial, as a name that changes with it."""
+    performed = answer if exercise.kind == "workload" else trial.workload
+    columns = [(field.name, str(field.type)) for field in fields(Event)]
+    parts = [ROOTS["kafka"], columns, replace(trial, name="", workload=None), _text(performed)]
+    return hashlib.blake2s(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+def evidence(exercise: Exercise, trial: Trial, answer: Any) -> Evidence:
+    """What was recorded of a trial; raises LookupError with the command that records it."""
+    lab = exercise.item.partition(".")[0]
+    found = kept(lab).get(key(exercise, trial, answer))
+    if found is None:
+        raise LookupError(
+            f"nothing is recorded of {trial.name!r} of {exercise.item}: the trial, its workload, "
+            "the answer, the columns of the ledger or Kafka's version has changed since. "
+            f"Run: python -m tests.record {lab}"
+        )
+    return read(found, trial)
+
+
+@cache
+def kept(lab: str) -> dict[str, Any]:
+    """All that is recorded of a lab, by its keys."""
+    path = FOLDER / f"{lab}.jsonl.gz"
+    if not path.is_file():
+        return {}
+    return {it["key"]: it for it in map(orjson.loads, gzip.open(path).read().splitlines())}
+
+
+def keep(lab: str, found: Iterable[dict[str, Any]]) -> Path:
+    """Write what was recorded of a lab; equal evidence makes equal bytes."""
+    path = FOLDER / f"{lab}.jsonl.gz"
+    lines = [orjson.dumps(it, option=orjson.OPT_APPEND_NEWLINE) for it in found]
+    path.write_bytes(gzip.compress(b"".join(lines), mtime=0))
+    return path
+
+
+def written(name: str, found: Evidence) -> dict[str, Any]:
+    """Evidence as what JSON knows; columns without a value are left out."""
+    first = min((row.at_ns for row in found.rows), default=0)
+    columns = [field.name for field in fields(Event)]
+    rows = [
+        {it: value for it in columns if (value := getattr(row, it)) not in (None, {})}
+        | {"at_ns": row.at_ns - first}
+        for row in found.rows
+    ]
+    told = {"orders": found.orders, "raised": found.raised, "trouble": found.trouble}
+    return {"key": name, **told, "rows": rows}
+
+
+def read(columns: dict[str, Any], trial: Trial) -> Evidence:
+    """The evidence that `written` wrote."""
+    return Evidence(
+        trial=trial,
+        orders=tuple(columns["orders"]),
+        rows=tuple(Event(**row) for row in columns["rows"]),
+        raised=columns["raised"],
+        trouble=tuple(columns["trouble"]),
+    )
+
+
+@cache
+def _answers(lab: str, *, is_blank: bool) -> dict[str, Any]:
+    return answers_in(blank_notebook(lab) if is_blank else source_notebook(lab))
+
+
+def _never(fault: Any) -> Any:
+    """The same fault, waiting for a request that never comes."""
+    if isinstance(fault, StageFault):
+        return replace(fault, api="Produce", nth=NEVER)
+    return replace(fault, nth=NEVER)
+
+
+def _text(it: Any) -> str:
+    """What a function does, as text: its source, that of what it calls, and what it holds."""
+    return ADDRESS.sub("", "\n".join(_texts(it, set())))
+
+
+def _texts(it: Any, seen: set[Any]) -> Iterator[str]:
+    if not isinstance(it, FunctionType):
+        yield repr(it)
+        return
+    if it in seen or "lab_utils" in it.__code__.co_filename:
+        return
+    seen.add(it)
+    yield _without_prose(inspect.getsource(it))
+    for held in it.__closure__ or ():
+        yield from _texts(held.cell_contents, seen)
+    for value in _globals(it):
+        yield from _texts(value, seen)
+
+
+def _globals(function: FunctionType) -> Iterator[Any]:
+    """The functions and constants that a function names, those of a module beside it, too."""
+    names = sorted(set(_names(function.__code__)))
+    found = [function.__globals__[name] for name in names if name in function.__globals__]
+    modules = [it for it in found if isinstance(it, ModuleType) and "/labs/" in str(it.__file__)]
+    found += [getattr(it, name) for it in modules for name in names if hasattr(it, name)]
+    constants = FunctionType | str | int | float | tuple | list | dict
+    return (it for it in found if isinstance(it, constants))
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for each in code.co_consts:
+        if isinstance(each, CodeType):
+            yield from _names(each)
+
+
+def _without_prose(source: str) -> str:
+    """Source without comments and docstrings, which no run depends on."""
+    try:
+        tree = ast.parse(textwrap.dedent(source))
+    except SyntaxError:  # a lambda's lines may be a part of something
+        return source
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef) and ast.get_docstring(node) and len(node.body) > 1:
+            del node.body[0]
+    return ast.unparse(tree)
