@@ -14,8 +14,8 @@ from typing import Final
 # What each witness can say. `request` and `response` carry a fate: what the proxy did with them.
 # In the log, `visible` is a record that a read_committed reader was given, and `transaction` one
 # entry of the transaction coordinator's own log; `seen` is what a reader was given meanwhile, and
-# `committed` an offset that the broker holds for a group. An `effect` is what the work left. With
-# `healing` the run is over, and the lab begins to mend what is broken.
+# `committed` an offset that the broker holds for a group. An `effect` is what the work left.
+# `healing` marks the end of the run; then the lab repairs the cluster.
 KINDS: Final = {
     "workload": ("order", "topic", "started", "finished", "raised", "crashed", "restarted"),
     "client": (

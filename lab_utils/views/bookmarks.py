@@ -2,7 +2,7 @@
 
 A row is an offset of one partition, a column a step. The bookmark is a line *between* the rows:
 what is below it will not be read again. A commit counts from when its request was forwarded to
-the broker, whoever sent it: the timer of a client that is killed takes its own report along.
+the broker, by a call or by the timer: a client that is killed takes its own report along.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def test_repeated_cell_shows_the_same_widget(gone: Stage) -> None:
 
 
 def test_stage_that_has_ended_is_said_in_words(gone: Stage, tell: Any) -> None:
-    """The answer of a stage that is gone names the command that mends it."""
+    """The answer of a stage that is gone names the command that fixes it."""
     shown = Panel(gone)
     (not_there,) = tell(shown, {"number": 1, "verb": "state"})
     gone._http.close()

@@ -10,8 +10,11 @@ from tests.views.transaction_histories import (
     MS,
     commit_and_abort,
     left_open,
+    marker,
+    stored,
     torn,
     txn,
+    wrote,
 )
 
 TITLES = [
@@ -63,6 +66,14 @@ def test_readers_wait_from_the_first_record_to_the_marker() -> None:
 
     assert (0, 5 * MS, 9 * MS + MS // 2) == (first.offset, first.from_ns, first.to_ns)
     assert (2, 15 * MS) == (second.offset, second.from_ns)
+
+
+def test_readers_wait_at_the_first_record_of_several() -> None:
+    """A second record of the same transaction does not move the last stable offset."""
+    rows = [txn(2, "began"), *stored(5, "0", 0), *stored(6, "1", 1), wrote(7, "Ongoing"),
+            marker(9, "COMMIT", 2)]  # fmt: skip
+
+    assert [(0, 5 * MS)] == [(wait.offset, wait.from_ns) for wait in scene(rows).waits]
 
 
 def test_open_transaction_has_no_end() -> None:
