@@ -19,7 +19,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_utils.audit import server
+from lab_utils.audit import spark_server
 from lab_utils.audit.findings import findings
 from lab_utils.audit.session import spark, stop_shared
 from lab_utils.ledger.events import Event, spark_schema
@@ -105,10 +105,10 @@ def history(orders: int) -> DataFrame:
 
 def peak_mb() -> int | None:
     """The peak resident memory of the shared JVM; None where the system does not say."""
-    running = server.running(server.spark_folder())
+    running = spark_server.running()
     if running is None:
         return None
-    status = Path(f"/proc/{running.pid}/status")
+    status = Path(f"/proc/{running.jvm}/status")
     lines = status.read_text().splitlines() if status.exists() else []
     peaks = [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")]
     return peaks[0] if peaks else None

@@ -13,7 +13,8 @@ from typing import Any
 import psutil
 from jupyter_client.manager import start_new_kernel
 
-from lab_utils.jupyter import command, environment, free_port
+from lab_utils.jupyter import command, environment
+from lab_utils.processes import free_port
 from lab_utils.waiting import wait_until
 
 FIRST_CELLS = """
@@ -65,7 +66,7 @@ def _parts(state: str, jupyterlab: int, kernel: int) -> dict[str, float]:
     for process in _of_state(state):
         line = " ".join(process.cmdline())
         is_kafka, is_java = "kafka.Kafka" in line, "java" in process.cmdline()[0]
-        name = "broker" if is_kafka else "Spark" if is_java else "stage server and keepers"
+        name = "broker" if is_kafka else "Spark" if is_java else "servers and guardian"
         sizes[name] = sizes.get(name, 0) + _mb([process.pid])
     return sizes
 

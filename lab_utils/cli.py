@@ -105,18 +105,20 @@ def _prepare() -> None:
 
 @main.command()
 def down() -> None:
-    """End every stage and the shared Spark session; nothing of the lab keeps running.
+    """End every process of the lab that uses this state folder, and say which; JupyterLab stays.
 
     What killed kernels left in the database of LAB_DATABASE is dropped.
     """
-    from lab_utils.audit.session import stop_shared
+    from lab_utils import jupyter, single_server
     from lab_utils.clients.sinks import remove_left
     from lab_utils.folders import state_folder
-    from lab_utils.stage.client import down as end_stages
 
-    ended = end_stages()
-    stop_shared()
-    click.echo(f"Ended {len(ended)} stage{'' if len(ended) == 1 else 's'}. Nothing is running.")
+    for place, ended in single_server.down().items():
+        click.echo(f"Ended of {place}: {', '.join(ended)}.")
+    if serving := ", ".join(map(str, jupyter.running())):
+        click.echo(f"./lab up still runs (pid {serving}): Ctrl-C where it was started ends it.")
+    else:
+        click.echo("Nothing is running.")
     if left := remove_left(state_folder() / "runs"):
         click.echo(f"Dropped in the database: {', '.join(left)}.")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -17,12 +16,13 @@ from typing import Final
 
 import httpx
 
+from lab_utils import processes
 from lab_utils.errors import SetupError
 from lab_utils.folders import state_folder
-from lab_utils.stage.client import OWNER
-from lab_utils.stage.owned import end_owned
 from lab_utils.waiting import wait_until
 
+SETTINGS: Final = f"--LabApp.app_settings_dir={Path(__file__).parent / 'jupyter_settings'}"
+END_S: Final = 10
 LOOPBACK: Final = "127.0.0.1"
 # Who starts a container chooses the token, to hand out its address.
 TOKEN_VARIABLE: Final = "LAB_TOKEN"  # noqa: S105  (the name of one)
@@ -42,7 +42,7 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
         f"--IdentityProvider.token={token}",
         "--ServerApp.allow_root=True",
         # Else JupyterLab asks each learner whether it may fetch news from the internet.
-        f"--LabApp.app_settings_dir={Path(__file__).parent / 'jupyter_settings'}",
+        SETTINGS,
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
         "--LabApp.extension_manager=readonly",
@@ -53,20 +53,14 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
 def environment(root: Path) -> dict[str, str]:
     """The kernels' environment: they find lab_utils, and their stages end with this process."""
     path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path, OWNER: str(os.getpid())}
+    own = {"PYTHONPATH": path, processes.OWNER: str(os.getpid()), "LAB_STATE": str(state_folder())}
+    return {**os.environ, **own}
 
 
-def free_port(wanted: int) -> int:
-    """The wanted port if nobody listens there, else one that is free."""
-    for port in (wanted, 0):
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return int(probe.getsockname()[1])
-    raise SetupError("no port is free on 127.0.0.1. End some programs, then run ./lab up again.")
+def running() -> list[int]:
+    """The process ids of each JupyterLab of this checkout that uses this state folder."""
+    users = processes.with_variable("LAB_STATE", str(state_folder()))
+    return [process.pid for process in users if SETTINGS in processes.words(process)]
 
 
 def serve(
@@ -74,16 +68,11 @@ def serve(
 ) -> int:
     """Serve the notebooks of `folder` until Ctrl-C or SIGTERM; return the exit code."""
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
-    address = f"http://127.0.0.1:{(port := free_port(port))}"
+    address = f"http://127.0.0.1:{(port := processes.free_port(port))}"
     log = state_folder() / "jupyter.log"
-    with log.open("wb") as lines:
-        server = subprocess.Popen(
-            command(folder.absolute(), port, token, browser=browser, ip=ip),
-            env=environment(root),
-            stdout=lines,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    log.unlink(missing_ok=True)
+    jupyter = command(folder.absolute(), port, token, browser=browser, ip=ip)
+    server = processes.spawn(jupyter, log=log, environment=environment(root))
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     try:
         _wait_until_serving(server, address, token, log)
@@ -93,8 +82,11 @@ def serve(
         say("Ending JupyterLab and its stages.")
         return 0
     finally:
-        _end(server)
-        end_owned(os.getpid())
+        processes.end([server], (signal.SIGTERM, END_S))  # It ends its kernels first.
+        # Each server ends by itself when its owner has. A container does not wait for that: when
+        # its first process ends, everything in it is killed, and its files stay.
+        owned = processes.of_owner(os.getpid())
+        processes.end(owned, (signal.SIGTERM, processes.SERVER_END_S))
 
 
 def _wait_until_serving(
@@ -102,10 +94,9 @@ def _wait_until_serving(
 ) -> None:
     def serving() -> bool:
         if server.poll() is not None:
-            tail = "\n".join(log.read_text(encoding="utf-8").splitlines()[-5:])
             raise SetupError(
                 f"JupyterLab ended with exit code {server.returncode} before it answered. Look at "
-                f"{log}, then run ./lab doctor.\n{tail}"
+                f"{log}, then run ./lab doctor.\n{processes.tail(log)}"
             )
         try:
             status = httpx.get(f"{address}/api/status", headers={"Authorization": f"token {token}"})
@@ -114,15 +105,3 @@ def _wait_until_serving(
         return status.status_code == httpx.codes.OK
 
     wait_until(serving, f"JupyterLab at {address}", timeout_s=60, every_s=0.1)
-
-
-def _end(server: subprocess.Popen[bytes]) -> None:
-    """Ask JupyterLab to end its kernels and itself; after ten seconds, do not ask."""
-    for ending in (signal.SIGTERM, signal.SIGKILL):
-        if server.poll() is None:
-            os.killpg(server.pid, ending)
-        try:
-            server.wait(timeout=10)
-            return
-        except subprocess.TimeoutExpired:
-            continue

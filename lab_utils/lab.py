@@ -211,6 +211,7 @@ class Lab:
         from lab_utils.views.measurements import cost_picture
 
         run, _ = _new_run(self.name)
+        self.stage.heal()
         self._reader.create_topic(f"{run}-cost", 1)
         with doing("Measuring"):
             measured = list(

@@ -97,10 +97,11 @@ def stage_of_three(pooled: dict[str, Any]) -> Any:
 @pytest.fixture
 def own_stage(state: Path) -> Iterator[Any]:
     """A stage with one broker for one test alone, which may end it as it likes."""
-    from lab_utils.stage import client
+    from lab_utils.single_server import down
+    from lab_utils.stage.client import join
 
-    yield client.join("own")
-    client.down()
+    yield join("own")
+    down()
 
 
 @pytest.fixture(autouse=True)
@@ -121,7 +122,7 @@ def pytest_sessionfinish() -> None:
     if not any(Path(os.environ["LAB_STATE"]).glob("s*")):  # Neither stages nor spark.
         return
     from lab_utils.audit.session import stop_shared
-    from lab_utils.stage import client
+    from lab_utils.single_server import down
 
-    client.down()
     stop_shared()
+    down()

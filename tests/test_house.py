@@ -25,12 +25,14 @@ PACKAGE: Final = ROOT / "lab_utils"
 
 MODULE_LINES: Final = 600
 LINE_LENGTH: Final = 100
-LEAVES: Final = {"errors", "folders", "waiting"}
+LEAVES: Final = {"errors", "folders", "waiting", "processes", "single_server"}
 # Who may import whom, beside the leaves. Modules that are in no room (lab, cli, …) know all.
 KNOWS: Final = {
     "errors": set[str](),
     "folders": set[str](),
     "waiting": {"errors"},
+    "processes": {"errors", "waiting"},
+    "single_server": {"errors", "folders", "processes", "waiting"},
     "ledger": set[str](),
     "machine": set[str](),
     "codec": set[str](),
@@ -54,12 +56,12 @@ JOIN: Final = {
 HOMES: Final = {
     "anywidget": {"views"},
     "cjdk": {"machine"},
-    "click": {"cli", "stage"},  # the server is a command of its own
+    "click": {"audit", "cli", "stage"},  # each server is a command of its own
     "cloudpickle": {"clients"},
     # Elsewhere its error alone: what a workload may end with.
     "confluent_kafka": {"checking", "clients", "experiment", "grading", "lab"},
     "crc32c": {"codec"},
-    "filelock": {"machine", "stage"},
+    "filelock": {"machine"},
     "httpx": {"stage", "jupyter"},  # ./lab up waits until JupyterLab answers
     "IPython": {"views"},
     "ipywidgets": {"views"},
@@ -71,7 +73,7 @@ HOMES: Final = {
     "pandas": {"audit"},
     "platformdirs": {"folders"},
     "plotly": {"views"},
-    "psutil": {"machine", "stage"},
+    "psutil": {"machine", "processes", "single_server"},
     "psycopg": {"clients"},
     "pyspark": {"audit", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},

@@ -1,6 +1,6 @@
 """The Spark session of the audit, and the two things it reads: a ledger, and a topic.
 
-All notebooks of one state folder share one local JVM (audit/server.py) through Spark Connect.
+All notebooks of one state folder share one local JVM (audit/spark_server.py) through Spark Connect.
 SPARK_REMOTE (sc://…) or SPARK_MASTER (spark://…) in the environment send the same queries
 elsewhere. This module knows the ledger, and neither brokers nor findings.
 """
@@ -15,7 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit import server
+from lab_utils.audit import spark_server
+from lab_utils.audit.spark_server import SparkServer
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import spark_schema
 from lab_utils.ledger.store import torn_lines
@@ -32,7 +33,7 @@ class _Shared:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.session: SparkSession | None = None
-        self.server: server.Server | None = None
+        self.server: SparkServer | None = None
         self.warming: threading.Thread | None = None
 
 
@@ -87,7 +88,7 @@ def stop_shared() -> None:
         _shared.warming = None
     with _shared.lock:
         _forget_session()
-        server.stop()
+        spark_server.stop()
 
 
 def read_events(folder: Path) -> DataFrame:
@@ -145,7 +146,7 @@ def _joined_session() -> SparkSession:
         return _pyspark().builder.remote(remote).create()
     if not master.startswith("local"):
         return _pyspark().builder.master(master).getOrCreate()
-    _shared.server = server.join(master, meanwhile=_pyspark)
+    _shared.server = spark_server.join(master, meanwhile=_pyspark)
     session = _pyspark().builder.remote(_shared.server.address).create()
     # The default goes on for ten minutes when the server is gone, while a notebook hangs.
     from pyspark.sql.connect.client.retries import DefaultPolicy
@@ -186,7 +187,7 @@ def _prepare_environment() -> None:
 
 def _is_gone() -> bool:
     """Has the shared server ended since this process joined it, or was the state moved?"""
-    return _shared.server is not None and server.running(server.spark_folder()) != _shared.server
+    return _shared.server is not None and spark_server.running() != _shared.server
 
 
 def _forget_session() -> None:
@@ -198,7 +199,7 @@ def _forget_session() -> None:
 
 
 def _try_to_start(rehearse: Callable[[], object]) -> None:
-    is_joined = _where()[0] is not None or server.running(server.spark_folder()) is not None
+    is_joined = _where()[0] is not None or spark_server.running() is not None
     # spark() tries again, and raises it where it can be read.
     with suppress(Exception):
         spark()

@@ -15,13 +15,13 @@ import subprocess
 import sys
 import threading
 import traceback
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import cloudpickle
 from confluent_kafka import KafkaException, cimpl
 
+from lab_utils import processes
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.errors import BadArgument, LabError, WaitTimeout
 
@@ -50,16 +50,13 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
     folder.mkdir(mode=0o700, parents=True)
     (folder / "ticket.json").write_bytes(ticket.to_json())
     (folder / "workload.pickle").write_bytes(pickled)
-    child = subprocess.Popen(
-        # Unbuffered: what it printed before an error stands before the error.
-        [sys.executable, "-u", "-m", "lab_utils.clients.child", str(folder)],
+    child = processes.spawn_module(
+        "lab_utils.clients.child",
+        str(folder),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
         text=True,
         errors="replace",
-        env={**os.environ, "PYTHONPATH": path_of_this_package()},
     )
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
     lines = _Reader(child)
@@ -71,7 +68,7 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
             "still running and has been killed. Does the workload wait for ever?"
         ) from None
     finally:
-        _kill_group(child)
+        processes.kill_group(child)
         output = lines.text()
     crashed, troubled = code == -signal.SIGKILL, code == TROUBLED
     raised = code != 0 and not crashed and not troubled
@@ -100,18 +97,6 @@ class _Reader(threading.Thread):
         self._child.stdin.close()
         self._child.stdout.close()
         return "".join(self._lines)
-
-
-def _kill_group(child: subprocess.Popen[str]) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
-
-
-def path_of_this_package() -> str:
-    """The PYTHONPATH under which a child finds this package, wherever it was started from."""
-    here = str(Path(__file__).parents[2])
-    return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
 
 
 def _pickled(workload: Workload) -> bytes:

@@ -7,11 +7,8 @@ says that the group has read. What that is, the broker is asked, and not the cli
 
 from __future__ import annotations
 
-import os
 import queue
-import signal
 import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable
@@ -22,7 +19,7 @@ from typing import Any, Final
 
 import orjson
 
-from lab_utils.clients.child import path_of_this_package
+from lab_utils import processes
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.errors import one_of
@@ -149,14 +146,13 @@ class SteppedProcess:
         folder = Path(ticket.folder) / f"process-{ticket.member}-{ticket.attempt}"
         folder.mkdir(mode=0o700, parents=True)
         (folder / "ticket.json").write_bytes(ticket.to_json())
-        self._child = subprocess.Popen(
-            [sys.executable, "-u", "-m", "lab_utils.clients.stepped", str(folder)],
+        self._child = processes.spawn_module(
+            "lab_utils.clients.stepped",
+            str(folder),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,
             text=True,
-            env={**os.environ, "PYTHONPATH": path_of_this_package()},
         )
         self._number = 0
         self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -190,9 +186,12 @@ class SteppedProcess:
 
     def kill(self) -> None:
         """SIGKILL: it can say nothing more to anybody."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._child.pid, signal.SIGKILL)
-        self._collect()
+        processes.kill_group(self._child)
+        self._reader.join(ENDED_S)
+        for pipe in (self._child.stdin, self._child.stdout):
+            if pipe is not None:
+                with suppress(BrokenPipeError):
+                    pipe.close()
 
     def end(self) -> None:
         """Let it end in good order; kill it if it does not."""
@@ -216,11 +215,3 @@ class SteppedProcess:
         for line in self._child.stdout:
             self._answers.put(line)
         self._answers.put("")  # it has ended
-
-    def _collect(self) -> None:
-        self._child.wait()
-        self._reader.join(ENDED_S)
-        for pipe in (self._child.stdin, self._child.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()

@@ -24,12 +24,10 @@ import queue
 import re
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -38,15 +36,17 @@ import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
+from lab_utils import processes
 from lab_utils.errors import StageError
 from lab_utils.folders import cache_folder
 from lab_utils.grading.submission import Submission
-from lab_utils.waiting import wait_until
 
 START_S: Final = 60
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
+# Every process of a submission inherits this variable: the folder that it may write to, which lies
+# in the folder of its grading. By it those are found that have left the kernel's process group.
 MARKER: Final = "LAB_SUBMISSION"
 
 ROOT: Final = Path(__file__).parents[2]
@@ -84,14 +84,10 @@ class Kernel:
         self._marker = environment[MARKER]
         connection_file = str(folder / "connection.json")
         write_connection_file(connection_file, transport="ipc", ip=str(folder / "ipc"))
-        self._process = subprocess.Popen(
+        self._process = processes.spawn(
             [sys.executable, "-m", "ipykernel_launcher", "-f", connection_file],
             cwd=working,
-            env=dict(environment),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+            environment=environment,
         )
         self._client = _connected(connection_file)
 
@@ -128,9 +124,7 @@ class Kernel:
 
     def kill(self) -> None:
         """End the kernel and everything that it started."""
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        processes.kill_group(self._process)
         self._client.stop_channels()
         end_processes(self._marker)
 
@@ -288,32 +282,14 @@ def _expression_error(expression: Mapping[str, Any]) -> str:
     return " ".join(f"{expression.get('ename')}: {expression.get('evalue')}".split())[:500]
 
 
-def end_processes(marker: str) -> None:
-    """Kill every process whose mark begins so, until none is left: one's, or all of a grading."""
-    wait_until(
-        lambda: not _killed(marker),
-        "the processes of a submission to end",
-        timeout_s=10,
-        last_seen=lambda _: f"{list(running(marker))}",
-    )
+def end_processes(folder: str) -> None:
+    """Kill every process of the submission in this folder, or of all the gradings within it."""
+    processes.end_all(lambda: processes.with_variable(MARKER, folder))
 
 
-def running(marker: str) -> Iterator[int]:
-    """The processes whose mark begins so; one that has ended carries nothing any more."""
-    wanted = f"{MARKER}={marker}".encode()
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            variables = (folder / "environ").read_bytes().split(b"\0")
-            if any(variable.startswith(wanted) for variable in variables):
-                yield int(folder.name)
-
-
-def _killed(marker: str) -> list[int]:
-    found = list(running(marker))
-    for pid in found:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGKILL)
-    return found
+def running(folder: str) -> list[int]:
+    """The processes of the submission in this folder, or of all within it."""
+    return [process.pid for process in processes.with_variable(MARKER, folder)]
 
 
 def _environment(folder: Path) -> Mapping[str, str]:

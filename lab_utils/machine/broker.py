@@ -7,7 +7,6 @@ StageError with the last lines of its log; one that dies later says so in its st
 from __future__ import annotations
 
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ from typing import Final, Literal
 
 import psutil
 
+from lab_utils import processes
 from lab_utils.errors import StageError, WaitTimeout
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node, Ports, text
@@ -28,9 +28,6 @@ State = Literal["stopped", "starting", "running", "paused", "died"]
 START_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 20
 SETTLE_TIMEOUT_S: Final = 5
-# Below the range from which systems take ports for outgoing connections (Linux 32768, macOS
-# 49152), so that nothing but another broker can take one between our look and Kafka's bind.
-PORTS: Final = range(20_000, 32_000)
 API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff".replace(" ", ""))
 
 
@@ -104,15 +101,8 @@ class Broker:
             )
         self._write_files()
         log_starts_at = self.log.stat().st_size if self.log.exists() else 0
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._kafka.command(self.folder / "server.properties", self._heap_mb, *options),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                cwd=self.folder,
-                start_new_session=True,
-            )
+        command = self._kafka.command(self.folder / "server.properties", self._heap_mb, *options)
+        self._process = processes.spawn(command, log=self.log, cwd=self.folder)
         self._watch(self._process.pid)
         self._state = "starting"
         self._wait_until_answering(log_starts_at)
@@ -145,15 +135,6 @@ class Broker:
         """Send a signal, if there is a process, and do not wait; the verbs wait."""
         if self._process is not None and self.pid is not None:
             os.killpg(self._process.pid, how)
-
-    def log_tail(self, lines: int = 10) -> str:
-        """The last lines that the process printed."""
-        if not self.log.exists():
-            return ""
-        size = self.log.stat().st_size
-        with self.log.open("rb") as log:
-            log.seek(max(0, size - 64_000))
-            return "\n".join(log.read().decode(errors="replace").splitlines()[-lines:])
 
     def _write_files(self) -> None:
         try:
@@ -200,13 +181,8 @@ class Broker:
         )
 
     def _end(self, how: signal.Signals, timeout_s: float) -> None:
-        if self._process is not None and self.pid is not None:
-            os.killpg(self._process.pid, how)
-            try:
-                self._process.wait(timeout_s)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait(SETTLE_TIMEOUT_S)
+        if self._process is not None:
+            processes.end([self._process], (how, timeout_s))
         self._end_of_process("stopped")
 
     def _end_of_process(self, state: State) -> None:
@@ -275,24 +251,9 @@ def answers(port: int) -> bool:
         return False
 
 
-def free_ports(count: int) -> list[int]:
-    """So many ports on which nobody listens now, chosen by chance."""
-    chosen: list[int] = []
-    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-        chosen.append(port)
-        if len(chosen) == count:
-            return chosen
-    raise StageError(f"fewer than {count} ports from {PORTS.start} to {PORTS.stop} are free.")
-
-
 def new_ports(proxy: int, replication_proxy: int | None = None) -> Ports:
     """Free ports for one broker behind these proxies."""
-    direct, lab, replication, controller = free_ports(4)
+    direct, lab, replication, controller = processes.free_ports(4)
     return Ports(direct, lab, replication, controller, proxy, replication_proxy)
 
 

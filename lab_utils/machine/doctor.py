@@ -7,7 +7,6 @@ asks no network, starts nothing but `java -version`, and changes nothing.
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 import platform
 import re
@@ -21,13 +20,14 @@ from typing import Any, Final
 
 import psutil
 
+from lab_utils import single_server
 from lab_utils.errors import LabError
 from lab_utils.folders import cache_folder, stage_folder, state_folder
-from lab_utils.machine.broker import PORTS, free_ports
 from lab_utils.machine.jars import locked, missing
 from lab_utils.machine.java import FIX as JAVA_FIX
 from lab_utils.machine.java import Java, find_java
 from lab_utils.machine.quick_start import Kafka
+from lab_utils.processes import PORTS, free_ports
 
 ROOT: Final = Path(__file__).parents[2]
 OLDEST_PYTHON: Final = (3, 11)
@@ -196,17 +196,13 @@ def _ports() -> str:
 
 
 def _stages() -> str:
-    """The stages by their files alone: one that hangs must not make the doctor hang."""
-    found = [json.loads(path.read_text()) | {"name": path.parent.name} for path in _addresses()]
-    dead = [stage["name"] for stage in found if not psutil.pid_exists(stage["pid"])]
+    """The stages by their locks alone: one that hangs must not make the doctor hang."""
+    folders = [path for path in sorted(stage_folder("any").parent.glob("*")) if path.is_dir()]
+    dead = [folder.name for folder in folders if not single_server.is_served(folder)]
     if dead:
         raise Ailing(f"{', '.join(dead)} ended without cleaning up")
-    running = ", ".join(f"{stage['name']} (pid {stage['pid']})" for stage in found)
-    return f"running: {running}" if running else "none is running"
-
-
-def _addresses() -> list[Path]:
-    return sorted(stage_folder("any").parent.glob("*/stage.json"))
+    told = [f"{folder.name} (pid {single_server.read(folder).get('pid')})" for folder in folders]
+    return f"running: {', '.join(told)}" if told else "none is running"
 
 
 def _chromium() -> str:

@@ -12,38 +12,86 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 
 class Guardian:
-    """The parent's half: tells the guardian which process groups to end."""
+    """The parent's half: tells the guardian which process groups to end.
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-I", "-S", __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    A guardian that somebody kills is replaced: by the next word to it, or by `keep`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._groups: set[int] = set()
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._process = self._start()
 
     def watch(self, group: int) -> None:
-        """End this process group when this process is gone."""
-        self._tell(f"+{group}\n")
+        """End this process group when this process is gone; at once if it is about to be."""
+        with self._lock:
+            self._groups.add(group)
+            self._tell(f"+{group}\n")
+            if self._is_closed:
+                _kill(group)
 
     def forget(self, group: int) -> None:
         """This process group has ended; its number may be used by another."""
-        self._tell(f"-{group}\n")
+        with self._lock:
+            self._groups.discard(group)
+            self._tell(f"-{group}\n")
+
+    def keep(self) -> None:
+        """Start another guardian if this one has been killed."""
+        with self._lock:
+            if not self._is_closed and self._process.poll() is not None:
+                self._tell("")
 
     def close(self) -> None:
         """End the guardian, and every process group that it still watches."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=10)
+        with self._lock:
+            self._is_closed = True
+            assert self._process.stdin is not None
+            with suppress(BrokenPipeError):
+                self._process.stdin.close()
+            self._process.wait(timeout=10)
+            for group in self._groups:
+                _kill(group)
 
     def _tell(self, line: str) -> None:
+        if self._is_closed:
+            return
+        try:
+            self._write(line)
+        except BrokenPipeError:
+            self._process.wait()
+            self._process = self._start()
+            self._write("".join(f"+{group}\n" for group in self._groups))
+
+    def _write(self, text: str) -> None:
+        if self._process.poll() is not None:
+            raise BrokenPipeError
         assert self._process.stdin is not None
-        self._process.stdin.write(line.encode())
+        self._process.stdin.write(text.encode())
         self._process.stdin.flush()
+
+    def _start(self) -> subprocess.Popen[Any]:
+        from lab_utils import processes
+
+        return processes.spawn(
+            # Its name and its folder are for who looks at the list of processes.
+            [sys.executable, "-I", "-S", __file__, processes.GUARDIAN, str(self._folder)],
+            stdin=subprocess.PIPE,
+        )
+
+
+def _kill(group: int) -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
 
 
 def main() -> None:
@@ -53,8 +101,7 @@ def main() -> None:
         change = groups.add if line[0] == "+" else groups.discard
         change(int(line[1:]))
     for group in groups:
-        with suppress(ProcessLookupError):
-            os.killpg(group, signal.SIGKILL)
+        _kill(group)
 
 
 if __name__ == "__main__":

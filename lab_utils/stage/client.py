@@ -1,36 +1,28 @@
 """The kernel's half of the stage server: join a stage, and tell it what to do.
 
-A stage is named by its lab. Who joins first starts it; it outlives the kernel. Two kernels that
-join at the same time get the same one.
+A stage is named by its lab. Who joins first starts it; it outlives the kernel (single_server.py).
 """
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
-import psutil
-from filelock import FileLock
 
-from lab_utils import errors
+from lab_utils import errors, single_server
 from lab_utils.errors import LabError, StageError
-from lab_utils.folders import stage_folder, state_folder
+from lab_utils.folders import stage_folder
+from lab_utils.processes import STAGE_SERVER
 from lab_utils.proxy.faults import Fault, to_json
-from lab_utils.waiting import wait_until
 
 READY_TIMEOUT_S: Final = 300
 ANSWER_TIMEOUT_S: Final = 120
+PROBE_TIMEOUT_S: Final = 5
 END_TIMEOUT_S: Final = 30
-OWNER: Final = "LAB_OWNER"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +55,9 @@ class Stage:
     def __repr__(self) -> str:
         return f"<Stage {self.name} at {self.bootstrap}>"
 
-    def state(self) -> dict[str, Any]:
+    def state(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
         """Brokers, armed faults, open runs."""
-        return self._ask("GET", "/state")
+        return self._ask("GET", "/state", timeout_s=timeout_s)
 
     def has_lost_its_controller(self) -> bool:
         """Has the controller ended? Nothing is decided any more, and no verb brings it back."""
@@ -145,9 +137,13 @@ class Stage:
         """End the stage and its brokers; returns when they are gone."""
         with suppress(StageError):  # It is gone, or does not answer: what is left is ended below.
             self._ask("POST", "/shutdown")
+        self.leave()
+        single_server.end(stage_folder(self.name), self.pid, wait_s=END_TIMEOUT_S)
+        single_server.remove(stage_folder(self.name))
+
+    def leave(self) -> None:
+        """Close the connection to the stage, which goes on."""
         self._http.close()
-        _end(self.pid)
-        _forget(stage_folder(self.name))
 
     def _ask(
         self,
@@ -155,9 +151,12 @@ class Stage:
         path: str,
         body: dict[str, Any] | None = None,
         parameters: Mapping[str, str | list[str]] | None = None,
+        timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> dict[str, Any]:
         try:
-            answer = self._http.request(method, path, json=body, params=parameters)
+            answer = self._http.request(
+                method, path, json=body, params=parameters, timeout=timeout_s
+            )
         except httpx.HTTPError as error:
             raise StageError(
                 f"the stage {self.name!r} does not answer ({type(error).__name__}). It may have "
@@ -173,130 +172,27 @@ class Stage:
 def join(name: str, brokers: int = 1) -> Stage:
     """Join the stage of this name, and start it if there is none that can go on.
 
-    Raises StageError, with what the server said, if it does not come up.
+    A broker of it that has died is started again. Raises StageError, with what the server said,
+    if there is no stage in the end.
     """
-    folder = stage_folder(name)
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with FileLock(folder / "join.lock"):
-        stage = _living(name)
-        if stage is not None and (stage.brokers != brokers or stage.has_lost_its_controller()):
-            stage.shutdown()
-            stage = None
-        if stage is None:
-            _forget(folder)
-            stage = _start(name, brokers)
-    return stage
 
-
-def stages() -> list[Stage]:
-    """The stages that are running."""
-    names = sorted(path.parent.name for path in (state_folder() / "stages").glob("*/stage.json"))
-    return [stage for name in names if (stage := _living(name)) is not None]
-
-
-def down() -> list[str]:
-    """End every stage; return their names. What a dead one has left is removed, too."""
-    ended = []
-    for stage in stages():
-        stage.shutdown()
-        ended.append(stage.name)
-    for folder in (state_folder() / "stages").glob("*"):
-        shutil.rmtree(folder, ignore_errors=True)
-    return ended
-
-
-def _living(name: str) -> Stage | None:
-    """The stage of this name if it answers; None if there is none, or only its remains."""
-    try:
-        address = json.loads((stage_folder(name) / "stage.json").read_text(encoding="utf-8"))
-    except (FileNotFoundError, json.JSONDecodeError):
-        return None
-    stage = Stage(name, address)
-    try:
-        stage.state()
-    except LabError:
-        return None
-    return stage
-
-
-def _start(name: str, brokers: int) -> Stage:
-    folder = stage_folder(name)
-    command = [sys.executable, "-m", "lab_utils.stage.server", "--name", name]
-    command += ["--brokers", str(brokers)]
-    if os.environ.get(OWNER):
-        command += ["--owner", os.environ[OWNER]]
-    with (folder / "server.log").open("ab") as log:
-        server = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env=_environment(),
-        )
-    try:
-        stage = wait_until(
-            lambda: _ready(name, server),
-            f"the stage {name!r} to start",
-            timeout_s=READY_TIMEOUT_S,
-            last_seen=lambda _: _tail(folder / "server.log"),
-        )
-    except BaseException:
-        _end(server.pid)
-        raise
-    assert stage is not None
-    return stage
-
-
-def _environment() -> dict[str, str]:
-    """The server finds lab_utils where this process found it."""
-    root = str(Path(__file__).parents[2])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    return {**os.environ, "PYTHONPATH": path}
-
-
-def _ready(name: str, server: subprocess.Popen[bytes]) -> Stage | None:
-    if server.poll() is None:
-        return _living(name)
-    folder = stage_folder(name)
-    failure = folder / "failure.json"
-    if failure.exists():
-        said = json.loads(failure.read_text(encoding="utf-8"))["error"]
-        failure.unlink()
-        raise StageError(said)
-    raise StageError(
-        f"the stage server {name!r} ended with exit code {server.returncode}. The last lines of "
-        f"its log:\n{_tail(folder / 'server.log')}"
-    )
-
-
-def _tail(log: Path) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-8:])
-
-
-def _end(pid: int) -> None:
-    """Wait for a server to end; it takes its brokers along, or its guardian kills them."""
-    try:
-        process = psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        return
-    asks: tuple[Callable[[], None] | None, ...] = (None, process.terminate, process.kill)
-    for ask in asks:
+    def answer(said: dict[str, Any]) -> Stage | None:
+        stage = Stage(name, said)
         try:
-            if ask is not None:
-                ask()
-            process.wait(END_TIMEOUT_S)
-        except psutil.TimeoutExpired:
-            continue
-        except psutil.NoSuchProcess:
-            pass
-        return
+            state = stage.state(PROBE_TIMEOUT_S)
+            if stage.brokers != brokers or state["controller"] == "died":
+                stage.shutdown()
+                return None
+            if any(each["state"] == "died" for each in state["brokers"]):
+                state = stage.heal()
+        except LabError:
+            stage.leave()
+            return None
+        # A broker that found one of its ports taken is at another one now.
+        stage.bootstrap, stage.direct = state["bootstrap"], state["direct"]
+        return stage
 
-
-def _forget(folder: Path) -> None:
-    """Remove what a stage has left, but the lock that others may wait for."""
-    for path in folder.glob("*"):
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        elif path.name not in ("join.lock", "server.log"):
-            path.unlink(missing_ok=True)
+    arguments = ["--brokers", str(brokers)]
+    what = f"the stage {name!r}"
+    joining = single_server.Joining(stage_folder(name), STAGE_SERVER, arguments, answer, what)
+    return joining.join(READY_TIMEOUT_S)

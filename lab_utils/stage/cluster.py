@@ -65,7 +65,7 @@ class Cluster:
     def __init__(self, kafka: Kafka, folder: Path) -> None:
         self._kafka = kafka
         self._folder = folder
-        self._guardian = Guardian()
+        self._guardian = Guardian(folder)
         self._verb = asyncio.Lock()
         self._acting: set[asyncio.Task[None]] = set()
         self._topic_names: dict[UUID, str] = {}
@@ -114,6 +114,10 @@ class Cluster:
                 self.event_log.close(run)
             for process in processes:
                 shutil.rmtree(process.data_folder, ignore_errors=True)
+
+    def keep_guardian(self) -> None:
+        """See that the brokers would end if this process was killed."""
+        self._guardian.keep()
 
     @property
     def bootstrap(self) -> str:

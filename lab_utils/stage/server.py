@@ -13,7 +13,7 @@
     GET    /events[?after=N]          the latest events; live to who accepts text/event-stream
     POST   /shutdown
 
-It listens on loopback. Each request brings the token of stage.json (which only its owner can
+It listens on loopback. Each request brings the token of server.json (which only its owner can
 read) as `Authorization: Bearer` or `X-Lab-Token`, or is answered 401 and nothing is done. It ends
 when its owner's process ends, when it is told to, or after an idle hour.
 """
@@ -22,12 +22,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import json
-import os
 import secrets
 import signal
-import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -35,16 +33,16 @@ from typing import Any, Final
 
 import click
 import orjson
-import psutil
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 
 from lab_utils.errors import BadArgument, LabError
-from lab_utils.folders import stage_folder
 from lab_utils.machine.prepare import prepare
+from lab_utils.machine.quick_start import Kafka
 from lab_utils.proxy.faults import from_json
+from lab_utils.single_server import Life
 from lab_utils.stage.cluster import Cluster
 from lab_utils.stage.event_log import as_columns
 
@@ -70,9 +68,9 @@ class Handler(web.RequestHandler):
         ).removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self.settings["token"].encode()):
             self.set_status(401)
-            self.finish({"error": "no token, or not the one of this stage's stage.json."})
+            self.finish({"error": "no token, or not the one of this stage's server.json."})
             return
-        self.settings["life"].spoken_to_at = time.monotonic()
+        self.settings["end"].spoken_to_at = time.monotonic()
 
     def body(self) -> dict[str, Any]:
         """The request's JSON object. Raises BadArgument."""
@@ -271,15 +269,14 @@ class ShutdownHandler(Handler):
     def post(self) -> None:
         """End this server and all that it owns."""
         self.reply()
-        self.settings["life"].end()
+        self.settings["end"].end()
 
 
-class Life:
-    """How long the server lives: until it is told, or its owner is gone, or it is idle."""
+class End:
+    """When the server ends: when it is told to, its owner is gone, or nobody has spoken to it."""
 
-    def __init__(self, owner: int | None) -> None:
-        self._owner = _process(owner)
-        self._has_owner = owner is not None
+    def __init__(self, life: Life) -> None:
+        self._life = life
         self._over = asyncio.Event()
         self.spoken_to_at = time.monotonic()
 
@@ -287,27 +284,19 @@ class Life:
         """It is over."""
         self._over.set()
 
-    async def wait(self) -> None:
-        """Return when it is over."""
-        while not self._is_forsaken():
+    async def wait(self, look: Callable[[], object]) -> None:
+        """Return when it is over; call `look` twice a second until then."""
+        while not (self._life.is_forsaken() or self._is_idle()):
+            look()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._over.wait(), LOOK_S)
                 return
 
-    def _is_forsaken(self) -> bool:
-        if self._has_owner:
-            return self._owner is None or not self._owner.is_running()
-        return time.monotonic() - self.spoken_to_at > IDLE_S
+    def _is_idle(self) -> bool:
+        return not self._life.has_owner and time.monotonic() - self.spoken_to_at > IDLE_S
 
 
-def _process(pid: int | None) -> psutil.Process | None:
-    try:
-        return psutil.Process(pid) if pid is not None else None
-    except psutil.NoSuchProcess:
-        return None
-
-
-def application(cluster: Cluster, life: Life, name: str, token: str) -> web.Application:
+def application(cluster: Cluster, end: End, name: str, token: str) -> web.Application:
     """The routes."""
     routes = [
         (r"/state", StateHandler),
@@ -323,63 +312,56 @@ def application(cluster: Cluster, life: Life, name: str, token: str) -> web.Appl
         (r"/events", EventsHandler),
         (r"/shutdown", ShutdownHandler),
     ]
-    settings = {"cluster": cluster, "life": life, "name": name, "token": token}
+    settings = {"cluster": cluster, "end": end, "name": name, "token": token}
     return web.Application(routes, log_function=lambda _: None, **settings)  # type: ignore[arg-type]
 
 
-async def serve(name: str, brokers: int, owner: int | None) -> None:
-    """Serve one stage until its life is over."""
-    folder = stage_folder(name)
-    cluster = Cluster(prepare(), folder)
-    life = Life(owner)
+async def serve(life: Life, kafka: Kafka, brokers: int) -> None:
+    """Serve one stage until its end."""
+    cluster = Cluster(kafka, life.folder)
+    end = End(life)
     for ending in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(ending, life.end)
-    address = folder / "stage.json"
+        asyncio.get_running_loop().add_signal_handler(ending, end.end)
+    over = asyncio.ensure_future(end.wait(cluster.keep_guardian))
+    opened = asyncio.ensure_future(cluster.open(brokers))
     try:
-        await cluster.open(brokers)
-        token = secrets.token_urlsafe(32)
-        server = HTTPServer(application(cluster, life, name, token))
-        sockets = bind_sockets(0, "127.0.0.1")
-        server.add_sockets(sockets)
-        _write_privately(
-            address,
-            {
-                "url": f"http://127.0.0.1:{sockets[0].getsockname()[1]}",
-                "token": token,
-                "pid": os.getpid(),
-                "bootstrap": cluster.bootstrap,
-                "direct": cluster.direct,
-                "brokers": brokers,
-            },
-        )
-        await life.wait()
-        server.stop()
+        await asyncio.wait({opened, over}, return_when=asyncio.FIRST_COMPLETED)
+        if opened.done():
+            opened.result()
+            await _answer(life, cluster, end, over)
     finally:
-        address.unlink(missing_ok=True)
+        life.say("ending")
+        opened.cancel()
         await cluster.close()
+        await asyncio.gather(opened, over, return_exceptions=True)
 
 
-def _write_privately(path: Path, columns: dict[str, Any]) -> None:
-    """Write a file that its owner alone can read, whole or not at all."""
-    aside = path.with_suffix(".new")
-    aside.unlink(missing_ok=True)
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        json.dump(columns, file)
-    aside.replace(path)
+async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[None]) -> None:
+    token = secrets.token_urlsafe(32)
+    server = HTTPServer(application(cluster, end, life.folder.name, token))
+    sockets = bind_sockets(0, "127.0.0.1")
+    server.add_sockets(sockets)
+    life.say(
+        "serving",
+        url=f"http://127.0.0.1:{sockets[0].getsockname()[1]}",
+        token=token,
+        bootstrap=cluster.bootstrap,
+        direct=cluster.direct,
+        brokers=len(cluster.state()["brokers"]),
+    )
+    await over
+    server.stop()
 
 
 @click.command()
-@click.option("--name", required=True, help="The stage's name.")
+@click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--brokers", type=int, default=1, help="How many brokers.")
+@click.option("--lock", type=int, required=True, help="The folder's lock, an open file.")
 @click.option("--owner", type=int, default=None, help="End with this process.")
-def main(name: str, brokers: int, owner: int | None) -> None:
-    """Run a stage server."""
-    stage_folder(name).mkdir(mode=0o700, parents=True, exist_ok=True)
-    try:
-        asyncio.run(serve(name, brokers, owner))
-    except LabError as error:
-        _write_privately(stage_folder(name) / "failure.json", {"error": str(error)})
-        sys.exit(str(error))
+def main(folder: Path, brokers: int, lock: int, owner: int | None) -> None:
+    """Run the server of the stage in this folder."""
+    with Life(folder, lock, owner) as life:
+        asyncio.run(serve(life, prepare(), brokers))
 
 
 if __name__ == "__main__":

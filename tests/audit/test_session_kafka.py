@@ -1,78 +1,19 @@
-"""The Spark session: one JVM for a state folder, and nothing left when it is over."""
+"""The Spark session, and what it reads of a ledger."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from lab_utils.audit import server, session
+from lab_utils.audit import session
 from lab_utils.errors import LedgerError
 from lab_utils.grading.inside import run_query
 from lab_utils.ledger.store import write_ledger
-from lab_utils.waiting import wait_until
 from tests.histories import in_run, log, sent
 
 pytestmark = pytest.mark.kafka
-
-JOIN = "from lab_utils.audit import server; print(server.join('local[1]').pid)"
-
-
-def join_in_process(state: Path, owner: int | None = None) -> int:
-    """Join from another process; the pid of the JVM."""
-    environment = {**os.environ, "LAB_STATE": str(state), "LAB_OWNER": str(owner or os.getpid())}
-    joined = subprocess.run(
-        [sys.executable, "-c", JOIN], env=environment, capture_output=True, text=True, check=True
-    )
-    assert joined.stderr == ""
-    return int(joined.stdout)
-
-
-def test_processes_share_one_server(state: Path) -> None:
-    """Two processes of one state folder join one JVM; stop() ends it and removes its folder."""
-    first, second = join_in_process(state), join_in_process(state)
-    keeper = server.running(state / "spark")
-    assert keeper is not None
-    server.stop(state / "spark")
-
-    assert first == second
-    assert (False, False) == (server.is_running(first), server.is_running(keeper.keeper))
-    assert not (state / "spark").exists()
-
-
-def test_the_server_ends_with_its_owner(state: Path) -> None:
-    """When the owner is killed, the JVM, the keeper and every file of theirs are gone."""
-    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
-        jvm = join_in_process(state, owner.pid)
-        owner.kill()
-        owner.wait()
-    wait_until(lambda: not (state / "spark").exists(), "the folder to go", timeout_s=20)
-
-    assert not server.is_running(jvm)
-
-
-def test_a_removed_folder_is_left_to_who_makes_it_anew(state: Path) -> None:
-    """A keeper whose folder was removed ends, and takes nothing from the next one's."""
-    join_in_process(state)
-    removed = server.running(state / "spark")
-    assert removed is not None
-    os.kill(removed.keeper, signal.SIGSTOP)
-    shutil.rmtree(state / "spark")
-    jvm = join_in_process(state)
-    os.kill(removed.keeper, signal.SIGCONT)
-    wait_until(lambda: not server.is_running(removed.keeper), "the keeper to end", timeout_s=20)
-    found, has_files = server.running(state / "spark"), (state / "spark" / "tmp").exists()
-    server.stop(state / "spark")
-
-    assert not server.is_running(removed.pid)
-    assert found is not None
-    assert (jvm, True) == (found.pid, has_files)
 
 
 def test_warm_up_does_not_block() -> None:

@@ -23,6 +23,7 @@ import nbformat
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from lab_utils import jupyter
+from lab_utils.processes import free_port
 from lab_utils.waiting import wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -65,7 +66,7 @@ def jupyterlab(home: Path, *, dark: bool = False, proxy: bool = True) -> Iterato
     """
     folder = home / "notebooks"
     folder.mkdir(parents=True)
-    port, token = jupyter.free_port(0), secrets.token_urlsafe(16)
+    port, token = free_port(0), secrets.token_urlsafe(16)
     command = jupyter.command(folder, port, token, browser=False)
     # The page then offers its commands to us: to run all cells is a command, not a guessed click.
     command.append("--LabApp.expose_app_in_browser=True")

@@ -19,7 +19,7 @@ import psycopg
 import pytest
 
 from lab_utils.errors import WaitTimeout
-from lab_utils.machine.broker import free_ports
+from lab_utils.processes import free_ports
 from lab_utils.waiting import wait_until
 
 PASSWORD: Final = "open%se/sa#me?"  # stands in an address as it is

@@ -16,7 +16,7 @@ from sqlalchemy import Engine, exc, text
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.sinks import MARK, effects, open_sink, remove_left
 from lab_utils.errors import BadArgument, LabError, LedgerError, SetupError
-from lab_utils.machine.broker import free_ports
+from lab_utils.processes import free_ports
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
 
 NO_KEY = "CREATE TABLE IF NOT EXISTS bookings (value TEXT)"

@@ -131,11 +131,11 @@ def test_nothing_is_left_running(kernel: Kernel) -> None:
     """A process that left the kernel's group is found by its mark, and ended."""
     marker = kernel._marker
     kernel.execute(FORK_AWAY, 20)
-    before = list(running(marker))
+    before = running(marker)
 
     kernel.kill()
 
-    assert (2, []) == (len(before), list(running(marker)))
+    assert (2, []) == (len(before), running(marker))
 
 
 @pytest.mark.parametrize(

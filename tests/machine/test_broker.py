@@ -5,17 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
 import pytest
 
 from lab_utils.errors import StageError
-from lab_utils.machine.broker import Broker, answers, free_ports, new_ports
+from lab_utils.machine.broker import Broker, answers, new_ports
 from lab_utils.machine.java import Java
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka
@@ -49,12 +46,14 @@ def make(kafka: Kafka, tmp_path: Path) -> Iterator[MakeBroker]:
         broker.kill()
 
 
-@pytest.fixture
-def broker(make: MakeBroker) -> Broker:
-    """A broker that runs."""
-    broker = make()
+@pytest.fixture(scope="module")
+def running(kafka: Kafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """A broker that runs, for tests that leave it running."""
+    folder = tmp_path_factory.mktemp("running") / "broker"
+    broker = Broker(kafka, folder, Node(1, new_ports(proxy=1)))
     broker.start()
-    return broker
+    yield broker
+    broker.kill()
 
 
 def refusal(broker: Broker) -> str:
@@ -70,54 +69,51 @@ def port(broker: Broker) -> int:
     return broker.node.ports.direct
 
 
-def test_start_and_stop(make: MakeBroker) -> None:
-    """It answers when start returns; when stop returns, its process and port are gone."""
+def test_how_a_broker_ends(make: MakeBroker) -> None:
+    """Stopped, it has written the mark of a clean end; killed, it has not; died, it says so."""
     broker = make()
+    mark = broker.data_folder / ".kafka_cleanshutdown"
     broker.start()
     running = (broker.state, answers(port(broker)))
     broker.stop()
-
     assert ("running", True) == running
     assert ("stopped", None, False) == (broker.state, broker.pid, answers(port(broker)))
+    assert mark.exists()
 
-
-def test_stop_is_clean(broker: Broker) -> None:
-    """A stopped broker has written the mark of a clean shutdown, and its log says so."""
-    broker.stop()
-
-    assert (broker.data_folder / ".kafka_cleanshutdown").exists()
-
-
-def test_kill_is_not_clean(broker: Broker) -> None:
-    """A killed broker has had no time for that mark, and can be started again."""
-    broker.kill()
-    assert not (broker.data_folder / ".kafka_cleanshutdown").exists()
     broker.start()
-
-    assert "running" == broker.state
-
-
-def test_pause_and_resume(broker: Broker) -> None:
-    """A paused broker keeps its process and answers nothing; a resumed one answers."""
-    pid = broker.pid
     broker.pause()
-    paused = (broker.state, broker.pid)
-    with socket.create_connection(("127.0.0.1", port(broker)), timeout=0.2) as client:
+    broker.stop()  # as an operator would end it: it is woken first
+    assert mark.exists()
+
+    broker.start()
+    broker.kill()
+    assert ("stopped", False) == (broker.state, mark.exists())
+
+    broker.start()
+    os.kill(broker.pid or 0, signal.SIGKILL)  # by somebody else
+    wait_until(lambda: broker.state != "running", "the death to be seen", timeout_s=5)
+    assert ("died", None) == (broker.state, broker.pid)
+
+    # Data that Kafka refuses: what its log says of this start, and of no earlier one, is told.
+    (broker.data_folder / "meta.properties").write_text("version=1\nnode.id=9\n")
+    said = refusal(broker)
+    assert "meta.properties" in said
+    assert "Kafka Server started" not in said
+
+
+def test_pause_and_resume(running: Broker) -> None:
+    """A paused broker keeps its process and answers nothing; a resumed one answers."""
+    pid = running.pid
+    running.pause()
+    paused = (running.state, running.pid)
+    with socket.create_connection(("127.0.0.1", port(running)), timeout=0.2) as client:
         client.sendall(bytes.fromhex("0000000a0012000000000000ffff"))
         with pytest.raises(TimeoutError):
             client.recv(1)
-    broker.resume()
+    running.resume()
 
     assert ("paused", pid) == paused
-    assert ("running", True) == (broker.state, answers(port(broker)))
-
-
-def test_a_paused_broker_can_be_stopped(broker: Broker) -> None:
-    """Stop wakes it first: it ends as an operator would end it."""
-    broker.pause()
-    broker.stop()
-
-    assert (broker.data_folder / ".kafka_cleanshutdown").exists()
+    assert ("running", True) == (running.state, answers(port(running)))
 
 
 @pytest.mark.parametrize(
@@ -125,10 +121,10 @@ def test_a_paused_broker_can_be_stopped(broker: Broker) -> None:
     [("start", "is running already. There is nothing to start."),
      ("resume", "is running; only one that is paused can be resumed.")],
 )  # fmt: skip
-def test_what_a_running_broker_refuses(broker: Broker, verb: str, said: str) -> None:
+def test_what_a_running_broker_refuses(running: Broker, verb: str, said: str) -> None:
     """A verb that does not fit says what the broker is."""
     with pytest.raises(StageError, match=f"broker 1 {said}"):
-        getattr(broker, verb)()
+        getattr(running, verb)()
 
 
 def test_what_a_stopped_broker_refuses(make: MakeBroker) -> None:
@@ -138,14 +134,6 @@ def test_what_a_stopped_broker_refuses(make: MakeBroker) -> None:
     broker.kill()
     with pytest.raises(StageError, match="is stopped; only one that is running can be paused"):
         broker.pause()
-
-
-def test_a_broker_that_dies_says_so(broker: Broker) -> None:
-    """A process that somebody else kills is seen, and is neither stopped nor running."""
-    os.kill(broker.pid or 0, signal.SIGKILL)
-    wait_until(lambda: broker.state != "running", "the death to be seen", timeout_s=5)
-
-    assert ("died", None) == (broker.state, broker.pid)
 
 
 def test_a_port_that_is_taken(make: MakeBroker) -> None:
@@ -198,77 +186,25 @@ def test_a_setting_that_kafka_refuses(make: MakeBroker) -> None:
     assert "Invalid value many for configuration log.segment.bytes" in said
 
 
-def test_damaged_data(broker: Broker) -> None:
-    """A data folder that Kafka refuses: what its log says is in the message."""
-    broker.kill()
-    (broker.data_folder / "meta.properties").write_text("version=1\nnode.id=9\n")
-
-    assert "meta.properties" in refusal(broker)
-
-
-def test_the_message_is_of_this_start(broker: Broker) -> None:
-    """The log of an earlier start is kept, and is not in the message."""
-    broker.stop()
-    broker.node = replace(broker.node, settings={"log.segment.bytes": "many"})
-
-    assert "Kafka Server started" not in refusal(broker)
-
-
-def test_files_are_private(broker: Broker) -> None:
+def test_files_are_private(running: Broker) -> None:
     """Nobody else may look into the broker's folder."""
-    assert 0o700 == broker.folder.stat().st_mode & 0o777
+    assert 0o700 == running.folder.stat().st_mode & 0o777
 
 
-def test_every_listener_answers_after_a_start(broker: Broker) -> None:
+def test_every_listener_answers_after_a_start(running: Broker) -> None:
     """Whoever connects when start() has returned is refused at no port."""
     assert {"DIRECT", "LAB", "REPLICATION", "CONTROLLER"} == {
-        name for name, port in broker.node.listening.items() if answers(port)
+        name for name, port in running.node.listening.items() if answers(port)
     }
 
 
-def test_it_listens_on_loopback_alone(broker: Broker) -> None:
+def test_it_listens_on_loopback_alone(running: Broker) -> None:
     """No listener can be reached from another machine."""
     listening = [
         connection.laddr.ip
-        for connection in psutil.Process(broker.pid).net_connections("tcp")
+        for connection in psutil.Process(running.pid).net_connections("tcp")
         if connection.status == psutil.CONN_LISTEN
     ]
 
     assert {"127.0.0.1"} == {address.removeprefix("::ffff:") for address in listening}
     assert 4 == len(listening)
-
-
-def test_free_ports_are_free_and_differ() -> None:
-    """Ports that are chosen at once are different, and nobody listens there."""
-    ports = free_ports(50)
-
-    assert 50 == len(set(ports))
-    assert not any(map(answers, ports))
-
-
-def test_a_killed_owner_takes_its_broker_with_it(tmp_path: Path) -> None:
-    """SIGKILL of the process that owns a broker ends the broker; nothing else tells it."""
-    code = f"""
-import time
-from pathlib import Path
-from lab_utils.machine.broker import Broker, new_ports
-from lab_utils.machine.guardian import Guardian
-from lab_utils.machine.prepare import prepare
-from lab_utils.machine.settings import Node
-guardian = Guardian()
-node = Node(1, new_ports(1))
-broker = Broker(prepare(), Path({str(tmp_path)!r}), node, watch=guardian.watch)
-broker.start()
-print(broker.pid, flush=True)
-input()
-"""
-    owner = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert owner.stdout is not None
-    broker = psutil.Process(int(owner.stdout.readline()))
-    assert broker.is_running()
-    owner.kill()
-    owner.communicate()
-
-    wait_until(lambda: not broker.is_running(), "the broker to be gone", timeout_s=10)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from lab_utils import single_server
 from lab_utils.folders import stage_folder
 from lab_utils.machine import doctor
-from lab_utils.machine.broker import PORTS
 from lab_utils.machine.doctor import Row, examine
+from lab_utils.processes import PORTS
 
 
 def row(name: str) -> Row:
@@ -75,7 +76,7 @@ def test_a_stage_that_died(state: Path) -> None:
     """A stage whose process is gone is named, and ./lab down cleans up after it."""
     folder = stage_folder("03")
     folder.mkdir(parents=True)
-    (folder / "stage.json").write_text(json.dumps({"pid": 2**22 + 1}))
+    (folder / "server.json").write_text(json.dumps({"pid": os.getpid()}))
 
     assert Row("stages", False, "03 ended without cleaning up", "./lab down", False) == row(
         "stages"
@@ -83,20 +84,15 @@ def test_a_stage_that_died(state: Path) -> None:
 
 
 def test_a_stage_that_runs(state: Path) -> None:
-    """A stage whose process lives is named with its process."""
-    folder = stage_folder("03")
-    folder.mkdir(parents=True)
-    (folder / "stage.json").write_text(json.dumps({"pid": os.getpid()}))
+    """A stage whose server lives is named with its process, whatever its file says."""
+    lock = single_server.take_lock(stage_folder("03"))
+    (stage_folder("03") / "server.json").write_text(json.dumps({"pid": 4711}))
+    running = row("stages")
+    (stage_folder("03") / "server.json").write_text("{")
+    damaged = row("stages")
+    os.close(lock or 0)
 
-    assert f"running: 03 (pid {os.getpid()})" == row("stages").what
-
-
-def test_a_damaged_stage_file(state: Path) -> None:
-    """A stage file that is no JSON is something to fix, not a traceback."""
-    stage_folder("03").mkdir(parents=True)
-    (stage_folder("03") / "stage.json").write_text("{")
-
-    assert not row("stages").ok
+    assert ["running: 03 (pid 4711)", "running: 03 (pid None)"] == [running.what, damaged.what]
 
 
 def test_ports_are_looked_for() -> None:

@@ -1,0 +1,268 @@
+"""The shared Spark server: one JVM for all notebooks of one state folder.
+
+    notebook ──╮                        ╭─ spark/server.json   address and token, 0600
+    notebook ──┼─ Spark Connect ─▶ JVM ◀┤  this module, a process: starts, watches and ends the JVM
+    grader   ──╯                        ╰─ spark/users/PID     who has joined
+
+The process ends with its owner (LAB_OWNER), its JVM or its folder, or when all who joined have
+been gone for an hour. Killed, it takes the JVM along on Linux; elsewhere the next start does that.
+PySpark's own spark.local.connect.reuse starts such a server, too, and nothing ever ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from lab_utils import processes
+from lab_utils.errors import SetupError, StageError
+from lab_utils.folders import state_folder
+from lab_utils.single_server import Joining, Life, end, is_served, read, remove
+from lab_utils.waiting import wait_until
+
+START_S: Final = 180
+JOIN_S: Final = 240
+IDLE_S: Final = 3600
+LOOK_EVERY_S: Final = 0.5
+
+# The JVM is small and starts fast; it leaves no file of its own in the machine's temp folder.
+JVM: Final = (
+    "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData "
+    "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20 "
+    "-Djava.net.preferIPv4Stack=true"
+)
+SETTINGS: Final = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.log.level": "WARN",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.default.parallelism": "2",
+    "spark.sql.repl.eagerEval.enabled": "true",
+    "spark.sql.repl.eagerEval.maxNumRows": "50",
+    "spark.sql.repl.eagerEval.truncate": "120",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.files.minPartitionNum": "1",
+    # A lab's tables are tiny: compiling a query would take longer than interpreting it.
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    # And a broadcast is a job of its own.
+    "spark.sql.autoBroadcastJoinThreshold": "-1",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SparkServer:
+    """A Spark server that answers: where, with which token, and its processes."""
+
+    url: str
+    token: str
+    jvm: int
+    pid: int
+
+    @property
+    def address(self) -> str:
+        """What a Spark Connect client is given."""
+        return f"{self.url}/;token={self.token}"
+
+
+def spark_folder() -> Path:
+    """The folder of the shared server of this state folder; it is gone when the server is."""
+    return state_folder() / "spark"
+
+
+def join(
+    master: str, folder: Path | None = None, *, meanwhile: Callable[[], object] = lambda: None
+) -> SparkServer:
+    """Join the server of this state folder; start it if there is none. Several may call at once.
+
+    `meanwhile` is called while Spark starts. Raises StageError with the reason and Spark's log.
+    """
+    folder = folder or spark_folder()
+    joining = Joining(folder, processes.SPARK_SERVER, [master], _answering(folder), "Spark")
+    found = joining.look()
+    if found is None:
+        meanwhile()
+        found = joining.join(JOIN_S)
+    with suppress(FileNotFoundError):
+        (folder / "users" / str(os.getpid())).touch(mode=0o600)
+    return found
+
+
+def running(folder: Path | None = None) -> SparkServer | None:
+    """The server of this folder, if there is one that lives.
+
+    A container that is started again gives its processes the ids of the last time.
+    """
+    folder = folder or spark_folder()
+    return _answering(folder)(read(folder)) if is_served(folder) else None
+
+
+def stop(folder: Path | None = None) -> None:
+    """End the server of this state folder and wait until nothing of it is left."""
+    folder = folder or spark_folder()
+    if folder.exists():
+        end(folder)
+        remove(folder)
+
+
+def _answering(folder: Path) -> Callable[[dict[str, Any]], SparkServer | None]:
+    def answering(said: dict[str, Any]) -> SparkServer | None:
+        if said.get("state") != "serving" or not processes.runs(said["jvm"], "Spark", folder):
+            return None
+        return SparkServer(said["url"], said["token"], said["jvm"], said["pid"])
+
+    return answering
+
+
+class Server:
+    """The process: starts the JVM, watches it, and ends it with everything it wrote."""
+
+    def __init__(self, life: Life, master: str) -> None:
+        self._life = life
+        self._folder = life.folder
+        self._master = master
+        self._idle_looks = 0
+        self._jvm: subprocess.Popen[Any] | None = None
+        self._ended = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: self._ended.set())
+
+    def serve(self) -> None:
+        """Serve until the owner, the users or the folder are gone, or the JVM ends."""
+        port, token = processes.free_ports(1)[0], secrets.token_urlsafe(24)
+        try:
+            jvm = self._jvm = self._start(port, token)
+            wait_until(
+                lambda: _listens(port) or jvm.poll() is not None or self._is_over(),
+                "Spark to answer",
+                timeout_s=START_S,
+                last_seen=lambda _: processes.tail(self._log),
+            )
+            if jvm.poll() is not None and not self._is_over():
+                raise StageError(
+                    f"Spark did not start: its JVM ended with exit code {jvm.returncode}. Run "
+                    f"./lab doctor. The last lines of its log:\n{processes.tail(self._log)}"
+                )
+            where = {"url": f"sc://localhost:{port}", "token": token, "jvm": jvm.pid}
+            self._life.say("serving", **where)
+            while not (self._is_over() or self._is_idle() or jvm.poll() is not None):
+                self._ended.wait(LOOK_EVERY_S)
+        finally:
+            self._life.say("ending")
+            if self._jvm is not None:  # It holds nothing that anybody needs.
+                processes.kill_group(self._jvm)
+
+    @property
+    def _log(self) -> Path:
+        return self._folder / "spark.log"
+
+    def _start(self, port: int, token: str) -> subprocess.Popen[Any]:
+        """Start the JVM on a port of the loopback interface."""
+        for name in ("tmp", "users"):
+            (self._folder / name).mkdir(mode=0o700)
+        home = spark_home()
+        return processes.spawn(
+            [
+                str(home / "bin" / "spark-submit"),
+                *("--class", processes.SPARK_MAIN_CLASS, "--master", self._master),
+                *("--properties-file", str(self._properties(port)), "spark-internal"),
+            ],
+            log=self._log,
+            cwd=self._folder / "tmp",
+            environment=_environment(home, token),
+            preexec_fn=_end_with_parent,
+        )
+
+    def _properties(self, port: int) -> Path:
+        tmp = self._folder / "tmp"
+        settings = SETTINGS | {
+            "spark.connect.grpc.binding.port": str(port),
+            "spark.driver.memory": os.environ.get("LAB_SPARK_MEMORY", "512m"),
+            "spark.driver.extraJavaOptions": f"{JVM} -Djava.io.tmpdir={tmp}",
+            "spark.jars": os.environ.get("LAB_SPARK_JARS", ""),
+            "spark.local.dir": str(tmp),
+            "spark.sql.warehouse.dir": str(tmp / "warehouse"),
+        }
+        path = self._folder / "spark.properties"
+        lines = (f"{name}={value}\n" for name, value in settings.items() if value)
+        path.write_text("".join(lines), encoding="utf-8")
+        return path
+
+    def _is_over(self) -> bool:
+        return self._ended.is_set() or self._life.is_forsaken()
+
+    def _is_idle(self) -> bool:
+        """Have all who joined been gone for so long? With an owner, only its end counts."""
+        if self._life.has_owner:
+            return False
+        with suppress(FileNotFoundError):
+            users = [int(path.name) for path in (self._folder / "users").iterdir()]
+            is_used = any(map(processes.is_running, users))
+            self._idle_looks = 0 if is_used else self._idle_looks + 1
+        return self._idle_looks * LOOK_EVERY_S > IDLE_S
+
+
+def spark_home() -> Path:
+    """The Spark inside the installed pyspark, found without importing it."""
+    found = find_spec("pyspark")
+    if found is None or not found.submodule_search_locations:
+        raise SetupError("pyspark is not installed, and the audit needs it. Run ./lab doctor.")
+    return Path(found.submodule_search_locations[0])
+
+
+def _environment(home: Path, token: str) -> dict[str, str]:
+    """The environment of the JVM: no Spark settings of this machine, the lab's Java."""
+    ours = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    ours |= {
+        "SPARK_HOME": str(home),
+        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
+        "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    if java := os.environ.get("LAB_JAVA"):
+        ours["JAVA_HOME"] = str(Path(java).resolve().parents[1])
+    return ours
+
+
+def _end_with_parent() -> None:
+    """On Linux: SIGKILL this process when its parent, the server, is gone."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as caller:
+        caller.settimeout(0.5)
+        return caller.connect_ex(("127.0.0.1", port)) == 0
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.argument("master")
+@click.option("--lock", type=int, required=True, help="The folder's lock, an open file.")
+@click.option("--owner", type=int, default=None, help="End with this process.")
+def main(folder: Path, master: str, lock: int, owner: int | None) -> None:
+    """Run the Spark server of a folder."""
+    with Life(folder, lock, owner) as life:
+        Server(life, master).serve()
+
+
+if __name__ == "__main__":
+    main()

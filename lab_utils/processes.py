@@ -1,0 +1,251 @@
+"""Processes: start one, read the end of its log, find free ports, know what one is, and end it.
+
+A process of the lab is known by what it is: its command line names one of PROGRAMS and a path in
+the folder that it works for. Neither files nor process ids are trusted: a file outlives the
+process that wrote it, and the system uses ids again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from lab_utils.errors import StageError, WaitTimeout
+from lab_utils.waiting import wait_until
+
+# The environment variable with the process id of the owner: servers end when it has ended.
+OWNER: Final = "LAB_OWNER"
+OWNER_OPTION: Final = "--owner"
+STAGE_SERVER: Final = "lab_utils.stage.server"
+SPARK_SERVER: Final = "lab_utils.audit.spark_server"
+SPARK_MAIN_CLASS: Final = "org.apache.spark.sql.connect.service.SparkConnectServer"
+GUARDIAN: Final = "lab_utils.machine.guardian"
+# What the lab starts, by the word of its command line that names it.
+PROGRAMS: Final = {
+    STAGE_SERVER: "stage server",
+    GUARDIAN: "guardian",
+    "kafka.Kafka": "Kafka",
+    SPARK_SERVER: "Spark server",
+    SPARK_MAIN_CLASS: "Spark",
+    "lab_utils.clients.child": "workload",
+    "lab_utils.clients.stepped": "consumer by hand",
+}
+SERVERS: Final = ("stage server", "Spark server")
+SERVER_END_S: Final = 15
+KILL_S: Final = 10
+TAIL_BYTES: Final = 64_000
+# Below the range from which systems take ports for outgoing connections (Linux 32768, macOS
+# 49152), so that nothing but another broker can take one between our look and the program's bind.
+PORTS: Final = range(20_000, 32_000)
+
+AnyProcess = psutil.Process | subprocess.Popen[Any]
+Step = tuple[signal.Signals | None, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A process of the lab: which of PROGRAMS it runs, and the first path that it works in."""
+
+    process: psutil.Process
+    program: str
+    path: Path
+
+
+def spawn(
+    command: list[str],
+    *,
+    log: Path | None = None,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    pass_fds: tuple[int, ...] = (),
+    **streams: Any,
+) -> subprocess.Popen[Any]:
+    """Start a program in a process group of its own: Ctrl-C in a notebook does not reach it.
+
+    What it prints is appended to `log`, or dropped; `streams` chooses other streams, and text.
+    """
+    with (log or Path(os.devnull)).open("ab") as lines:
+        given = {"stdin": subprocess.DEVNULL, "stdout": lines, "stderr": subprocess.STDOUT}
+        return subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=environment,
+            pass_fds=pass_fds,
+            start_new_session=True,
+            **{**given, **streams},
+        )
+
+
+def spawn_module(module: str, *arguments: str, **how: Any) -> subprocess.Popen[Any]:
+    """Start a module of this package; it finds the package where this process found it."""
+    # Unbuffered: what it printed before an error stands before the error.
+    command = [sys.executable, "-u", "-m", module, *arguments]
+    return spawn(command, environment={**os.environ, "PYTHONPATH": python_path()}, **how)
+
+
+def python_path() -> str:
+    """The PYTHONPATH under which a new process finds this package, wherever it was started."""
+    here = str(Path(__file__).parents[1])
+    return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
+
+
+def owner_option() -> list[str]:
+    """The option that tells a server which process it belongs to, if the environment names one."""
+    owner = os.environ.get(OWNER, "")
+    return [OWNER_OPTION, owner] if owner.isdigit() else []
+
+
+def tail(log: Path, lines: int = 8) -> str:
+    """The last lines of a log; empty if there is none."""
+    with suppress(FileNotFoundError), log.open("rb") as file:
+        file.seek(max(0, log.stat().st_size - TAIL_BYTES))
+        return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+    return ""
+
+
+def free_ports(count: int) -> list[int]:
+    """So many ports of PORTS on which nobody listens now, chosen at random."""
+    shuffled = random.SystemRandom().sample(PORTS, len(PORTS))
+    chosen = [port for port, _ in zip(filter(_is_free, shuffled), range(count), strict=False)]
+    if len(chosen) < count:
+        raise StageError(f"fewer than {count} ports from {PORTS.start} to {PORTS.stop} are free.")
+    return chosen
+
+
+def free_port(wanted: int) -> int:
+    """The wanted port if nobody listens there, else one that is free."""
+    return wanted if wanted and _is_free(wanted, reuse=True) else free_ports(1)[0]
+
+
+def _is_free(port: int, *, reuse: bool = False) -> bool:
+    with socket.socket() as probe:
+        if reuse:  # A server that has just ended leaves its port in TIME_WAIT.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def is_running(process: AnyProcess | int) -> bool:
+    """Is there such a process, and is it more than the entry of one that has ended?"""
+    if isinstance(process, subprocess.Popen):
+        return process.poll() is None
+    with suppress(psutil.NoSuchProcess):
+        it = psutil.Process(process) if isinstance(process, int) else process
+        return it.is_running() and it.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def runs(pid: int, program: str, folder: Path) -> bool:
+    """Is this process the program of PROGRAMS that works for the folder?"""
+    with suppress(psutil.Error):
+        found = _identify(psutil.Process(pid), folder)
+        return found is not None and found.program == program
+    return False
+
+
+def of_folder(folder: Path) -> list[Found]:
+    """The lab's processes that work for this folder, or for one within it."""
+    return [found for process in _all_but_this() if (found := _identify(process, folder))]
+
+
+def of_owner(owner: int) -> list[psutil.Process]:
+    """The servers that end with this process."""
+    option = (OWNER_OPTION, str(owner))
+    return [
+        process
+        for process in _all_but_this()
+        if option in zip(line := words(process), line[1:], strict=False)
+    ]
+
+
+def with_variable(name: str, folder: str) -> list[psutil.Process]:
+    """The processes whose environment has this folder, or one within it, as this variable."""
+    found = []
+    for process in _all_but_this():
+        with suppress(psutil.Error, OSError):
+            if f"{process.environ().get(name)}{os.sep}".startswith(f"{folder}{os.sep}"):
+                found.append(process)
+    return found
+
+
+def _all_but_this() -> Iterator[psutil.Process]:
+    return (it for it in psutil.process_iter() if it.pid != os.getpid() and is_running(it))
+
+
+def words(process: psutil.Process) -> list[str]:
+    """The command line of a process; empty if it has ended, or is another user's."""
+    with suppress(psutil.Error, OSError):
+        return process.cmdline()
+    return []
+
+
+def _identify(process: psutil.Process, folder: Path) -> Found | None:
+    line = words(process)
+    program = next((PROGRAMS[word] for word in line if word in PROGRAMS), None)
+    if program is None or not is_running(process):
+        return None
+    names = {str(folder), str(folder.resolve())}
+    within = tuple(f"{name}{os.sep}" for name in names)
+    path = next((it for it in line if it in names or it.startswith(within)), None)
+    return Found(process, program, Path(path)) if path else None
+
+
+def end(processes: Iterable[AnyProcess], *steps: Step) -> None:
+    """Send each signal in turn to what still runs, and wait so many seconds for its end.
+
+    A step without a signal only waits. SIGKILL is always the last step, and is not listed. A
+    child's signals go to its whole group. Raises WaitTimeout if something outlives SIGKILL.
+    """
+    left = list(processes)
+    for how, timeout_s in steps:
+        with suppress(WaitTimeout):
+            _send(left, how, timeout_s)
+    _send(left, signal.SIGKILL, KILL_S)
+
+
+def _send(processes: list[AnyProcess], how: signal.Signals | None, timeout_s: float) -> None:
+    left = [process for process in processes if is_running(process)]
+    for process in left if how else ():
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            if isinstance(process, psutil.Process):
+                process.send_signal(how or 0)
+            else:
+                os.killpg(process.pid, how or 0)
+    wait_until(
+        lambda: not any(map(is_running, left)),
+        "processes of the lab to end",
+        timeout_s=timeout_s,
+        last_seen=lambda _: str([it.pid for it in left if is_running(it)]),
+    )
+
+
+def kill_group(child: subprocess.Popen[Any]) -> int:
+    """SIGKILL a child and everything in its group, also when the child itself has ended."""
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    return child.wait()
+
+
+def end_all(find: Callable[[], list[psutil.Process]]) -> None:
+    """SIGKILL what `find()` returns until it returns nothing: some start others meanwhile."""
+
+    def none_is_left() -> bool:
+        left = find()
+        end(left)
+        return not left
+
+    wait_until(none_is_left, "processes of the lab to end", timeout_s=2 * KILL_S)

@@ -1,0 +1,267 @@
+"""One server for one folder: started once, joined by many, ended by what it is.
+
+    free ── a client takes the lock; the server that it starts inherits it ──▶ starting
+    starting ──▶ serving ──▶ ending ──▶ free            failed, killed: free at once
+
+    FOLDER/lock          held (flock) by the server's process as long as it lives
+    FOLDER/server.json   its state, its process id and where it answers; for this user alone
+
+The lock is the truth: the system releases it however the server ends, and a starter that is killed
+takes nothing with it. A server that serves and does not answer is ended by its process id before
+another is started, and so is whatever an earlier server of the folder has left running.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import psutil
+
+from lab_utils import processes
+from lab_utils.errors import LabError, StageError, WaitTimeout
+from lab_utils.folders import state_folder
+from lab_utils.waiting import wait_until
+
+State = Literal["starting", "serving", "ending", "failed"]
+Client = TypeVar("Client")
+
+# A server that is slower than this on a busy machine is lost with what it served.
+ANSWER_S: Final = 30.0
+STARTS: Final = 3
+KEPT: Final = ("lock", "server.log")
+
+
+def take_lock(folder: Path) -> int | None:
+    """The lock of this folder as a file descriptor, or None if a server has it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with suppress(FileNotFoundError):  # The folder was removed between two of these lines.
+        lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_lock_of(folder, lock):
+                return lock
+        except BlockingIOError:
+            pass
+        os.close(lock)
+    return None
+
+
+def is_served(folder: Path) -> bool:
+    """Does a server have the lock of this folder? Nothing is created, and nothing is asked."""
+    with suppress(FileNotFoundError), (folder / "lock").open("r+") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """What the server of this folder says of itself; empty if it has said nothing."""
+    with suppress(OSError, ValueError):
+        said = json.loads((folder / "server.json").read_text(encoding="utf-8"))
+        return said if isinstance(said, dict) else {}
+    return {}
+
+
+def _is_lock_of(folder: Path, lock: int) -> bool:
+    """Is this open file the folder's lock, and not that of a folder that was removed?"""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(lock), (folder / "lock").stat())
+    return False
+
+
+class Life:
+    """The server's half: it holds the lock, and writes down what it is doing.
+
+    Use it as a context: a LabError within is written down for the client that waits, anything
+    else ends with the folder removed.
+    """
+
+    def __init__(self, folder: Path, lock: int, owner: int | None) -> None:
+        os.set_inheritable(lock, False)
+        self.folder = folder
+        self._lock = lock
+        self._has_owner = owner is not None
+        with suppress(psutil.NoSuchProcess):
+            self._owner = psutil.Process(owner) if owner is not None else None
+        self.say("starting")
+
+    def say(self, state: State, **columns: Any) -> None:
+        """Write the state down, whole or not at all; only this user may read it."""
+        if not _is_lock_of(self.folder, self._lock):
+            return
+        aside = self.folder / "server.new"
+        aside.unlink(missing_ok=True)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump({"state": state, "pid": os.getpid(), **columns}, file)
+        aside.replace(self.folder / "server.json")
+
+    def is_forsaken(self) -> bool:
+        """Has the owner ended, or was the folder removed?"""
+        owner = getattr(self, "_owner", None)
+        is_owned = not self._has_owner or (owner is not None and processes.is_running(owner))
+        return not (is_owned and _is_lock_of(self.folder, self._lock))
+
+    @property
+    def has_owner(self) -> bool:
+        """Does it end with another process? Then idleness does not end it."""
+        return self._has_owner
+
+    def __enter__(self) -> Life:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, LabError):
+            self.say("failed", error=str(error))
+        elif _is_lock_of(self.folder, self._lock):
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Joining(Generic[Client]):
+    """A client's half: joins the server of a folder, or starts it.
+
+    module, arguments  the program of the server; it is given the folder and the lock, too
+    answer             the client for what the server said of itself, or None if it is silent
+    what               the server in an error message
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        module: str,
+        arguments: list[str],
+        answer: Callable[[dict[str, Any]], Client | None],
+        what: str,
+    ) -> None:
+        self._folder = folder
+        self._module = module
+        self._arguments = arguments
+        self._answer = answer
+        self._what = what
+        self._server: subprocess.Popen[Any] | None = None
+        self._starts = 0
+        self._silent: tuple[object, float] = (None, 0.0)
+
+    def join(self, timeout_s: float) -> Client:
+        """The client of a server that answers.
+
+        Raises StageError, with the server's own sentence or the end of its log, if there is none.
+        """
+        try:
+            client = wait_until(self.look, f"{self._what} to answer", timeout_s=timeout_s)
+        except WaitTimeout as error:
+            end(self._folder)
+            raise StageError(f"{error} {self._said()}") from None
+        assert client is not None
+        return client
+
+    def look(self) -> Client | None:
+        """Take one step towards a server that answers; the client if there is one."""
+        if (lock := take_lock(self._folder)) is not None:
+            try:
+                with suppress(FileNotFoundError):  # Somebody has just removed the folder.
+                    self._start(lock)
+            finally:
+                os.close(lock)  # The server has it, too, and keeps it.
+            return None
+        said = read(self._folder)
+        client = self._answer(said) if said.get("state") == "serving" else None
+        if client is None and said.get("state") in ("serving", "ending"):
+            self._end_if_silent(said)
+        return client
+
+    def _start(self, lock: int) -> None:
+        """The folder is free: start a server in it, unless one failed that we have started."""
+        if self._server is not None:
+            code = self._server.wait()
+            if (said := read(self._folder)).get("pid") == self._server.pid and "error" in said:
+                raise StageError(said["error"])
+            # By a signal or at somebody's request it may have ended just as we came; try again.
+            if code > 0 or self._starts == STARTS:
+                raise StageError(
+                    f"{self._what} ended with exit code {code} before it answered. {self._said()}"
+                )
+        clear(self._folder)
+        self._server = processes.spawn_module(
+            self._module,
+            *(str(self._folder), *self._arguments),
+            *("--lock", str(lock), *processes.owner_option()),
+            log=self._folder / "server.log",
+            pass_fds=(lock,),
+        )
+        self._starts += 1
+
+    def _end_if_silent(self, said: dict[str, Any]) -> None:
+        who, since = self._silent
+        if who != said["pid"]:
+            self._silent = (said["pid"], time.monotonic())
+        elif time.monotonic() - since > ANSWER_S:
+            end(self._folder, said["pid"])
+
+    def _said(self) -> str:
+        log = processes.tail(self._folder / "server.log")
+        return f"The last lines of its log:\n{log}" if log else "It had printed nothing."
+
+
+def end(folder: Path, pid: int | None = None, *, wait_s: float = 0) -> None:
+    """End the server of a folder: wait so long, ask it (SIGTERM), then kill it (SIGKILL).
+
+    With `pid` no other process is ended; it is left alone, too, if it is no server of the folder.
+    """
+    servers = [
+        found.process
+        for found in processes.of_folder(folder)
+        if found.program in processes.SERVERS and pid in (None, found.process.pid)
+    ]
+    processes.end(servers, (None, wait_s), (signal.SIGTERM, processes.SERVER_END_S))
+
+
+def remove(folder: Path) -> None:
+    """Remove the folder and end what works for it, unless a server has taken it meanwhile."""
+    if (lock := take_lock(folder)) is not None:
+        clear(folder)
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def clear(folder: Path) -> None:
+    """End every process that works for this folder, and remove all but the lock and the log."""
+    processes.end_all(lambda: [found.process for found in processes.of_folder(folder)])
+    for path in folder.glob("*"):
+        if path.name in KEPT:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def down() -> dict[str, list[str]]:
+    """End every process of this state folder; say what was ended, by what it worked for.
+
+    The servers end first and take what is theirs with them; what no server has is killed.
+    """
+    folder = state_folder()
+    running = processes.of_folder(folder)
+    ended: dict[str, list[str]] = {}
+    for found in sorted(running, key=lambda it: it.process.pid):
+        kind, *names = found.path.resolve().relative_to(folder.resolve()).parts[:2]
+        place = f"stage {names[0]}" if kind == "stages" and names else kind
+        ended.setdefault(place, []).append(f"{found.program} {found.process.pid}")
+    servers = [found.process for found in running if found.program in processes.SERVERS]
+    processes.end(servers, (signal.SIGTERM, processes.SERVER_END_S))
+    processes.end_all(lambda: [found.process for found in processes.of_folder(folder)])
+    for name in ("stages", "spark"):
+        shutil.rmtree(folder / name, ignore_errors=True)
+    return ended

@@ -1,0 +1,114 @@
+"""The shared Spark server: one JVM for a state folder, replaced when it died, gone when it is over.
+
+The test of its life is a story, because each start of Spark costs seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lab_utils import processes, single_server
+from lab_utils.audit import spark_server
+from lab_utils.audit.spark_server import SparkServer
+from lab_utils.errors import StageError
+from lab_utils.waiting import wait_until
+
+JOIN = "from lab_utils.audit import spark_server; print(spark_server.join('local[1]').jvm)"
+
+
+def join_in_process(owner: int) -> int:
+    """Join from another process; the pid of the JVM."""
+    environment = {**os.environ, processes.OWNER: str(owner)}
+    joined = subprocess.run(
+        [sys.executable, "-c", JOIN], env=environment, capture_output=True, text=True, check=True
+    )
+    assert joined.stderr == ""
+    return int(joined.stdout)
+
+
+def kill(pid: int) -> None:
+    """SIGKILL, and return when it is gone."""
+    processes.end([psutil.Process(pid)])
+
+
+def found() -> SparkServer:
+    """The server that runs."""
+    server = spark_server.running()
+    assert server is not None
+    return server
+
+
+@pytest.mark.parametrize("jvm", [os.getpid(), 2**22 + 1], ids=["taken", "free"])
+def test_a_server_that_is_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jvm: int
+) -> None:
+    """What a killed container has left names nobody, nor who has its number in the next one.
+
+    No program is needed to see it: the image has no ps.
+    """
+    monkeypatch.setenv("PATH", "/nowhere")
+    lock = single_server.take_lock(tmp_path)
+    assert lock is not None
+    where = {"url": "sc://localhost:1", "token": "t", "jvm": jvm}
+    single_server.Life(tmp_path, lock, None).say("serving", **where)
+    assert single_server.is_served(tmp_path)
+    assert spark_server.running(tmp_path) is None
+    os.close(lock)
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(400)
+def test_the_life_of_a_spark_server(state: Path) -> None:
+    """Processes share it; killed or removed it is replaced; it ends with its owner."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
+        first = join_in_process(owner.pid)
+        assert first == join_in_process(owner.pid)
+
+        kill(first)
+        second = join_in_process(owner.pid)
+        assert first != second
+
+        removed = found()
+        assert second == removed.jvm
+        shutil.rmtree(state / "spark")
+        third = join_in_process(owner.pid)
+        server = found()
+        assert third == server.jvm
+        wait_until(
+            lambda: not any(map(processes.is_running, (removed.pid, removed.jvm))),
+            "the end of the server whose folder was removed",
+            timeout_s=20,
+        )
+        assert 0o600 == (state / "spark" / "server.json").stat().st_mode & 0o777
+
+        owner.kill()
+        owner.wait()
+    wait_until(lambda: not (state / "spark").exists(), "the folder to go", timeout_s=20)
+
+    assert (False, False) == tuple(map(processes.is_running, (third, server.pid)))
+
+
+@pytest.mark.kafka
+def test_a_spark_that_does_not_start(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says why: how its JVM ended, and what that printed."""
+    java = tmp_path / "jdk" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text("#!/bin/sh\necho 'There is no memory for this JVM.' >&2\nexit 7\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("LAB_JAVA", str(java))
+    with pytest.raises(StageError) as raised:
+        spark_server.join("local[1]")
+
+    assert "Spark did not start: its JVM ended with exit code" in str(raised.value)
+    assert "There is no memory for this JVM." in str(raised.value)
+    spark_server.stop()
+    assert not (state / "spark").exists()

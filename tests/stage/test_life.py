@@ -1,0 +1,256 @@
+"""A stage's life: who starts it, what it outlives, what is repaired, and what ends it.
+
+Each test is a story, because each start of a broker costs seconds.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lab_utils import processes, single_server
+from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.workload import carry_out
+from lab_utils.errors import StageError
+from lab_utils.experiment import Experiment
+from lab_utils.folders import cache_folder, stage_folder
+from lab_utils.machine.broker import answers
+from lab_utils.single_server import down
+from lab_utils.stage.client import Stage, join
+from lab_utils.waiting import wait_until
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+KERNEL = """
+from lab_utils.proxy.faults import drop_response
+from lab_utils.stage.client import join
+stage = join("own")
+if not stage.faults():
+    stage.arm("", drop_response("Produce", nth=99))
+print(stage.pid, len(stage.faults()), flush=True)
+input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_stays(state: Path) -> Iterator[None]:
+    yield
+    down()
+
+
+def kernel() -> subprocess.Popen[str]:
+    """A process that joins the stage, as a kernel does, and arms a fault if none is armed."""
+    return start_python(KERNEL, stdout=subprocess.PIPE)
+
+
+def start_python(code: str, *arguments: str, **streams: Any) -> subprocess.Popen[str]:
+    """A Python process that runs this code."""
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, text=True, **streams)
+
+
+def said_by(process: subprocess.Popen[str]) -> str:
+    """The line that a kernel prints."""
+    assert process.stdout is not None
+    return process.stdout.readline()
+
+
+def kill(process: subprocess.Popen[str] | psutil.Process) -> None:
+    """SIGKILL, and return when it is gone."""
+    process.kill()
+    processes.end([psutil.Process(process.pid)])
+
+
+def programs(state: Path) -> dict[str, psutil.Process]:
+    """The processes that work for a state folder, by their program."""
+    return {found.program: found.process for found in processes.of_folder(state)}
+
+
+def await_end(state: Path) -> None:
+    """Return when nothing works for this state folder any more."""
+    wait_until(lambda: not programs(state), "every process to end", timeout_s=40,
+               last_seen=lambda _: str(programs(state)))  # fmt: skip
+
+
+def send_orders(run: Any) -> None:
+    producer = run.producer()
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+    producer.flush()
+
+
+def performed(stage: Stage, folder: Path, run: str) -> list[str | None]:
+    """The values that a run on this stage has stored."""
+    reader = HonestReader(stage.direct)
+    experiment = Experiment(stage, reader, run, folder / run, ("0", "1"))
+    carry_out(send_orders, experiment.begin())
+    events = experiment.finish()
+    reader.close()
+    return [event.value for event in events if (event.source, event.kind) == ("log", "record")]
+
+
+def test_a_stage_has_one_server_whoever_started_it(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels that come at once share a server; it outlives them, and ends with its owner."""
+    owner = start_python("input()")
+    monkeypatch.setenv(processes.OWNER, str(owner.pid))
+    kernels = [kernel(), kernel()]
+    wait_until(lambda: single_server.read(stage_folder("own")), "a server", timeout_s=60)
+    (server,) = [it.process for it in processes.of_folder(state) if it.program == "stage server"]
+    starter = psutil.Process(server.pid).parent()
+    assert "starting" == single_server.read(stage_folder("own"))["state"]
+    assert starter is not None
+    (first,) = [it for it in kernels if it.pid == starter.pid]
+    (second,) = [it for it in kernels if it.pid != starter.pid]
+    kill(first)  # while the stage starts
+
+    assert f"{server.pid} 1\n" == said_by(second)
+    kill(second)
+    stage = join("own")  # a kernel that is restarted
+    assert (server.pid, 1) == (stage.pid, len(stage.faults()))
+    assert {"stage server", "guardian", "Kafka"} == set(programs(state))
+    kill(owner)
+    await_end(state)
+    for process in (*kernels, owner):
+        process.communicate()
+
+
+def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
+    """A guardian, a broker, a server: each may be killed, and the next cell works."""
+    stage = join("own")
+    killed = programs(state)
+    kill(killed["guardian"])
+    wait_until(lambda: "guardian" in programs(state), "another guardian", timeout_s=20)
+
+    kill(killed["Kafka"])  # outside a run
+    assert ["0", "1"] == performed(stage, tmp_path, "own-a")
+
+    kill(programs(state)["Kafka"])
+    wait_until(lambda: stage.state()["brokers"][0]["state"] == "died", "its death", timeout_s=20)
+    joined = join("own")
+    assert (stage.pid, "running") == (joined.pid, joined.state()["brokers"][0]["state"])
+
+    os.kill(stage.pid, signal.SIGKILL)
+    await_end(state)  # the second guardian has killed the broker that is watched by it
+    assert not answers(int(joined.direct.rpartition(":")[2]))
+    with pytest.raises(StageError, match="Run the notebook's first cell again"):
+        stage.state()
+    again = join("own")
+    assert stage.pid != again.pid
+    assert ["0", "1"] == performed(again, tmp_path, "own-b")
+    again.shutdown()
+    await_end(state)
+    assert not stage_folder("own").exists()
+
+
+def test_down_ends_what_no_file_names(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A silent server is replaced, not forgotten; a broker without a server does not survive."""
+    monkeypatch.setattr(single_server, "ANSWER_S", 1.0)
+    silent = join("own")
+    silent.broker("pause")
+    os.kill(silent.pid, signal.SIGSTOP)
+    stage = join("own")
+    assert stage.pid != silent.pid
+    assert ["0", "1"] == performed(stage, tmp_path, "own-a")
+    assert 3 == len(processes.of_folder(state))
+
+    monkeypatch.setattr(processes, "SERVER_END_S", 1.0)
+    left = programs(state)
+    left["guardian"].suspend()
+    kill(left["stage server"])
+    kill(left["guardian"])
+    left["Kafka"].suspend()
+    shutil.rmtree(state / "stages")
+    elsewhere = tmp_path / "elsewhere" / "stages" / "own"
+    other = start_python("input()", processes.STAGE_SERVER, str(elsewhere))
+
+    assert {"Kafka": left["Kafka"]} == programs(state)
+    said = subprocess.run(
+        [sys.executable, "-m", "lab_utils.cli", "down"], capture_output=True, text=True, check=True
+    ).stdout
+    assert f"Ended of stage own: Kafka {left['Kafka'].pid}." in said
+    assert {} == programs(state)
+    assert not list(state.glob("s*"))
+    assert other.poll() is None  # it works for another state folder
+    other.communicate("\n")
+
+
+def test_a_stage_without_its_controller(state: Path) -> None:
+    """No run begins on it, and the message is true: who joins gets a new stage."""
+    stage = join("own", 2)
+    (controller,) = [
+        it.process for it in processes.of_folder(state) if "controller" in str(it.path)
+    ]
+    stage.require_controller()
+    kill(controller)
+    wait_until(stage.has_lost_its_controller, "the death to be seen", timeout_s=20)
+    with pytest.raises(StageError, match="has died: no topic can be made"):
+        stage.require_controller()
+    other = kernel_of("join('own', 2)")
+    servers = [stage.pid]
+    wait_until(
+        lambda: single_server.read(stage_folder("own")).get("pid", stage.pid) not in servers,
+        "a new stage",
+        timeout_s=40,
+    )
+    other.kill()
+    other.communicate()
+
+
+def kernel_of(code: str) -> subprocess.Popen[str]:
+    """A process that joins a stage."""
+    return start_python(f"from lab_utils.stage.client import join; {code}")
+
+
+def test_a_stage_that_cannot_start(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who joins is told what the server could not do, in the server's own sentence."""
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"11.0.22\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("LAB_JAVA", str(java))
+    with pytest.raises(StageError, match="LAB_JAVA must name Java 17 or newer"):
+        join("own")
+
+    assert not single_server.is_served(stage_folder("own"))
+
+
+def test_a_template_that_is_gone_is_made_again(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache with jars alone is enough: the template and the archive are made again."""
+    jars = cache_folder() / "jars"
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "jars").symlink_to(jars)
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    join("own").shutdown()
+
+    made = sorted(path.name.partition("-")[0] for path in (tmp_path / "cache").iterdir())
+    assert ["archive.lock", "jars", "kafka", "template", "template.lock"] == made
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_an_end_while_it_starts(state: Path, end: signal.Signals) -> None:
+    """A server that is ended while it starts leaves nothing; who waits for it starts another."""
+    other = kernel()
+    wait_until(lambda: "Kafka" in programs(state), "its broker", timeout_s=60)
+    server = programs(state)["stage server"]
+    server.send_signal(end)
+    pid, _ = said_by(other).split()
+    other.communicate("\n")
+
+    assert pid != str(server.pid)
+    assert {"stage server", "guardian", "Kafka"} == set(programs(state))

@@ -1,0 +1,175 @@
+"""Processes are known by what they are, and ended by a ladder of signals; a folder has one server.
+
+Real processes stand in for the lab's programs: only their command lines are theirs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from lab_utils import jupyter, processes, single_server
+from lab_utils.errors import StageError
+from lab_utils.machine.broker import answers
+
+WAITS = "print('started', flush=True); input()"
+# A server that takes its time to clean up; it leaves a mark when it has.
+CLEANS_UP = """
+import signal, sys, threading
+from pathlib import Path
+over = threading.Event()
+signal.signal(signal.SIGTERM, lambda *_: over.set())
+print("started", flush=True)
+over.wait(60)
+threading.Event().wait(0.2)
+Path(sys.argv[2], "mark").write_text("cleaned up")
+"""
+DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
+CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WAITS!r}]).wait()"
+
+Start = Callable[..., "subprocess.Popen[Any]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts Python with code and arguments; returns when it has printed its first line."""
+    started: list[subprocess.Popen[Any]] = []
+
+    def start(code: str, *arguments: object, **how: Any) -> subprocess.Popen[Any]:
+        command = [sys.executable, "-c", code, *map(str, arguments)]
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        started.append(processes.spawn(command, **streams, **how))
+        assert started[-1].stdout is not None
+        assert b"started\n" == started[-1].stdout.readline()
+        return started[-1]
+
+    yield start
+    for process in started:
+        processes.kill_group(process)
+        process.communicate()
+
+
+def test_a_process_is_known_by_its_command_line(start: Start, tmp_path: Path) -> None:
+    """A program of the lab that names the folder, or a path in it, and nothing else."""
+    folder = tmp_path / "state"
+    server = start(WAITS, processes.STAGE_SERVER, folder / "stages" / "03")
+    kafka = start(WAITS, "kafka.Kafka", folder / "stages" / "03" / "server.properties")
+    start(WAITS, processes.STAGE_SERVER, tmp_path / "state2" / "stages" / "03")
+    start(WAITS, "somebody's.program", folder)
+    found = {it.process.pid: it.program for it in processes.of_folder(folder)}
+
+    assert {server.pid: "stage server", kafka.pid: "Kafka"} == found
+    assert processes.runs(kafka.pid, "Kafka", folder)
+    assert not processes.runs(server.pid, "Kafka", folder)
+    assert not processes.runs(kafka.pid, "Kafka", tmp_path / "state2")
+
+
+def test_what_is_owned_ends_in_good_order(start: Start, tmp_path: Path) -> None:
+    """A server of this owner cleans up before it ends; one of another owner goes on."""
+    ours = start(CLEANS_UP, processes.STAGE_SERVER, tmp_path, "--owner", os.getpid())
+    other = start(WAITS, processes.STAGE_SERVER, tmp_path, "--owner", f"{os.getpid()}0")
+    owned = processes.of_owner(os.getpid())
+    processes.end(owned, (signal.SIGTERM, 20))
+
+    assert ([ours.pid], 0) == ([it.pid for it in owned], ours.wait(5))
+    assert ("cleaned up", None) == ((tmp_path / "mark").read_text(), other.poll())
+
+
+def test_the_ladder_ends_in_a_kill(start: Start) -> None:
+    """What does not hear the first signal in its time is killed."""
+    deaf = start(DEAF)
+    processes.end([deaf], (None, 0), (signal.SIGTERM, 0.3))
+
+    assert -signal.SIGKILL == deaf.returncode
+
+
+def test_a_process_that_nobody_waited_for_has_ended(start: Start) -> None:
+    """The entry of a process that has ended does not hold up who waits for its end."""
+    code = f"import subprocess, sys; it = subprocess.Popen(['true']); {WAITS}"
+    parent = psutil.Process(start(code).pid)
+    (ended,) = parent.children()
+    processes.end([ended], (None, 5))
+
+    assert psutil.STATUS_ZOMBIE == ended.status()
+    assert not processes.is_running(ended)
+    assert not processes.is_running(ended.pid)
+
+
+def test_a_group_is_killed_as_one(start: Start) -> None:
+    """What a child has started ends with it."""
+    child = start(CHILD)
+    (grandchild,) = psutil.Process(child.pid).children()
+    processes.kill_group(child)
+
+    assert not processes.is_running(grandchild)
+
+
+def test_a_variable_names_a_folder(start: Start, tmp_path: Path) -> None:
+    """Processes are found by the folder in their environment, and not by one named alike."""
+    inner, alike = tmp_path / "a" / "inner", tmp_path / "ab"
+    pids = [
+        start(WAITS, environment={**os.environ, "LAB_SUBMISSION": str(folder)}).pid
+        for folder in (inner, alike)
+    ]
+
+    assert pids[:1] == [
+        it.pid for it in processes.with_variable("LAB_SUBMISSION", str(tmp_path / "a"))
+    ]
+
+
+def test_jupyterlab_is_seen_while_it_runs(start: Start, state: Path) -> None:
+    """./lab up of this checkout and this state folder is found, and no other."""
+    assert [] == jupyter.running()
+    served = start(WAITS, jupyter.SETTINGS, environment={**os.environ, "LAB_STATE": str(state)})
+    start(WAITS, jupyter.SETTINGS, environment={**os.environ, "LAB_STATE": f"{state}-2"})
+    assert [served.pid] == jupyter.running()
+
+
+def test_free_ports_are_free_and_differ() -> None:
+    """Ports that are chosen at once are different, and nobody listens there."""
+    ports = processes.free_ports(50)
+
+    assert 50 == len(set(ports))
+    assert not any(map(answers, ports))
+
+
+def test_the_tail_of_a_log(tmp_path: Path) -> None:
+    """The last lines, of a log of any size; nothing of a log that is not there."""
+    log = tmp_path / "log"
+    log.write_text("line\n" * 100_000 + "last but one\nlast\n")
+
+    assert ("last but one\nlast", "") == (processes.tail(log, 2), processes.tail(tmp_path / "no"))
+
+
+def test_one_lock_for_a_folder(tmp_path: Path) -> None:
+    """It is held by one; removed with its folder, it is worth nothing."""
+    folder = tmp_path / "stage"
+    assert not single_server.is_served(folder)
+    lock = single_server.take_lock(folder)
+    assert lock is not None
+    assert (None, True) == (single_server.take_lock(folder), single_server.is_served(folder))
+    (folder / "lock").unlink()
+    life = single_server.Life(folder, lock, None)
+    assert life.is_forsaken()
+    again = single_server.take_lock(folder)
+    assert again is not None
+    life.say("serving")
+    assert {} == single_server.read(folder)  # the folder is another's now
+    os.close(again)
+    os.close(lock)
+    assert not single_server.is_served(folder)
+
+
+def test_a_server_that_ends_at_once(tmp_path: Path) -> None:
+    """A program that does not serve is not tried for ever; its last words are in the error."""
+    joining = single_server.Joining(tmp_path, "lab_utils.no_such", [], lambda _: 1, "the server")
+    with pytest.raises(StageError, match=r"ended with exit code 1 before(.|\n)*No module named"):
+        joining.join(60)
