@@ -67,7 +67,7 @@ def said_by(process: subprocess.Popen[str]) -> str:
 def kill(process: subprocess.Popen[str] | psutil.Process) -> None:
     """SIGKILL, and return when it is gone."""
     process.kill()
-    processes.end([psutil.Process(process.pid)])
+    process.wait(20)
 
 
 def programs(state: Path) -> dict[str, psutil.Process]:
