@@ -173,6 +173,7 @@ class Lab:
 
         The faults are this lab's, and those that are given.
         """
+        from lab_utils.experiment import fault_values
         from lab_utils.views.panel import panel
 
         of_lab = PANEL_FAULTS_OF.get(self.name, PANEL_FAULTS)
