@@ -1,20 +1,27 @@
 """Cuts a stream of bytes into Kafka's frames: four bytes of length, then that many.
 
-It owns the memory that a socket reads into. A large frame is read straight into its place, and
-is copied once, when it is whole. A length that no Kafka frame has means that this is no Kafka:
-from there on the bytes are handed on as they come.
+All connections receive into one piece of memory; a connection owns memory only while a part of a
+frame waits for its rest, and about as much as has come. A length is believed when its bytes are
+there: four bytes that announce a gigabyte take nothing. A length that is below zero or above the
+limit means that this is no Kafka, or nothing that the lab can read: from there on the bytes are
+handed on as they come, and a broker closes the connection if it is more than it takes (100 MB).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 LENGTH_BYTES: Final = 4
-FRAME_LIMIT: Final = 64 * 1024 * 1024
+FRAME_LIMIT: Final = 16 * 1024 * 1024
 RECEIVE: Final = 256 * 1024
-# A buffer that grew for a large frame is kept for the next one up to this size.
-KEPT: Final = 2 * 1024 * 1024
+
+# One loop reads one socket at a time, and what is left of it is moved before the next is read.
+_RECEIVED: Final = bytearray(RECEIVE)
+# Memory that large frames have given back, for the next ones: to make it anew costs more than all
+# the rest.
+SPARES: Final = 4
+SPARE_BYTES: Final = 2 * 1024 * 1024
+_spare: Final[list[bytearray]] = []
 
 
 class FrameBuffer:
@@ -23,23 +30,56 @@ class FrameBuffer:
     def __init__(self, limit: int = FRAME_LIMIT) -> None:
         self.is_raw = False
         self._limit = limit
-        self._buffer = bytearray(RECEIVE)
+        self._buffer = _RECEIVED
         self._start = 0
         self._end = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that is this connection's own."""
+        return 0 if self._buffer is _RECEIVED else len(self._buffer)
 
     def free(self) -> memoryview:
         """Where the next bytes are to be received; never empty."""
         return memoryview(self._buffer)[self._end :]
 
-    def received(self, count: int) -> Iterator[bytes]:
-        """Take in `count` bytes; give out the frames that are whole now, length and all."""
+    def received(self, count: int) -> None:
+        """Take in `count` bytes; `take` until there is nothing to take, and then `settle`."""
         self._end += count
-        while size := self._whole():
-            start = self._start
-            self._start += size
-            # Not kept in a name here: the next frame then takes the memory that this one had.
-            yield bytes(memoryview(self._buffer)[start : start + size])
-        self._make_room()
+
+    def take(self) -> bytes | None:
+        """The first frame that is whole, length and all; None if there is none."""
+        size = self._whole()
+        if not size:
+            return None
+        start = self._start
+        self._start += size
+        return bytes(memoryview(self._buffer)[start : self._start])
+
+    def settle(self) -> None:
+        """Keep what is left in memory of its own, with room for as much again."""
+        left = self._end - self._start
+        if not left:
+            self._change_to(_RECEIVED)
+            self._start = self._end = 0
+            return
+        wanted = max(left + 1, min(self._size() or 0, 2 * max(left, RECEIVE)))
+        is_large_enough = self._buffer is not _RECEIVED and wanted <= len(self._buffer)
+        if is_large_enough and (not self._start or self._end < len(self._buffer)):
+            return
+        rest = memoryview(self._buffer)[self._start : self._end]
+        if is_large_enough:
+            rest = memoryview(bytes(rest))  # it lies where it is to go
+        else:
+            self._change_to(_room_for(wanted))
+        self._buffer[:left] = rest
+        self._start, self._end = 0, left
+
+    def _change_to(self, buffer: bytearray) -> None:
+        is_of_use = self._buffer is not _RECEIVED and len(self._buffer) <= SPARE_BYTES
+        if is_of_use and len(_spare) < SPARES:
+            _spare.append(self._buffer)
+        self._buffer = buffer
 
     def _whole(self) -> int:
         """The size of the whole frame that stands first, or 0."""
@@ -58,14 +98,8 @@ class FrameBuffer:
         length = self._buffer[self._start : self._start + LENGTH_BYTES]
         return LENGTH_BYTES + int.from_bytes(length, "big", signed=True)
 
-    def _make_room(self) -> None:
-        """Move the rest to the front of a buffer that its frame fits into."""
-        room = max(RECEIVE, self._size() or 0)
-        fits = room <= len(self._buffer) <= max(room, KEPT)
-        if fits and not self._start:
-            return
-        rest = bytes(memoryview(self._buffer)[self._start : self._end])
-        if not fits:
-            self._buffer = bytearray(room)
-        self._buffer[: len(rest)] = rest
-        self._start, self._end = 0, len(rest)
+
+def _room_for(size: int) -> bytearray:
+    """Memory for a frame: what another connection has given back, if it is large enough."""
+    at = next((at for at, spare in enumerate(_spare) if len(spare) >= size), None)
+    return bytearray(size) if at is None else _spare.pop(at)

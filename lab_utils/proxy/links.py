@@ -19,7 +19,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 from lab_utils.proxy.faults.broker_fault import LinkState
-from lab_utils.proxy.sides import Side
+from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
 
 CLIENT_ID_STARTS: Final = 14
 CALLER: Final = re.compile(rb"broker-(\d+)-")
@@ -36,14 +36,20 @@ class Link:
         self.near = Side(
             on_made=self._made,
             on_frame=lambda frame: self._take(self.far, frame),
-            on_room=lambda: None,
+            on_room=self._listen,
             on_lost=self.end,
+            on_worked_off=lambda: None,
+            on_crowded=self.end,
+            beside=lambda: self._waiting_bytes,
         )
         self.far = Side(
             on_made=self._arrived,
             on_frame=lambda frame: self._take(self.near, frame),
-            on_room=lambda: None,
+            on_room=self._listen,
             on_lost=self.end,
+            on_worked_off=lambda: None,
+            on_crowded=self.end,
+            beside=lambda: 0,
         )
 
     def flow(self) -> None:
@@ -54,6 +60,7 @@ class Link:
             waiting, self._waiting = self._waiting, []
             for side, frame in waiting:
                 side.write(frame)
+            self._listen()
 
     def end(self) -> None:
         """Cut both connections; what is in flight is lost."""
@@ -75,6 +82,7 @@ class Link:
         self._waiting.append((side, frame))
         self._in_time()
         self.flow()
+        self._listen()
 
     def _arrived(self) -> None:
         for _ in self._waiting:
@@ -93,6 +101,17 @@ class Link:
         if is_slow and self._waiting and self.far.is_open:
             side, frame = self._waiting.pop(0)
             side.write(frame)
+            self._listen()
+
+    @property
+    def _waiting_bytes(self) -> int:
+        return sum(len(frame) for _, frame in self._waiting)
+
+    def _listen(self) -> None:
+        """Read from a side as long as there is room for what it sends."""
+        crowded = self._waiting_bytes > WAITING_BYTES_LIMIT
+        self.near.listen(not (self.far.is_full or crowded))
+        self.far.listen(not (self.near.is_full or crowded))
 
 
 class LinkProxy:

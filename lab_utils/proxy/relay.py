@@ -42,6 +42,9 @@ log = logging.getLogger(__name__)
 # How long a connection that is to end waits for the broker's answers (docs/protocol.md, "When a
 # connection is cut"): a paused broker gives none.
 ANSWERS_LIMIT_S: Final = 2.0
+# How many requests of a connection may be unanswered before the next one is read. A broker works on
+# one at a time, so that none of them comes later for it.
+OPEN_LIMIT: Final = 256
 
 
 class Relay:
@@ -66,12 +69,18 @@ class Relay:
             on_frame=self._take_request,
             on_room=self._listen,
             on_lost=self._lost_client,
+            on_worked_off=self._step,
+            on_crowded=lambda: self.abort("stage"),
+            beside=lambda: self._outbox.waiting_bytes,
         )
         self.broker = Side(
             on_made=self._made_broker,
             on_frame=self._take_response,
             on_room=self._listen,
             on_lost=self._lost_broker,
+            on_worked_off=self._step,
+            on_crowded=lambda: self.abort("stage"),
+            beside=lambda: self._exchanges.answer_bytes,
         )
         self._outbox = Outbox()
         self._when_answered: dict[Exchange, Callable[[], object]] = {}
@@ -285,11 +294,12 @@ class Relay:
         if (first := self._exchanges.first) is not None:
             unanswered = max(self._ended_at, self._moved_at) + ANSWERS_LIMIT_S
             return unanswered if first.answer is None else inf
-        return now
+        return inf if self.client.is_behind else now
 
     def _listen(self) -> None:
         """Read from a side as long as there is room for what it sends."""
         crowded = self._outbox.waiting_bytes > WAITING_BYTES_LIMIT
+        crowded |= self._exchanges.count >= OPEN_LIMIT
         self.client.listen(not (self.broker.is_full or crowded))
         self.broker.listen(not self.client.is_full)
 
@@ -448,6 +458,16 @@ class Exchanges:
     def first(self) -> Exchange | None:
         """The one whose answer the client waits for."""
         return self._open[0] if self._open else None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._open)
+
+    @property
+    def answer_bytes(self) -> int:
+        """The bytes of answers that are yet to be given."""
+        return sum(len(each.answer.frame) for each in self._open if each.answer is not None)
 
     def put(self, exchange: Exchange) -> None:
         """Add the exchange of a new request."""

@@ -1,22 +1,38 @@
 """One side of a proxied connection, as asyncio drives it: bytes in, whole frames out.
 
-It knows a transport and a frame buffer; what the frames mean is the relay's business.
+It knows a transport and a frame buffer; what the frames mean is the relay's business. Two bounds
+hold for all sides together, whatever is sent. The frames of one side are worked off for TURN_S at a
+time, so that nobody waits long for the loop. When all hold more than MEMORY_LIMIT, the side that
+holds the most is cut.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections.abc import Callable
 from typing import Final, cast
 
-from lab_utils.codec.frame_buffer import FrameBuffer
+from lab_utils.codec.frame_buffer import RECEIVE, FrameBuffer
+
+log = logging.getLogger(__name__)
 
 # How much may wait to be written before the other side is asked to stop.
-WAITING_BYTES_LIMIT: Final = 8 * 1024 * 1024
+WAITING_BYTES_LIMIT: Final = 2 * 1024 * 1024
+MEMORY_LIMIT: Final = 48 * 1024 * 1024
+TURN_S: Final = 0.002
+
+_sides: Final[set[Side]] = set()
 
 
 class Side(asyncio.BufferedProtocol):
-    """The connection to the client, or the one to the broker."""
+    """The connection to the client, or the one to the broker.
+
+    on_worked_off  what had come is worked off, after the loop has done other work in between
+    on_crowded     this side holds too much: cut the connection
+    beside         the bytes that are held elsewhere of what came in here
+    """
 
     def __init__(
         self,
@@ -25,6 +41,9 @@ class Side(asyncio.BufferedProtocol):
         on_frame: Callable[[bytes], object],
         on_room: Callable[[], object],
         on_lost: Callable[[], object],
+        on_worked_off: Callable[[], object],
+        on_crowded: Callable[[], object],
+        beside: Callable[[], int],
     ) -> None:
         self.is_made = False
         self.is_open = False
@@ -36,21 +55,40 @@ class Side(asyncio.BufferedProtocol):
         self._on_frame = on_frame
         self._on_room = on_room
         self._on_lost = on_lost
+        self._on_worked_off = on_worked_off
+        self._on_crowded = on_crowded
+        self._beside = beside
+        self._wanted = True
+        self._continues = False
+        self.is_behind = False  # are there frames that have come and were not handed on?
 
     @property
     def is_raw(self) -> bool:
         """Did something come that is no Kafka, so that the rest passes in pieces?"""
         return self._frames.is_raw
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory that this side takes: what came, what is to leave, what waits beside it."""
+        leaving = self._transport.get_write_buffer_size() if self._transport else 0
+        return self._frames.held_bytes + leaving + self._beside()
+
     def write(self, frame: bytes) -> None:
         """Send a frame, if there is still somebody to send it to."""
         if self.is_open and self._transport is not None:
-            self._transport.write(frame)
+            self._transport.write(memoryview(frame))
+            if len(frame) > RECEIVE:
+                _relieve()
 
     def listen(self, wanted: bool) -> None:
         """Read on, or leave what comes in the socket until there is room for it."""
+        self._wanted = wanted
+        if wanted and self.is_behind and not self._continues:
+            self._continues = True
+            asyncio.get_running_loop().call_soon(self._work_off)
         if not self.is_open or self._transport is None:
             return
+        wanted = wanted and not self.is_behind
         if wanted and not self._transport.is_reading():
             self._transport.resume_reading()
         elif not wanted and self._transport.is_reading():
@@ -65,6 +103,7 @@ class Side(asyncio.BufferedProtocol):
     def finish(self) -> None:
         """Send what was written and then the end of the stream; the other end closes at that."""
         self.is_open = False
+        self._wanted = True  # what comes until then is read, and is of no interest
         if self._transport is None or self.is_lost:
             return
         self._transport.resume_reading()
@@ -74,6 +113,7 @@ class Side(asyncio.BufferedProtocol):
     def abort(self) -> None:
         """Close the connection now."""
         self.is_open = False
+        self._frames = FrameBuffer()
         if self._transport is not None:
             self._transport.abort()
 
@@ -82,6 +122,7 @@ class Side(asyncio.BufferedProtocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WAITING_BYTES_LIMIT)
         self.is_made = self.is_open = True
+        _sides.add(self)
         self._on_made()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
@@ -89,9 +130,9 @@ class Side(asyncio.BufferedProtocol):
         return self._frames.free()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Hand on the frames that are whole now."""
-        for frame in self._frames.received(nbytes):
-            self._on_frame(frame)
+        """Hand on the frames that are whole now, or as many as there is time for."""
+        self._frames.received(nbytes)
+        self._work_off()
 
     def pause_writing(self) -> None:
         """The other end reads more slowly than we write."""
@@ -105,6 +146,33 @@ class Side(asyncio.BufferedProtocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """The other end is gone."""
-        self.is_open = False
+        _sides.discard(self)
+        self.is_open = self.is_full = False
         self.is_lost = True
         self._on_lost()
+
+    def _work_off(self) -> None:
+        was_behind, self._continues = self.is_behind, True
+        ends_at = time.monotonic() + TURN_S
+        while (frame := self._frames.take()) is not None:
+            self._on_frame(frame)
+            if not self._wanted or time.monotonic() > ends_at:
+                break
+        self.is_behind, self._continues = frame is not None, False
+        self._frames.settle()
+        if was_behind and not self.is_behind:
+            self._on_worked_off()
+        self.listen(self._wanted)
+        if self.held_bytes > RECEIVE:
+            _relieve()
+
+
+def _relieve() -> None:
+    """Cut the sides that hold the most until all together hold what they may."""
+    held = {side: side.held_bytes for side in _sides}
+    while sum(held.values()) > MEMORY_LIMIT:
+        most = max(held, key=held.__getitem__)
+        log.warning("a connection that held %d bytes was cut: there are more than %d in all",
+                    held.pop(most), MEMORY_LIMIT)  # fmt: skip
+        _sides.discard(most)
+        most._on_crowded()

@@ -16,7 +16,9 @@ def received(buffer: FrameBuffer, pieces: list[bytes]) -> list[bytes]:
             room = buffer.free()
             count = min(len(room), len(piece))
             room[:count] = piece[:count]
-            frames.extend(buffer.received(count))
+            buffer.received(count)
+            frames.extend(iter(buffer.take, None))
+            buffer.settle()
             piece = piece[count:]
     return frames
 
@@ -64,3 +66,31 @@ def test_negative_length_passes_in_pieces() -> None:
     for start in (b"\xff\xff\xff\xfc", b"\x80\x00\x00\x00", b"GET "):
         assert [start, b"rest"] == received(FrameBuffer(), [start, b"rest"])
     assert int.from_bytes(b"GET ", "big") > FRAME_LIMIT
+
+
+def test_announced_length_takes_no_memory() -> None:
+    """A hundred connections that announce the most hold next to nothing until it comes."""
+    buffers = [FrameBuffer() for _ in range(100)]
+    for buffer in buffers:
+        received(buffer, [(FRAME_LIMIT - 4).to_bytes(4, "big") + bytes(1000)])
+
+    assert sum(buffer.held_bytes for buffer in buffers) <= 100 * (RECEIVE * 2 + 1)
+
+
+def test_waiting_part_is_not_overwritten() -> None:
+    """All receive into one memory: what one has got is not what another gets."""
+    one, other = FrameBuffer(), FrameBuffer()
+    received(one, [frame(b"one")[:5]])
+    received(other, [frame(b"other")[:5]])
+
+    assert ([frame(b"one")], [frame(b"other")]) == (
+        received(one, [frame(b"one")[5:]]), received(other, [frame(b"other")[5:]]),
+    )  # fmt: skip
+
+
+def test_idle_connection_holds_nothing() -> None:
+    """When every frame is whole, the memory of a large one is given back."""
+    buffer = FrameBuffer()
+    received(buffer, [frame(bytes(RECEIVE * 3))])
+
+    assert 0 == buffer.held_bytes

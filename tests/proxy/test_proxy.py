@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 
+import pytest
+
+from lab_utils.proxy import sides
 from lab_utils.proxy.faults import drop_request, drop_response
+from lab_utils.proxy.relay import OPEN_LIMIT
 from lab_utils.waiting import wait_until
 from tests.proxy import wire
 from tests.proxy.rig import Rig
@@ -178,3 +183,54 @@ def test_requests_behind_a_cut_are_not_counted(rig: Rig) -> None:
     client.receive()
 
     assert [1, 0] == [fired for _, _, fired in rig.disarm()]
+
+
+def test_client_that_never_reads_starves_nobody(rig: Rig) -> None:
+    """While one client pumps requests and reads no answer, the loop serves others at once."""
+    hostile = rig.client()
+    hostile.socket.setblocking(False)
+    requests = b"".join(wire.heartbeat(number) for number in range(20_000))
+    slowest = 0.0
+    sent = 0
+    for _ in range(60):
+        with suppress(BlockingIOError):
+            sent += hostile.socket.send(requests[sent % len(requests) :])
+        before = time.monotonic()
+        rig.call(lambda: None)
+        slowest = max(slowest, time.monotonic() - before)
+
+    assert sent > 250_000
+    assert slowest < 0.5
+
+
+def test_requests_without_answers_are_bounded(rig: Rig) -> None:
+    """A broker that answers nothing is sent so many, and the rest stays with its sender."""
+    rig.is_silent = True
+    rig.client().send(*(wire.heartbeat(number) for number in range(OPEN_LIMIT * 4)))
+    wait_until(lambda: len(rig.received) >= OPEN_LIMIT, "the first requests", timeout_s=5)
+    rig.call(lambda: None)
+    unanswered = len(rig.received)
+    rig.is_silent = False
+    for request in rig.received[:OPEN_LIMIT]:
+        rig.answer(request)
+    wait_until(lambda: len(rig.received) == OPEN_LIMIT * 4, "the rest", timeout_s=10)
+
+    assert OPEN_LIMIT == unanswered
+
+
+def test_what_all_hold_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many that send half a frame, those that hold the most are cut; who holds less stays."""
+    monkeypatch.setattr(sides, "MEMORY_LIMIT", 10 * 2**20)
+    honest = rig.client()
+    honest.send(wire.heartbeat(1))
+    honest.receive()
+    half = (8 * 2**20).to_bytes(4, "big") + bytes(2 * 2**20)
+    greedy = [rig.client() for _ in range(8)]
+    for client in greedy:
+        with suppress(ConnectionError):
+            client.send(half)
+    wait_until(lambda: rig.proxy.connections < 9, "some to be cut", timeout_s=5)
+    honest.send(wire.heartbeat(2))
+
+    assert wire.heartbeat_answer(2) == honest.receive()
+    assert 10 * 2**20 >= rig.call(lambda: sum(side.held_bytes for side in sides._sides))
