@@ -14,7 +14,7 @@ import logging
 import shutil
 import signal
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -248,11 +248,11 @@ class Cluster:
         if self._observer is not None:
             await self._observer.look()
 
-    def batches(self, topic: str) -> list[dict[str, Any]]:
+    def batches(self, topic: str) -> Iterator[dict[str, Any]]:
         """The record batches of a topic: of each partition those on its leader, if it has one."""
         leaders = {each.partition: each.leader for each in self.partitions(topic)}
         folders = {broker.broker_id: broker.data_folder for broker in self._brokers()}
-        return list(log_files.rows_of_leaders(folders, topic, leaders))
+        return log_files.rows_of_leaders(folders, topic, leaders)
 
     # Verbs.
 

@@ -1,21 +1,31 @@
-"""The event_log: every event of a stage, given to the run it belongs to and to who watches.
+"""The events of a stage: each is given to the run it belongs to and to those that watch.
 
 A run that is open has a ledger file of the stage's own. What a broker does belongs to every run
-that is open. The latest events are kept, numbered, for a panel that comes later.
+that is open. The latest events are kept for a panel that comes later, numbered, and with their long
+texts cut: they are bounded in number and in size.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from lab_utils.errors import BadArgument
+from lab_utils.folders import state_folder
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness
 
 KEPT_EVENTS: Final = 500
+KEPT_TEXT: Final = 500  # so that the events that are kept take a few megabytes at most
+WATCHERS: Final = 32
+OPEN_RUNS: Final = 200
+RUN: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,100}")
 
 
 class EventLog:
@@ -34,6 +44,18 @@ class EventLog:
 
     def open(self, run: str, folder: Path) -> None:
         """Keep this run's events in a ledger in this folder."""
+        if not RUN.fullmatch(run):
+            raise BadArgument(
+                f"a run's name has up to 100 letters, digits, '.', '_' and '-', and begins with no "
+                f"dot; got {run!r:.200}. By another name it could not be closed."
+            )
+        if not _is_ours(folder):
+            raise BadArgument(
+                f"the folder of a run is an absolute path in {state_folder()}, or a directory that "
+                f"exists and can be written; got {str(folder)!r:.200}."
+            )
+        if len(self._runs) >= OPEN_RUNS:
+            raise BadArgument(f"{OPEN_RUNS} runs are open already; close one, as in lab.reset().")
         if run in self._runs:
             raise BadArgument(f"run {run!r} is open already. Close it, or choose another name.")
         self._runs[run] = Witness(folder, "wire")
@@ -57,9 +79,13 @@ class EventLog:
         if witness is not None:
             witness.record(event)
         self.seen += 1
-        self.events.append((self.seen, event))
+        self.events.append((self.seen, _shortened(event)))
         for notify in self._watchers:
             notify()
+
+    def since(self, number: int) -> list[tuple[int, Event]]:
+        """What is kept of the events after this number."""
+        return [kept for kept in self.events if kept[0] > number]
 
     def record_for_all(self, kind: str, actor: str, **columns: Any) -> None:
         """Give a broker's event to every run that is open."""
@@ -68,8 +94,35 @@ class EventLog:
 
     def watch(self, notify: Callable[[], object]) -> Callable[[], None]:
         """Call `notify` at each event from now on; return what ends it."""
+        if len(self._watchers) >= WATCHERS:
+            raise BadArgument(f"{WATCHERS} readers of the events are there already. Close a panel.")
         self._watchers.add(notify)
         return lambda: self._watchers.discard(notify)
+
+
+def _is_ours(folder: Path) -> bool:
+    """May a ledger be written there?"""
+    with suppress(OSError, ValueError):  # no path at all, or through a file
+        inside = folder.resolve().is_relative_to(state_folder().resolve())
+        return folder.is_absolute() and (inside or (folder.is_dir() and os.access(folder, os.W_OK)))
+    return False
+
+
+def _shortened(event: Event) -> Event:
+    """The event with its long texts cut, for a panel; the ledger keeps them."""
+    columns = {name: getattr(event, name) for name in event.__dataclass_fields__}
+    changes: dict[str, Any] = {
+        name: _cut(value)
+        for name, value in columns.items()
+        if isinstance(value, str) and len(value) > KEPT_TEXT
+    }
+    if any(len(text) > KEPT_TEXT for text in event.detail.values()):
+        changes["detail"] = {name: _cut(text) for name, text in event.detail.items()}
+    return replace(event, **changes) if changes else event
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= KEPT_TEXT else f"{text[:KEPT_TEXT]}… ({len(text)} characters)"
 
 
 def as_columns(event: Event) -> Mapping[str, Any]:

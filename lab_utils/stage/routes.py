@@ -1,0 +1,296 @@
+"""What the stage answers over HTTP.
+
+    GET    /state                     brokers, armed faults, open runs
+    POST   /runs {run, folder}        DELETE /runs/<run>[?topic=T]
+    GET    /faults                    POST /faults {run, fault}     DELETE /faults[/<id>]
+    POST   /brokers/<id>/<verb>       start · stop · kill · pause · resume · power_cut
+    POST   /links/<a>/<b>/<verb>      cut · hold · slow · heal
+    POST   /settle {topics, whole}    returns when the controller has decided
+    GET    /partitions?topic=T        leader, ISR, ELR, epochs
+    POST   /heal                      every link is whole, every broker runs
+    POST   /reset                     no fault is armed, every broker runs
+    GET    /log?topic=T               the record batches in the segment files
+    GET    /events[?after=N]          the latest events; live to who accepts text/event-stream
+    POST   /shutdown
+
+Each request brings the token of server.json (which only its owner can read) as `Authorization:
+Bearer` or `X-Lab-Token`, or is answered 401 before its body is read. A request that cannot be met
+is answered 400 with a sentence. An answer of any length leaves in pieces.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import inspect
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import orjson
+from tornado import web
+from tornado.httpserver import HTTPServer
+from tornado.httputil import split_host_and_port
+from tornado.iostream import StreamClosedError
+
+from lab_utils.errors import BadArgument, LabError
+from lab_utils.proxy.faults import from_json
+from lab_utils.stage.cluster import Cluster
+from lab_utils.stage.event_log import as_columns
+
+HEARTBEAT_S: Final = 10
+STREAM_S: Final = 60
+BODY_LIMIT: Final = 64 * 1024
+HEADER_LIMIT: Final = 16 * 1024
+BUFFER_LIMIT: Final = 128 * 1024
+# A body that is begun, or a connection that is kept, and on which nothing more comes.
+SILENCE_S: Final = 60
+PIECE: Final = 256 * 1024
+LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
+
+
+class End(Protocol):
+    """The end of the server, as far as requests are about it."""
+
+    spoken_to_at: float
+
+    def end(self) -> None:
+        """It is over."""
+
+
+@web.stream_request_body
+class Handler(web.RequestHandler):
+    """One request: its token, its JSON, its errors. What it does is in ROUTES."""
+
+    def initialize(self, calls: dict[str, Call]) -> None:
+        """The function for each method; tornado calls this and what follows."""
+        self._calls = calls
+        self._body = bytearray()
+        self.cluster: Cluster = self.settings["cluster"]
+
+    def prepare(self) -> None:
+        """Turn away who has no token, and a page that took a name of its own to loopback."""
+        host, _ = split_host_and_port(self.request.headers.get("Host", ""))
+        # jupyter-server-proxy passes the browser's Host on; Jupyter has checked it by its rules.
+        if host.lower() not in LOOPBACK and "X-ProxyContextPath" not in self.request.headers:
+            self._refuse(403, f"the stage is asked for at 127.0.0.1 alone; this names {host!r}.")
+            return
+        given = self.request.headers.get("X-Lab-Token") or self.request.headers.get(
+            "Authorization", ""
+        ).removeprefix("Bearer ")
+        if not hmac.compare_digest(given.encode(), self.settings["token"].encode()):
+            self._refuse(401, "no token, or not the one of this stage's server.json.")
+            return
+        self.settings["end"].spoken_to_at = time.monotonic()
+
+    def data_received(self, chunk: bytes) -> None:
+        """Take in a piece of the body; there are BODY_LIMIT bytes of it at most."""
+        self._body += chunk
+
+    async def get(self, *parts: str | None) -> None:
+        """Do what the route says for this method."""
+        method = self.request.method or ""
+        if method not in self._calls:
+            raise web.HTTPError(405 if self._calls else 404)
+        said = self._calls[method](self, *parts)
+        said = await said if inspect.isawaitable(said) else said
+        if said is not None:
+            self.set_header("Content-Type", "application/json")
+            self.finish(orjson.dumps(said))
+
+    post = get
+    delete = get
+
+    def field(self, name: str, kind: type, *default: Any) -> Any:
+        """A field of the request's JSON object. Raises BadArgument."""
+        try:
+            body = orjson.loads(self._body or b"{}")
+        except orjson.JSONDecodeError as error:
+            raise BadArgument(f"the body must be JSON: {error}.") from error
+        if not isinstance(body, dict):
+            raise BadArgument(f"the body must be a JSON object; got {type(body).__name__}.")
+        value = body.get(name, *default)
+        if not isinstance(value, kind):
+            what = {str: "text", list: "list", dict: "object", bool: "truth value"}[kind]
+            raise BadArgument(f"the body must have the {what} {name!r}; got {value!r:.200}.")
+        return value
+
+    def write_error(self, status_code: int, **details: Any) -> None:
+        """Answer a LabError with its sentence and 400, anything else as what it is."""
+        error = details.get("exc_info", (None, None))[1]
+        if isinstance(error, LabError):
+            self.set_status(400)
+            self.finish({"error": str(error), "kind": type(error).__name__})
+        else:
+            self.finish({"error": f"{status_code} {self._reason}: {error}", "kind": "StageError"})
+
+    def log_exception(self, *details: Any) -> None:
+        """A LabError is an answer; only other exceptions go to the log."""
+        if not isinstance(details[1], LabError):
+            super().log_exception(*details)
+
+    def _refuse(self, status: int, why: str) -> None:
+        self.set_status(status)
+        self.set_header("Connection", "close")  # what else comes on it is not read
+        self.finish({"error": why})
+
+
+Call = Callable[..., Any]
+
+
+def _state(request: Handler) -> dict[str, Any]:
+    return {**request.cluster.state(), "name": request.settings["name"]}
+
+
+def _open_run(request: Handler, _: None) -> dict[str, Any]:
+    request.cluster.open_run(request.field("run", str), Path(request.field("folder", str)))
+    return {}
+
+
+async def _close_run(request: Handler, run: str | None) -> dict[str, Any]:
+    return await request.cluster.close_run(run or "", request.get_query_arguments("topic"))
+
+
+async def _arm(request: Handler, _: None) -> dict[str, Any]:
+    fault = from_json(request.field("fault", dict))
+    return {"id": await request.cluster.arm(request.field("run", str, ""), fault)}
+
+
+async def _do(request: Handler, broker_id: str, verb: str) -> dict[str, Any]:
+    await request.cluster.do(int(broker_id), verb)
+    return request.cluster.state()
+
+
+def _link(request: Handler, a: str, b: str, verb: str) -> dict[str, Any]:
+    request.cluster.link(int(a), int(b), verb)
+    return request.cluster.state()
+
+
+async def _settle(request: Handler) -> dict[str, Any]:
+    topics = request.field("topics", list, [])
+    if not all(isinstance(topic, str) for topic in topics):
+        raise BadArgument(f"topics must be a list of texts; got {topics!r:.200}.")
+    whole = request.field("whole", bool, False)
+    return {"settled": await request.cluster.settle(topics, whole=whole)}
+
+
+def _partitions(request: Handler) -> dict[str, Any]:
+    found = request.cluster.partitions(request.get_query_argument("topic"))
+    return {"partitions": [asdict(partition) for partition in found]}
+
+
+async def _heal(request: Handler) -> dict[str, Any]:
+    await request.cluster.heal()
+    return request.cluster.state()
+
+
+async def _reset(request: Handler) -> dict[str, Any]:
+    await request.cluster.reset()
+    return request.cluster.state()
+
+
+async def _log(request: Handler) -> None:
+    """Answer the batches of a topic piece by piece: a topic may be larger than memory."""
+    rows = iter(request.cluster.batches(request.get_query_argument("topic")))
+    begin = b'{"batches":['
+    while piece := await asyncio.to_thread(_piece, rows):
+        request.set_header("Content-Type", "application/json")
+        request.write(begin + piece)
+        await request.flush()
+        begin = b","
+    request.finish((b"" if begin == b"," else begin) + b"]}")
+
+
+def _piece(rows: Iterator[dict[str, Any]]) -> bytes:
+    """The next rows in JSON, separated by commas; empty at the end."""
+    texts, size = [], 0
+    for row in rows:
+        texts.append(orjson.dumps(row))
+        size += len(texts[-1])
+        if size > PIECE:
+            break
+    return b",".join(texts)
+
+
+async def _events(request: Handler) -> dict[str, Any] | None:
+    """All events after number `after`: once in JSON, or live as server-sent events.
+
+    A stream ends after a minute, and its reader comes again with the last number: behind
+    jupyter-server-proxy a reader that has left is never noticed.
+    """
+    log = request.cluster.event_log
+    given = request.get_query_argument("after", str(log.seen))
+    if not given.isdecimal() or len(given) > 18:
+        raise BadArgument(f"after must be the number of an event; got {given!r:.100}.")
+    after = int(given)
+    if "text/event-stream" not in request.request.headers.get("Accept", ""):
+        rows = [{"number": number, **as_columns(event)} for number, event in log.since(after)]
+        return {"events": rows, "seen": log.seen}
+    news = asyncio.Event()
+    stop = log.watch(news.set)
+    ends_at = time.monotonic() + STREAM_S
+    request.set_header("Content-Type", "text/event-stream")
+    request.set_header("Cache-Control", "no-store")
+    try:
+        with suppress(StreamClosedError):
+            while time.monotonic() < ends_at:
+                news.clear()
+                request.write(": alive\n")
+                for number, event in log.since(after):
+                    data = orjson.dumps(as_columns(event)).decode()
+                    request.write(f"id: {number}\ndata: {data}\n\n")
+                    after = number
+                await request.flush()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(news.wait(), HEARTBEAT_S)
+    finally:
+        stop()
+    return None
+
+
+def _shutdown(request: Handler) -> dict[str, Any]:
+    request.settings["end"].end()
+    return {}
+
+
+ROUTES: Final[dict[str, dict[str, Call]]] = {
+    r"/state": {"GET": _state},
+    r"/runs(?:/([\w.-]+))?": {"POST": _open_run, "DELETE": _close_run},
+    r"/faults(?:/(\w+))?": {
+        "GET": lambda request, _: {"faults": request.cluster.armed()},
+        "POST": _arm,
+        "DELETE": lambda request, fault_id: {"cleared": request.cluster.clear(fault_id)},
+    },
+    r"/brokers/(\d{1,9})/(\w+)": {"POST": _do},
+    r"/links/(\d{1,9})/(\d{1,9})/(\w+)": {"POST": _link},
+    r"/settle": {"POST": _settle},
+    r"/partitions": {"GET": _partitions},
+    r"/heal": {"POST": _heal},
+    r"/reset": {"POST": _reset},
+    r"/log": {"GET": _log},
+    r"/events": {"GET": _events},
+    r"/shutdown": {"POST": _shutdown},
+}
+
+
+def http_server(cluster: Cluster, end: End, name: str, token: str) -> HTTPServer:
+    """The server of these routes; what it keeps of requests has bounds."""
+    settings = {"cluster": cluster, "end": end, "name": name, "token": token}
+    application = web.Application(
+        [(pattern, Handler, {"calls": calls}) for pattern, calls in ROUTES.items()],
+        default_handler_class=Handler,
+        default_handler_args={"calls": {}},
+        log_function=lambda _: None,
+        **settings,  # type: ignore[arg-type]
+    )
+    return HTTPServer(
+        application,
+        max_header_size=HEADER_LIMIT,
+        max_body_size=BODY_LIMIT,
+        max_buffer_size=BUFFER_LIMIT,
+        body_timeout=SILENCE_S,
+        idle_connection_timeout=SILENCE_S,
+    )
