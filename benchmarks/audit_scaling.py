@@ -19,8 +19,8 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_utils.audit import spark_server
-from lab_utils.audit.findings import findings
+from lab_utils.audit import findings, spark_server
+from lab_utils.audit.selections import RULES, found_by
 from lab_utils.audit.session import spark, stop_shared
 from lab_utils.ledger.events import Event, spark_schema
 
@@ -43,13 +43,13 @@ def measure(events: tuple[int, ...] = EVENTS) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp(prefix="audit-scaling-"))
     for name, value in SETTINGS.items():
         spark().conf.set(name, value)
-    findings(history(1000)).count()  # the first query pays for the start of everything
+    found_in(history(1000)).count()  # the first query pays for the start of everything
     rows: list[dict[str, Any]] = []
     for number in sorted(events):
         made = folder / str(number)
         history(number // EVENTS_AN_ORDER).write.parquet(str(made))
         begun = time.perf_counter()
-        found = findings(spark().read.parquet(str(made))).groupBy("finding").count().collect()
+        found = found_in(spark().read.parquet(str(made))).groupBy("finding").count().collect()
         seconds = time.perf_counter() - begun
         each = seconds / number
         rows.append(
@@ -64,6 +64,12 @@ def measure(events: tuple[int, ...] = EVENTS) -> dict[str, Any]:
         shutil.rmtree(made)
     shutil.rmtree(folder)
     return {"figure": "audit, seconds by events", "to_reach_ratio": 1.3, "rows": rows}
+
+
+def found_in(events: DataFrame) -> DataFrame:
+    """The findings about what was sent, which this history can have."""
+    rules = [rule for rule in RULES.values() if rule.query.__module__ == findings.__name__]
+    return found_by(rules, events)
 
 
 def history(orders: int) -> DataFrame:

@@ -16,13 +16,11 @@ from lab_utils.audit.selections import (
     COPY,
     PARTITION,
     TOPIC,
-    Rule,
     as_finding,
     client,
-    found_by,
+    finding,
     grouped,
     listed,
-    needs,
     stored,
 )
 
@@ -32,11 +30,10 @@ if TYPE_CHECKING:
 POLLED: Final = ["run", "actor", *PARTITION[1:]]
 
 
-def consuming_findings(events: DataFrame) -> DataFrame:
-    """Everything that was found about consuming; columns FINDING_COLUMNS."""
-    return found_by(RULES, events)
-
-
+@finding(
+    "skipped-processing", "committed, processed", role="consumer",
+    promise="The work is done for every order before the bookmark.",
+)  # fmt: skip
 def skipped_processing(events: DataFrame) -> DataFrame:
     """Orders before the bookmark for which the work was never done."""
     bookmarks = grouped(
@@ -56,6 +53,10 @@ def skipped_processing(events: DataFrame) -> DataFrame:
     return as_finding(never.selectExpr("*", "array(offset) AS offsets"), "skipped-processing", said)
 
 
+@finding(
+    "duplicate-effect", "processed effect", role="consumer",
+    promise="The work for an order is done once.",
+)  # fmt: skip
 def duplicate_effects(events: DataFrame) -> DataFrame:
     """Orders for which the work was done more than once, or whose effect was applied again."""
     again = grouped(
@@ -73,6 +74,10 @@ def duplicate_effects(events: DataFrame) -> DataFrame:
     return done_again.unionByName(as_finding(applied, "duplicate-effect", seen))
 
 
+@finding(
+    "nonmonotonic-poll", "delivered", role="consumer",
+    promise="Between rebalances and seeks a consumer goes forward in a partition.",
+)  # fmt: skip
 def nonmonotonic_polls(events: DataFrame) -> DataFrame:
     """Orders that a consumer was given behind or at the offset it was given before."""
     back = _polls(events).where("offset <= earlier")
@@ -81,6 +86,10 @@ def nonmonotonic_polls(events: DataFrame) -> DataFrame:
     return as_finding(pairs, "nonmonotonic-poll", said)
 
 
+@finding(
+    "poll-skip", "delivered", role="consumer",
+    promise="Between rebalances and seeks a consumer is given every record that it may see.",
+)  # fmt: skip
 def poll_skips(events: DataFrame) -> DataFrame:
     """Orders that can be read and that a consumer was not given, though it was given the next."""
     jumps = _polls(events).where("offset > earlier + 1")
@@ -110,11 +119,3 @@ def _polls(events: DataFrame) -> DataFrame:
     given = rows.selectExpr("*", placed).where("kind = 'delivered'")
     earlier = f"lag(offset) OVER (PARTITION BY {by}, placed ORDER BY at_ns) AS earlier"
     return given.selectExpr(*POLLED, "value", "offset", earlier)
-
-
-RULES: Final = (
-    Rule("skipped-processing", skipped_processing, needs("committed", "processed")),
-    Rule("duplicate-effect", duplicate_effects, needs("processed effect")),
-    Rule("nonmonotonic-poll", nonmonotonic_polls, needs("delivered")),
-    Rule("poll-skip", poll_skips, needs("delivered")),
-)

@@ -2,8 +2,8 @@
 
     configuration ──▶ for each finding: must, may or must not, the setting that decides, a reason
 
-A contract is data. A finding that must not happen is a breach; one that may happen names the
-setting that allows it. Settings are librdkafka's, with its defaults. It knows no Spark.
+A contract is data. A finding that must not happen breaks the promise that it is registered with;
+one that may happen names the setting that allows it. Settings are librdkafka's, with its defaults.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
+
+from lab_utils.audit.selections import RULES
 
 MUST: Final = "must"
 MAY: Final = "may"
@@ -237,29 +239,6 @@ EXEMPTIONS: Final = (
     ),
 )  # fmt: skip
 
-PROMISES: Final = {
-    "lost-write": "With acks=all an acked order is in the log.",
-    "inconsistent-offsets": "With acks=all an offset belongs to the order it was acked for.",
-    "invisible-ack": "With acks=all an acked order can be read.",
-    "unseen": "An acked order is delivered.",
-    "duplicate": "A batch is stored once: with idempotence it has a key, without retries one try.",
-    "duplicate-delivery": "A record is delivered once.",
-    "phantom": "An order that was reported as an error is not stored.",
-    "nonmonotonic-send": "With idempotence, or without retries, the order of sending is kept.",
-    "unavailable": "The service takes every order.",
-    "aborted-read": "A read_committed reader is given nothing that was aborted.",
-    "precommitted-read": "A read_committed reader is given nothing before its commit.",
-    "skipped-processing": "The work is done for every order before the bookmark.",
-    "duplicate-effect": "The work for an order is done once.",
-    "nonmonotonic-poll": "Between rebalances and seeks a consumer goes forward in a partition.",
-    "poll-skip": "Between rebalances and seeks a consumer is given every record that it may see.",
-    "torn-transaction": "A read_committed reader is given all of a transaction, or nothing.",
-    "write-cycle": "The writes of two transactions do not interleave.",
-    "zombie-effect": "The log takes nothing of an old epoch behind a newer one.",
-    "hanging-transaction": "A transaction that is over has a marker in each of its partitions.",
-    "stuck-lso": "Without a transaction nothing holds readers back.",
-}
-
 # Not a question of configuration: the value was handed to produce() more than once.
 SENT_AGAIN: Final = Clause(
     "duplicate",
@@ -296,12 +275,12 @@ def clause(finding: str, configurations: Iterable[Mapping[str, str]]) -> Clause:
         for exemption in EXEMPTIONS:
             if exemption.finding == finding and exemption.holds(given):
                 return Clause(finding, exemption.rule, _shown(exemption, given), exemption.reason)
-    return Clause(finding, MUST_NOT, None, PROMISES[finding])
+    return Clause(finding, MUST_NOT, None, RULES[finding].promise)
 
 
 def contract(given: Mapping[str, str]) -> dict[str, Clause]:
     """The whole contract of one configuration: a clause for each finding."""
-    return {finding: clause(finding, [given]) for finding in PROMISES}
+    return {name: clause(name, [given]) for name, rule in RULES.items() if rule.promise}
 
 
 def _shown(exemption: Exemption, given: Mapping[str, str]) -> str | None:

@@ -18,13 +18,11 @@ from lab_utils.audit.selections import (
     PARTITION,
     PRODUCED,
     TOPIC,
-    Rule,
     as_finding,
     client,
-    found_by,
+    finding,
     grouped,
     listed,
-    needs,
     ordered,
     read_to_the_end,
     reported_as_errors,
@@ -41,26 +39,8 @@ OWN_ERRORS: Final = (
     "_PURGE_QUEUE", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
 )  # fmt: skip
 
-# The furthest place that is known of an order. What was not read is not known.
-PLACE: Final = """CASE
-    WHEN processed THEN 'processed'
-    WHEN delivered AND worked THEN 'delivered, not processed'
-    WHEN delivered THEN 'delivered'
-    WHEN stored AND consumed THEN 'in the log, not delivered'
-    WHEN stored THEN 'in the log'
-    WHEN NOT sent THEN 'never sent'
-    WHEN acked AND read THEN 'acked, not in the log'
-    WHEN acked THEN 'acked, log not read to its end'
-    WHEN read THEN 'sent, not acked'
-    ELSE 'sent, log not read to its end'
-END"""
 
-
-def findings(events: DataFrame) -> DataFrame:
-    """Everything that was found, one row a finding; columns FINDING_COLUMNS."""
-    return found_by(RULES, events)
-
-
+@finding("lost-write", "acked, end", promise="With acks=all an acked order is in the log.")
 def lost_writes(events: DataFrame) -> DataFrame:
     """Orders that were acked and are not in the log, which was read to its end."""
     lost = (
@@ -74,6 +54,10 @@ def lost_writes(events: DataFrame) -> DataFrame:
     return as_finding(lost, "lost-write", said)
 
 
+@finding(
+    "unseen", "acked, assigned delivered", role="consumer",
+    promise="An acked order is delivered.",
+)  # fmt: skip
 def unseen(events: DataFrame) -> DataFrame:
     """Orders that were acked and handed to no consumer, in a topic that consumers read."""
     waiting = (
@@ -87,6 +71,10 @@ def unseen(events: DataFrame) -> DataFrame:
     )
 
 
+@finding(
+    "duplicate", "record",
+    promise="A batch is stored once: with idempotence it has a key, without retries one try.",
+)  # fmt: skip
 def duplicates(events: DataFrame) -> DataFrame:
     """Orders that are in the log at two or more places."""
     place = "'offset ' || place.offset || ' of partition ' || place.partition"
@@ -103,6 +91,7 @@ def duplicates(events: DataFrame) -> DataFrame:
     return as_finding(twice.join(senders, ORDER, "left"), "duplicate", said)
 
 
+@finding("duplicate-delivery", "delivered", role="consumer", promise="A record is delivered once.")
 def duplicate_deliveries(events: DataFrame) -> DataFrame:
     """Records that one group of consumers was handed more than once: one offset, again."""
     created = events.where("source = 'client' AND kind = 'created'")
@@ -117,6 +106,10 @@ def duplicate_deliveries(events: DataFrame) -> DataFrame:
     return as_finding(again.selectExpr("*", "array(offset) AS offsets"), "duplicate-delivery", said)
 
 
+@finding(
+    "phantom", "failed unknown, record",
+    promise="An order that was reported as an error is not stored.",
+)  # fmt: skip
 def phantoms(events: DataFrame) -> DataFrame:
     """Orders that are in the log although every report about them was an error."""
     present = grouped(
@@ -128,6 +121,7 @@ def phantoms(events: DataFrame) -> DataFrame:
     return as_finding(both, "phantom", said)
 
 
+@finding("unavailable", "failed unknown, end", promise="The service takes every order.")
 def unavailable(events: DataFrame) -> DataFrame:
     """Orders that the service did not take, and said so: reported as errors, and not stored."""
     refused = (
@@ -141,6 +135,10 @@ def unavailable(events: DataFrame) -> DataFrame:
     return as_finding(refused, "unavailable", said)
 
 
+@finding(
+    "nonmonotonic-send", "sent, acked, record",
+    promise="With idempotence, or without retries, the order of sending is kept.",
+)  # fmt: skip
 def nonmonotonic_sends(events: DataFrame) -> DataFrame:
     """Orders that one producer sent after another, and that are in the log before it."""
     # A value that one producer sent twice is left out: its two reports cannot be told apart.
@@ -167,6 +165,8 @@ def nonmonotonic_sends(events: DataFrame) -> DataFrame:
     )
 
 
+# It needs nothing: it also says that nothing was done.
+@finding("inconclusive")
 def inconclusive(events: DataFrame) -> DataFrame:
     """Why a run proves nothing: a fault that did not fire, a log not drained, nothing done."""
     faults = grouped(
@@ -189,40 +189,3 @@ def inconclusive(events: DataFrame) -> DataFrame:
     ]
     parts = [as_finding(rows, "inconclusive", said) for rows, said in reasons]
     return reduce(lambda some, more: some.unionByName(more), parts)
-
-
-def located(events: DataFrame) -> DataFrame:
-    """Each order that was intended or sent, and how far it came: run, value, place, offsets."""
-    seen = {
-        "sent": "source = 'client' AND kind = 'sent'",
-        "acked": "source = 'client' AND kind = 'acked'",
-        "stored": "source = 'log' AND kind = 'record'",
-        "delivered": "kind = 'delivered'",
-        "processed": "kind = 'processed'",
-        "intended": "kind IN ('order', 'sent')",
-    }
-    orders = grouped(
-        events.where("value IS NOT NULL"), ["run", "value"],
-        *(f"count_if({which}) > 0 AS {name}" for name, which in seen.items()),
-        "array_sort(collect_set(IF(source = 'log', offset, NULL))) AS offsets",
-    ).where("intended")  # fmt: skip
-    runs = grouped(
-        events, ["run"],
-        "coalesce(bool_and(detail['drained'] = 'true') FILTER (WHERE kind = 'end'), false) AS read",
-        "count_if(kind IN ('assigned', 'delivered')) > 0 AS consumed",
-        "count_if(kind = 'processed') > 0 AS worked",
-    )  # fmt: skip
-    return orders.join(runs, "run").selectExpr("run", "value", f"{PLACE} AS place", "offsets")
-
-
-# `inconclusive` needs nothing: it also says that nothing was done.
-RULES: Final = (
-    Rule("lost-write", lost_writes, needs("acked", "end")),
-    Rule("unseen", unseen, needs("acked", "assigned delivered")),
-    Rule("duplicate", duplicates, needs("record")),
-    Rule("duplicate-delivery", duplicate_deliveries, needs("delivered")),
-    Rule("phantom", phantoms, needs("failed unknown", "record")),
-    Rule("nonmonotonic-send", nonmonotonic_sends, needs("sent", "acked", "record")),
-    Rule("unavailable", unavailable, needs("failed unknown", "end")),
-    Rule("inconclusive", inconclusive),
-)

@@ -8,33 +8,18 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from lab_utils.audit import consuming, findings, replication, transactions
 from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, SENT_AGAIN, Clause, clause
-from lab_utils.audit.replication import REPLICATED, SEVERAL
-from lab_utils.audit.selections import ORDER, client, found_by, grouped
+from lab_utils.audit.failover import REPLICATED, SEVERAL
+from lab_utils.audit.isolation import READER
+from lab_utils.audit.selections import ORDER, RULES, client, found_by, grouped
 from lab_utils.audit.session import read_events
-from lab_utils.audit.transactions import READER
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-# Whose configuration decides a finding.
-ROLES: Final = {
-    "unseen": "consumer",
-    "duplicate-delivery": "consumer",
-    "aborted-read": "consumer",
-    "precommitted-read": "consumer",
-    "skipped-processing": "consumer",
-    "duplicate-effect": "consumer",
-    "nonmonotonic-poll": "consumer",
-    "poll-skip": "consumer",
-}
-
-RULES: Final = (*findings.RULES, *transactions.RULES, *consuming.RULES, *replication.RULES)
 
 Configurations = Mapping[tuple[str, str], Mapping[str, str]]
 
@@ -44,7 +29,7 @@ def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
     # One run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events.coalesce(1)
     sends = grouped(client(events, "sent"), ORDER, "count(*) AS sends")
-    found = found_by(RULES, events, _kinds(events)).join(sends, ORDER, "left")
+    found = found_by(RULES.values(), events, _kinds(events)).join(sends, ORDER, "left")
     rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
     configurations = _configurations(events) if rows else {}
     return [judged(row.asDict(), configurations) for row in rows]
@@ -95,7 +80,7 @@ def _those_of(
     """The configurations of the clients that a finding names, or of all in that role."""
     if found["actor"] == READER:
         return [{}]  # the lab's own reader has the defaults
-    role = ROLES.get(found["finding"], "producer")
+    role = RULES[found["finding"]].role
     run = {actor: given for (run, actor), given in configurations.items() if run == found["run"]}
     in_role = {actor: given for actor, given in run.items() if given.get("role") == role}
     named = [in_role[actor] for actor in str(found["actor"] or "").split(", ") if actor in in_role]

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Query = Callable[["DataFrame"], "DataFrame"]
+
 # The columns of a finding, with the types of those that a finding may leave empty.
 FINDING_COLUMNS: Final = {
     "run": "STRING",
@@ -32,23 +34,39 @@ PRODUCED: Final = ["run", "actor", "topic", "value"]
 
 
 class Rule(NamedTuple):
-    """One finding: its name, its query, and the kinds of events that it cannot do without.
+    """One finding: its query, and what decides when it is asked and how it is judged.
 
-    Of each set in `needs` one kind must be there; a query costs time even where it finds nothing.
+    needs    kinds of events without which it has no answer, and a query costs time even then;
+             "acked, assigned delivered" is acked and one of the other two
+    promise  what is broken where no setting allows the finding; empty if it proves nothing
+    role     whose configuration decides: the producer's or the consumer's
     """
 
-    finding: str
-    query: Callable[[DataFrame], DataFrame]
-    needs: tuple[frozenset[str], ...] = ()
+    query: Query
+    needs: str
+    promise: str
+    role: str
 
     def can_answer(self, kinds: Collection[str]) -> bool:
         """Could events of these kinds have the finding?"""
-        return all(need & set(kinds) for need in self.needs)
+        needs = self.needs.split(",") if self.needs else []
+        return all(set(need.split()) & set(kinds) for need in needs)
 
 
-def needs(*kinds: str) -> tuple[frozenset[str], ...]:
-    """What a rule needs: one kind of each text, as in "acked" or "assigned delivered"."""
-    return tuple(frozenset(each.split()) for each in kinds)
+# Each finding by its name; a query adds itself.
+RULES: Final[dict[str, Rule]] = {}
+
+
+def finding(
+    name: str, needs: str = "", *, promise: str = "", role: str = "producer"
+) -> Callable[[Query], Query]:
+    """Register a query as the finding of this name; see Rule."""
+
+    def register(query: Query) -> Query:
+        RULES[name] = Rule(query, needs, promise, role)
+        return query
+
+    return register
 
 
 def found_by(
@@ -111,14 +129,12 @@ def listed(column: str) -> str:
     return f"array_join(array_sort(collect_set({column})), ', ') AS {column}"
 
 
-def as_finding(rows: DataFrame, finding: str, evidence: str) -> DataFrame:
+def as_finding(rows: DataFrame, name: str, evidence: str) -> DataFrame:
     """The rows as findings of this name; `evidence` is SQL for a sentence about the order."""
     about_order = "value" in rows.columns
     sentence = f"'order ' || value || ' ' || {evidence}" if about_order else evidence
-    given = {"finding": f"'{finding}'", "evidence": sentence}
-    values = {
-        name: given.get(name, name if name in rows.columns else "NULL") for name in FINDING_COLUMNS
-    }
+    given = {"finding": f"'{name}'", "evidence": sentence}
+    values = {it: given.get(it, it if it in rows.columns else "NULL") for it in FINDING_COLUMNS}
     return rows.selectExpr(
-        *(f"CAST({values[name]} AS {kind}) AS {name}" for name, kind in FINDING_COLUMNS.items())
+        *(f"CAST({values[it]} AS {kind}) AS {it}" for it, kind in FINDING_COLUMNS.items())
     )

@@ -647,7 +647,7 @@ lab.run(by_turns, orders=3).findings()
 # You can skip this. The query that found the torn transaction:
 
 # %%
-from lab_utils.audit.transactions import torn_transactions
+from lab_utils.audit.isolation import torn_transactions
 
 source(torn_transactions)
 

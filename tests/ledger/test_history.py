@@ -13,7 +13,6 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History, exchanges
 from tests import histories as tiny
 from tests.oracle import oracle
-from tests.oracle_consuming import oracle_of_consuming
 from tests.views import histories
 from tests.views.histories import acked, event, fired, log, request, response
 
@@ -35,9 +34,9 @@ ROWS = st.one_of(
 def test_history_counts_what_the_oracle_finds(rows: list[Event]) -> None:
     """Lost and duplicated are the oracle's; what was done twice at one offset is repeated."""
     rows = tiny.in_run("r", rows)
-    found = Counter(name for name, *_ in oracle(rows).elements())
+    found = Counter(name for name, *_ in oracle(rows, "findings").elements())
     history, counts = History(rows), count(rows)
-    twice = {value for name, _, _, value, *_ in oracle_of_consuming(rows)}
+    twice = {value for name, _, _, value, *_ in oracle(rows, "consuming")}
 
     assert found["lost-write"] == len({(it.topic, it.partition, it.value) for it in history.lost})
     assert counts.lost == (found["lost-write"] if history.is_drained else None)

@@ -11,13 +11,11 @@ from typing import TYPE_CHECKING, Final
 from lab_utils.audit.selections import (
     COPY,
     PARTITION,
-    Rule,
     as_finding,
     client,
-    found_by,
+    finding,
     grouped,
     listed,
-    needs,
     stored,
 )
 
@@ -32,11 +30,10 @@ FLOOR: Final = "coalesce(int(detail['min.insync.replicas']), 1)"
 SEVERAL: Final = "detail['replicas'] LIKE '% %'"
 
 
-def replication_findings(events: DataFrame) -> DataFrame:
-    """Both findings, one row each; columns FINDING_COLUMNS."""
-    return found_by(RULES, events)
-
-
+@finding(
+    "inconsistent-offsets", f"{REPLICATED}, acked, record",
+    promise="With acks=all an offset belongs to the order it was acked for.",
+)  # fmt: skip
 def inconsistent_offsets(events: DataFrame) -> DataFrame:
     """Orders that were acked at an offset where the log now holds another order."""
     place = [*PARTITION, "offset"]
@@ -49,6 +46,10 @@ def inconsistent_offsets(events: DataFrame) -> DataFrame:
     )
 
 
+@finding(
+    "invisible-ack", f"{REPLICATED}, acked, watermark",
+    promise="With acks=all an acked order can be read.",
+)  # fmt: skip
 def invisible_acks(events: DataFrame) -> DataFrame:
     """Orders that were acked below the floor: when the workload ended, no reader could see them."""
     ended = grouped(events.where("kind IN ('finished', 'raised')"), ["run"], "max(at_ns) AS ended")
@@ -70,9 +71,3 @@ def invisible_acks(events: DataFrame) -> DataFrame:
         " || ', for ' || isr || ' was in sync and the floor is ' || floor"
     )
     return as_finding(hidden.selectExpr("*", "array(offset) AS offsets"), "invisible-ack", said)
-
-
-RULES: Final = (
-    Rule("inconsistent-offsets", inconsistent_offsets, needs(REPLICATED, "acked", "record")),
-    Rule("invisible-ack", invisible_acks, needs(REPLICATED, "acked", "watermark")),
-)

@@ -17,12 +17,10 @@ from lab_utils.audit.selections import (
     ORDER,
     PARTITION,
     TOPIC,
-    Rule,
     as_finding,
     client,
-    found_by,
+    finding,
     grouped,
-    needs,
     ordered,
 )
 
@@ -33,13 +31,14 @@ TRANSACTION: Final = ["run", "actor", "transaction"]
 PAIR: Final = ("one", "other")
 # The lab's own reader, which asks for read_committed and reads when the run is over.
 READER: Final = "reader"
+# What says of a run that transactions wrote in it: the batches and ends of all others are in order.
+TRANSACTIONAL: Final = "txn_initialised marker"
 
 
-def transaction_findings(events: DataFrame) -> DataFrame:
-    """Everything that was found about transactions; columns FINDING_COLUMNS."""
-    return found_by(RULES, events)
-
-
+@finding(
+    "aborted-read", "txn_aborted, delivered visible", role="consumer",
+    promise="A read_committed reader is given nothing that was aborted.",
+)  # fmt: skip
 def aborted_reads(events: DataFrame) -> DataFrame:
     """Orders that a reader was given although every transaction they were sent in was aborted."""
     aborted = _sent_only_in(events, "txn_aborted")
@@ -48,6 +47,10 @@ def aborted_reads(events: DataFrame) -> DataFrame:
     return as_finding(_at(given), "aborted-read", f"{said} || offset")
 
 
+@finding(
+    "precommitted-read", "txn_committed, delivered", role="consumer",
+    promise="A read_committed reader is given nothing before its commit.",
+)  # fmt: skip
 def precommitted_reads(events: DataFrame) -> DataFrame:
     """Orders that a consumer was given before their program asked for the commit."""
     committed = _sent_only_in(events, "txn_committed")
@@ -59,6 +62,10 @@ def precommitted_reads(events: DataFrame) -> DataFrame:
     return as_finding(_at(early), "precommitted-read", said)
 
 
+@finding(
+    "torn-transaction", "sent, visible",
+    promise="A read_committed reader is given all of a transaction, or nothing.",
+)  # fmt: skip
 def torn_transactions(events: DataFrame) -> DataFrame:
     """Transactions of which a read_committed reader can see a part, when nothing is open."""
     members = _members(events).join(_unstable(events), TOPIC, "left_anti")
@@ -76,6 +83,10 @@ def torn_transactions(events: DataFrame) -> DataFrame:
     return as_finding(torn, "torn-transaction", said)
 
 
+@finding(
+    "write-cycle", "sent, visible",
+    promise="The writes of two transactions do not interleave.",
+)  # fmt: skip
 def write_cycles(events: DataFrame) -> DataFrame:
     """Pairs of transactions of which each wrote something before the other did."""
     places = grouped(
@@ -106,6 +117,10 @@ def write_cycles(events: DataFrame) -> DataFrame:
     return as_finding(cycles.selectExpr("*", actors), "write-cycle", said)
 
 
+@finding(
+    "zombie-effect", f"{TRANSACTIONAL}, batch marker",
+    promise="The log takes nothing of an old epoch behind a newer one.",
+)  # fmt: skip
 def zombie_effects(events: DataFrame) -> DataFrame:
     """Batches and markers that a log took of an old epoch, behind a newer one of the same id."""
     ids = [*PARTITION, "producer_id"]
@@ -121,6 +136,10 @@ def zombie_effects(events: DataFrame) -> DataFrame:
     return as_finding(_at(newest.where("producer_epoch < newer")), "zombie-effect", said)
 
 
+@finding(
+    "hanging-transaction", "transaction, end",
+    promise="A transaction that is over has a marker in each of its partitions.",
+)  # fmt: skip
 def hanging_transactions(events: DataFrame) -> DataFrame:
     """Partitions that wait for a transaction of which its coordinator has made an end (KIP-664)."""
     said = (
@@ -132,6 +151,10 @@ def hanging_transactions(events: DataFrame) -> DataFrame:
     return as_finding(hanging, "hanging-transaction", said)
 
 
+@finding(
+    "stuck-lso", f"{TRANSACTIONAL}, end",
+    promise="Without a transaction nothing holds readers back.",
+)  # fmt: skip
 def stuck_lso(events: DataFrame) -> DataFrame:
     """Partitions where a read_committed reader stops, for a transaction that will still end."""
     stuck = _stuck(events).join(_hanging(events), PARTITION, "left_anti")
@@ -224,17 +247,3 @@ def _unstable(events: DataFrame) -> DataFrame:
 
 def _at(rows: DataFrame) -> DataFrame:
     return rows.selectExpr("*", "array(offset) AS offsets")
-
-
-# What says of a run that transactions wrote in it: the batches and ends of all others are in order.
-TRANSACTIONAL: Final = "txn_initialised marker"
-
-RULES: Final = (
-    Rule("aborted-read", aborted_reads, needs("txn_aborted", "delivered visible")),
-    Rule("precommitted-read", precommitted_reads, needs("txn_committed", "delivered")),
-    Rule("torn-transaction", torn_transactions, needs("sent", "visible")),
-    Rule("write-cycle", write_cycles, needs("sent", "visible")),
-    Rule("zombie-effect", zombie_effects, needs(TRANSACTIONAL, "batch marker")),
-    Rule("hanging-transaction", hanging_transactions, needs("transaction", "end")),
-    Rule("stuck-lso", stuck_lso, needs(TRANSACTIONAL, "end")),
-)

@@ -1,0 +1,198 @@
+"""Random histories, for each module of the audit those that have its findings now and then."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import strategies as st
+
+from lab_utils.ledger.events import Event
+from tests.audit.cases import (
+    FINISHED,
+    MARKER,
+    bookmark,
+    both,
+    decision,
+    effect,
+    noted,
+    placed,
+    processed,
+    sent_in,
+    stop,
+    told,
+    topic,
+    visible,
+    watermark,
+    written,
+)  # fmt: skip
+from tests.histories import (
+    acked,
+    created,
+    delivered,
+    end,
+    failed,
+    fault,
+    log,
+    order,
+    record,
+    sent,
+    unknown,
+)  # fmt: skip
+
+
+def is_created_once(rows: list[Event]) -> bool:
+    """No client is made twice."""
+    made = Counter(row.actor for row in rows if row.kind == "created")
+    return max(made.values(), default=1) == 1
+
+
+def producing() -> st.SearchStrategy[list[Event]]:
+    """Orders on their way into a log of two partitions, and out again."""
+    values = st.sampled_from("123")
+    partitions = st.sampled_from([0, 0, 1])
+    offsets = st.integers(0, 3)
+    producers = st.sampled_from(["producer-1", "producer-2"])
+    consumers = st.sampled_from(["consumer-1", "consumer-2"])
+    happenings = st.one_of(
+        st.builds(order, values),
+        st.builds(sent, values, actor=producers),
+        st.builds(acked, values, st.none() | offsets, actor=producers, partition=partitions),
+        st.builds(failed, values, st.sampled_from(["NOT_ENOUGH_REPLICAS", "_QUEUE_FULL"])),
+        st.builds(unknown, values, actor=producers),
+        st.builds(delivered, values, offsets, consumers, partition=partitions),
+        st.builds(
+            lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
+        ),
+        st.builds(fault, st.sampled_from(["armed", "fired", "unfired"])),
+        st.builds(record, values, offsets, partitions),
+        st.builds(end, st.booleans(), partitions),
+    )
+    # Three orders of one producer with an offset each, drawn: half of these go backwards somewhere.
+    # The log then holds what is drawn of them there.
+    produced = st.builds(
+        lambda places, kept: [
+            *map(sent, "123"),
+            *map(acked, "123", places),
+            *(record(value, at) for value, at in zip("123", places, strict=True)
+              if at is not None and value in kept),
+        ],
+        st.lists(st.none() | offsets, min_size=3, max_size=3),
+        st.sets(st.sampled_from("123")),
+    )  # fmt: skip
+    return st.builds(
+        lambda first, then: first + then,
+        st.just([]) | produced,
+        st.lists(happenings, max_size=14),
+    ).filter(is_created_once)
+
+
+def consuming() -> st.SearchStrategy[list[Event]]:
+    """Polls, work, bookmarks and effects, beside a log."""
+    values = st.sampled_from("0123")
+    partitions = st.sampled_from([0, 0, 1])
+    offsets = st.integers(0, 3)
+    consumers = st.sampled_from(["consumer-1", "consumer-2"])
+    happenings = st.one_of(
+        st.builds(delivered, values, offsets, consumers, partition=partitions),
+        st.builds(placed, st.sampled_from(["assigned", "sought"]), consumers, partition=partitions),
+        st.builds(processed, values, offsets, partition=partitions),
+        st.builds(bookmark, offsets, st.sampled_from(["end", "crash"]), partitions),
+        st.builds(effect, values, st.integers(0, 2), st.sampled_from(["bookings", "refunds"])),
+        st.builds(record, values, offsets, partitions),
+        st.builds(visible, values, offsets),
+        st.just(MARKER),
+    )
+    # A log that is read from its start, in any order and with any gaps.
+    polled = st.builds(
+        lambda given: [*log(*"0123"), *(delivered(str(offset), offset) for offset in given)],
+        st.lists(offsets, max_size=4),
+    )
+    return st.builds(
+        lambda first, then: first + then, st.just([]) | polled, st.lists(happenings, max_size=12)
+    )
+
+
+def is_possible(rows: list[Event]) -> bool:
+    """A transaction ends once, and a log has one entry at an offset."""
+    ends = [(row.actor, row.detail["transaction"]) for row in rows if row.kind.startswith("txn_")]
+    entries = [row.offset for row in rows if row.kind == "transaction"]
+    return all(len(each) == len(set(each)) for each in (ends, entries))
+
+
+def transactions() -> st.SearchStrategy[list[Event]]:
+    """Transactions of two producers, and what a log took of them."""
+    values = st.sampled_from("1234")
+    partitions = st.sampled_from([0, 0, 1])
+    offsets = st.integers(0, 4)
+    numbers = st.integers(1, 2)
+    producers = st.sampled_from(["producer-1", "producer-2"])
+    happenings = st.one_of(
+        st.builds(
+            lambda *them, actor: sent_in(*them, actor=actor), numbers, values, actor=producers
+        ),
+        st.builds(sent_in, st.just(0), values),
+        st.builds(
+            told, st.sampled_from(["committed", "aborted"]), numbers, st.integers(0, 12), producers
+        ),
+        st.builds(delivered, values, offsets, partition=partitions),
+        st.builds(record, values, offsets, partitions),
+        st.builds(visible, values, offsets, partitions),
+        st.builds(stop, offsets, offsets, partitions, st.sampled_from([True, True, False])),
+        st.builds(
+            written, st.sampled_from(["batch", "marker"]), offsets, st.integers(0, 2),
+            st.sampled_from([-1, 7, 8]), partitions,
+        ),
+        st.builds(
+            noted, st.sampled_from(["Ongoing", "PrepareCommit", "CompleteCommit", "CompleteAbort"]),
+            offsets, st.sampled_from([7, 8]),
+        ),
+    )  # fmt: skip
+    # Two transactions of two orders each, somewhere in the log: half are torn or interleaved.
+    places = st.tuples(st.integers(0, 3), partitions, st.booleans())
+    transactions = st.builds(
+        lambda where: [
+            event
+            for value, (offset, partition, is_visible) in zip("1234", where, strict=True)
+            for event in [
+                sent_in(1, value, actor=f"producer-{1 + int(value) % 2}"),
+                *(both if is_visible else lambda *place: [record(*place)])(
+                    value, offset, partition
+                ),
+            ]
+        ],
+        st.lists(places, min_size=4, max_size=4),
+    )
+
+    # What a log took of one producer id, in this order of epochs.
+    epochs = st.builds(
+        lambda taken: [written("batch", offset, epoch) for offset, epoch in enumerate(taken)],
+        st.lists(st.integers(0, 2), min_size=2, max_size=4),
+    )
+
+    return st.builds(
+        lambda first, then: first + then,
+        st.just([]) | transactions | epochs,
+        st.lists(happenings, max_size=12),
+    ).filter(is_possible)
+
+
+def replicas() -> st.SearchStrategy[list[Event]]:
+    """Decisions of a controller and watermarks, between acks."""
+    happenings = st.one_of(
+        st.builds(acked, st.sampled_from("123"), st.none() | st.integers(0, 3)),
+        st.builds(decision, st.sampled_from(["1", "1 2", "1 2 3", "2"])),
+        st.builds(watermark, st.integers(0, 3)),
+        st.just(FINISHED),
+    )
+    return st.builds(
+        lambda first, then, last: [*first, *then, *log(*last)],
+        st.lists(st.builds(topic, st.none() | st.integers(1, 3), st.integers(1, 3)), max_size=1),
+        st.lists(happenings, max_size=10),
+        st.lists(st.sampled_from("123"), max_size=4),
+    )
+
+
+HISTORIES = {
+    "findings": producing(), "consuming": consuming(), "isolation": transactions(),
+    "failover": replicas(),
+}  # fmt: skip
