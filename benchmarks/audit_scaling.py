@@ -1,7 +1,5 @@
 """How the audit grows: all findings of a ledger of one, three and ten million events.
 
-    python benchmarks/audit_scaling.py [--events 1000000 3000000 10000000]
-
 Half of the orders are sent, half of the events are the log; one order in a thousand is acked and
 not stored, one in a thousand is stored twice. The events are made by Spark and written as Parquet,
 so that the figure is the queries' and not the JSON reader's. `ratio` is seconds per event beside
@@ -10,18 +8,18 @@ the smallest ledger's: 1 is linear. To reach: at most 1.3.
 
 from __future__ import annotations
 
-import argparse
-import os
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from benchmarks import Figure
 from lab_utils.audit import findings, spark_server
 from lab_utils.audit.selections import RULES, found_by
-from lab_utils.audit.session import spark, stop_shared
+from lab_utils.audit.session import spark
 from lab_utils.ledger.events import Event, spark_schema
 
 if TYPE_CHECKING:
@@ -38,32 +36,27 @@ SETTINGS = {
 }
 
 
-def measure(events: tuple[int, ...] = EVENTS) -> dict[str, Any]:
-    """Seconds of all findings for each size, beside linear growth, and the JVM's memory."""
+def audit_scaling(events: tuple[int, ...] = EVENTS) -> Iterator[Figure]:
+    """Seconds of all findings for each size beside linear growth, and the JVM's memory."""
     folder = Path(tempfile.mkdtemp(prefix="audit-scaling-"))
     for name, value in SETTINGS.items():
         spark().conf.set(name, value)
     found_in(history(1000)).count()  # the first query pays for the start of everything
-    rows: list[dict[str, Any]] = []
+    smallest_s = 0.0
     for number in sorted(events):
         made = folder / str(number)
         history(number // EVENTS_AN_ORDER).write.parquet(str(made))
         begun = time.perf_counter()
         found = found_in(spark().read.parquet(str(made))).groupBy("finding").count().collect()
         seconds = time.perf_counter() - begun
-        each = seconds / number
-        rows.append(
-            {
-                "events": number,
-                "seconds": round(seconds, 1),
-                "ratio": round(each / (rows[0]["seconds"] / rows[0]["events"]), 2) if rows else 1,
-                "peak_mb": peak_mb(),
-                "found": {row["finding"]: row["count"] for row in found},
-            }
-        )
+        smallest_s = smallest_s or seconds / number
+        detail = {"seconds": round(seconds, 1), "peak_mb": peak_mb()} | {
+            row["finding"]: row["count"] for row in found
+        }
+        ratio = seconds / number / smallest_s
+        yield Figure(f"audit of {number} events beside linear", ratio, "at most 1.3", detail)
         shutil.rmtree(made)
     shutil.rmtree(folder)
-    return {"figure": "audit, seconds by events", "to_reach_ratio": 1.3, "rows": rows}
 
 
 def found_in(events: DataFrame) -> DataFrame:
@@ -118,22 +111,3 @@ def peak_mb() -> int | None:
     lines = status.read_text().splitlines() if status.exists() else []
     peaks = [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")]
     return peaks[0] if peaks else None
-
-
-def main() -> None:
-    """Measure and print one line a size."""
-    arguments = argparse.ArgumentParser(description=__doc__)
-    arguments.add_argument("--events", type=int, nargs="+", default=EVENTS)
-    events = tuple(arguments.parse_args().events)
-    with tempfile.TemporaryDirectory(prefix="audit-scaling-") as state:
-        os.environ |= {"LAB_STATE": state, "LAB_OWNER": str(os.getpid())}
-        os.environ.setdefault("LAB_SPARK_MEMORY", "2g")
-        try:
-            for row in measure(events)["rows"]:
-                print(row)
-        finally:
-            stop_shared()
-
-
-if __name__ == "__main__":
-    main()

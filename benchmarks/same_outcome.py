@@ -7,16 +7,17 @@ with its topic, its connections and the reading back of its log, is given beside
 
 from __future__ import annotations
 
-import json
 import statistics
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from confluent_kafka import Producer
 
+from benchmarks import Figure
 from lab_utils.clients.reader import HonestReader
 from lab_utils.experiment import Experiment, order_values
 from lab_utils.proxy.faults import drop_response
@@ -26,8 +27,8 @@ FAULT = drop_response("Produce", nth=3)
 EXPECTED = ("0 1 2 2 3 4", "0:0 1:1 2:3 3:4 4:5", 1)
 
 
-def measure(runs: int = 1000) -> dict[str, Any]:
-    """How many runs of how many were equal, and the median seconds; to reach: all, 0.15 s."""
+def same_outcome(runs: int = 1000) -> Iterator[Figure]:
+    """How many runs of how many were equal, and the median seconds."""
     stage = client.join("bench")
     reader = HonestReader(stage.direct)
     outcomes: Counter[tuple[str, str, int]] = Counter()
@@ -45,15 +46,10 @@ def measure(runs: int = 1000) -> dict[str, Any]:
             with_fault_s.append(took_s)
     reader.close()
     stage.shutdown()
-    return {
-        "figure": "same fault, same outcome",
-        "equal": outcomes[EXPECTED],
-        "runs": runs,
-        "median_s": statistics.median(with_fault_s),
-        "to_reach_s": 0.15,
-        "whole_run_median_s": statistics.median(whole_s),
-        "outcomes": {str(outcome): times for outcome, times in outcomes.items()},
-    }
+    yield Figure("runs that were equal under the same fault", outcomes[EXPECTED], f"{runs}",
+                 {str(outcome): times for outcome, times in outcomes.items()})  # fmt: skip
+    yield Figure("median s of its orders", statistics.median(with_fault_s), "at most 0.15")
+    yield Figure("median s of the whole run", statistics.median(whole_s), "")
 
 
 def _perform(experiment: Experiment) -> tuple[list[str], float]:
@@ -89,7 +85,3 @@ def _outcome(experiment: Experiment, reports: list[str]) -> tuple[str, str, int]
     log = sorted((row.offset, row.value) for row in rows if row.kind == "record")
     fired = sum(row.kind == "fired" for row in rows)
     return " ".join(str(value) for _, value in log), " ".join(reports), fired
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure(), indent=2))

@@ -9,7 +9,6 @@ the tests to say. Run with labs and a number, as `python -m benchmarks.same_outc
 from __future__ import annotations
 
 import ast
-import json
 import sys
 import time
 from collections import Counter, defaultdict
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
+from benchmarks import Figure
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import instructor_notebook, lab_of, read_source
 from lab_utils.lab import Lab
@@ -34,8 +34,8 @@ LOG: Final = ("record", "visible", "effect")
 Outcomes = dict[str, Counter[str]]
 
 
-def measure(labs: Sequence[str] = tuple(SOURCES), rounds: int = 1) -> dict[str, Any]:
-    """How many runs had the outcome that most runs of the same cell had; to reach: all."""
+def same_outcome_of_labs(labs: Sequence[str] = tuple(SOURCES), rounds: int = 1) -> Iterator[Figure]:
+    """How many runs had the outcome that most runs of the same cell had."""
     found: Outcomes = defaultdict(Counter)
     seconds: dict[str, list[float]] = defaultdict(list)
     for _ in range(rounds):
@@ -45,14 +45,11 @@ def measure(labs: Sequence[str] = tuple(SOURCES), rounds: int = 1) -> dict[str, 
                 found[name][outcome] += 1
             seconds[lab].append(round(time.perf_counter() - begun, 1))
     different = {name: dict(each) for name, each in found.items() if len(each) > 1}
-    return {
-        "figure": "each run of each lab, same outcome",
-        "rounds": rounds,
-        "runs": sum(each.total() for each in found.values()),
-        "equal": sum(max(each.values()) for each in found.values()),
-        "different": different,
-        "seconds": dict(seconds),
-    }
+    equal = sum(max(each.values()) for each in found.values())
+    runs = sum(each.total() for each in found.values())
+    yield Figure("runs of the labs with the same outcome", equal, f"{runs}", different or None)
+    for lab, each in seconds.items():
+        yield Figure(f"s of the runs of lab {lab}", min(each), "", each)
 
 
 def _round(lab: str) -> list[tuple[str, str]]:
@@ -71,7 +68,7 @@ def _round(lab: str) -> list[tuple[str, str]]:
 
     names: dict[str, Any] = {"__name__": "__main__"}
     # No query is asked here: nobody waits for Spark.
-    with patch.object(Lab, "run", recorded), patch.object(Lab, "_warm_up_spark"):
+    with patch.object(Lab, "run", recorded), patch("lab_utils.lab._load"):
         for statement in _statements(lab):
             exec(compile(ast.Module([statement], []), f"lab {lab}", "exec"), names)
     return outcomes
@@ -127,4 +124,5 @@ def _said(row: Event, is_ordered: bool) -> str:
 
 if __name__ == "__main__":
     *_labs, _rounds = sys.argv[1:] or ["1"]
-    print(json.dumps(measure(_labs or tuple(SOURCES), int(_rounds)), indent=2))
+    for _figure in same_outcome_of_labs(_labs or tuple(SOURCES), int(_rounds)):
+        print(_figure)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import psutil
 from jupyter_client.manager import start_new_kernel
 
+from benchmarks import Figure
 from lab_utils.jupyter import command, environment
 from lab_utils.processes import free_port
 from lab_utils.waiting import wait_until
@@ -29,8 +29,8 @@ lab.run(send).events().count()
 """
 
 
-def measure() -> dict[str, Any]:
-    """Megabytes of each part (proportional share of memory); to reach: 1500 in all."""
+def stage_at_rest() -> Iterator[Figure]:
+    """Megabytes of all and of each part (its proportional share of the memory)."""
     root = Path(__file__).parents[1]
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
         variables = environment(root) | {"LAB_STATE": state}
@@ -53,12 +53,8 @@ def measure() -> dict[str, Any]:
             subprocess.run([sys.executable, "-m", "lab_utils.cli", "down"], check=False,
                            env=variables, capture_output=True)  # fmt: skip
             wait_until(lambda: not _of_state(state), "the stage to end", timeout_s=30)
-    return {
-        "figure": "the lab at rest",
-        "megabytes": sum(parts.values()),
-        "to_reach": 1500,
-        "parts": {name: round(size) for name, size in parts.items()},
-    }
+    sizes = {name: round(size) for name, size in parts.items()}
+    yield Figure("megabytes of the lab at rest", sum(parts.values()), "at most 1500", sizes)
 
 
 def _parts(state: str, jupyterlab: int, kernel: int) -> dict[str, float]:
@@ -87,7 +83,3 @@ def _of_state(state: str) -> list[psutil.Process]:
 
 def _mb(pids: list[int]) -> float:
     return sum(psutil.Process(pid).memory_full_info().pss for pid in pids) / 1e6
-
-
-if __name__ == "__main__":
-    print(json.dumps(measure(), indent=2))
