@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def cell(folder: Path, state: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     """What the page's cell has made, with the page's files in the folder."""
-    monkeypatch.setattr(Lab, "_warm_up_spark", lambda _: None)  # Nothing here asks a query.
+    monkeypatch.setattr("lab_utils.lab._load", lambda: None)  # Nothing here asks a query.
     names: dict[str, Any] = {"__name__": "__main__"}
     for title, code in BLOCKS:
         if title.startswith("my_faults/"):
