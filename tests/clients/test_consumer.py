@@ -47,51 +47,33 @@ def commits(opened: Opened) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_polled(filled: Opened) -> None:
-    """Each message that poll() returns is delivered once, with its place and its value."""
-    consumer = subscribed(filled)
-    values = [read_next(consumer).value() for _ in range(3)]
-
-    assert [b"0", b"1", b"2"] == values
-    assert [(0, 0, "0"), (0, 1, "1"), (0, 2, "2")] == [
-        (row.partition, row.offset, row.value) for row in filled.rows("delivered")
-    ]
-
-
-def test_nothing_to_poll(filled: Opened) -> None:
-    """A poll() that returns None leaves nothing in the ledger."""
-    consumer = filled.live.consumer()
-
-    assert consumer.poll(0) is None
-    assert ["created"] == [row.kind for row in filled.rows() if row.actor == "consumer-1"]
-
-
-def test_consumed(filled: Opened) -> None:
-    """Each message of the list that consume() returns is delivered once."""
-    consumer = subscribed(filled)
-    messages = consumer.consume(3, timeout=20)
-
-    assert [0, 1, 2] == [message.offset() for message in messages]
-    assert [0, 1, 2] == [row.offset for row in filled.rows("delivered")]
-
-
 def test_delivered_again(filled: Opened) -> None:
-    """What is read a second time is delivered a second time, at the same offset."""
+    """Each message that poll() returns is delivered once, also a second time at the same offset.
+
+    A poll() that returns None leaves nothing in the ledger.
+    """
     consumer = subscribed(filled)
-    read_next(consumer)
+    nothing, before = consumer.poll(0), filled.rows("delivered")
+    values = [read_next(consumer).value() for _ in range(3)]
+    delivered = [(row.partition, row.offset, row.value) for row in filled.rows("delivered")]
     consumer.seek(TopicPartition(filled.live.topic, 0, 0))
     wait_until(lambda: read_next(consumer).offset() == 0, "order 0 again", timeout_s=20)
 
+    assert (None, [], [b"0", b"1", b"2"]) == (nothing, before, values)
+    assert [(0, 0, "0"), (0, 1, "1"), (0, 2, "2")] == delivered
     assert 2 == [row.offset for row in filled.rows("delivered")].count(0)
 
 
-def test_end_of_a_partition(filled: Opened) -> None:
-    """A message that is an event of the client is no delivery."""
+def test_consumed(filled: Opened) -> None:
+    """Each message of the list that consume() returns is delivered once; an end is no delivery."""
     consumer = filled.live.consumer({"enable.partition.eof": True})
-    consumer.assign([TopicPartition(filled.live.topic, 0, 3)])
-    read_next(consumer)
+    consumer.assign([TopicPartition(filled.live.topic, 0, 0)])
+    messages = consumer.consume(4, timeout=20)
 
-    assert [] == filled.rows("delivered")
+    assert [None, None, None, "_PARTITION_EOF"] == [
+        it.error().name() if it.error() else None for it in messages
+    ]
+    assert [0, 1, 2] == [row.offset for row in filled.rows("delivered")]
 
 
 @pytest.mark.parametrize("with_callback", [False, True])
@@ -136,16 +118,6 @@ def test_commit_of_offsets(filled: Opened) -> None:
     assert [3] == [
         place.offset for place in consumer.committed([TopicPartition(filled.live.topic, 0)])
     ]
-
-
-def test_commit_by_itself(filled: Opened) -> None:
-    """The commit that a client makes when it is closed is recorded, too."""
-    consumer = filled.live.consumer()
-    consumer.subscribe([filled.live.topic])
-    read_next(consumer)
-    consumer.close()
-
-    assert [("committed", 0, 1, None)] == commits(filled)
 
 
 def test_commit_that_is_refused(opened: Opened) -> None:
@@ -214,32 +186,24 @@ def test_cooperative(opened: Opened) -> None:
     ]  # fmt: skip
 
 
-def test_processed(filled: Opened) -> None:
-    """run.processed() says which record the work was done for."""
-    filled.live.processed(read_next(subscribed(filled)))
+def test_group_of_the_run(filled: Opened, capfd: pytest.CaptureFixture[str]) -> None:
+    """The group is the run's own unless the learner names one; timers are the lab's.
 
+    A workload may use its consumer with `with`: the commit that it makes when it is closed is
+    recorded, and its log is in the ledger and not on stderr.
+    """
+    with filled.live.consumer({"debug": "cgrp"}) as consumer:
+        consumer.subscribe([filled.live.topic])
+        filled.live.processed(read_next(consumer))
+    filled.live.consumer({"group.id": "mine", "session.timeout.ms": 7000})
+    shown = [row.detail for row in filled.rows("created") if row.detail["role"] == "consumer"]
+    filled.finish()
+
+    assert [("committed", 0, 1, None)] == commits(filled)
     assert [("workload", 0, 0, "0")] == [
         (row.actor, row.partition, row.offset, row.value) for row in filled.rows("processed")
     ]
-
-
-def test_group_of_the_run(filled: Opened) -> None:
-    """The group is the run's own unless the learner names one; timers are the lab's."""
-    filled.live.consumer()
-    filled.live.consumer({"group.id": "mine", "session.timeout.ms": 7000})
-    shown = [row.detail for row in filled.rows("created") if row.detail["role"] == "consumer"]
-
     assert [(f"{filled.experiment.run}-group", "6000"), ("mine", "7000")] == [
         (detail["group.id"], detail["session.timeout.ms"]) for detail in shown
     ]
-
-
-def test_with_a_consumer(filled: Opened, capfd: pytest.CaptureFixture[str]) -> None:
-    """A workload may use its consumer with `with`; its log is in the ledger and not on stderr."""
-    with filled.live.consumer({"debug": "cgrp"}) as consumer:
-        consumer.subscribe([filled.live.topic])
-        read_next(consumer)
-    filled.finish()
-
-    assert filled.rows("note")
-    assert ("", "") == capfd.readouterr()
+    assert (True, ("", "")) == (bool(filled.rows("note")), capfd.readouterr())
