@@ -35,11 +35,11 @@ from lab_utils.run import Predicted, Run
 from lab_utils.views.progress import doing
 
 if TYPE_CHECKING:
-    from lab_utils.brokers import Brokers
     from lab_utils.clients.by_hand import ByHand
     from lab_utils.clients.consumer_by_hand import ConsumerByHand
     from lab_utils.clients.live_run import Ticket, Workload
     from lab_utils.experiment import Experiment
+    from lab_utils.stage.client import Brokers
 
 # What the first run and the first picture need.
 LOADED: Final = (
@@ -182,7 +182,7 @@ class Lab:
     @property
     def brokers(self) -> Brokers:
         """The brokers, and what can be done to them by a call."""
-        from lab_utils.brokers import Brokers
+        from lab_utils.stage.client import Brokers
 
         return Brokers(self.stage)
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from lab_utils.brokers import Brokers
 from lab_utils.clients.live_run import LiveRun, Workload
 from lab_utils.clients.reader import HonestReader
 from lab_utils.ledger.events import Event
@@ -25,6 +24,7 @@ from lab_utils.proxy.faults import (
     kill_broker,
     power_cut,
 )
+from lab_utils.stage.client import Brokers
 from tests.performed import (
     Perform,
     errors,

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -23,10 +24,15 @@ ROOT: Final = Path(__file__).parents[1]
 TEST_LOCK: Final = "requirements-test.lock"
 PACKAGE: Final = ROOT / "lab_utils"
 
-MODULE_LINES: Final = 600
+# Limits in lines, and of a room in files. They stop what nobody could read, and push nothing else.
+MODULE: Final = 600
+DEFINITIONS: Final = {ast.FunctionDef: 70, ast.AsyncFunctionDef: 70, ast.ClassDef: 350}
+ROOM_FILES: Final = 15
 LINE_LENGTH: Final = 100
 LEAVES: Final = {"errors", "folders", "waiting", "processes", "single_server"}
-# Who may import whom, beside the leaves. Modules that are in no room (lab, cli, …) know all.
+# Who may import whom, beside the leaves. What knows all rooms is small: the lab and its commands.
+ROOMS: Final = {"ledger", "machine", "codec", "proxy", "stage", "clients", "audit", "views",
+                "grading"}  # fmt: skip
 KNOWS: Final = {
     "errors": set[str](),
     "folders": set[str](),
@@ -42,6 +48,15 @@ KNOWS: Final = {
     "audit": {"ledger"},
     "views": {"ledger", "audit"},
     "grading": {"ledger", "audit"},
+    "working_folder": set[str](),
+    "jupyter": {"stage"},  # ends it
+    "readback": {"ledger", "codec", "clients", "stage"},
+    "experiment": {"ledger", "proxy", "clients", "stage", "readback"},
+    "run": {"ledger", "audit", "views"},
+    "checking": {"ledger", "clients", "grading", "experiment", "run", "lab"},
+    "lab": ROOMS - {"codec", "grading"} | {"experiment", "run", "checking"},
+    "cli": ROOMS - {"codec", "views"} | {"jupyter", "working_folder"},
+    "__init__": {"proxy", "run", "lab"},
 }
 # Modules that join rooms, each with its reason.
 JOIN: Final = {
@@ -177,7 +192,7 @@ def test_imports_point_one_way() -> None:
     wrong = [
         f"{found}: may know {sorted(found.known)}"
         for found in imports()
-        if found.name.startswith("lab_utils.") and found.room in KNOWS
+        if found.name.startswith("lab_utils.")
         if found.name.split(".")[1] not in found.known
     ]
 
@@ -238,13 +253,27 @@ def test_no_test_is_skipped_in_silence() -> None:
     assert [] == found
 
 
-def test_modules_are_short() -> None:
-    """No module has more than 600 lines; a lab's source is prose, and has limits of its own."""
+def test_sizes() -> None:
+    """A module is one idea, a function fits a screen, and a room can be looked over."""
     python = [path for path in tracked() if path.suffix == ".py" and path.parent.name != "source"]
-    lengths = {str(path.relative_to(ROOT)): len(text(path).splitlines()) for path in python}
-    long = {path: length for path, length in lengths.items() if length > MODULE_LINES}
+    sizes = [(str(path.relative_to(ROOT)), len(text(path).splitlines()), MODULE) for path in python]
+    for path in modules():
+        for node in ast.walk(ast.parse(text(path))):
+            limit = DEFINITIONS.get(type(node))
+            if limit:
+                name = f"{path.relative_to(ROOT)}: {node.name}"
+                sizes.append((name, node.end_lineno - node.lineno + 1, limit))
+    rooms = Counter(path.parent for path in modules() if path.name != "__init__.py")
+    sizes += [(str(room.relative_to(ROOT)), files, ROOM_FILES) for room, files in rooms.items()]
 
-    assert {} == long
+    assert [] == [each for each in sizes if each[1] > each[2]]
+
+
+def test_no_two_modules_share_a_name() -> None:
+    """A module is known by its name alone."""
+    names = Counter(path.stem for path in modules() if path.name != "__init__.py")
+
+    assert [] == [name for name, times in names.items() if times > 1]
 
 
 def test_names_say_something() -> None:
