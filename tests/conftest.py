@@ -112,6 +112,7 @@ def whole(request: pytest.FixtureRequest) -> Iterator[None]:
         request.getfixturevalue("pooled")[name].make_whole()
 
 
+@pytest.hookimpl(trylast=True)  # An interrupted test is torn down first, and needs its stage.
 def pytest_sessionfinish() -> None:
     """End what the tests have started, once all workers are done."""
     if IS_WORKER:
