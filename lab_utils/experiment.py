@@ -19,10 +19,9 @@ from typing import Any, Final
 import orjson
 from confluent_kafka import KafkaException
 
-from lab_utils.clients.concurrent_reader import ConcurrentReader
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
-from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.reader import ConcurrentReader, HonestReader
 from lab_utils.clients.sinks import effects
 from lab_utils.errors import BadArgument, LabError, LedgerError, at_least
 from lab_utils.ledger.events import Event

@@ -1,36 +1,51 @@
 """A consumer by hand: poll, process, commit, and kill its process between any two of them.
 
-It is a run like any other, whose workload is the person at the buttons. The consumer lives in a
-process of its own (stepped.py), so a crash is a real one; the next start reads on where the broker
-says that the group has read. What that is, the broker is asked, and not the client.
+    ConsumerByHand ── (1, "poll") ──▶ Steps, in a process of its own
+    ConsumerByHand ◀── (1, {"said": …, "offset": …, "position": …}) ──╯
+
+It is a run like any other, recorded and behind the proxy, whose workload is the person at the
+buttons. A crash is a real one; the next start reads on where the broker, and not the client, says
+that the group has read. A pipe that closes means that the parent is gone or has had enough.
 """
 
 from __future__ import annotations
 
-import queue
 import subprocess
-import threading
+import sys
+import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
+from confluent_kafka import KafkaException, TopicPartition
 
 from lab_utils import processes
+from lab_utils.clients.consumer import WAIT_S, is_at_the_end
 from lab_utils.clients.groups import Groups
-from lab_utils.clients.live_run import Ticket
+from lab_utils.clients.live_run import LiveRun, Ticket
 from lab_utils.errors import one_of
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
 
 ORDERS: Final = ("a", "b", "c", "d", "e", "f")
 VERBS: Final = ("start", "poll", "process", "commit", "crash")
 ANSWERED_S: Final = 15
 ENDED_S: Final = 10
+PATIENCE_S: Final = 8
 DEAD: Final = "there is no process. Start it first."
+EMPTY: Final = "nothing is in hand. Poll first."
+SETTINGS: Final = {
+    "enable.auto.commit": False,
+    # The place of a static member is kept for its successor, which need not wait for a time-out.
+    "group.instance.id": "by-hand",
+    # Also for whoever thinks about a step for a while; the default is five minutes.
+    "max.poll.interval.ms": 3_600_000,
+}
 
 
 class ConsumerByHand:
@@ -146,18 +161,12 @@ class SteppedProcess:
         folder = Path(ticket.folder) / f"process-{ticket.member}-{ticket.attempt}"
         folder.mkdir(mode=0o700, parents=True)
         (folder / "ticket.json").write_bytes(ticket.to_json())
-        self._child = processes.spawn_module(
-            "lab_utils.clients.stepped",
-            str(folder),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        )
+        self._pipe, theirs = Pipe()
+        with theirs:
+            self._child = processes.spawn_module(
+                __name__, str(folder), str(theirs.fileno()), pass_fds=(theirs.fileno(),)
+            )
         self._number = 0
-        self._answers: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
 
     @property
     def pid(self) -> int:
@@ -171,47 +180,94 @@ class SteppedProcess:
 
     def ask(self, verb: str) -> dict[str, Any] | None:
         """Let it take a step; None if it does not answer in its time, or is dead."""
-        assert self._child.stdin is not None
         self._number += 1
-        try:
-            self._child.stdin.write(orjson.dumps({"number": self._number, "do": verb}).decode())
-            self._child.stdin.write("\n")
-            self._child.stdin.flush()
-            # What an earlier step said too late is passed over.
-            while (answer := self._next()) is not None and answer["number"] != self._number:
-                continue
-        except BrokenPipeError:
-            return None
-        return answer
+        with suppress(OSError, EOFError):
+            self._pipe.send((self._number, verb))
+            while self._pipe.poll(ANSWERED_S):
+                number, answer = self._pipe.recv()
+                # What an earlier step said too late is passed over.
+                if number == self._number:
+                    return dict(answer)
+        return None
 
     def kill(self) -> None:
         """SIGKILL: it can say nothing more to anybody."""
         processes.kill_group(self._child)
-        self._reader.join(ENDED_S)
-        for pipe in (self._child.stdin, self._child.stdout):
-            if pipe is not None:
-                with suppress(BrokenPipeError):
-                    pipe.close()
+        self._pipe.close()
 
     def end(self) -> None:
         """Let it end in good order; kill it if it does not."""
-        assert self._child.stdin is not None
-        with suppress(BrokenPipeError):
-            self._child.stdin.close()
+        self._pipe.close()
         with suppress(subprocess.TimeoutExpired):
             self._child.wait(ENDED_S)
         self.kill()
 
-    def _next(self) -> dict[str, Any] | None:
-        try:
-            line = self._answers.get(timeout=ANSWERED_S)
-        except queue.Empty:
-            return None
-        answer: dict[str, Any] | None = orjson.loads(line) if line else None
-        return answer
 
-    def _read(self) -> None:
-        assert self._child.stdout is not None
-        for line in self._child.stdout:
-            self._answers.put(line)
-        self._answers.put("")  # it has ended
+class Steps:
+    """The steps of one consumer; each says in a sentence what came of it."""
+
+    def __init__(self, run: LiveRun) -> None:
+        self._run = run
+        self._consumer = run.consumer(dict(SETTINGS))
+        self._consumer.subscribe([run.topic])
+        self._message: Any = None
+        self.verbs: dict[str, Callable[[], dict[str, Any]]] = {
+            "poll": self._poll, "process": self._process, "commit": self._commit,
+        }  # fmt: skip
+
+    def take(self, verb: str) -> dict[str, Any]:
+        """Take a step; what came of it, and where the consumer would read on."""
+        try:
+            came = self.verbs[verb]()
+        except KafkaException as refusal:
+            error = refusal.args[0]
+            came = {"said": f"{error.name()}. {error.str()}"}
+        return came | {"position": self._position()}
+
+    def _poll(self) -> dict[str, Any]:
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            message = self._consumer.poll(WAIT_S)
+            if message is not None and message.error():
+                return {"said": f"{message.error().name()}. {message.error().str()}"}
+            if message is not None:
+                self._message = message
+                value, offset = value_text(message.value()), message.offset()
+                return {"said": f"was given order {value}, at offset {offset}", "offset": offset}
+            if is_at_the_end(self._consumer, 1):
+                return {"said": "was given nothing: it has read the topic to its end"}
+        return {"said": f"was given nothing within {PATIENCE_S} s"}
+
+    def _process(self) -> dict[str, Any]:
+        if self._message is None:
+            return {"said": EMPTY}
+        self._run.processed(self._message)
+        said = f"the work for order {value_text(self._message.value())} is done"
+        return {"said": said, "offset": self._message.offset()}
+
+    def _commit(self) -> dict[str, Any]:
+        if self._message is None:
+            return {"said": EMPTY}
+        (place,) = self._consumer.commit(self._message, asynchronous=False)
+        return {"said": f"answered: the bookmark is {place.offset}"}
+
+    def _position(self) -> int | None:
+        (place,) = self._consumer.position([TopicPartition(self._run.topic, 0)])
+        return place.offset if place.offset >= 0 else None
+
+
+def main(folder: Path, parent: Connection) -> int:
+    """Take the steps that the parent asks for, until its end of the pipe closes."""
+    run = LiveRun(Ticket.from_json((folder / "ticket.json").read_bytes()))
+    run.note("started", attempt=run.attempt)
+    steps = Steps(run)
+    with suppress(OSError, EOFError):
+        while True:
+            number, verb = parent.recv()
+            parent.send((number, steps.take(verb)))
+    run.note("finished", attempt=run.attempt)
+    return 1 if run.close() else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1]), Connection(int(sys.argv[2]))))

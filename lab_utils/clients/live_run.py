@@ -12,28 +12,58 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import orjson
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
-from lab_utils.clients import timers
-from lab_utils.clients.administrator import add_partition, in_sync
-from lab_utils.clients.consumer import RecordingConsumer
+from lab_utils.clients.consumer import RecordingConsumer, batches, is_committed_to_the_end
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.clients.polling import batches, is_committed_to_the_end
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
-from lab_utils.clients.receipts import Receipts
 from lab_utils.clients.recorder import Recorder, kafka_name
 from lab_utils.errors import BadArgument, own_lines
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
+from lab_utils.waiting import wait_until
 
 if TYPE_CHECKING:
     from sqlalchemy import Engine
 
+# What the lab sets, with librdkafka's default beside it: what a learner would otherwise wait for.
+# It changes how long things take and how many records share a request, never what is promised, and
+# a learner's own configuration wins.
+CONNECTION: Final[dict[str, Any]] = {
+    "socket.timeout.ms": 3000,  # 60000
+    "reconnect.backoff.ms": 20,  # 100
+    "reconnect.backoff.max.ms": 200,  # 10000
+}
+# message.timeout.ms may not be longer than the transaction's; left out, the client sees to it.
+TRANSACTIONAL: Final = CONNECTION | {
+    "batch.num.messages": 1,  # 10000: one order is one request, so that you can see it
+    "linger.ms": 0,  # 5
+    "retry.backoff.ms": 50,  # 100
+    "transaction.timeout.ms": 10000,  # 60000
+}
+PRODUCER: Final = {
+    **{name: value for name, value in TRANSACTIONAL.items() if name != "transaction.timeout.ms"},
+    "message.timeout.ms": 15000,  # 300000
+}
+# Of the classic group protocol only: with that of KIP-848 the broker sets them.
+CLASSIC: Final = {
+    "session.timeout.ms": 6000,  # 45000
+    "heartbeat.interval.ms": 500,  # 3000
+}
+CONSUMER: Final = CONNECTION | {
+    "auto.offset.reset": "earliest",  # latest
+    "fetch.wait.max.ms": 50,  # 500
+    "auto.commit.interval.ms": 100,  # 5000
+}
 PURGED_S: Final = 2
+ANSWERED_S: Final = 10
+RECEIPTS: Final = "receipts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +121,7 @@ class LiveRun:
         self.member = ticket.member
         self._ticket = ticket
         self._witness = Witness(Path(ticket.folder), f"client-{os.getpid()}-{ticket.attempt}")
-        self._receipts = Receipts(ticket)
+        self._receipts = _Receipts(ticket)
         self._crashes = CrashPoints(self._witness, ticket.run, ticket.crashes)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
@@ -102,10 +132,10 @@ class LiveRun:
     def producer(self, configuration: dict[str, Any] | None = None) -> RecordingProducer:
         """A confluent_kafka.Producer, recorded; your configuration wins over the lab's timers."""
         name = self._name("producer", len(self._producers))
-        is_transactional = "transactional.id" in (configuration or {})
-        settings = timers.TRANSACTIONAL if is_transactional else timers.PRODUCER
+        given = configuration or {}
+        settings = TRANSACTIONAL if "transactional.id" in given else PRODUCER
         producer = RecordingProducer(
-            self._configuration(name, settings, configuration),
+            self._configuration(name, settings, given),
             Recorder(self._witness, self._ticket.run, name),
             self._crashes,
         )
@@ -115,13 +145,16 @@ class LiveRun:
     def consumer(self, configuration: dict[str, Any] | None = None) -> RecordingConsumer:
         """A confluent_kafka.Consumer, recorded; its group is the run's unless you name one."""
         name = self._name("consumer", len(self._consumers))
-        defaults = {"group.id": f"{self._ticket.run}-group"}
-        if self._is_restartable() and (configuration or {}).get("group.protocol") != "consumer":
+        given = configuration or {}
+        is_classic = given.get("group.protocol") != "consumer"
+        settings = {"group.id": f"{self._ticket.run}-group"}
+        settings |= CONSUMER | (CLASSIC if is_classic else {})
+        if self._is_restartable() and is_classic:
             # A static member's place is kept for its successor, which need not wait for the
             # session timeout. With the protocol of KIP-848 a successor would be refused.
-            defaults["group.instance.id"] = f"consumer-{len(self._consumers) + 1}"
+            settings["group.instance.id"] = f"consumer-{len(self._consumers) + 1}"
         consumer = RecordingConsumer(
-            self._configuration(name, timers.CONSUMER, defaults | (configuration or {})),
+            self._configuration(name, settings, given),
             Recorder(self._witness, self._ticket.run, name),
             self._crashes,
         )
@@ -177,14 +210,27 @@ class LiveRun:
 
     def add_partition(self) -> None:
         """Give the topic one more partition, as an administrator does; return when it is there."""
-        add_partition(self._ticket.bootstrap, self.topic)
+        admin = _administrator(self._ticket.bootstrap)
+
+        def count() -> int:
+            return len(admin.list_topics(self.topic, ANSWERED_S).topics[self.topic].partitions)
+
+        wanted = count() + 1
+        for created in admin.create_partitions([NewPartitions(self.topic, wanted)]).values():
+            created.result(ANSWERED_S)
+        wait_until(lambda: count() == wanted, f"partition {wanted - 1}", timeout_s=ANSWERED_S)
 
     def in_sync(self, broker: int) -> list[int]:
-        """Which replicas of partition 0 are in sync, as this broker says; brokers count from 1."""
+        """Which replicas of partition 0 are in sync, as this broker says; brokers count from 1.
+
+        What the controller decided a moment ago it may not have heard yet.
+        """
         addresses = dict(enumerate(self._ticket.bootstrap.split(","), start=1))
         if broker not in addresses:
             raise BadArgument(f"this run has the brokers {list(addresses)}; got {broker!r}.")
-        return in_sync(addresses[broker], self.topic)
+        # A new client for each question: one that knows all brokers may ask another.
+        found = _administrator(addresses[broker]).list_topics(self.topic, ANSWERED_S)
+        return sorted(found.topics[self.topic].partitions[0].isrs)
 
     def processed(self, message: Any) -> None:
         """Do the work for this message, and say so: it becomes a `processed` event.
@@ -236,21 +282,16 @@ class LiveRun:
         return self._ticket.members == 1 and bool(self._ticket.crashes or self.attempt > 1)
 
     def _configuration(
-        self,
-        name: str,
-        settings: tuple[timers.Setting, ...],
-        configuration: dict[str, Any] | None,
+        self, name: str, settings: dict[str, Any], given: dict[str, Any]
     ) -> dict[str, Any]:
-        given = configuration or {}
+        """The lab's settings and what the workload gave, which wins; some are the lab's own."""
         for setting in OWN.keys() & given.keys():
             raise BadArgument(
                 f"{setting} is set by the lab; got {given[setting]!r}. In a lab {OWN[setting]}. "
                 f"Leave {setting} out of the configuration."
             )
-        # With the protocol of KIP-848 the broker sets the session timeout, not the client.
-        is_new = given.get("group.protocol") == "consumer"
         return {
-            **timers.values(s for s in settings if not (is_new and s.name in timers.CLASSIC)),
+            **settings,
             **given,
             "bootstrap.servers": self._ticket.bootstrap,
             "client.id": f"{self._ticket.run}.{name}",
@@ -263,6 +304,61 @@ OWN: Final = {
     "metadata.broker.list": "clients of a run connect through the proxy, or nothing is recorded",
     "client.id": "the ledger and the faults know each client of a run by the name the lab gives it",
 }
+
+
+class _Receipts:
+    """Writes a receipt for each record that was processed, where the run has a topic for them.
+
+    What a process says in its own ledger is no evidence. A receipt is a record in a topic of the
+    run, written through the proxy and acked: the wire and the log bear witness to the work.
+    """
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+        self._topic = ticket.topics.get(RECEIPTS)
+        self._lock = Lock()
+        # Connected before the work begins: the first receipt takes no longer than the others.
+        self._producer = self._connected() if self._topic else None
+
+    def write(self, message: Any) -> None:
+        """Write the record's value as a receipt; return when it is acked, raise if it is not."""
+        producer, topic = self._producer, self._topic
+        if producer is None or topic is None:
+            return
+        failed: list[Any] = []
+        with self._lock:
+            producer.produce(
+                topic,
+                message.value(),
+                partition=0,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+            if producer.flush(ANSWERED_S) or failed:
+                raise KafkaException(*failed[:1])
+
+    def close(self) -> None:
+        """Let the producer go."""
+        self._producer = None
+
+    def _connected(self) -> Producer:
+        number = self._ticket.member + 10 * (self._ticket.attempt - 1)
+        producer = Producer(
+            {
+                **PRODUCER,
+                "enable.idempotence": True,
+                "bootstrap.servers": self._ticket.bootstrap,
+                "client.id": f"{self._ticket.run}.worker-{number}",
+                "log_level": 0,
+            }
+        )
+        with suppress(KafkaException):
+            producer.list_topics(self._topic, timeout=ANSWERED_S)
+        return producer
+
+
+def _administrator(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap, "client.id": "admin", "log_level": 0})
+
 
 Workload: TypeAlias = Callable[[LiveRun], object]
 

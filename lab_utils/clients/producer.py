@@ -1,23 +1,37 @@
-"""The recording producer: the real confluent_kafka.Producer that also keeps a diary.
+"""The recording producer: the real confluent_kafka.Producer whose calls are in the ledger.
 
-Every method and setting of the parent works as documented there.
+Every method and setting of the parent works as documented there. It counts its transactions from
+1; each call of one that ends becomes an event when it returns: `txn_initialised`, `txn_began`,
+`txn_offsets_sent`, `txn_committed` or `txn_aborted` if it succeeded, else `txn_failed` with what
+the error asks the program to do.
 """
 
 from __future__ import annotations
 
 import time
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias
 
 import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.recorder import Recorder, recorded_errors
-from lab_utils.clients.transactions import Transactions
 from lab_utils.ledger.events import value_text
 
 # A delivery report: `callback(error, message)`; exactly one of them says how it went.
 Report: TypeAlias = Any
+
+# The events by the call that they tell of.
+KINDS: Final = {
+    "init_transactions": "txn_initialised",
+    "begin_transaction": "txn_began",
+    "send_offsets_to_transaction": "txn_offsets_sent",
+    "commit_transaction": "txn_committed",
+    "abort_transaction": "txn_aborted",
+}
+ENDS: Final = ("commit_transaction", "abort_transaction")
 
 
 class RecordingProducer(Producer):
@@ -28,7 +42,8 @@ class RecordingProducer(Producer):
     ) -> None:
         self._recorder = recorder
         self._crashes = crashes
-        self._transactions = Transactions(recorder)
+        self._begun = 0
+        self._is_open = False  # is a transaction?
         # The report of the configuration, which produce() uses when it is given none of its own.
         self._default_report: Report = configuration.get("on_delivery") or configuration.get(
             "dr_cb"
@@ -54,7 +69,7 @@ class RecordingProducer(Producer):
         # The parent takes `headers` as it is or not at all: None is not the same as absent.
         optional = {} if headers is None else {"headers": headers}
         place = partition if partition >= 0 else None
-        self._recorder.sent(topic, encoded, place, self._transactions.current)
+        self._recorder.sent(topic, encoded, place, str(self._begun) if self._is_open else None)
         try:
             super().produce(
                 topic, value, key, partition, on_delivery=report, timestamp=timestamp, **optional
@@ -89,12 +104,12 @@ class RecordingProducer(Producer):
 
     def init_transactions(self, timeout: float = -1) -> None:
         """Take the transactional.id over, as confluent_kafka.Producer.init_transactions does."""
-        with self._transactions.recorded("init_transactions"):
+        with self._told("init_transactions"):
             super().init_transactions(timeout)
 
     def begin_transaction(self) -> None:
         """Begin a transaction: a local step, of which the broker hears nothing yet."""
-        with self._transactions.recorded("begin_transaction"):
+        with self._told("begin_transaction"):
             super().begin_transaction()
 
     def send_offsets_to_transaction(
@@ -103,24 +118,39 @@ class RecordingProducer(Producer):
         """Make consumed offsets part of the transaction; each is the next one to read."""
         named = [f"{place.topic}-{place.partition}:{place.offset}" for place in positions]
         offsets = orjson.dumps(named).decode()
-        with self._transactions.recorded("send_offsets_to_transaction", offsets=offsets):
+        with self._told("send_offsets_to_transaction", offsets=offsets):
             super().send_offsets_to_transaction(positions, group_metadata, timeout)
         self._crashes.reached("after_send_offsets")
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """Commit the open transaction, as confluent_kafka.Producer.commit_transaction does."""
         self._crashes.reached("before_commit")
-        with (
-            self._transactions.recorded("commit_transaction"),
-            self._crashes.during("while_committing"),
-        ):
+        with self._told("commit_transaction"), self._crashes.during("while_committing"):
             super().commit_transaction(timeout)
         self._crashes.reached("after_commit")
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """Abort the open transaction, as confluent_kafka.Producer.abort_transaction does."""
-        with self._transactions.recorded("abort_transaction"):
+        with self._told("abort_transaction"):
             super().abort_transaction(timeout)
+
+    @contextmanager
+    def _told(self, call: str, **detail: str) -> Iterator[None]:
+        """Record how a call went that this block makes; what it raises is raised on."""
+        begins = call == "begin_transaction"
+        detail |= {"called_at_ns": str(time.monotonic_ns())}
+        if call != "init_transactions":
+            detail["transaction"] = str(self._begun + begins)
+        try:
+            yield
+        except KafkaException as refusal:
+            error = refusal.args[0]
+            detail |= {"call": call, "asks_for": asks_for(error), "text": error.str()}
+            self._recorder.record("txn_failed", error=error.name(), detail=detail)
+            raise
+        self._begun += begins
+        self._is_open = begins or (self._is_open and call not in ENDS)
+        self._recorder.record(KINDS[call], detail=detail)
 
     def _recorded(self, encoded: bytes, theirs: Report) -> Report:
         recorder, crashes = self._recorder, self._crashes
@@ -136,6 +166,21 @@ class RecordingProducer(Producer):
                 raise fatal
 
         return report
+
+
+def asks_for(error: KafkaError) -> str:
+    """What an error of a transaction asks the program to do: stop, abort or retry.
+
+    stop    the producer is fatally ill, and every further call will say so; also what is
+            neither retriable nor abortable (librdkafka INTRODUCTION, transactional producer)
+    abort   abort this transaction, then begin it again
+    retry   call the same method again
+    """
+    if error.fatal():
+        return "stop"
+    if error.txn_requires_abort():
+        return "abort"
+    return "retry" if error.retriable() else "stop"
 
 
 def _being_raised() -> BaseException | None:

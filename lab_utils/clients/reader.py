@@ -1,7 +1,9 @@
-"""The honest reader: creates a run's topic and reads it back, past the proxy.
+"""The lab's own readers: one when a run is over, and one while it lasts, both past the proxy.
 
-It speaks to the brokers' DIRECT listener, which no learner's client is ever told. It is what the
-findings rest on, so it says whether it drained the topic.
+They speak to the brokers' DIRECT listener, which no learner's client is ever told. The honest
+reader creates a run's topic and reads it back; the findings rest on it, so it says whether it
+drained the topic. The concurrent reader is a read_committed consumer that reads while the workload
+still writes: Kafka's own system tests decide exactly-once by two such readers.
 """
 
 from __future__ import annotations
@@ -10,7 +12,9 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from threading import Event as Flag
+from threading import Thread
+from typing import Any, Final
 
 from confluent_kafka import (
     Consumer,
@@ -24,6 +28,10 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from lab_utils.errors import StageError
 from lab_utils.ledger.events import Event, value_text
+from lab_utils.ledger.store import Witness
+
+CONCURRENT: Final = "concurrent-reader"
+CONCURRENT_S: Final = 5
 
 
 class HonestReader:
@@ -39,7 +47,7 @@ class HonestReader:
             "reconnect.backoff.max.ms": 200,
         }
         self._admin = AdminClient(dict(self._connection))
-        self._consumer = self._new_consumer("read_uncommitted")
+        self._consumer = _new_consumer(self._connection, "read_uncommitted")
         self._committed: Consumer | None = None
 
     def create_topic(
@@ -81,7 +89,7 @@ class HonestReader:
         A partition whose reader did not get to its last stable offset has none here.
         """
         if self._committed is None:
-            self._committed = self._new_consumer("read_committed")
+            self._committed = _new_consumer(self._connection, "read_committed")
         rows = _read(self._committed, run, topic, partitions, timeout_s)
         visible = [replace(row, kind="visible") for row in rows if row.kind == "record"]
         ends = [row for row in rows if row.kind == "end" and row.offset is not None]
@@ -123,23 +131,79 @@ class HonestReader:
         if self._committed is not None:
             self._committed.close()
 
-    def _new_consumer(self, isolation_level: str) -> Consumer:
-        return Consumer(
-            {
-                **self._connection,
-                "group.id": "honest-reader",
-                "enable.auto.commit": False,
-                "enable.partition.eof": True,
-                "isolation.level": isolation_level,
-                "fetch.wait.max.ms": 10,
-            }
-        )
-
     def _ends(self, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, number): latest for number in range(partitions)}
         told = self._admin.list_offsets(asked, isolation_level=level)
         return {place.partition: end.result(timeout=10).offset for place, end in told.items()}
+
+
+class ConcurrentReader:
+    """Reads topics from their start in a thread of its own; what it is given becomes `seen`."""
+
+    def __init__(self, bootstrap: str, run: str, topics: Sequence[str], partitions: int) -> None:
+        self._run = run
+        self._places = [TopicPartition(t, n, 0) for t in topics for n in range(partitions)]
+        self._ended: dict[tuple[str | None, int | None], int] = {}
+        self._until = 0.0
+        own: dict[str, str | int | float] = {
+            "bootstrap.servers": bootstrap,
+            "client.id": CONCURRENT,
+            "log_level": 0,
+        }
+        self._consumer = _new_consumer(own, "read_committed")
+        self._is_over = Flag()
+        self._thread = Thread(target=self._read, daemon=True)
+        self._seen: list[Event] = []
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._consumer.assign(self._places)
+        self._thread.start()
+
+    def finish(self, witness: Witness) -> None:
+        """Read on to the end of what is committed by now; write down what was given, in order."""
+        self._until = time.monotonic() + CONCURRENT_S
+        self._is_over.set()
+        self._thread.join(2 * CONCURRENT_S)
+        for event in self._seen:
+            witness.record(event)
+
+    def _read(self) -> None:
+        while not (self._is_over.is_set() and self._is_at_the_end()):
+            message = self._consumer.poll(0.05)
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
+                seen = _event(self._run, message)
+                self._seen.append(replace(seen, actor=CONCURRENT, kind="seen", detail={}))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                self._ended[message.topic(), message.partition()] = message.offset() or 0
+        self._consumer.close()
+
+    def _is_at_the_end(self) -> bool:
+        """Has all been read that is in the log, or is there no time left for it?"""
+        if time.monotonic() > self._until:
+            return True
+        return all(
+            self._ended.get((place.topic, place.partition), -1)
+            >= self._consumer.get_watermark_offsets(place, CONCURRENT_S)[1]
+            for place in self._places
+        )
+
+
+def _new_consumer(connection: Mapping[str, str | int | float], isolation_level: str) -> Consumer:
+    return Consumer(
+        {
+            **connection,
+            "group.id": "lab-reader",  # it is never joined
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": isolation_level,
+            "fetch.wait.max.ms": 10,
+        }
+    )
 
 
 def _read(

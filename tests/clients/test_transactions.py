@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lab_utils.clients.producer import RecordingProducer
-from lab_utils.clients.transactions import asks_for
+from lab_utils.clients.producer import RecordingProducer, asks_for
 from lab_utils.proxy.faults import refuse
 from tests.clients.opened import Opened
 
