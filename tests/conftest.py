@@ -94,6 +94,25 @@ def stage_of_three(pooled: dict[str, Any]) -> Any:
     return pooled["stage_of_three"].join()
 
 
+@pytest.fixture(scope="module")
+def reader(stage: Any) -> Iterator[Any]:
+    """The lab's own connection to the broker, past the proxy."""
+    from lab_utils.clients.reader import HonestReader
+
+    reader = HonestReader(stage.direct)
+    yield reader
+    reader.close()
+
+
+@pytest.fixture
+def perform(stage: Any, tmp_path: Path) -> Iterator[Any]:
+    """A function that performs a workload on the shared stage, and returns the rows of its run."""
+    from tests.performed import performing
+
+    with performing(stage, tmp_path) as perform:
+        yield perform
+
+
 @pytest.fixture
 def own_stage(state: Path) -> Iterator[Any]:
     """A stage with one broker for one test alone, which may end it as it likes."""

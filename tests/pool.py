@@ -12,10 +12,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import LabError
 from lab_utils.stage import client
 from lab_utils.stage.client import Stage
 
+WAKE_S = 60
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
 
 
@@ -30,8 +34,13 @@ class Pooled:
     def join(self) -> Stage:
         """The stage."""
         if self._stage is None:
-            self._stage = client.join(self._name, self._brokers)
+            self._stage = self._new()
         return self._stage
+
+    def _new(self) -> Stage:
+        stage = client.join(self._name, self._brokers)
+        wake_coordinators(stage)
+        return stage
 
     def make_whole(self) -> None:
         """Repair what a test has left broken; fail that test, and replace the stage, if I cannot.
@@ -50,8 +59,24 @@ class Pooled:
             left = [str(error)]
         if left:
             stage.shutdown()
-            vars(stage).update(vars(client.join(self._name, self._brokers)))
+            vars(stage).update(vars(self._new()))
             raise AssertionError(f"the shared stage could not be made whole: {'; '.join(left)}")
+
+
+def wake_coordinators(stage: Stage) -> None:
+    """Ask both coordinators once: their first answer takes seconds, whichever test asks for it."""
+    names = {"bootstrap.servers": stage.direct, "log_level": 0}
+    reader = HonestReader(stage.direct)
+    reader.create_topic("awake", 1, replicas=stage.brokers)
+    reader.close()
+    producer = Producer({**names, "transactional.id": "awake"})
+    consumer = Consumer({**names, "group.id": "awake"})
+    producer.init_transactions(WAKE_S)
+    producer.begin_transaction()
+    place, group = TopicPartition("awake", 0, 0), consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction([place], group, WAKE_S)
+    producer.commit_transaction(WAKE_S)
+    consumer.close()
 
 
 def left_in(state: dict[str, Any]) -> list[str]:

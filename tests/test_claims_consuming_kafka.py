@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,18 +11,12 @@ from confluent_kafka import TopicPartition
 
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.proxy.faults import crash_client, stall_client
-from tests.performed import Perform, Workload, performing, values
+from tests.performed import Perform, Workload, values
 
 pytestmark = pytest.mark.kafka
 
 Bookmark = Callable[[set[int], set[int]], int]
 SLOW = stall_client("before_process", value="1", for_ms=2500)
-
-
-@pytest.fixture
-def perform(stage: Any, tmp_path: Path) -> Iterator[Perform]:
-    with performing(stage, tmp_path) as perform:
-        yield perform
 
 
 def handed_to_threads(run: LiveRun) -> None:

@@ -6,8 +6,6 @@ Only those that no other test decides; docs/claims.md names the test of each.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from tests.performed import (
     Perform,
     at,
     lost,
-    performing,
     reports,
     sending,
     values,
@@ -31,12 +28,6 @@ LOST_ANSWER = drop_response("Produce", nth=2)
 NO_RETRIES = {"retries": 0}
 IDEMPOTENT = {"enable.idempotence": True}
 NAMED = {"transactional.id": ""}  # the topic's name, which no other run has
-
-
-@pytest.fixture
-def perform(stage: Any, tmp_path: Path) -> Iterator[Perform]:
-    with performing(stage, tmp_path) as perform:
-        yield perform
 
 
 def produced(rows: list[Event]) -> list[Event]:

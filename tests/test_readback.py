@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,40 +12,14 @@ import pytest
 
 from lab_utils import readback
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.clients.reader import HonestReader
 from lab_utils.codec.transaction_log import STATES, partition_of
-from lab_utils.experiment import Experiment
 from lab_utils.folders import stage_folder
 from lab_utils.ledger.events import Event
 from lab_utils.machine.jars import kafka_jars
 from lab_utils.machine.java import find_java
+from tests.performed import Perform
 
 pytestmark = pytest.mark.kafka
-
-NUMBERS = count(1)
-
-
-@pytest.fixture(scope="module")
-def reader(stage: Any) -> Iterator[HonestReader]:
-    reader = HonestReader(stage.direct)
-    yield reader
-    reader.close()
-
-
-@pytest.fixture
-def perform(stage: Any, reader: HonestReader, tmp_path: Path) -> Callable[..., list[Event]]:
-    """Perform a workload as a run; its rows."""
-
-    def perform(workload: Callable[[LiveRun], object], **given: Any) -> list[Event]:
-        name = f"r{next(NUMBERS)}-a"
-        orders = ("0", "1", "2", "3")
-        experiment = Experiment(stage, reader, name, tmp_path / name, orders, **given)
-        live = LiveRun(experiment.begin())
-        workload(live)
-        live.close()
-        return experiment.finish()
-
-    return perform
 
 
 def committed_and_aborted(run: LiveRun) -> None:
@@ -79,7 +51,7 @@ def end(rows: list[Event]) -> tuple[int | None, str, str]:
     return row.offset, row.detail["last_stable"], row.detail["drained"]
 
 
-def test_both_isolation_levels(perform: Callable[..., list[Event]]) -> None:
+def test_both_isolation_levels(perform: Perform) -> None:
     """Every record is there, the committed one is visible, and each marker has an offset."""
     rows = perform(committed_and_aborted)
     markers = [(row.offset, row.detail["type"]) for row in rows if row.kind == "marker"]
@@ -89,7 +61,7 @@ def test_both_isolation_levels(perform: Callable[..., list[Event]]) -> None:
     assert (4, "4", "true") == end(rows)
 
 
-def test_what_the_coordinator_wrote(perform: Callable[..., list[Event]]) -> None:
+def test_what_the_coordinator_wrote(perform: Perform) -> None:
     """Intent, decision and completion of each transaction, in the predicted partition."""
     rows = [row for row in perform(committed_and_aborted) if row.kind == "transaction"]
 
@@ -100,7 +72,7 @@ def test_what_the_coordinator_wrote(perform: Callable[..., list[Event]]) -> None
     assert {partition_of(rows[0].detail["transactional_id"])} == {row.partition for row in rows}
 
 
-def test_open_transaction(perform: Callable[..., list[Event]]) -> None:
+def test_open_transaction(perform: Perform) -> None:
     """A transaction that was left open hides the plain order behind it."""
     rows = perform(left_open)
 
@@ -108,7 +80,7 @@ def test_open_transaction(perform: Callable[..., list[Event]]) -> None:
     assert (2, "0", "true") == end(rows)
 
 
-def test_until_stable(perform: Callable[..., list[Event]]) -> None:
+def test_until_stable(perform: Perform) -> None:
     """Who waits until its time is up is given the plain order, and sees the abort."""
     rows = perform(left_open, until_stable=True)
 
@@ -116,16 +88,14 @@ def test_until_stable(perform: Callable[..., list[Event]]) -> None:
     assert (3, "3", "true") == end(rows)
 
 
-def test_not_stable_in_time(
-    perform: Callable[..., list[Event]], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_not_stable_in_time(perform: Perform, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waited in vain says that the log was not drained."""
     monkeypatch.setattr(readback, "STABLE_TIMEOUT_S", 0.1)
 
     assert (2, "0", "false") == end(perform(left_open, until_stable=True))
 
 
-def test_kafka_reads_the_same(perform: Callable[..., list[Event]], stage: Any) -> None:
+def test_kafka_reads_the_same(perform: Perform, stage: Any) -> None:
     """Kafka's own tool finds in the coordinator's log what we find there."""
     rows = [row for row in perform(committed_and_aborted) if row.kind == "transaction"]
     folder = stage_folder(stage.name) / "broker-1" / "data"

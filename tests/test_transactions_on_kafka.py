@@ -2,51 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from itertools import count
-from pathlib import Path
-from typing import Any
-
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.clients.reader import HonestReader
-from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import hold_link, stop_broker
 from lab_utils.waiting import wait_until
+from tests.performed import Perform
 
 pytestmark = pytest.mark.kafka
-
-NUMBERS = count(1)
-Perform = Callable[..., list[Event]]
-
-
-@pytest.fixture(scope="module")
-def reader(stage: Any) -> Iterator[HonestReader]:
-    reader = HonestReader(stage.direct)
-    yield reader
-    reader.close()
-
-
-@pytest.fixture
-def perform(stage: Any, reader: HonestReader, tmp_path: Path) -> Perform:
-    """Perform a workload as a run; its rows. What the client raises is an outcome."""
-
-    def perform(workload: Callable[[LiveRun], object], **given: Any) -> list[Event]:
-        name = f"k{next(NUMBERS)}-a"
-        experiment = Experiment(stage, reader, name, tmp_path / name, ("0", "1"), **given)
-        live = LiveRun(experiment.begin())
-        try:
-            workload(live)
-        except KafkaException:
-            pass
-        finally:
-            live.close()
-        return experiment.finish()
-
-    return perform
 
 
 def values(rows: list[Event], kind: str) -> list[str | None]:
@@ -223,7 +188,7 @@ def test_decision_survives_a_restart(perform: Perform) -> None:
         producer.commit_transaction()
 
     faults = (hold_link(1, 1, api="Produce"), stop_broker(1, api="EndTxn"))
-    rows = perform(commit, faults=faults)
+    rows = perform(commit, *faults)
     states = {row.detail["state"]: row.at_ns for row in rows if row.kind == "transaction"}
     stopped = next(row.at_ns for row in rows if (row.actor, row.kind) == ("broker-1", "stopped"))
 

@@ -15,16 +15,6 @@ from tests.clients.postgres import Server
 NUMBERS = count(1)
 
 
-@pytest.fixture(scope="module")
-def reader(stage: Any) -> Iterator[Any]:
-    """The lab's own connection to the broker, past the proxy."""
-    from lab_utils.clients.reader import HonestReader
-
-    reader = HonestReader(stage.direct)
-    yield reader
-    reader.close()
-
-
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Server]:
     """A PostgreSQL of the tests' own; a test that uses it is marked with needs_postgres."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import Fault, crash_client, delay_response
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
 from tests.notebooks import solutions
-from tests.performed import Perform, performing
+from tests.performed import Perform
 
 pytestmark = pytest.mark.kafka
 
@@ -39,12 +39,6 @@ POINTS: dict[str, Callable[[int, int], tuple[Fault, ...]]] = {
     ),
     "Kafka knows": lambda nth, _: (crash_client("after_commit", nth=nth),),
 }  # fmt: skip
-
-
-@pytest.fixture
-def perform(stage: Any, tmp_path: Path) -> Iterator[Perform]:
-    with performing(stage, tmp_path) as perform:
-        yield perform
 
 
 @pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=needs_postgres)])

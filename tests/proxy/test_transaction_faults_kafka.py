@@ -6,7 +6,6 @@ that changes is a finding about Kafka or its client, or a race in the proxy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -33,24 +32,9 @@ NUMBERS = count(1)
 ORDERS = ("0", "1", "2")
 
 
-@pytest.fixture(scope="module")
-def reader(stage: Any) -> Iterator[HonestReader]:
-    """A reader, and a coordinator that has been asked before: its first answer takes a second."""
-    reader = HonestReader(stage.direct)
-    yield reader
-    reader.close()
-
-
 @pytest.fixture
 def experiment(stage: Any, reader: HonestReader, tmp_path: Path) -> Experiment:
     return Experiment(stage, reader, f"t{next(NUMBERS)}-a", tmp_path / "run", ORDERS, partitions=2)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def awake(stage: Any, reader: HonestReader, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """The coordinator has loaded its log, so that a request is answered the first time."""
-    folder = tmp_path_factory.mktemp("awake")
-    perform(Experiment(stage, reader, "t0-a", folder, ORDERS, partitions=2))
 
 
 def perform(experiment: Experiment, *faults: WireFault) -> list[Event]:
