@@ -38,7 +38,7 @@ PROGRAMS: Final = {
     "kafka.Kafka": "Kafka",
     SPARK_SERVER: "Spark server",
     SPARK_MAIN_CLASS: "Spark",
-    "lab_utils.clients.child": "workload",
+    "lab_utils.clients.workload": "workload",
     "lab_utils.clients.consumer_by_hand": "consumer by hand",
 }
 SERVERS: Final = ("stage server", "Spark server")

@@ -1,23 +1,45 @@
 """Carrying a workload out: here in this process, or in children that crash and are restarted.
 
+    parent ── ticket.json, workload.pickle ──▶ python -m lab_utils.clients.workload FOLDER
+       ╰───── standard input, never written ───────╯   closed means: the parent is gone, so go
+
 A learner's Lab and the learner's kernel under a grader do this in the same way: a ticket in, the
-exception or nothing out.
+exception or nothing out. In a child, the workload is pickled by value (cloudpickle), as a
+notebook's functions are.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Final
 
-from lab_utils.clients.child import run_in_child
+import cloudpickle
+from confluent_kafka import KafkaException, cimpl
+
+from lab_utils import processes
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
-from lab_utils.errors import LabError
+from lab_utils.errors import BadArgument, LabError, WaitTimeout
 
 RESTARTS_MAX: Final = 10
 MEMBERS_MAX: Final = 4
 NOT_WHOLE: Final = "the ledger could not be written: a workload's process lost events"
+RAISED = 1
+TROUBLED = 4  # it finished, and its part of the ledger is not whole
+
+# The client's C classes name their module by its short name. Under that name it can be found, so
+# a workload that uses TopicPartition takes the class along by name, and not a broken copy of it.
+sys.modules.setdefault("cimpl", cimpl)
 
 
 class WorkloadError(LabError):
@@ -90,3 +112,113 @@ def _together(
 
 def _of(ticket: Ticket, member: int) -> tuple[dict[str, Any], ...]:
     return tuple(fault for fault in ticket.crashes if fault.get("member", 1) == member)
+
+
+@dataclass(frozen=True, slots=True)
+class ChildEnd:
+    """How a child process ended: killed at a crash point, raised (or left), or finished."""
+
+    crashed: bool
+    raised: bool
+    troubled: bool
+    output: str
+
+
+def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> ChildEnd:
+    """Run the workload in a process of its own and wait for its end, at most `timeout_s`."""
+    pickled = _pickled(workload)
+    folder = Path(ticket.folder) / f"process-{ticket.member}-{ticket.attempt}"
+    folder.mkdir(mode=0o700, parents=True)
+    (folder / "ticket.json").write_bytes(ticket.to_json())
+    (folder / "workload.pickle").write_bytes(pickled)
+    child = processes.spawn_module(
+        __name__,
+        str(folder),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
+    # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
+    lines = _Reader(child)
+    try:
+        code = child.wait(timeout_s)
+    except subprocess.TimeoutExpired:
+        raise WaitTimeout(
+            f"waited {timeout_s:g} s for the workload's process (pid {child.pid}) to end; it was "
+            "still running and has been killed. Does the workload wait for ever?"
+        ) from None
+    finally:
+        processes.kill_group(child)
+        output = lines.text()
+    crashed, troubled = code == -signal.SIGKILL, code == TROUBLED
+    raised = code != 0 and not crashed and not troubled
+    if raised and code != RAISED:
+        output += f"The workload's process ended itself with exit code {code}."
+    return ChildEnd(crashed, raised, troubled, output)
+
+
+class _Reader(threading.Thread):
+    """Reads a child's output, so that a full pipe never holds the child up."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        super().__init__(daemon=True)
+        self._child = child
+        self._lines: list[str] = []
+        self.start()
+
+    def run(self) -> None:
+        assert self._child.stdout is not None
+        self._lines.extend(self._child.stdout)
+
+    def text(self) -> str:
+        self.join(timeout=5)
+        assert self._child.stdin is not None
+        assert self._child.stdout is not None
+        self._child.stdin.close()
+        self._child.stdout.close()
+        return "".join(self._lines)
+
+
+def _pickled(workload: Workload) -> bytes:
+    """Pickle a function by value also when its module is a file: the child must not import it."""
+    module = sys.modules.get(getattr(workload, "__module__", ""))
+    by_value = module is not None and module.__name__ != "__main__"
+    if by_value:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return cloudpickle.dumps(workload)  # type: ignore[no-any-return]
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise BadArgument(
+            f"this workload cannot run in a process of its own, which a crash needs: {error}. It "
+            "uses something that belongs to this kernel. Make that inside the workload."
+        ) from None
+    finally:
+        if by_value:
+            cloudpickle.unregister_pickle_by_value(module)
+
+
+def _end_with_parent() -> None:
+    sys.stdin.read()
+    os._exit(RAISED)
+
+
+def main(folder: Path) -> int:
+    """Run the pickled workload of `folder`; the exit code says how it went."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    ticket = Ticket.from_json((folder / "ticket.json").read_bytes())
+    workload = cloudpickle.loads((folder / "workload.pickle").read_bytes())
+    run = LiveRun(ticket)
+    error = perform(workload, run)
+    trouble = run.close()
+    if error is None or isinstance(error, KafkaException):
+        return TROUBLED if trouble else 0  # what the client raises is an outcome, in the ledger
+    if isinstance(error, LabError):  # the sentence says what to do; our frames would hide it
+        print(f"{type(error).__name__}: {error}")  # noqa: T201
+    else:
+        traceback.print_exception(error)
+    return RAISED
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from lab_utils.clients.child import run_in_child
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.clients.workload import WorkloadError, carry_out
+from lab_utils.clients.workload import WorkloadError, carry_out, run_in_child
 from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.proxy.faults import crash_client
 from lab_utils.waiting import wait_until
@@ -38,43 +37,30 @@ def story(opened: Opened) -> list[str]:
     ]  # type: ignore[misc]
 
 
-def stored(opened: Opened) -> str:
-    rows = [row for row in opened.finish() if (row.source, row.kind) == ("log", "record")]
-    return " ".join(row.value or "" for row in rows)
-
-
 def test_killed_and_started_again(opened: Opened) -> None:
-    """The process dies after its second ack, and its successor begins anew."""
+    """The process dies after its second ack, and its successor begins anew.
+
+    The fault is armed, fires once, and says where; the second process and its clients can be told
+    from the first in every event.
+    """
     opened.under(crash_client("after_ack", nth=2))
+    error, told = carry_out(begin_anew, opened.ticket), story(opened)
+    rows = opened.finish()
+    names = ["producer-1", "producer-11"]
 
-    assert carry_out(begin_anew, opened.ticket) is None
-    assert ["started", "0", "1", "crashed", "started", "0", "1", "2", "finished"] == story(opened)
-    assert "0 1 0 1 2" == stored(opened)
-
-
-def test_events_of_a_crash(opened: Opened) -> None:
-    """The fault is armed, fires once, and says where; the process says that it died."""
-    opened.under(crash_client("after_ack", nth=2))
-    carry_out(begin_anew, opened.ticket)
-    opened.finish()
-
+    assert error is None
+    assert ["started", "0", "1", "crashed", "started", "0", "1", "2", "finished"] == told
+    assert ["0", "1", "0", "1", "2"] == [
+        row.value for row in rows if (row.source, row.kind) == ("log", "record")
+    ]
     assert [("armed", "2"), ("fired", "2")] == [
         (row.kind, row.detail["nth"]) for row in opened.rows(source="fault")
     ]
     assert ["after_ack"] == [
         row.detail["point"] for row in opened.rows("crashed", source="workload")
     ]
-
-
-def test_clients_of_the_successor(opened: Opened) -> None:
-    """The second process and its clients can be told from the first in every event."""
-    opened.under(crash_client("after_ack", nth=1))
-    carry_out(begin_anew, opened.ticket)
-    rows = opened.finish()
-    names = ["producer-1", "producer-11"]
-
-    assert names == [row.actor for row in opened.rows("created")]
     assert [1, 2] == [row.attempt for row in opened.rows("started", source="workload")]
+    assert names == [row.actor for row in opened.rows("created")]
     assert set(names) == {
         row.actor for row in rows if (row.api, row.kind) == ("Produce", "request")
     }
@@ -124,16 +110,12 @@ def consume_all(run: LiveRun) -> None:
             done = message.value() == b"2"
 
 
-@pytest.mark.parametrize(
-    ("point", "nth", "processed"),
-    [("after_process", 2, "0 1 1 2"), ("after_commit", 2, "0 1 2"), ("after_poll", 2, "0 1 2")],
-)
-def test_consumer_that_dies(opened: Opened, point: str, nth: int, processed: str) -> None:
-    """Where a consumer dies decides what is processed again; nothing is left out."""
-    opened.under(crash_client(point, nth=nth))
+def test_consumer_that_dies(opened: Opened) -> None:
+    """With the protocol of KIP-848, too, what was not committed is processed again."""
+    opened.under(crash_client("after_process", nth=2))
 
     assert carry_out(consume_all, opened.ticket) is None
-    assert processed == " ".join(row.value or "" for row in opened.rows("processed"))
+    assert "0 1 1 2" == " ".join(row.value or "" for row in opened.rows("processed"))
 
 
 def divide(run: LiveRun) -> None:

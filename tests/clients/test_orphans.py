@@ -16,7 +16,7 @@ from lab_utils.waiting import wait_until
 PARENT = """
 import signal, sys
 from pathlib import Path
-from lab_utils.clients.child import run_in_child
+from lab_utils.clients.workload import run_in_child
 from lab_utils.clients.live_run import Ticket
 
 def hang(run):
