@@ -182,13 +182,16 @@ class SteppedProcess:
     def ask(self, verb: str) -> dict[str, Any] | None:
         """Let it take a step; None if it does not answer in its time, or is dead."""
         self._number += 1
-        with suppress(OSError, EOFError):
+        try:
             self._pipe.send((self._number, verb))
             while self._pipe.poll(ANSWERED_S):
                 number, answer = self._pipe.recv()
                 # What an earlier step said too late is passed over.
                 if number == self._number:
                     return dict(answer)
+        except (OSError, EOFError):  # Its end of the pipe is closed: it is about to be gone.
+            with suppress(subprocess.TimeoutExpired):
+                self._child.wait(ENDED_S)
         return None
 
     def kill(self) -> None:
