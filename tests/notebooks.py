@@ -10,6 +10,7 @@ import symtable
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -60,6 +61,12 @@ def answers_in(notebook: Any) -> dict[str, Any]:
             nodes = [it for it in nodes if isinstance(it, DEFINITIONS)]
         execute(nodes, cell.source, f"<{id(notebook)} {cell.id}>", names)
     return names
+
+
+@cache
+def solutions(lab: str) -> dict[str, Any]:
+    """The answers of a lab's source, and the functions of its cells, by name."""
+    return answers_in(source_notebook(lab))
 
 
 def code_cells(notebook: Any) -> list[Any]:

@@ -28,7 +28,6 @@ from lab_utils import processes
 from lab_utils.clients.consumer import WAIT_S, is_at_the_end
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import LiveRun, Ticket
-from lab_utils.clients.workload import path_of_this_package
 from lab_utils.errors import one_of
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
