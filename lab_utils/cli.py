@@ -141,15 +141,15 @@ def doctor(as_json: bool) -> None:
 
 
 @main.command(context_settings={"ignore_unknown_options": True})
-@click.argument("tier", type=click.Choice(list(TIERS)), default="all")
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def test(tier: str, arguments: tuple[str, ...]) -> None:
+@click.argument("arguments", metavar="[TIER] [PYTEST...]", nargs=-1, type=click.UNPROCESSED)
+def test(arguments: tuple[str, ...]) -> None:
     """Run the tests of a TIER: lint, unit, kafka, labs, browser, or all of these.
 
     Two tiers are left out of them: install installs the lab anew and builds its image, long runs
     every notebook twice in one kernel, with its solutions and without, and each sink at every crash
-    point. What follows the tier goes to pytest, as in: ./lab test unit -k ledger
+    point. Everything else goes to pytest, as in: ./lab test unit -k ledger
     """
+    tier, *others = arguments if arguments[:1] and arguments[0] in TIERS else ("all", *arguments)
     if find_spec("pytest") is None:
         raise SetupError(
             "This environment has no pytest, so no test can run. Install what the tests need: "
@@ -160,7 +160,7 @@ def test(tier: str, arguments: tuple[str, ...]) -> None:
     # The tests say which of them share a worker, and which come first (tests/conftest.py).
     workers = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
     chosen = ["-m", TIERS[tier], *([] if tier == "install" else workers)]
-    command = [sys.executable, "-m", "pytest", *chosen, *arguments]
+    command = [sys.executable, "-m", "pytest", *chosen, *others]
     sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)
 
 

@@ -16,7 +16,6 @@ from pathlib import Path
 from threading import Thread
 from typing import Any, Final
 
-import orjson
 from confluent_kafka import KafkaException
 
 from lab_utils.clients.groups import Groups
@@ -167,7 +166,7 @@ class Experiment:
     def finish(self) -> list[Event]:
         """Close the run at the stage, read the log back; return all rows, oldest first."""
         # The run stays open until the controller has decided: who leads then is evidence. What is
-        # broken is mended before the log is read.
+        # broken is repaired before the log is read.
         try:
             self._settle(whole=False)
         finally:
@@ -189,7 +188,7 @@ class Experiment:
         return read_ledger(self.folder)
 
     def _recover(self) -> None:
-        """Mend what is broken."""
+        """Repair what is broken, and wait until it is whole."""
         self.stage.heal()
         self._settle(whole=True)
 
@@ -287,8 +286,3 @@ def fault_values(faults: Sequence[Fault]) -> tuple[Fault, ...]:
 def _listed(given: Any) -> tuple[Any, ...] | None:
     """What a list holds; None for what is no list, a text among it."""
     return tuple(given) if isinstance(given, Sequence) and not isinstance(given, str) else None
-
-
-def write_summary(folder: Path, **columns: Any) -> None:
-    """Keep what is not an event beside the ledger, as run.json."""
-    (folder / "run.json").write_bytes(orjson.dumps(columns, option=orjson.OPT_INDENT_2))

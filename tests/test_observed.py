@@ -64,7 +64,7 @@ def test_decision_after_the_workload_is_evidence(leaderless: Run) -> None:
     decisions = [row.detail["leader"] for row in of(leaderless, "partition")]
     held = {row.actor: row.offset for row in of(leaderless, "log_end")}
 
-    # While the run is mended the ISR grows again, which is a decision under the same leader.
+    # While the run is repaired the ISR grows again, which is a decision under the same leader.
     assert ["1", "2"] == [leader for leader, _ in groupby(decisions)]
     assert {"broker-1": 1, "broker-2": 1, "broker-3": 1} == held
 

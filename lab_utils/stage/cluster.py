@@ -218,10 +218,10 @@ class Cluster:
             self._observer.begin(run)
 
     async def close_run(self, run: str, topics: Iterable[str] = ()) -> dict[str, Any]:
-        """End a run: disarm its faults, mend what is broken, close its ledger; say what fired.
+        """End a run: disarm its faults, repair what is broken, close its ledger; say what fired.
 
-        The mending is in the ledger, behind an event that says where it begins. Without topics to
-        wait for nothing is mended.
+        The repair is in the ledger, after an event that says where it begins. Without topics to
+        wait for, nothing is repaired.
         """
         self.event_log.require(run)
         await self.acted()
@@ -231,11 +231,11 @@ class Cluster:
             {"id": fault_id, "fault": to_json(fault), "fired": fired}
             for fault_id, fault, fired in self.board.disarm(run)
         ]
-        is_whole = await self._mend(run, list(topics))
+        is_whole = await self._repair(run, list(topics))
         await self._look()
         return {"faults": faults, "trouble": self.event_log.close(run), "whole": is_whole}
 
-    async def _mend(self, run: str, topics: list[str]) -> bool:
+    async def _repair(self, run: str, topics: list[str]) -> bool:
         """Heal what is broken and wait until these topics are whole; are they?"""
         if not topics:
             return True

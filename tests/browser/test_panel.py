@@ -113,7 +113,7 @@ def test_broker_is_paused_and_resumed(
 
 
 def test_stage_that_has_ended_is_said_in_words(page: Page, lab: rig.Lab) -> None:
-    """A panel whose stage is closed says what mends it."""
+    """A panel whose stage is closed says what to do."""
     end = 'gone = Lab("gone")'
     path = lab.write("gone.ipynb", "from lab_utils import Lab\n" + end, "gone.panel()")
     rig.open_notebook(page, lab, path)
