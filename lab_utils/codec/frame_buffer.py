@@ -14,6 +14,7 @@ from typing import Final
 LENGTH_BYTES: Final = 4
 FRAME_LIMIT: Final = 16 * 1024 * 1024
 RECEIVE: Final = 256 * 1024
+LEAST: Final = 16 * 1024
 
 # One loop reads one socket at a time, and what is left of it is moved before the next is read.
 _RECEIVED: Final = bytearray(RECEIVE)
@@ -63,7 +64,7 @@ class FrameBuffer:
             self._change_to(_RECEIVED)
             self._start = self._end = 0
             return
-        wanted = max(left + 1, min(self._size() or 0, 2 * max(left, RECEIVE)))
+        wanted = max(left + 1, min(self._size() or 0, max(2 * left, LEAST)))
         is_large_enough = self._buffer is not _RECEIVED and wanted <= len(self._buffer)
         if is_large_enough and (not self._start or self._end < len(self._buffer)):
             return
