@@ -533,8 +533,8 @@ lab.panel()
 # You can skip this. The loop around `poll()` is short.
 
 # %%
-from lab_utils.clients import polling
-source(polling.batches)
+from lab_utils.clients.consumer import batches
+source(batches)
 
 # %%
 lab.score()

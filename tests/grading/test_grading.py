@@ -16,7 +16,7 @@ from lab_utils.grading.kernel import running
 from lab_utils.grading.results import Results, SubmissionResult, Verdict
 from tests.grading import handed_in
 
-pytestmark = [pytest.mark.labs, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.labs, pytest.mark.timeout(900)]
 Graded: TypeAlias = dict[str, SubmissionResult]  # by the name of the submission
 # Each cell that never ends costs as much.
 NEVER_ENDS_S = 15
