@@ -90,9 +90,12 @@ def test_the_life_of_a_spark_server(state: Path) -> None:
 
         owner.kill()
         owner.wait()
-    wait_until(lambda: not (state / "spark").exists(), "the folder to go", timeout_s=20)
-
-    assert (False, False) == tuple(map(processes.is_running, (third, server.pid)))
+    wait_until(
+        lambda: not any(map(processes.is_running, (third, server.pid))),
+        "the end of a server whose owner has ended",
+        timeout_s=20,
+    )
+    assert not (state / "spark").exists()
 
 
 @pytest.mark.kafka

@@ -65,9 +65,9 @@ def said_by(process: subprocess.Popen[str]) -> str:
 
 
 def kill(process: subprocess.Popen[str] | psutil.Process) -> None:
-    """SIGKILL, and return when it is gone."""
+    """SIGKILL, and return when it is gone; its parent may not have asked for its end yet."""
     process.kill()
-    process.wait(20)
+    wait_until(lambda: not processes.is_running(process), f"the end of {process}", timeout_s=20)
 
 
 def programs(state: Path) -> dict[str, psutil.Process]:
