@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -370,3 +371,9 @@ def test_tools_have_nothing_to_say(command: tuple[str, ...]) -> None:
     )
 
     assert ("", 0) == (done.stdout.strip() if done.returncode else "", done.returncode)
+
+
+def test_a_module_keeps_its_worker(request: pytest.FixtureRequest) -> None:
+    """A test's id carries its group, or each worker would start every stage and every Spark."""
+    if "PYTEST_XDIST_WORKER" in os.environ and request.config.getoption("loadgroup", False):
+        assert request.node.nodeid.endswith("@test_house")
