@@ -234,10 +234,25 @@ def _send(processes: list[AnyProcess], how: signal.Signals | None, timeout_s: fl
 
 
 def kill_group(child: subprocess.Popen[Any]) -> int:
-    """SIGKILL a child and everything in its group, also when the child itself has ended."""
+    """SIGKILL a child and everything in its group, also when the child itself has ended.
+
+    Returns when all of them have ended: who calls this removes what they wrote to.
+    """
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
-    return child.wait()
+    status = child.wait()
+    wait_until(
+        lambda: not any(_is_in_group(it, child.pid) for it in _all_but_this()),
+        f"the group of process {child.pid} to end",
+        timeout_s=KILL_S,
+    )
+    return status
+
+
+def _is_in_group(process: psutil.Process, group: int) -> bool:
+    with suppress(OSError):
+        return os.getpgid(process.pid) == group
+    return False
 
 
 def end_all(find: Callable[[], list[psutil.Process]]) -> None:
