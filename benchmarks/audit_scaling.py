@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from benchmarks import Figure
-from lab_utils.audit import findings, spark_server
-from lab_utils.audit.selections import RULES, found_by
+from lab_utils.audit import spark_server
+from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.session import spark
+from lab_utils.audit.survey import survey
 from lab_utils.ledger.events import Event, spark_schema
 
 if TYPE_CHECKING:
@@ -60,9 +61,8 @@ def audit_scaling(events: tuple[int, ...] = EVENTS) -> Iterator[Figure]:
 
 
 def found_in(events: DataFrame) -> DataFrame:
-    """The findings about what was sent, which this history can have."""
-    rules = [rule for rule in RULES.values() if rule.query.__module__ == findings.__name__]
-    return found_by(rules, events)
+    """All findings that this history can have."""
+    return found_by(RULES.values(), events, survey(events))
 
 
 def history(orders: int) -> DataFrame:

@@ -157,9 +157,18 @@ def batch_event(run: str, topic: str, batch: dict[str, Any]) -> Event:
 
 
 def _with_last_stable(row: Event, last_stable: dict[int, int], stable: bool) -> Event:
-    """An `end` also says where a read_committed reader stops; other rows are left alone."""
-    if row.kind != "end" or row.partition not in last_stable:
+    """An `end` also says where a read_committed reader stops, and whether it got there at all.
+
+    Other rows are left alone.
+    """
+    if row.kind != "end":
         return row
+    if row.partition not in last_stable:
+        return replace(row, detail=row.detail | {"committed_drained": "false"})
     drained = row.detail["drained"] if stable else "false"
-    detail = {"drained": drained, "last_stable": str(last_stable[row.partition])}
+    detail = {
+        "drained": drained,
+        "committed_drained": "true",
+        "last_stable": str(last_stable[row.partition]),
+    }
     return replace(row, detail=row.detail | detail)

@@ -16,11 +16,11 @@ def client(kind: str, value: str | None, **columns: Any) -> Event:
     return Event(run="", source="client", kind=kind, **columns)
 
 
-def sent(value: str, **columns: Any) -> Event:
+def sent(value: str | None, **columns: Any) -> Event:
     return client("sent", value, **columns)
 
 
-def acked(value: str, offset: int | None, **columns: Any) -> Event:
+def acked(value: str | None, offset: int | None, **columns: Any) -> Event:
     return client("acked", value, offset=offset, **columns)
 
 
@@ -32,7 +32,7 @@ def unknown(value: str, error: str = "_MSG_TIMED_OUT", **columns: Any) -> Event:
     return client("unknown", value, error=error, **columns)
 
 
-def delivered(value: str, offset: int, actor: str = "consumer-1", **columns: Any) -> Event:
+def delivered(value: str | None, offset: int, actor: str = "consumer-1", **columns: Any) -> Event:
     return client("delivered", value, offset=offset, actor=actor, **columns)
 
 
@@ -50,18 +50,18 @@ def fault(kind: str, actor: str = "drop_response") -> Event:
     return Event(run="", source="fault", actor=actor, kind=kind)
 
 
-def record(value: str, offset: int, partition: int = 0) -> Event:
+def record(value: str | None, offset: int, partition: int = 0, key: str | None = None) -> Event:
     return Event(
         run="", source="log", actor="reader", kind="record",
-        topic=TOPIC, partition=partition, offset=offset, value=value,
+        topic=TOPIC, partition=partition, offset=offset, key=key, value=value,
     )  # fmt: skip
 
 
-def end(drained: bool = True, partition: int = 0) -> Event:
+def end(drained: bool = True, partition: int = 0, offset: int | None = None) -> Event:
     detail = {"drained": "true" if drained else "false"}
     return Event(
         run="", source="log", actor="reader", kind="end",
-        topic=TOPIC, partition=partition, detail=detail,
+        topic=TOPIC, partition=partition, offset=offset, detail=detail,
     )  # fmt: skip
 
 
@@ -73,3 +73,113 @@ def log(*values: str, drained: bool = True) -> list[Event]:
 def in_run(run: str, events: Iterable[Event]) -> list[Event]:
     """The history as one run: each event a nanosecond after the one before."""
     return [replace(event, run=run, at_ns=at) for at, event in enumerate(events)]
+
+
+def processed(value: str, offset: int, **columns: Any) -> Event:
+    return client("processed", value, offset=offset, **{"actor": "workload"} | columns)
+
+
+def placed(kind: str, actor: str = "consumer-1", **columns: Any) -> Event:
+    """The consumer was assigned the partition, or sought an offset in it."""
+    return client(kind, None, actor=actor, **columns)
+
+
+def bookmark(offset: int, when: str = "end", partition: int = 0) -> Event:
+    return Event(
+        run="", source="log", actor="group", kind="committed",
+        topic=TOPIC, partition=partition, offset=offset, detail={"when": when},
+    )  # fmt: skip
+
+
+def effect(value: str, times: int = 1, table: str = "bookings") -> Event:
+    return Event(run="", source="sink", actor=table, kind="effect", value=value, records=times)
+
+
+def sent_in(transaction: int, value: str, **columns: Any) -> Event:
+    """Sent in this transaction; 0 is none."""
+    detail = {"transaction": str(transaction)} if transaction else {}
+    return client("sent", value, detail=detail, **columns)
+
+
+def told(kind: str, transaction: int, asked_at_ns: int = 0, actor: str = "producer-1") -> Event:
+    """The program was told that this transaction had been `committed` or `aborted`."""
+    detail = {"transaction": str(transaction), "called_at_ns": str(asked_at_ns)}
+    return Event(run="", source="client", actor=actor, kind=f"txn_{kind}", detail=detail)
+
+
+def visible(value: str, offset: int, partition: int = 0) -> Event:
+    return Event(
+        run="", source="log", actor="reader", kind="visible",
+        topic=TOPIC, partition=partition, offset=offset, value=value,
+    )  # fmt: skip
+
+
+def both(value: str, offset: int, partition: int = 0) -> list[Event]:
+    """A record that every reader is given."""
+    return [record(value, offset, partition), visible(value, offset, partition)]
+
+
+def stop(
+    last_stable: int, offset: int, partition: int = 0, drained: bool = True, committed: bool = True
+) -> Event:
+    """Where a read_committed reader stops, and where the log ends."""
+    detail = {
+        "drained": str(drained).lower(),
+        "committed_drained": str(committed).lower(),
+        "last_stable": str(last_stable),
+    }
+    return Event(
+        run="", source="log", actor="reader", kind="end",
+        topic=TOPIC, partition=partition, offset=offset, detail=detail,
+    )  # fmt: skip
+
+
+def offsets(transaction: int, position: int, **columns: Any) -> Event:
+    """The program made this offset of partition 0 part of its transaction."""
+    detail = {"transaction": str(transaction), "offsets": f'["{TOPIC}-0:{position}"]'}
+    return client("txn_offsets_sent", None, detail=detail, **{"partition": None} | columns)
+
+
+def out(transaction: int, value: str, **columns: Any) -> Event:
+    """Sent to the topic of results, in this transaction."""
+    return sent_in(transaction, value, **{"topic": "results"} | columns)
+
+
+def written(kind: str, offset: int, epoch: int, producer_id: int = 7, partition: int = 0) -> Event:
+    return Event(
+        run="", source="log", actor="broker-1", kind=kind, topic=TOPIC, partition=partition,
+        offset=offset, producer_id=producer_id, producer_epoch=epoch,
+    )  # fmt: skip
+
+
+def noted(state: str, offset: int, producer_id: int = 7) -> Event:
+    """What the coordinator wrote down of this producer id."""
+    return Event(
+        run="", source="log", actor="coordinator", kind="transaction", topic="__transaction_state",
+        partition=0, offset=offset, producer_id=producer_id, producer_epoch=0,
+        detail={"state": state},
+    )  # fmt: skip
+
+
+def decision(isr: str, leader: int = 1) -> Event:
+    """The controller decides who leads and who is in sync."""
+    detail = {"leader": str(leader), "isr": isr, "replicas": "1 2 3"}
+    return Event(run="", source="broker", actor="controller", kind="partition", topic=TOPIC,
+                 partition=0, detail=detail)  # fmt: skip
+
+
+def watermark(offset: int) -> Event:
+    """Readers may read up to here."""
+    return Event(run="", source="broker", actor="broker-1", kind="watermark", topic=TOPIC,
+                 partition=0, offset=offset, detail={"lso": str(offset)})  # fmt: skip
+
+
+def topic(floor: int | None, replicas: int = 3) -> Event:
+    """The topic's own settings; without a floor, Kafka's default holds, which is 1."""
+    given = {} if floor is None else {"min.insync.replicas": str(floor)}
+    detail = {"replicas": str(replicas), **given}
+    return Event(run="", source="workload", actor="lab", kind="topic", topic=TOPIC, detail=detail)
+
+
+MARKER = Event(run="", source="log", actor="broker-1", kind="marker", topic=TOPIC, partition=0)
+FINISHED = Event(run="", source="workload", actor="workload", kind="finished")

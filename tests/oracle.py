@@ -1,426 +1,548 @@
 """The rules of the findings a second time, in plain Python, to be right by reading.
 
-A finding is (finding, topic, partition, value, offsets, actor), of the events of one run. The rules
-are grouped as the modules of lab_utils/audit are.
+A finding is (finding, topic, partition, value, offsets, actor, circumstances), of the events of one
+run. The rules are grouped as the modules of lab_utils/audit are.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from typing import Any
 
-from lab_utils.audit.findings import OWN_ERRORS
+from lab_utils.audit.facts import DECLINED, OWN_ERRORS
 from lab_utils.ledger.events import Event
+from tests.oracle_facts import (
+    Found,
+    Rows,
+    Transaction,
+    actors,
+    all_drained,
+    as_sorted,
+    asked,
+    came_as_far,
+    ends,
+    found,
+    has_transactions,
+    holds_nothing,
+    is_drained,
+    is_settled,
+    kind,
+    of,
+    order,
+    place,
+    places,
+    readable,
+    said,
+    same,
+    told,
+)  # fmt: skip
 
-Found = tuple[str, str | None, int | None, str | None, tuple[int, ...] | None, str | None]
-
-
-def said(rows: list[Event], *kinds: str) -> list[Event]:
-    return [row for row in rows if row.source == "client" and row.kind in kinds and row.value]
-
-
-def in_log(rows: list[Event]) -> list[Event]:
-    return [row for row in rows if row.source == "log" and row.kind == "record"]
-
-
-def drained(rows: list[Event]) -> dict[tuple[str | None, int | None], bool]:
-    """For each partition that was read: was it ever read to its end?"""
-    seen: dict[tuple[str | None, int | None], bool] = {}
-    for row in rows:
-        if (row.source, row.kind) == ("log", "end"):
-            place = row.topic, row.partition
-            seen[place] = seen.get(place, False) or row.detail["drained"] == "true"
-    return seen
-
-
-def _copy(row: Event) -> tuple[str | None, int | None, str | None]:
-    return row.topic, row.partition, row.value
-
-
-def _actors(rows: Iterable[Event]) -> str:
-    return ", ".join(sorted({row.actor for row in rows}))
-
-
-def _offsets(rows: Iterable[Event]) -> tuple[int, ...]:
-    return tuple(sorted({row.offset for row in rows if row.offset is not None}))
+# Producing.
 
 
-def _lost(rows: list[Event]) -> Iterator[Found]:
-    stored = {_copy(row) for row in in_log(rows)}
-    for copy in {_copy(row) for row in said(rows, "acked")} - stored:
-        if drained(rows).get(copy[:2]):
-            acks = [row for row in said(rows, "acked") if _copy(row) == copy]
-            yield "lost-write", *copy, _offsets(acks), _actors(acks)
+def orders(rows: Rows) -> set[tuple[Any, ...]]:
+    return {
+        order(row)
+        for row in said(rows, "sent", "acked", "failed", "unknown", "delivered")
+        + kind(rows, "log", "record", "visible")
+    }
 
 
-def _unseen(rows: list[Event]) -> Iterator[Found]:
-    read = {r.topic for r in rows if r.source == "client" and r.kind in ("assigned", "delivered")}
-    seen = {_copy(row) for row in said(rows, "delivered")}
-    for copy in {_copy(row) for row in said(rows, "acked")} - seen:
-        if copy[0] in read:
-            acks = [row for row in said(rows, "acked") if _copy(row) == copy]
-            yield "unseen", *copy, _offsets(acks), _actors(acks)
+def copies(rows: Rows, them: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return places(same(kind(rows, "log", "record"), them))
 
 
-def _duplicates(rows: list[Event]) -> Iterator[Found]:
-    places = defaultdict(set)
-    for row in in_log(rows):
-        places[row.topic, row.value].add((row.partition, row.offset))
-    for (topic, value), where in places.items():
+def lost(rows: Rows) -> Iterator[Found]:
+    for them in orders(rows):
+        topic, key, value = them
+        acks = same(said(rows, "acked"), them)
+        missing = []
+        for (name, partition), end in ends(rows).items():
+            here = [row for row in acks if row.partition == partition]
+            there = [it for it in copies(rows, them) if it[0] == partition]
+            if name == topic and is_drained(end) and len(here) > len(there):
+                missing.append(partition)
+        if missing:
+            keyed = ["with a key"] if key is not None else []
+            offsets = [offset for _, offset in places(acks)]
+            yield found("lost-write", topic, min(missing), value, offsets, actors(acks), *keyed)
+
+
+def duplicates(rows: Rows) -> Iterator[Found]:
+    for them in orders(rows):
+        where, sends = copies(rows, them), same(said(rows, "sent"), them)
         if len(where) > 1:
+            topic, _, value = them
             partitions = {partition for partition, _ in where}
-            offsets = tuple(sorted(offset or 0 for _, offset in where))
-            senders = _actors(r for r in said(rows, "sent") if (r.topic, r.value) == (topic, value))
-            partition = min(p or 0 for p in partitions) if len(partitions) == 1 else None
-            yield "duplicate", topic, partition, value, offsets, senders or None
+            visible = places(same(kind(rows, "log", "visible"), them))
+            why = []
+            if len(sends) >= len(where):
+                why.append("sent again")
+                if has_transactions(rows, topic) and len(visible) < min(2, len(where)):
+                    why.append("aborted")
+            yield found(
+                "duplicate", topic, min(partitions) if len(partitions) == 1 else None, value,
+                sorted(offset for _, offset in where), actors(sends), *why,
+            )  # fmt: skip
 
 
-def _deliveries(rows: list[Event]) -> Iterator[Found]:
-    group = {row.actor: row.detail.get("group.id") for row in rows if row.kind == "created"}
-    handed = defaultdict(list)
-    for row in said(rows, "delivered"):
-        handed[(*_copy(row), row.offset, group.get(row.actor))].append(row)
-    for (*copy, offset, _), times in handed.items():
-        if len(times) > 1:
-            topic, partition, value = copy
-            yield "duplicate-delivery", topic, partition, value, (offset,), _actors(times)
-
-
-def _errors(rows: list[Event]) -> Iterator[Found]:
-    """Reported as errors alone: a phantom if it is in the log, unavailable if it is in no log."""
-    acked = {(row.topic, row.value) for row in said(rows, "acked")}
-    errors = said(rows, "failed", "unknown")
-    for topic, value in {(row.topic, row.value) for row in errors} - acked:
-        theirs = [row for row in errors if (row.topic, row.value) == (topic, value)]
-        copies = [row for row in in_log(rows) if (row.topic, row.value) == (topic, value)]
-        refusals = [row for row in theirs if row.error not in OWN_ERRORS]
-        ends = [was for (of, _), was in drained(rows).items() if of == topic]
-        if copies:
-            first = min(row.partition or 0 for row in copies)
-            yield "phantom", topic, first, value, _offsets(copies), _actors(theirs)
-        elif refusals and ends and all(ends):
-            yield "unavailable", topic, None, value, (), _actors(refusals)
-
-
-def _backwards(rows: list[Event]) -> Iterator[Found]:
-    """Of two neighbours in the order of sending, the later one has the lower offset.
-
-    Neighbours are orders that are in the log where their one ack said.
-    """
-    there = {(row.topic, row.partition, row.value, row.offset) for row in in_log(rows)}
-    sends = Counter((row.actor, row.topic, row.value) for row in said(rows, "sent"))
-    acks = defaultdict(list)
-    for row in said(rows, "acked"):
-        acks[row.actor, row.topic, row.value].append(row)
-    last: dict[tuple[str, str | None, int | None], Event] = {}
-    for row in said(rows, "sent"):
-        reports = acks[row.actor, row.topic, row.value]
-        if sends[row.actor, row.topic, row.value] == len(reports) == 1:
-            ack = reports[0]
-            if (*_copy(ack), ack.offset) not in there:
-                continue
-            before = last.get((row.actor, row.topic, ack.partition))
-            if before and before.offset is not None and ack.offset < before.offset:
-                offsets = before.offset, ack.offset
-                yield "nonmonotonic-send", *_copy(ack), offsets, row.actor
-            last[row.actor, row.topic, ack.partition] = ack
-
-
-def _inconclusive(rows: list[Event]) -> Iterator[Found]:
-    kinds = Counter((row.actor, row.kind) for row in rows if row.source == "fault")
-    for actor in {actor for actor, _ in kinds}:
-        never = kinds[actor, "armed"] and not kinds[actor, "fired"]
-        if kinds[actor, "unfired"] or never:
-            yield "inconclusive", None, None, None, None, actor
-    for (topic, partition), was_drained in drained(rows).items():
-        if not was_drained:
-            yield "inconclusive", topic, partition, None, None, None
-    for topic in {row.topic for row in said(rows, "sent")} - {topic for topic, _ in drained(rows)}:
-        yield "inconclusive", topic, None, None, None, None
-    if any(row.kind == "order" for row in rows) and not said(rows, "sent", "delivered"):
-        yield "inconclusive", None, None, None, None, None
-
-
-def _readable(rows: list[Event]) -> set[tuple[str | None, int | None, str | None, int]]:
-    transactional = {row.topic for row in rows if row.kind == "marker"}
-    plain = [row for row in in_log(rows) if row.topic not in transactional]
-    seen = plain + [row for row in rows if row.kind == "visible"]
-    return {(row.topic, row.partition, row.value, row.offset or 0) for row in seen}
-
-
-def _skipped(rows: list[Event]) -> Iterator[Found]:
-    worked = {row.topic for row in said(rows, "processed")}
-    done = {(r.topic, r.partition, r.value, r.offset) for r in said(rows, "processed")}
-    for copy in _readable(rows) - done:
-        topic, partition, value, offset = copy
-        ends = [
-            row.offset or 0 for row in rows
-            if row.source == "log" and row.kind == "committed" and row.detail["when"] == "end"
-            and (row.topic, row.partition) == (topic, partition)
-        ]  # fmt: skip
-        if topic in worked and ends and offset < max(ends):
-            yield "skipped-processing", topic, partition, value, (offset,), None
-
-
-def _repeated(rows: list[Event]) -> Iterator[Found]:
-    work = Counter((r.topic, r.partition, r.value, r.offset) for r in said(rows, "processed"))
-    for (topic, partition, value, offset), times in work.items():
-        if times > 1:
-            there = (topic, partition, value, offset)
-            theirs = [
-                r.actor for r in said(rows, "processed")
-                if (r.topic, r.partition, r.value, r.offset) == there
-            ]  # fmt: skip
-            actors = ", ".join(sorted(set(theirs)))
-            yield "duplicate-effect", topic, partition, value, (offset or 0,), actors
-
-
-def _applied_again(rows: list[Event]) -> Iterator[Found]:
-    effects = [row for row in rows if row.kind == "effect"]
-    for actor, value in {(row.actor, row.value) for row in effects}:
-        theirs = [row for row in effects if (row.actor, row.value) == (actor, value)]
-        if sum(row.records or 0 for row in theirs) > 1:
-            yield "duplicate-effect", None, None, value, None, actor
-
-
-def _polls(rows: list[Event]) -> Iterator[Found]:
-    """Each delivery beside the one before it, which a rebalance or a seek makes forgotten."""
-    before: dict[tuple[str, str | None, int | None], int] = {}
-    for row in rows:
-        here = row.actor, row.topic, row.partition
-        if row.source == "client" and row.kind in ("assigned", "sought"):
-            before.pop(here, None)
-        if row.source != "client" or row.kind != "delivered" or row.offset is None:
+def errors(rows: Rows) -> Iterator[Found]:
+    """Reported as errors alone: a phantom if it is in the log, unavailable if it is nowhere."""
+    for them in orders(rows):
+        topic, _, value = them
+        reports = same(said(rows, "failed", "unknown"), them)
+        if same(said(rows, "acked"), them) or not reports:
             continue
-        last = before.get(here)
-        if last is not None and row.offset <= last:
-            offsets = last, row.offset
-            yield "nonmonotonic-poll", row.topic, row.partition, row.value, offsets, row.actor
-        for topic, partition, value, offset in _readable(rows):
-            is_here = (topic, partition) == (row.topic, row.partition)
-            if last is not None and is_here and last < offset < row.offset:
-                yield "poll-skip", topic, partition, value, (offset,), row.actor
-        before[here] = row.offset
+        where = copies(rows, them)
+        silent = max(len(same(said(rows, "sent"), them)) - len(reports), 0)
+        if len(where) > silent:
+            offsets = sorted({offset for _, offset in where})
+            declined = all(row.error in DECLINED for row in reports)
+            why = [] if declined else ["was on its way"]
+            yield found("phantom", topic, where[0][0], value, offsets, actors(reports), *why)
+        refused = any(row.error not in OWN_ERRORS for row in reports)
+        given = same(said(rows, "delivered"), them)
+        if refused and not where and not given and all_drained(rows, topic):
+            yield found("unavailable", topic, None, value, (), actors(reports))
 
 
-Transaction = tuple[str, str]  # the producer, and the number
-OUTCOMES = ("txn_committed", "txn_aborted")
+def certain_place(rows: Rows, them: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Where an order is that was sent once: where its ack said, or where its only copy is."""
+    where = copies(rows, them)
+    if len(same(said(rows, "sent"), them)) != 1:
+        return None
+    confirmed = [it for it in places(same(said(rows, "acked"), them)) if it in where]
+    if confirmed:
+        return confirmed[0]
+    return where[0] if len(where) == 1 else None
 
 
-def _of(row: Event) -> Transaction:
-    return row.actor, row.detail.get("transaction", "")
+def backwards(rows: Rows) -> Iterator[Found]:
+    """Of two neighbours in the order of sending, the later one has the lower offset."""
+    sequences = defaultdict(list)
+    for row in said(rows, "sent"):
+        if at := certain_place(rows, order(row)):
+            sequences[row.actor, row.topic, at[0]].append((row, at[1]))
+    for (actor, topic, partition), sequence in sequences.items():
+        for (_, earlier), (row, offset) in pairwise(sequence):
+            if offset < earlier:
+                at = (earlier, offset)
+                yield found("nonmonotonic-send", topic, partition, row.value, at, actor)
 
 
-def _kind(rows: list[Event], source: str, *kinds: str) -> list[Event]:
-    return [row for row in rows if row.source == source and row.kind in kinds]
+# Consuming.
 
 
-def _sends(rows: list[Event]) -> dict[tuple[str | None, str | None], list[Transaction]]:
-    """For each order the transactions that it was sent in."""
-    sends = defaultdict(list)
-    for row in _kind(rows, "client", "sent"):
-        sends[row.topic, row.value].append(_of(row))
-    return sends
+def group(rows: Rows, actor: str) -> str:
+    made = [row for row in said(rows, "created") if row.actor == actor]
+    return made[-1].detail.get("group.id", "") if made else ""
 
 
-def _told(rows: list[Event]) -> dict[Transaction, list[Event]]:
-    told = defaultdict(list)
-    for row in _kind(rows, "client", *OUTCOMES):
-        told[_of(row)].append(row)
-    return told
-
-
-def _only_in(rows: list[Event], outcome: str) -> dict[tuple[str | None, str | None], int]:
-    """The orders that were sent in nothing but such transactions; when the first end was asked."""
-    found = {}
-    for order, transactions in _sends(rows).items():
-        ends = [_told(rows)[each] for each in transactions]
-        if all(end and all(row.kind == outcome for row in end) for end in ends):
-            found[order] = min(int(row.detail["called_at_ns"]) for end in ends for row in end)
+def consumers(rows: Rows, topic: str | None) -> dict[str, Rows]:
+    """The groups that read a topic, each with what was said by its members."""
+    found = defaultdict(list)
+    for row in said(rows, "assigned", "delivered"):
+        if row.topic == topic:
+            found[group(rows, row.actor)].append(row)
     return found
 
 
-def _aborted(rows: list[Event]) -> Iterator[Found]:
-    aborted = _only_in(rows, "txn_aborted")
-    given = _kind(rows, "client", "delivered") + _kind(rows, "log", "visible")
-    for *place, offset, actor in {_given(row) for row in given}:
-        if (place[0], place[2]) in aborted:
-            yield "aborted-read", *place, (offset,), actor
+def can_be_given(rows: Rows, them: tuple[Any, ...]) -> int:
+    """How many acked copies of an order a read_committed reader must be given in the end."""
+    topic = them[0]
+    acks = len(same(said(rows, "acked"), them))
+    sends = same(said(rows, "sent"), them)
+    if any(row.detail.get("transaction") for row in sends):
+        committed = [row for row in sends if "txn_committed" in told(rows, row)]
+        acks -= len(sends) - len(committed)
+    if all_drained(rows, topic):
+        source = "visible" if has_transactions(rows, topic) else "record"
+        acks = min(acks, len(places(same(kind(rows, "log", source), them))))
+    return acks
 
 
-def _precommitted(rows: list[Event]) -> Iterator[Found]:
-    asked_at_ns = _only_in(rows, "txn_committed")
-    given = [
-        row for row in _kind(rows, "client", "delivered")
-        if row.at_ns < asked_at_ns.get((row.topic, row.value), 0)
-    ]  # fmt: skip
-    for *place, offset, actor in {_given(row) for row in given}:
-        yield "precommitted-read", *place, (offset,), actor
+def unseen(rows: Rows) -> Iterator[Found]:
+    for them in orders(rows):
+        topic, _, value = them
+        acks = same(said(rows, "acked"), them)
+        for name, members in consumers(rows, topic).items() if acks else ():
+            given = [row for row in same(said(rows, "delivered"), them) if row in members]
+            if len(places(given)) >= can_be_given(rows, them):
+                continue
+            where = set(places(acks)) | set(copies(rows, them))
+            delivered = [row for row in members if row.kind == "delivered"]
+            passed = any(
+                row.partition == partition and (row.offset or 0) > offset
+                for row in delivered
+                for partition, offset in where
+            )
+            chose = any(
+                row.topic == topic and group(rows, row.actor) == name
+                and row.partition in {partition for partition, _ in where}
+                and (row.offset is not None or row.detail.get("to") == "end")
+                for row in said(rows, "sought")
+            )  # fmt: skip
+            why = ("sought" if chose else "passed") if passed else "late"
+            at = places(acks)
+            yield found(
+                "unseen", topic, at[0][0] if at else None, value,
+                sorted(offset for _, offset in at), actors(members), why,
+            )  # fmt: skip
 
 
-def _given(row: Event) -> tuple[Any, ...]:
-    return row.topic, row.partition, row.value, row.offset or 0, row.actor
+def deliveries(rows: Rows) -> Iterator[Found]:
+    handed = defaultdict(list)
+    for row in said(rows, "delivered"):
+        handed[(*place(row), group(rows, row.actor))].append(row)
+    for (topic, partition, offset, _), times in handed.items():
+        if len(times) > 1:
+            least = min(times, key=as_sorted)
+            yield found(
+                "duplicate-delivery", topic, partition, least.value, (offset,), actors(times)
+            )
 
 
-def _members(rows: list[Event]) -> dict[Transaction, list[Event]]:
-    """The records of each transaction whose orders were sent once."""
-    sends = _sends(rows)
-    members = defaultdict(list)
-    for row in _kind(rows, "log", "record"):
-        transactions = sends[row.topic, row.value]
-        if len(transactions) == 1 and transactions[0][1]:
-            members[transactions[0]].append(row)
-    return members
+def skipped(rows: Rows) -> Iterator[Found]:
+    held: dict[tuple[Any, ...], int] = {}
+    for row in kind(rows, "log", "committed"):
+        if row.detail["when"] == "end":
+            at = row.actor, row.topic, row.partition
+            held[at] = max(held.get(at, 0), row.offset or 0)
+    worked = said(rows, "processed")
+    for at, record in readable(rows).items():
+        topic, partition, offset = at
+        done = [row for row in worked if place(row) == at]
+        given = [group(rows, r.actor) for r in said(rows, "delivered") if place(r) == at]
+        for (name, theirs, number), bookmark in held.items():
+            if (theirs, number) != (topic, partition) or bookmark <= offset:
+                continue
+            is_known = name in consumers(rows, topic)
+            did_it = done and (not is_known or not given or name in given)
+            if topic in {row.topic for row in worked} and not did_it:
+                yield found("skipped-processing", topic, partition, record.value, (offset,))
 
 
-def _may_be_read(rows: list[Event], record: Event) -> bool:
-    place = record.topic, record.partition, record.offset, record.value
-    return place in {
-        (row.topic, row.partition, row.offset, row.value) for row in _kind(rows, "log", "visible")
-    }
+def repeated(rows: Rows) -> Iterator[Found]:
+    for at, them in {(place(row), order(row)) for row in said(rows, "processed")}:
+        done = [row for row in same(said(rows, "processed"), them) if place(row) == at]
+        groups = {group(rows, r.actor) for r in said(rows, "delivered") if place(r) == at}
+        if len(done) > max(1, len(groups)):
+            topic, partition, offset = at
+            yield found("duplicate-effect", topic, partition, them[2], (offset,), actors(done))
 
 
-def _ends(rows: list[Event]) -> list[Event]:
-    return [row for row in _kind(rows, "log", "end") if "last_stable" in row.detail]
+def applied_again(rows: Rows) -> Iterator[Found]:
+    effects = kind(rows, "sink", "effect")
+    for actor, them in {(row.actor, order(row)) for row in effects}:
+        theirs = [row for row in effects if (row.actor, order(row)) == (actor, them)]
+        if sum(1 if row.records is None else row.records for row in theirs) > 1:
+            yield found("duplicate-effect", them[0], None, them[2], None, actor)
 
 
-def _is_stuck(end: Event) -> bool:
-    return int(end.detail["last_stable"]) < (end.offset or 0)
+def polls(rows: Rows) -> Iterator[Found]:
+    """Each delivery beside the one before it, which a rebalance or a seek makes forgotten."""
+    before: dict[tuple[Any, ...], int] = {}
+    for row in said(rows, "delivered", "assigned", "sought", "revoked", "lost"):
+        here = row.actor, row.topic, row.partition
+        last = before.pop(here, None)
+        if row.kind != "delivered" or row.offset is None:
+            continue
+        if last is not None and row.offset <= last:
+            at = last, row.offset
+            yield found("nonmonotonic-poll", row.topic, row.partition, row.value, at, row.actor)
+        if last is not None:
+            over = [
+                (offset, record)
+                for (topic, partition, offset), record in readable(rows).items()
+                if (topic, partition) == (row.topic, row.partition) and last < offset < row.offset
+            ]
+            for offset, record in sorted(over, key=lambda it: it[0])[-1:]:
+                at = (offset,)
+                yield found("poll-skip", row.topic, row.partition, record.value, at, row.actor)
+        before[here] = row.offset
 
 
-def _torn(rows: list[Event]) -> Iterator[Found]:
-    open_topics = {
-        row.topic for row in _ends(rows) if _is_stuck(row) or row.detail["drained"] != "true"
-    }
-    for (actor, _), records in _members(rows).items():
-        readable = [_may_be_read(rows, row) for row in records if row.topic not in open_topics]
-        if any(readable) and not all(readable):
-            yield "torn-transaction", None, None, None, None, actor
+# Replication.
 
 
-def _cycles(rows: list[Event]) -> Iterator[Found]:
-    places = {
-        transaction: [row for row in records if _may_be_read(rows, row)]
-        for transaction, records in _members(rows).items()
-    }
-
-    def is_before(one: Transaction, other: Transaction) -> bool:
-        return any(
-            (a.topic, a.partition) == (b.topic, b.partition) and (a.offset or 0) < (b.offset or 0)
-            for a in places[one]
-            for b in places[other]
-        )
-
-    for one in places:
-        for other in places:
-            if one < other and is_before(one, other) and is_before(other, one):
-                actors = ", ".join(sorted({one[0], other[0]}))
-                yield "write-cycle", None, None, None, None, actors
-
-
-def _zombies(rows: list[Event]) -> Iterator[Found]:
-    written = _kind(rows, "log", "batch", "marker")
-    places = {
-        (row.topic, row.partition, row.producer_id or 0, row.offset or 0, row.producer_epoch or 0,
-         row.kind)
-        for row in written
-    }  # fmt: skip
-    for *same, offset, epoch, _ in places:
-        before = [e for *theirs, at, e, _ in places if theirs == same and at < offset]
-        topic, partition, producer_id = same
-        if producer_id >= 0 and max(before, default=-1) > epoch:
-            yield "zombie-effect", topic, partition, None, (offset,), None
+def inconsistent(rows: Rows) -> Iterator[Found]:
+    spoken = [row for row in said(rows, "acked", "delivered") if row.offset is not None]
+    for at in {place(row) for row in spoken}:
+        topic, partition, offset = at
+        here = [row for row in spoken if place(row) == at]
+        here.sort(key=as_sorted)
+        names = list(dict.fromkeys((row.key, row.value) for row in here))
+        records = [row for row in kind(rows, "log", "record", "visible") if place(row) == at]
+        held = [(row.key, row.value) for row in sorted(records, key=as_sorted)]
+        if held:
+            others = [it for it in names if it != held[0]]
+        else:
+            others = names if holds_nothing(rows, at) else names[1:]
+        for key, value in others:
+            speakers = [row for row in here if (row.key, row.value) == (key, value)]
+            why = ["holds nothing"] if holds_nothing(rows, at) else []
+            yield found(
+                "inconsistent-offsets", topic, partition, value, (offset,), actors(speakers), *why
+            )
 
 
-def _stops(rows: list[Event]) -> set[tuple[Any, ...]]:
-    """Topic, partition, where readers stop and where the log ends."""
-    return {
-        (row.topic, row.partition, int(row.detail["last_stable"]), row.offset or 0)
-        for row in _ends(rows)
-        if _is_stuck(row)
-    }
-
-
-def _is_over(rows: list[Event], producer_id: int | None) -> bool:
-    """Is the last that the coordinator noted of this producer id an end?"""
-    noted = [row for row in _kind(rows, "log", "transaction") if row.producer_id == producer_id]
-    noted.sort(key=lambda row: row.offset or 0)
-    return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
-
-
-def _over_at(rows: list[Event], *place: Any) -> set[int | None]:
-    """The producer ids of which a batch begins at this place, and whose transaction is over."""
-    return {
-        row.producer_id
-        for row in _kind(rows, "log", "batch")
-        if (row.topic, row.partition, row.offset) == place and _is_over(rows, row.producer_id)
-    }
-
-
-def _hanging(rows: list[Event]) -> Iterator[Found]:
-    for topic, partition, at, end in _stops(rows):
-        for _ in _over_at(rows, topic, partition, at):
-            yield "hanging-transaction", topic, partition, None, (at, end), None
-
-
-def _stuck(rows: list[Event]) -> Iterator[Found]:
-    places = {place[:2] for place in _stops(rows) if _over_at(rows, *place[:3])}
-    for topic, partition, at, end in _stops(rows):
-        if (topic, partition) not in places:
-            yield "stuck-lso", topic, partition, None, (at, end), None
-
-
-def _reports(rows: list[Event]) -> dict[tuple[str | None, int | None, str | None, int], set[str]]:
-    """Who was told that an order is at an offset."""
-    told: dict[tuple[str | None, int | None, str | None, int], set[str]] = {}
-    for row in said(rows, "acked"):
-        if row.offset is not None:
-            told.setdefault((row.topic, row.partition, row.value, row.offset), set()).add(row.actor)
-    return told
-
-
-def _inconsistent(rows: list[Event]) -> Iterator[Found]:
-    now: dict[tuple[str | None, int | None, int | None], str] = {}
-    for row in in_log(rows):
-        place = (row.topic, row.partition, row.offset)
-        now[place] = min(now.get(place, row.value or ""), row.value or "")
-    for (topic, partition, value, offset), actors in _reports(rows).items():
-        there = now.get((topic, partition, offset))
-        if there is not None and there != value:
-            who = ", ".join(sorted(actors))
-            yield "inconsistent-offsets", topic, partition, value, (offset,), who
-
-
-def _invisible(rows: list[Event]) -> Iterator[Found]:
-    ends = [row.at_ns for row in rows if row.kind in ("finished", "raised")]
-    if not ends:
-        return
-    for (topic, partition, value, offset), actors in _reports(rows).items():
+def invisible(rows: Rows) -> Iterator[Found]:
+    over = [row.at_ns for row in rows if row.kind in ("finished", "raised")]
+    rows = [row for row in rows if over and row.at_ns <= max(over)]
+    acks = [row for row in said(rows, "acked") if row.offset is not None]
+    for them in {(order(row), place(row)) for row in acks}:
+        (topic, _, value), (_, partition, offset) = them
         before = [
             row for row in rows
-            if row.source == "broker" and row.at_ns <= max(ends)
-            and (row.topic, row.partition) == (topic, partition)
+            if row.source == "broker" and (row.topic, row.partition) == (topic, partition)
         ]  # fmt: skip
         decisions = [row for row in before if row.kind == "partition"]
         marks = [row for row in before if row.kind == "watermark"]
-        floors = [_floor(row) for row in rows if row.kind == "topic" and row.topic == topic]
+        floors = [floor(row) for row in rows if row.kind == "topic" and row.topic == topic]
         if not (decisions and marks and floors):
             continue
         in_sync = len(decisions[-1].detail["isr"].split(" "))
         if in_sync < max(floors) and offset >= (marks[-1].offset or 0):
-            yield "invisible-ack", topic, partition, value, (offset,), ", ".join(sorted(actors))
+            theirs = [row for row in acks if (order(row), place(row)) == them]
+            yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs))
 
 
-def _floor(row: Event) -> int:
+def floor(row: Event) -> int:
     return min(int(row.detail.get("min.insync.replicas", 1)), int(row.detail["replicas"]))
 
 
+# Isolation.
+
+
+def aborted(rows: Rows) -> Iterator[Found]:
+    given = said(rows, "delivered") + kind(rows, "log", "visible")
+    for them in orders(rows):
+        sends = same(said(rows, "sent"), them)
+        if sends and all(told(rows, row) == ["txn_aborted"] for row in sends):
+            for _, partition, offset, actor in {(*place(r), r.actor) for r in same(given, them)}:
+                yield found("aborted-read", them[0], partition, them[2], (offset,), actor)
+
+
+def precommitted(rows: Rows) -> Iterator[Found]:
+    for them in orders(rows):
+        sends = same(said(rows, "sent"), them)
+        if not sends or not all(map(of, sends)):
+            continue
+        if any("txn_aborted" in told(rows, row) for row in sends):
+            continue
+        calls = [at for row in sends for at in asked(rows, row)]
+        visible = same(kind(rows, "log", "visible"), them)
+        for _, partition, offset, actor in {
+            (*place(row), row.actor)
+            for row in same(said(rows, "delivered"), them)
+            if (row.at_ns < min(calls) if calls
+                else not visible and is_settled(rows, row.topic, row.partition))
+        }:  # fmt: skip
+            yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
+
+
+def members(rows: Rows) -> dict[Transaction, list[tuple[Event, bool]]]:
+    """The stored copies of orders that were sent once, by transaction; can each be read?"""
+    found = defaultdict(list)
+    for row in said(rows, "sent"):
+        transaction = of(row)
+        if transaction is None or len(same(said(rows, "sent"), order(row))) != 1:
+            continue
+        visible = places(same(kind(rows, "log", "visible"), order(row)))
+        seen = set()
+        for record in same(kind(rows, "log", "record"), order(row)):
+            if place(record) not in seen:
+                seen.add(place(record))
+                can_be_read = (record.partition, record.offset) in visible
+                found[transaction].append((record, can_be_read))
+    return found
+
+
+def torn(rows: Rows) -> Iterator[Found]:
+    for (actor, _), records in members(rows).items():
+        known = {
+            (record.value, can_be_read)
+            for record, can_be_read in records
+            if is_settled(rows, record.topic, record.partition)
+        }
+        if {can_be_read for _, can_be_read in known} == {True, False}:
+            yield found("torn-transaction", actor=actor)
+
+
+def cycles(rows: Rows) -> Iterator[Found]:
+    """Every pair of transactions is compared, and every way is gone."""
+    edges: dict[str, set[tuple[Transaction, Transaction]]] = {"ww": set(), "wr": set(), "rw": set()}
+    writes = [
+        (transaction, record)
+        for transaction, records in members(rows).items()
+        for record, can_be_read in records
+        if can_be_read
+    ]
+    for one, a in writes:
+        for other, b in writes:
+            if (a.topic, a.partition) == (b.topic, b.partition) and place(a) < place(b):
+                edges["ww"].add((one, other))
+    for row in said(rows, "txn_offsets_sent"):
+        reader = of(row)
+        if reader is None or told(rows, row) != ["txn_committed"]:
+            continue
+        for text in json.loads(row.detail["offsets"]):
+            topic_partition, _, position = text.rpartition(":")
+            for writer, record in writes:
+                if f"{record.topic}-{record.partition}" == topic_partition:
+                    if (record.offset or 0) < int(position):
+                        edges["wr"].add((writer, reader))
+                    else:
+                        edges["rw"].add((reader, writer))
+    known: set[tuple[Transaction, Transaction]] = set()
+    for name, which in (("G0", "ww"), ("G1c", "wr"), ("G2", "rw")):
+        known |= {(one, other) for one, other in edges[which] if one != other}
+        reach = reachable(known)
+        components = {
+            frozenset(node for pair in reach for node in pair
+                      if (one, node) in reach and (node, one) in reach)
+            for one, other in edges[which]
+            if one != other and (other, one) in reach
+        }  # fmt: skip
+        for _ in components:
+            yield found(name)
+
+
+def reachable(
+    edges: set[tuple[Transaction, Transaction]],
+) -> set[tuple[Transaction, Transaction]]:
+    reach = set(edges)
+    while True:
+        more = {(a, d) for a, b in reach for c, d in reach if b == c} - reach
+        if not more:
+            return reach
+        reach |= more
+
+
+def zombies(rows: Rows) -> Iterator[Found]:
+    written = {
+        (row.topic, row.partition, row.producer_id or 0, row.offset or 0, row.producer_epoch or 0,
+         row.kind)
+        for row in kind(rows, "log", "batch", "marker")
+        if row.producer_id is not None
+    }  # fmt: skip
+    for *them, offset, epoch, _ in written:
+        before = [e for *theirs, at, e, _ in written if theirs == them and at < offset]
+        topic, partition, producer_id = them
+        if producer_id >= 0 and max(before, default=-1) > epoch:
+            yield found("zombie-effect", topic, partition, None, (offset,))
+
+
+def stops(rows: Rows) -> Iterator[Found]:
+    """Where a read_committed reader stops: at what is over to its coordinator, or at the rest."""
+    for (topic, partition), end in ends(rows).items():
+        at = int(end.detail.get("last_stable", -1))
+        if at < 0 or end.offset is None or at >= end.offset:
+            continue
+        over = {
+            row.producer_id
+            for row in kind(rows, "log", "batch")
+            if place(row) == (topic, partition, at) and is_over(rows, row.producer_id)
+        }
+        for _ in over:
+            yield found("hanging-transaction", topic, partition, None, (at, end.offset))
+        if not over:
+            yield found("stuck-lso", topic, partition, None, (at, end.offset))
+
+
+def is_over(rows: Rows, producer_id: int | None) -> bool:
+    """Is the last that the coordinator noted of this producer id an end?"""
+    noted = [row for row in kind(rows, "log", "transaction") if row.producer_id == producer_id]
+    noted.sort(key=lambda row: row.offset or 0)
+    return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
+
+
+def abandoned(rows: Rows) -> Iterator[Found]:
+    """Input that a later commit is behind, and whose output was aborted and not sent again."""
+    positions = [
+        (row, *text.rpartition(":")[::2])
+        for row in said(rows, "txn_offsets_sent")
+        for text in json.loads(row.detail["offsets"])
+    ]
+    only_aborted = {
+        them for them in orders(rows)
+        if (sends := same(said(rows, "sent"), them))
+        and all(told(rows, row) == ["txn_aborted"] for row in sends)
+    }  # fmt: skip
+    for end in said(rows, "txn_aborted"):
+        sends = [row for row in said(rows, "sent") if of(row) == of(end)]
+        firsts = [
+            row for row in sends
+            if order(row) in only_aborted and of(row) == first_transaction(rows, order(row))
+        ]  # fmt: skip
+        for where in {here for row, here, _ in positions if row.actor == end.actor and firsts}:
+            topic, _, partition = where.rpartition("-")
+            given = [
+                row for row in said(rows, "delivered")
+                if (row.topic, str(row.partition)) == (topic, partition)
+            ]  # fmt: skip
+            committed = [
+                (ended.at_ns, int(position))
+                for row, here, position in positions
+                for ended in said(rows, "txn_committed")
+                if here == where and of(ended) == of(row)
+            ]
+            bookmarks = [
+                row.offset or 0
+                for row in kind(rows, "log", "committed")
+                if row.detail["when"] == "end"
+                and (row.topic, str(row.partition)) == (topic, partition)
+            ]
+            before = [position for at, position in committed if at < end.at_ns]
+            later = [position for at, position in committed if at > end.at_ns] + bookmarks
+            read = [row.offset or 0 for row in given if row.at_ns < end.at_ns]
+            again = [row.offset or 0 for row in given if row.at_ns > end.at_ns]
+            if not read or not later:
+                continue
+            start = max(before) if before else min(read)
+            stop = min([max(later), max(read) + 1, *again])
+            if stop > start and max(later) > start:
+                at = (start, stop - 1)
+                yield found("aborted-output", topic, int(partition), None, at, end.actor)
+
+
+def first_transaction(rows: Rows, them: tuple[Any, ...]) -> tuple[str, str]:
+    return min(of(row) or ("", "") for row in same(said(rows, "sent"), them))
+
+
+# Inconclusive.
+
+ACTS = (
+    "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
+    "txn_initialised",
+)  # fmt: skip
+
+
+def inconclusive(rows: Rows) -> Iterator[Found]:
+    kinds = Counter((row.actor, row.kind) for row in rows if row.source == "fault")
+    for actor in {actor for actor, _ in kinds}:
+        never = kinds[actor, "armed"] and not kinds[actor, "fired"]
+        if kinds[actor, "unfired"] or never:
+            yield found("inconclusive", actor=actor)
+    for (topic, partition), end in ends(rows).items():
+        if came_as_far(end) != (True, True):
+            yield found("inconclusive", topic, partition)
+    read = {topic for topic, _ in ends(rows)}
+    for topic in {row.topic for row in said(rows, "sent")} - read:
+        yield found("inconclusive", topic)
+    if rows and not said(rows, *ACTS):
+        yield found("inconclusive")
+
+
 RULES = {
-    "findings": (_lost, _unseen, _duplicates, _deliveries, _errors, _backwards, _inconclusive),
-    "consuming": (_skipped, _repeated, _applied_again, _polls),
-    "isolation": (_aborted, _precommitted, _torn, _cycles, _zombies, _hanging, _stuck),
-    "failover": (_inconsistent, _invisible),
+    "producing": (lost, duplicates, errors, backwards, unseen),
+    "consuming": (deliveries, skipped, repeated, applied_again, polls),
+    "replication": (inconsistent, invisible),
+    "isolation": (aborted, precommitted, torn, cycles, zombies, stops, abandoned),
+    "inconclusive": (inconclusive,),
 }
 
 

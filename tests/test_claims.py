@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from docs.make_claims import PAGE, TABLE, lab_source, page, read_claims, split_test
-from lab_utils.audit.selections import RULES
+from lab_utils.audit.finding import RULES
 from lab_utils.grading.cases import exercises
 
 ROOT: Final = Path(__file__).parents[1]

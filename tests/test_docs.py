@@ -9,7 +9,8 @@ from typing import Final
 
 import pytest
 
-from lab_utils.audit.selections import RULES
+from docs import make_findings
+from lab_utils.audit.finding import RULES
 from lab_utils.proxy.faults import Fault
 
 ROOT: Final = Path(__file__).parents[1]
@@ -30,7 +31,7 @@ def found(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:
 
 def headings(page: str) -> set[str]:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    return set(re.findall(r"^## ([a-z-]+)$", text, re.MULTILINE))
+    return set(re.findall(r"^## ([\w-]+)$", text, re.MULTILINE))
 
 
 def test_links() -> None:
@@ -63,8 +64,9 @@ def test_code(page: Path) -> None:
 
 
 def test_findings() -> None:
-    """Each finding has a section in docs/findings.md, and each section there a finding."""
+    """The page of the findings is what `python -m docs.make_findings` makes of them."""
     assert headings("findings.md") == set(RULES)
+    assert make_findings.page() == make_findings.PAGE.read_text(encoding="utf-8")
 
 
 def test_faults() -> None:

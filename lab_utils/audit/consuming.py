@@ -1,121 +1,201 @@
-"""The findings about consuming: what was done with each record, and what a poll passed over.
-
-    record in the log ── bookmark behind it, and never processed ──▶ skipped-processing
-    processed again, or its effect applied again ──────────────────▶ duplicate-effect
-    one consumer, between two rebalances or seeks: backwards ──────▶ nonmonotonic-poll
-                                                   over a record ──▶ poll-skip
-
-The bookmark is what the broker held for the group at the end of the run. A topic has one group.
-"""
+"""Consuming: what was given to whom, where the bookmark stood, and how often the work was done."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from lab_utils.audit.selections import (
-    COPY,
-    PARTITION,
-    TOPIC,
-    as_finding,
-    client,
-    finding,
-    grouped,
-    listed,
-    stored,
-)
+from lab_utils.audit.facts import places, sql
+from lab_utils.audit.finding import Found, also, finding, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-POLLED: Final = ["run", "actor", *PARTITION[1:]]
+    from lab_utils.audit.survey import Survey
+
+# The order at a place: what the log holds, or what was given there.
+HERE = "coalesce(held, get(transform(given, x -> struct(x.key, x.value)), 0))"
 
 
 @finding(
-    "skipped-processing", "committed, processed", role="consumer",
+    "duplicate-delivery", places, "delivered", role="consumer",
+    promise="A record is delivered once.",
+)  # fmt: skip
+def duplicate_delivery() -> Found:
+    """One group was handed the same record again.
+
+    Rule: one topic, partition and offset `delivered` twice to consumers with one `group.id`.
+    Smallest: `delivered(1, offset 0) delivered(1, offset 0)`.
+    Near miss: `delivered(1, offset 0) delivered(1, offset 1)`; two groups that each read it once.
+    Allowed by: every setting of `enable.auto.commit`. What was delivered and not committed is
+    delivered again.
+    Source: Kafka design, message delivery semantics.
+    """
+    return Found(
+        where="size(given) > 1",
+        each="filter(transform(array_distinct(transform(given, x -> x.consumer_group)), g ->"
+        " filter(given, x -> x.consumer_group = g)), them -> size(them) > 1)",
+        said="' was delivered ' || size(it) || ' times: offset ' || offset || ', to ' || "
+        + joined("transform(it, x -> x.actor)"),
+        about={
+            "value": "get(it, 0).value",
+            "key": "get(it, 0).key",
+            "partition": "partition",
+            "offsets": "array(offset)",
+            "actor": joined("transform(it, x -> x.actor)"),
+        },
+    )
+
+
+# Was it given to a consumer of this group, or can nobody say to whom?
+DONE_BY = (
+    "(size(worked) > 0 AND (NOT it.is_known OR size(given) = 0"
+    " OR exists(given, x -> x.consumer_group = it.name)))"
+)
+SKIPPED = f"it.at[partition] > offset AND NOT {DONE_BY}"
+
+
+@finding(
+    "skipped-processing", places, "committed, processed", role="consumer",
     promise="The work is done for every order before the bookmark.",
 )  # fmt: skip
-def skipped_processing(events: DataFrame) -> DataFrame:
-    """Orders before the bookmark for which the work was never done."""
-    bookmarks = grouped(
-        events.where("source = 'log' AND kind = 'committed' AND detail['when'] = 'end'"),
-        PARTITION,
-        "max(offset) AS bookmark",
+def skipped_processing() -> Found:
+    """A group's bookmark is behind an order for which the work was never done.
+
+    Rule: a readable `record` at an offset below what the broker holds as committed for the group
+    at the end of the run, and never `processed`, in a topic of which something was.
+    Smallest: `log(1, 2) processed(1) committed(2)`.
+    Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
+    not at the end.
+    Allowed by: `enable.auto.commit`, which commits what was handed out; the program, where it
+    commits before the work is done; `auto.offset.reset=latest` for what was there before the group.
+    Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
+    processing; KIP-1327.
+    """
+    return Found(
+        where=f"is_readable AND worked_in_topic AND exists(bookmarks, it -> {SKIPPED})",
+        each=f"filter(bookmarks, it -> {SKIPPED})",
+        said="' was never processed: it is at offset ' || offset || ', the bookmark at '"
+        " || it.at[partition]",
+        about={
+            "value": f"{HERE}.value",
+            "key": f"{HERE}.key",
+            "partition": "partition",
+            "offsets": "array(offset)",
+        },
     )
-    done = client(events, "processed")
-    never = (
-        readable(events)
-        .join(bookmarks, PARTITION)
-        .where("offset < bookmark")
-        .join(done, TOPIC, "left_semi")
-        .join(done, [*COPY, "offset"], "left_anti")
-    )
-    said = "'was never processed: it is at offset ' || offset || ', the bookmark at ' || bookmark"
-    return as_finding(never.selectExpr("*", "array(offset) AS offsets"), "skipped-processing", said)
 
 
 @finding(
-    "duplicate-effect", "processed effect", role="consumer",
-    promise="The work for an order is done once.",
-)  # fmt: skip
-def duplicate_effects(events: DataFrame) -> DataFrame:
-    """Orders for which the work was done more than once, or whose effect was applied again."""
-    again = grouped(
-        client(events, "processed"), [*COPY, "offset"], "count(*) AS times", listed("actor")
-    ).where("times > 1")
-    effects = events.where("source = 'sink' AND kind = 'effect'")
-    applied = grouped(effects, ["run", "actor", "value"], "sum(records) AS times").where(
-        "times > 1"
-    )
-    said = "'was processed ' || times || ' times'"
-    done_again = as_finding(
-        again.selectExpr("*", "array(offset) AS offsets"), "duplicate-effect", said
-    )
-    seen = "'has ' || times || ' effects in ' || actor"
-    return done_again.unionByName(as_finding(applied, "duplicate-effect", seen))
-
-
-@finding(
-    "nonmonotonic-poll", "delivered", role="consumer",
+    "nonmonotonic-poll", places, "delivered", role="consumer",
     promise="Between rebalances and seeks a consumer goes forward in a partition.",
 )  # fmt: skip
-def nonmonotonic_polls(events: DataFrame) -> DataFrame:
-    """Orders that a consumer was given behind or at the offset it was given before."""
-    back = _polls(events).where("offset <= earlier")
-    said = "'was given to ' || actor || ' at offset ' || offset || ', after offset ' || earlier"
-    pairs = back.selectExpr("*", "array(earlier, offset) AS offsets")
-    return as_finding(pairs, "nonmonotonic-poll", said)
+def nonmonotonic_poll() -> Found:
+    """A consumer was given an order at or behind the offset that it was given before.
 
-
-@finding(
-    "poll-skip", "delivered", role="consumer",
-    promise="Between rebalances and seeks a consumer is given every record that it may see.",
-)  # fmt: skip
-def poll_skips(events: DataFrame) -> DataFrame:
-    """Orders that can be read and that a consumer was not given, though it was given the next."""
-    jumps = _polls(events).where("offset > earlier + 1")
-    jumps = jumps.selectExpr(*POLLED, "earlier", "offset AS later")
-    over = readable(events).join(jumps, PARTITION).where("offset > earlier AND offset < later")
-    said = "'at offset ' || offset || ' was passed over: ' || actor || ' was given '"
-    return as_finding(
-        over.selectExpr("*", "array(offset) AS offsets"),
-        "poll-skip",
-        f"{said} || earlier || ', then ' || later",
+    Rule: two `delivered` of one consumer and partition, one after the other, and the later one's
+    offset is not higher; no assignment, revocation or seek in between.
+    Smallest: `delivered(2, offset 1) delivered(1, offset 0)`.
+    Near miss: the same with a seek or an assignment in between, or by two consumers.
+    Allowed by: `unclean.leader.election.enable=true`, where the log of the partition was
+    truncated: then the consumer is reset.
+    Source: Jepsen; KIP-101.
+    """
+    return Found(
+        where="exists(given, it -> offset <= it.earlier)",
+        each="filter(given, it -> offset <= it.earlier)",
+        said="' was given to ' || it.actor || ' at offset ' || offset || ', after offset '"
+        " || it.earlier",
+        about={
+            "value": "it.value",
+            "key": "it.key",
+            "partition": "partition",
+            "offsets": "array(it.earlier, offset)",
+            "actor": "it.actor",
+        },
     )
 
 
-def readable(events: DataFrame) -> DataFrame:
-    """The records that any reader may see: where transactions wrote, only what is visible."""
-    markers = events.where("source = 'log' AND kind = 'marker'").select(TOPIC).distinct()
-    visible = events.where("source = 'log' AND kind = 'visible' AND value IS NOT NULL")
-    plain = stored(events).join(markers, TOPIC, "left_anti")
-    return plain.unionByName(visible.select(*COPY, "offset").distinct()).distinct()
+@finding(
+    "poll-skip", places, "delivered", role="consumer",
+    promise="Between rebalances and seeks a consumer is given every record that it may see.",
+)  # fmt: skip
+def poll_skip() -> Found:
+    """A consumer was given what is behind an order, and not the order.
+
+    Rule: two `delivered` of one consumer and partition, one after the other, and a readable
+    `record` in between. Each jump is one finding, and names the last order that it passed over.
+    Smallest: `log(1, 2, 3) delivered(1) delivered(3)`.
+    Near miss: the same where 2 is not in the log, or was aborted: offsets may have gaps.
+    Allowed by: `unclean.leader.election.enable=true`, where the log of the partition was truncated.
+    Source: Jepsen.
+    """
+    jumped = "offset > it.earlier AND before.offset > it.earlier"
+    return Found(
+        where=f"before IS NOT NULL AND exists(given, it -> {jumped})",
+        each=f"filter(given, it -> {jumped})",
+        said="' at offset ' || before.offset || ' was passed over: ' || it.actor || ' was given '"
+        " || it.earlier || ', then ' || offset",
+        about={
+            "value": "before.held.value",
+            "key": "before.held.key",
+            "partition": "partition",
+            "offsets": "array(before.offset)",
+            "actor": "it.actor",
+        },
+    )
 
 
-def _polls(events: DataFrame) -> DataFrame:
-    """What each consumer was given, beside what it was given before, since it was placed anew."""
-    rows = events.where("source = 'client' AND kind IN ('delivered', 'assigned', 'sought')")
-    by = ", ".join(POLLED)
-    placed = f"count_if(kind <> 'delivered') OVER (PARTITION BY {by} ORDER BY at_ns) AS placed"
-    given = rows.selectExpr("*", placed).where("kind = 'delivered'")
-    earlier = f"lag(offset) OVER (PARTITION BY {by}, placed ORDER BY at_ns) AS earlier"
-    return given.selectExpr(*POLLED, "value", "offset", earlier)
+# The work that was done for one order at a place, if that was more often than there are groups.
+REPEATED = (
+    "filter(transform(array_distinct(transform(worked, x -> struct(x.key, x.value))), order ->"
+    " filter(worked, x -> struct(x.key, x.value) <=> order)), them -> size(them) >"
+    " greatest(1, size(array_distinct(transform(given, x -> x.consumer_group)))))"
+)
+
+
+@finding(
+    "duplicate-effect", places, "processed", role="consumer",
+    promise="The work for an order is done once.",
+)  # fmt: skip
+def duplicate_effect() -> Found:
+    """The work for an order was done more than once, or its effect is there more than once.
+
+    Rule: one topic, partition and offset `processed` more often than there are groups that were
+    given it; or an order with two effects in one sink.
+    Smallest: `processed(1, offset 0) processed(1, offset 0)`.
+    Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1,
+    offset 1)`, which are two records; two groups that each did the work once.
+    Allowed by: every setting of `enable.auto.commit`. What was done and not yet committed is done
+    again.
+    Source: Kafka design, message delivery semantics.
+    """
+    return Found(
+        where="size(worked) > 1",
+        each=REPEATED,
+        said="' was processed ' || size(it) || ' times'",
+        about={
+            "value": "get(it, 0).value",
+            "key": "get(it, 0).key",
+            "partition": "partition",
+            "offsets": "array(offset)",
+            "actor": joined("transform(it, x -> x.actor)"),
+        },
+    )
+
+
+def effects(events: DataFrame, _: Survey) -> DataFrame:
+    """One row an order and sink: run, actor, topic, key, value, times; times is its effects."""
+    applied = events.where("source = 'sink' AND kind = 'effect'")
+    return sql(
+        applied, ["run", "actor", "topic", "key", "value"], "sum(coalesce(records, 1)) AS times"
+    )
+
+
+@also("duplicate-effect", effects, "effect")
+def duplicate_effect_in_a_sink() -> Found:
+    """An order has more than one effect in one sink."""
+    return Found(
+        where="times > 1",
+        said="' has ' || times || ' effects in ' || actor",
+        about={"value": "value", "actor": "actor"},
+    )

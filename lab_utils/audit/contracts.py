@@ -8,11 +8,11 @@ one that may happen names the setting that allows it. Settings are librdkafka's,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from lab_utils.audit.selections import RULES
+from lab_utils.audit.finding import RULES
 
 MUST: Final = "must"
 MAY: Final = "may"
@@ -30,6 +30,7 @@ DEFAULTS: Final = {
     "replicas": "",
     "power cut": "false",
     "unclean.leader.election.enable": "false",
+    "cleanup.policy": "delete",
     "auto.offset.reset": "largest",
     "enable.auto.commit": "true",
     "enable.auto.offset.store": "true",
@@ -75,6 +76,7 @@ class Exemption:
     """One reason why a finding is no breach, and when it holds.
 
     source  where Kafka, librdkafka or a measurement says so; the claim of the course it belongs to
+    when    a circumstance of the finding without which the exemption does not hold
     """
 
     finding: str
@@ -83,6 +85,7 @@ class Exemption:
     reason: str
     source: str
     rule: str = MAY
+    when: str | None = None
 
 
 def _is(setting: str, *values: str) -> Callable[[Mapping[str, str]], bool]:
@@ -95,6 +98,16 @@ def _always(_: Mapping[str, str]) -> bool:
 
 def _has(setting: str) -> Callable[[Mapping[str, str]], bool]:
     return lambda given: setting in given
+
+
+def _expires(given: Mapping[str, str]) -> bool:
+    """Was the topic given an end for its records?"""
+    limits = [given.get(name, "-1") for name in ("retention.ms", "retention.bytes")]
+    return limits != ["-1", "-1"] and "delete" in given["cleanup.policy"]
+
+
+def _compacts(given: Mapping[str, str]) -> bool:
+    return "compact" in given["cleanup.policy"]
 
 
 def _resends(given: Mapping[str, str]) -> bool:
@@ -133,6 +146,29 @@ EXEMPTIONS: Final = (
         "claims C7, KIP-966",
     ),
     Exemption(
+        "lost-write", _compacts, "cleanup.policy",
+        "A compacted topic keeps the last record of each key.",
+        "Kafka design, log compaction",
+        when="with a key",
+    ),
+    Exemption(
+        "lost-write", _expires, "retention.ms",
+        "The topic was given an end for its records: what is older is deleted, read or not.",
+        "Kafka topic configuration, retention.ms and retention.bytes",
+    ),
+    Exemption(
+        "inconsistent-offsets", _compacts, "cleanup.policy",
+        "A compacted topic keeps the last record of each key; other offsets stay empty.",
+        "Kafka design, log compaction",
+        when="holds nothing",
+    ),
+    Exemption(
+        "inconsistent-offsets", _expires, "retention.ms",
+        "The topic was given an end for its records: what is older is deleted, read or not.",
+        "Kafka topic configuration, retention.ms and retention.bytes",
+        when="holds nothing",
+    ),
+    Exemption(
         "inconsistent-offsets", _is("acks", "0", "1"), "acks",
         "The offset was the leader's own; the next leader gave it to another order.",
         "claims B2",
@@ -155,8 +191,28 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "unseen", _always, None,
+        "The program itself chose where to begin.",
+        "KafkaConsumer.seek and assign",
+        when="sought",
+    ),
+    Exemption(
+        "unseen", _always, None,
         "It may still be delivered: what is lost and what is late look alike to a consumer.",
         "Jepsen's Kafka checker",
+        when="late",
+    ),
+    Exemption(
+        "duplicate", _always, "aborting and sending again",
+        "The program aborted a transaction and sent it again: only a reader that asks for "
+        "read_uncommitted is given both.",
+        "Kafka consumer configuration, isolation.level",
+        when="aborted",
+    ),
+    Exemption(
+        "duplicate", _always, "sending it twice",
+        "The program called produce() for it more than once; to Kafka these are two records.",
+        "KIP-98: the producer id and the sequence are the identity of a record",
+        when="sent again",
     ),
     Exemption(
         "duplicate", _resends, "enable.idempotence",
@@ -177,6 +233,7 @@ EXEMPTIONS: Final = (
         "phantom", _always, "message.timeout.ms",
         "An error report ends the client's patience; a request that is on its way is stored.",
         "librdkafka INTRODUCTION, timed out in flight",
+        when="was on its way",
     ),
     Exemption(
         "nonmonotonic-send",
@@ -207,6 +264,23 @@ EXEMPTIONS: Final = (
         "claims E3, Kafka consumer configuration",
     ),
     Exemption(
+        "nonmonotonic-poll", _is("unclean.leader.election.enable", "true"),
+        "unclean.leader.election.enable",
+        "The new leader lacked what this consumer had read; it was reset, and reads on from there.",
+        "KIP-101, KIP-966",
+    ),
+    Exemption(
+        "poll-skip", _is("unclean.leader.election.enable", "true"),
+        "unclean.leader.election.enable",
+        "The new leader lacked what this consumer had read; other records took the offsets.",
+        "KIP-101, KIP-966",
+    ),
+    Exemption(
+        "aborted-output", _always, "not rewinding after the abort",
+        "An abort takes the output back and leaves the consumer where it is: the program rewinds.",
+        "Kafka design, using transactions; KIP-447",
+    ),
+    Exemption(
         "skipped-processing", _is("auto.offset.reset", "largest", "latest", "end"),
         "auto.offset.reset",
         "Where the group has no bookmark it begins at the end and skips what is there already.",
@@ -227,10 +301,13 @@ EXEMPTIONS: Final = (
         "What was done and not yet committed is done again by whoever reads on.",
         "claims F3, G5, Kafka design, message delivery semantics",
     ),
-    Exemption(
-        "write-cycle", _always, None,
-        "Transactions are atomic to readers; their writes are not kept apart from each other.",
-        "Jepsen, Bufstream 0.1.0: Kafka transactions allow G0",
+    *(
+        Exemption(
+            name, _always, None,
+            "Transactions are atomic to readers; they are not kept apart from each other.",
+            "Jepsen, Bufstream 0.1.0: Kafka transactions allow G0",
+        )
+        for name in ("G0", "G1c", "G2")
     ),
     Exemption(
         "stuck-lso", _has("transactional.id"), "transaction.timeout.ms",
@@ -239,13 +316,8 @@ EXEMPTIONS: Final = (
     ),
 )  # fmt: skip
 
-# Not a question of configuration: the value was handed to produce() more than once.
-SENT_AGAIN: Final = Clause(
-    "duplicate",
-    MAY,
-    "sending it twice",
-    "The program called produce() for it more than once; to Kafka these are two records.",
-)
+# What a finding of this kind usually is, where none is at hand.
+ALWAYS_MET: Final = ("was on its way", "late")
 PROVES_NOTHING: Final = "proves nothing"
 
 
@@ -266,16 +338,28 @@ def effective(given: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def clause(finding: str, configurations: Iterable[Mapping[str, str]]) -> Clause:
+def clause(
+    finding: str,
+    configurations: Iterable[Mapping[str, str]],
+    circumstances: Collection[str] | None = None,
+) -> Clause:
     """What these clients' configurations say of a finding; the one that allows most decides.
 
-    A client that is not known has the defaults.
+    A client that is not known has the defaults. `circumstances` are those of one finding; without
+    them the clause is about what the configuration allows at all.
     """
     for given in map(effective, configurations or [{}]):
         for exemption in EXEMPTIONS:
-            if exemption.finding == finding and exemption.holds(given):
+            if exemption.finding != finding or not exemption.holds(given):
+                continue
+            if _is_met(exemption.when, circumstances):
                 return Clause(finding, exemption.rule, _shown(exemption, given), exemption.reason)
     return Clause(finding, MUST_NOT, None, RULES[finding].promise)
+
+
+def _is_met(when: str | None, circumstances: Collection[str] | None) -> bool:
+    """Does an exemption apply? One for a circumstance says nothing of the configuration."""
+    return when is None or when in (ALWAYS_MET if circumstances is None else circumstances)
 
 
 def contract(given: Mapping[str, str]) -> dict[str, Clause]:
@@ -287,5 +371,7 @@ def _shown(exemption: Exemption, given: Mapping[str, str]) -> str | None:
     """The setting as a learner would write it."""
     if exemption.setting is None:
         return None
+    if exemption.setting not in given:
+        return exemption.setting  # what a program does
     value = given[exemption.setting]
     return f"{exemption.setting}={'all' if (exemption.setting, value) == ('acks', '-1') else value}"

@@ -1,10 +1,6 @@
-"""The findings about transactions: what a reader was given, and what the programs were told.
+"""Isolation: what readers were given of transactions, and what their programs were told.
 
-    sent in transaction n ─┬─ n was committed or aborted, as the program was told
-                           ╰─ the record can be read, or cannot, at either isolation level
-
-A transaction is named by its producer and its number. An order that was sent more than once is
-left out where its copies could not be told apart. A call that failed decides nothing: its
+A transaction is named by its producer and its number. A call that failed decides nothing: its
 transaction may have been committed or not.
 """
 
@@ -12,238 +8,393 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.selections import (
-    COPY,
-    ORDER,
-    PARTITION,
-    TOPIC,
-    as_finding,
-    client,
-    finding,
-    grouped,
-    ordered,
-)
+from lab_utils.audit.cycles import cycles
+from lab_utils.audit.facts import TRANSACTION, orders, positions, sql, transactions
+from lab_utils.audit.finding import Found, finding
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-TRANSACTION: Final = ["run", "actor", "transaction"]
-PAIR: Final = ("one", "other")
+    from lab_utils.audit.survey import Survey
+
 # The lab's own reader, which asks for read_committed and reads when the run is over.
 READER: Final = "reader"
-# What says of a run that transactions wrote in it: the batches and ends of all others are in order.
-TRANSACTIONAL: Final = "txn_initialised marker"
+READING: Final = {
+    "value": "value",
+    "partition": "it.partition",
+    "offsets": "array(it.offset)",
+    "actor": "it.actor",
+}
+READINGS: Final = "array_distinct(transform({0}, x -> struct(x.partition, x.offset, x.actor)))"
 
 
 @finding(
-    "aborted-read", "txn_aborted, delivered visible", role="consumer",
+    "aborted-read", orders, "txn_aborted, delivered visible", role="consumer",
     promise="A read_committed reader is given nothing that was aborted.",
 )  # fmt: skip
-def aborted_reads(events: DataFrame) -> DataFrame:
-    """Orders that a reader was given although every transaction they were sent in was aborted."""
-    aborted = _sent_only_in(events, "txn_aborted")
-    given = grouped(_read(events).join(aborted, ORDER), [*COPY, "offset", "actor"])
-    said = "'was aborted, as its producer was told; ' || actor || ' was given it at offset '"
-    return as_finding(_at(given), "aborted-read", f"{said} || offset")
+def aborted_read() -> Found:
+    """A reader was given an order although every transaction it was sent in was aborted.
+
+    Rule: each `sent` of the order names a transaction with `txn_aborted`, and it was `delivered` to
+    a consumer, or is `visible` to the lab's own read_committed reader.
+    Smallest: `sent(1, transaction 1) delivered(1) aborted(1)`.
+    Near miss: the same with `committed(1)`; or aborted once and sent again in a transaction that
+    was committed.
+    Allowed by: `isolation.level=read_uncommitted` of the reader that was given it.
+    Source: Jepsen, G1a. A call that failed decides nothing: its transaction may have been
+    committed or not.
+    """
+    return Found(
+        where="sends > 0 AND aborted = sends AND size(given) > 0",
+        each=READINGS.format("given"),
+        said="' was aborted, as its producer was told; ' || it.actor || ' was given it at offset '"
+        " || it.offset",
+        about=READING,
+    )
+
+
+EARLY: Final = (
+    "filter(given, x -> x.kind = 'delivered' AND if(asked_at_ns IS NULL,"
+    " visible = 0 AND array_contains(settled, x.partition), x.at_ns < asked_at_ns))"
+)
 
 
 @finding(
-    "precommitted-read", "txn_committed, delivered", role="consumer",
+    "precommitted-read", orders, "sent, delivered, txn_began txn_committed", role="consumer",
     promise="A read_committed reader is given nothing before its commit.",
 )  # fmt: skip
-def precommitted_reads(events: DataFrame) -> DataFrame:
-    """Orders that a consumer was given before their program asked for the commit."""
-    committed = _sent_only_in(events, "txn_committed")
-    early = grouped(
-        client(events, "delivered").join(committed, ORDER).where("at_ns < asked_at_ns"),
-        [*COPY, "offset", "actor"],
+def precommitted_read() -> Found:
+    """A consumer was given an order before its program asked for the commit, or without one.
+
+    Rule: of an order that was sent in transactions alone, none of which was aborted: `delivered`
+    before `commit_transaction` was first called for it; or no commit was ever asked for, and a
+    read_committed reader that came to the end of the log is not given it.
+    Smallest: `sent(1, transaction 1) delivered(1) committed(1)`.
+    Near miss: delivered after the call, and before its answer.
+    Allowed by: `isolation.level=read_uncommitted`.
+    Source: Jepsen.
+    """
+    return Found(
+        where=f"sends > 0 AND in_transactions = sends AND aborted = 0 AND size({EARLY}) > 0",
+        each=READINGS.format(EARLY),
+        said="' was given to ' || it.actor || ' at offset ' || it.offset || ' before its commit"
+        " was asked'",
+        about=READING,
     )
-    said = "'was given to ' || actor || ' at offset ' || offset || ' before its commit was asked'"
-    return as_finding(_at(early), "precommitted-read", said)
 
 
-@finding(
-    "torn-transaction", "sent, visible",
-    promise="A read_committed reader is given all of a transaction, or nothing.",
-)  # fmt: skip
-def torn_transactions(events: DataFrame) -> DataFrame:
-    """Transactions of which a read_committed reader can see a part, when nothing is open."""
-    members = _members(events).join(_unstable(events), TOPIC, "left_anti")
-    torn = grouped(
-        members, TRANSACTION,
+def members(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a stored copy of an order that was sent once, in a transaction.
+
+    Columns: run, actor, transaction, topic, partition, offset, value, sent_at_ns,
+    is_visible, is_settled (did a read_committed reader come to the end of this partition?).
+    """
+    sent_once = orders(events, survey).where("sends = 1 AND transaction IS NOT NULL AND copies > 0")
+    each = sent_once.selectExpr("*", "inline(places)")
+    visible = "x -> x.kind = 'visible' AND x.partition = partition AND x.offset = offset"
+    return each.selectExpr(
+        "run", "sender AS actor", "transaction", "topic", "partition", "offset", "sent_at_ns",
+        "coalesce(value, 'of key ' || key, 'without a value') AS value",
+        f"exists(given, {visible}) AS is_visible",
+        "coalesce(array_contains(settled, partition), false) AS is_settled",
+    )  # fmt: skip
+
+
+def wholes(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a transaction: TRANSACTION, seen and unseen values, and what its program was told."""
+    known = members(events, survey).where("is_settled")
+    seen = sql(
+        known,
+        TRANSACTION,
         "array_sort(collect_set(if(is_visible, value, NULL))) AS seen",
         "array_sort(collect_set(if(is_visible, NULL, value))) AS unseen",
-        "coalesce(substring(max(outcome), 5), 'nothing') AS told",
-    ).where("size(seen) > 0 AND size(unseen) > 0")  # fmt: skip
-    said = (
-        "'transaction ' || transaction || ' of ' || actor || ' is torn: a read_committed reader "
-        "is given ' || array_join(seen, ', ') || ' of it and not ' || array_join(unseen, ', ') || "
-        "'; its program was told ' || told"
     )
-    return as_finding(torn, "torn-transaction", said)
+    return seen.join(transactions(events), TRANSACTION, "left")
 
 
 @finding(
-    "write-cycle", "sent, visible",
+    "torn-transaction", wholes, "sent, record, txn_began txn_committed txn_aborted",
+    promise="A read_committed reader is given all of a transaction, or nothing.",
+)  # fmt: skip
+def torn_transaction() -> Found:
+    """A read_committed reader is given a part of a transaction, and nothing is open any more.
+
+    Rule: of the stored orders that were sent once and in this transaction, some are `visible` and
+    some are not, in partitions where a read_committed reader came to the end of the log.
+    Smallest: `sent(1, transaction 1) sent(2, transaction 1) visible(1) record(2)`.
+    Near miss: the same while the partition of the other order waits for an open transaction, or
+    was not read to its end.
+    Allowed by: nothing.
+    Source: Jepsen, Bufstream 0.1.0; measured: an EndTxn that is late by one transaction, with a
+    client of transaction protocol 1.
+    """
+    return Found(
+        where="size(seen) > 0 AND size(unseen) > 0",
+        said="'transaction ' || transaction || ' of ' || actor || ' is torn: a read_committed"
+        " reader is given ' || array_join(slice(seen, 1, 10), ', ') || ' of it and not '"
+        " || array_join(slice(unseen, 1, 10), ', ') || '; its program was told '"
+        " || coalesce(substring(outcome, 5), 'nothing')",
+        about={"topic": "NULL", "actor": "actor"},
+    )
+
+
+def write_cycles(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a set of transactions that are each before another; columns as in cycles()."""
+    return cycles(members(events, survey).where("is_visible"), events, survey)
+
+
+def _cycle(name: str, how: str) -> Found:
+    return Found(
+        where=f"anomaly = '{name}'",
+        said=f"'transactions ' || path || ' {how}'",
+        about={"topic": "NULL", "actor": "actors"},
+    )
+
+
+@finding(
+    "G0", write_cycles, "sent, visible, txn_began txn_committed txn_aborted",
     promise="The writes of two transactions do not interleave.",
 )  # fmt: skip
-def write_cycles(events: DataFrame) -> DataFrame:
-    """Pairs of transactions of which each wrote something before the other did."""
-    places = grouped(
-        _members(events).where("is_visible"), [*PARTITION, "actor", "transaction"],
-        "min(offset) AS first", "max(offset) AS last",
-    )  # fmt: skip
-    listed = grouped(
-        places, PARTITION, ordered("struct(actor, transaction, first, last)", "all_of_them")
-    )
-    pairs = listed.selectExpr("run", "all_of_them", "explode(all_of_them) AS one").selectExpr(
-        "run", "one", "explode(filter(all_of_them, it -> it > one)) AS other"
-    )
-    names = [
-        f"{side}.{name} AS {side}_{name}" for side in PAIR for name in ("actor", "transaction")
-    ]
-    cycles = grouped(
-        pairs.selectExpr(
-            "run", *names, "one.first < other.last AS goes", "other.first < one.last AS comes"
-        ),
-        ["run", *(name.partition(" AS ")[2] for name in names)],
-        "bool_or(goes) AS goes", "bool_or(comes) AS comes",
-    ).where("goes AND comes")  # fmt: skip
-    actors = "array_join(array_distinct(array(one_actor, other_actor)), ', ') AS actor"
-    said = (
-        "'transaction ' || one_transaction || ' of ' || one_actor || ' and ' || other_transaction "
-        "|| ' of ' || other_actor || ' each wrote something before the other'"
-    )
-    return as_finding(cycles.selectExpr("*", actors), "write-cycle", said)
+def g0() -> Found:
+    """Transactions each wrote something before another of them did, in a circle.
+
+    Rule: a visible record of the one is before one of the next in some partition, and so on until
+    the last, of which one is before one of the first. All transactions of such a circle, of any
+    length, are one finding.
+    Smallest: `visible(1) visible(2) visible(3)`, where 1 and 3 are of one transaction and 2 is of
+    another.
+    Near miss: `visible(1) visible(3) visible(2)`.
+    Allowed by: Kafka itself. Readers are given whole transactions; writers are not kept apart.
+    Source: Jepsen, G0.
+    """
+    return _cycle("G0", "each wrote something before the other")
 
 
 @finding(
-    "zombie-effect", f"{TRANSACTIONAL}, batch marker",
-    promise="The log takes nothing of an old epoch behind a newer one.",
+    "G1c", write_cycles, "sent, visible, txn_offsets_sent",
+    promise="No transaction reads what depends on its own writes.",
 )  # fmt: skip
-def zombie_effects(events: DataFrame) -> DataFrame:
-    """Batches and markers that a log took of an old epoch, behind a newer one of the same id."""
-    ids = [*PARTITION, "producer_id"]
+def g1c() -> Found:
+    """Transactions each wrote, or read what was written, before another of them, in a circle.
+
+    Rule: as of G0, and a transaction is behind another, too, if it committed an offset behind a
+    record of it: it has read that record. At least one step of the circle is such a read.
+    Smallest: `visible(1) offsets(behind 1, of the transaction that sent 2) visible(2)`, and the
+    transaction that sent 1 has committed an offset behind 2.
+    Near miss: only one of the two has read.
+    Allowed by: Kafka itself: transactions are atomic, and not serialised.
+    Source: Jepsen, G1c.
+    """
+    return _cycle("G1c", "each wrote or read something before the other")
+
+
+@finding(
+    "G2", write_cycles, "sent, visible, txn_offsets_sent",
+    promise="Transactions are as if one came after the other.",
+)  # fmt: skip
+def g2() -> Found:
+    """Transactions that can be put into no order: some did not read what others wrote.
+
+    Rule: as of G1c, and a transaction is before another, too, if it committed an offset at or
+    before a record of it: it has not read that record. At least one step of the circle is such.
+    Smallest: two transactions that each commit an offset before what the other writes.
+    Near miss: one of them commits an offset behind it.
+    Allowed by: Kafka itself: transactions are atomic, and not serialised.
+    Source: Adya, Weak Consistency, G2.
+    """
+    return _cycle("G2", "can be put into no order")
+
+
+def epochs(events: DataFrame, _: Survey) -> DataFrame:
+    """One row a batch or marker of a producer, with the newest epoch before it: newer."""
+    ids = ["run", "topic", "partition", "producer_id"]
     written = events.where("source = 'log' AND kind IN ('batch', 'marker') AND producer_id >= 0")
     written = written.select(*ids, "producer_epoch", "offset", "kind").distinct()
     before = "RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     window = f"OVER (PARTITION BY {', '.join(ids)} ORDER BY offset {before})"
-    newest = written.selectExpr("*", f"max(producer_epoch) {window} AS newer")
-    said = (
-        "'the log took a ' || kind || ' of epoch ' || producer_epoch || ' of producer id ' || "
-        "producer_id || ' at offset ' || offset || ', behind one of epoch ' || newer"
-    )
-    return as_finding(_at(newest.where("producer_epoch < newer")), "zombie-effect", said)
+    return written.selectExpr("*", f"max(producer_epoch) {window} AS newer")
 
 
 @finding(
-    "hanging-transaction", "transaction, end",
-    promise="A transaction that is over has a marker in each of its partitions.",
+    "zombie-effect", epochs, "txn_initialised marker, batch marker",
+    promise="The log takes nothing of an old epoch behind a newer one.",
 )  # fmt: skip
-def hanging_transactions(events: DataFrame) -> DataFrame:
-    """Partitions that wait for a transaction of which its coordinator has made an end (KIP-664)."""
-    said = (
-        "'the coordinator has noted ' || state || ' for producer id ' || producer_id || ', whose "
-        "transaction has no marker in partition ' || partition || '; read_committed readers stop "
-        "at offset ' || last_stable || ' of ' || offset"
-    )
-    hanging = _hanging(events).selectExpr("*", "array(last_stable, offset) AS offsets")
-    return as_finding(hanging, "hanging-transaction", said)
+def zombie_effect() -> Found:
+    """The log took something of an old epoch behind something newer of the same producer id.
 
-
-@finding(
-    "stuck-lso", f"{TRANSACTIONAL}, end",
-    promise="Without a transaction nothing holds readers back.",
-)  # fmt: skip
-def stuck_lso(events: DataFrame) -> DataFrame:
-    """Partitions where a read_committed reader stops, for a transaction that will still end."""
-    stuck = _stuck(events).join(_hanging(events), PARTITION, "left_anti")
-    said = (
-        "'read_committed readers of partition ' || partition || ' stop at offset ' || last_stable"
-        " || '; the log goes on to ' || offset"
-    )
-    return as_finding(
-        stuck.selectExpr("*", "array(last_stable, offset) AS offsets"), "stuck-lso", said
-    )
-
-
-def _sends(events: DataFrame) -> DataFrame:
-    """What was sent, in which transaction, and the end of that if the program was told one.
-
-    Outside of a transaction its number is empty. `asked_at_ns` is when the end was asked for.
+    Rule: in one partition, a `batch` or `marker` has a lower epoch than one before it.
+    Smallest: `batch(epoch 0) marker(epoch 1) batch(epoch 0)`.
+    Near miss: the same epochs of two producer ids, or in two partitions.
+    Allowed by: nothing.
+    Source: KIP-98, KIP-447.
     """
-    rows = events.where("source = 'client' AND kind IN ('sent', 'txn_committed', 'txn_aborted')")
-    of_its_own = f"OVER (PARTITION BY {', '.join(TRANSACTION)})"
-    numbered = rows.selectExpr("*", "coalesce(detail['transaction'], '') AS transaction")
-    asked_at_ns = "CAST(detail['called_at_ns'] AS BIGINT)"
-    return numbered.selectExpr(
-        *ORDER, "actor", "transaction", "kind",
-        f"max(if(kind = 'sent', NULL, kind)) {of_its_own} AS outcome",
-        f"min({asked_at_ns}) {of_its_own} AS asked_at_ns",
-    ).where("kind = 'sent' AND value IS NOT NULL")  # fmt: skip
+    return Found(
+        where="producer_epoch < newer",
+        said="'the log took a ' || kind || ' of epoch ' || producer_epoch || ' of producer id '"
+        " || producer_id || ' at offset ' || offset || ', behind one of epoch ' || newer",
+        about={"partition": "partition", "offsets": "array(offset)"},
+    )
 
 
-def _sent_only_in(events: DataFrame, outcome: str) -> DataFrame:
-    """Orders of which every send was in a transaction with this end, and the first such end."""
-    return grouped(
-        _sends(events), ORDER,
-        f"bool_and(outcome <=> '{outcome}') AS all_of_them", "min(asked_at_ns) AS asked_at_ns",
-    ).where("all_of_them")  # fmt: skip
+STOP_SCHEMA: Final = "run STRING, topic STRING, partition BIGINT, last_stable BIGINT, offset BIGINT"
 
 
-def _read(events: DataFrame) -> DataFrame:
-    """What consumers were given during the run, and the lab's own reader after it."""
-    visible = events.where("source = 'log' AND kind = 'visible'")
-    given = client(events, "delivered").unionByName(visible).where("value IS NOT NULL")
-    return given.select(*COPY, "offset", "actor")
+def stops(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a partition where a read_committed reader stops before the end of the log.
 
-
-def _members(events: DataFrame) -> DataFrame:
-    """The stored orders of each transaction that were sent once, and whether one may read them."""
-    once = grouped(
-        _sends(events), ORDER, "count(*) AS sends",
-        *(f"min({name}) AS {name}" for name in ("actor", "transaction", "outcome")),
-    ).where("sends = 1 AND transaction <> ''")  # fmt: skip
-    read = events.where("source = 'log' AND kind IN ('record', 'visible') AND value IS NOT NULL")
-    places = grouped(
-        read, [*COPY, "offset"],
-        "bool_or(kind = 'record') AS is_stored", "bool_or(kind = 'visible') AS is_visible",
-    ).where("is_stored")  # fmt: skip
-    return once.join(places, ORDER)
-
-
-def _ends(events: DataFrame) -> DataFrame:
-    """How far each reader of a transactional topic came, partition by partition."""
-    ends = events.where("source = 'log' AND kind = 'end' AND detail['last_stable'] IS NOT NULL")
-    return ends.selectExpr(
-        *PARTITION, "offset", "CAST(detail['last_stable'] AS BIGINT) AS last_stable",
-        "detail['drained'] = 'true' AS drained",
-    )  # fmt: skip
-
-
-def _stuck(events: DataFrame) -> DataFrame:
-    """Where a read_committed reader stops before the end of the log."""
-    return _ends(events).where("last_stable < offset").drop("drained").distinct()
-
-
-def _hanging(events: DataFrame) -> DataFrame:
-    """Where it stops at a transaction that is over to its coordinator, and what that has noted."""
-    noted = grouped(
+    Columns: STOP_SCHEMA and over, ARRAY<STRUCT<producer_id, state>>: of the batches that begin
+    there, those whose transaction is over to its coordinator.
+    """
+    found = [
+        (run, topic, partition, end.last_stable, end.offset)
+        for (run, topic), it in survey.topics.items()
+        for partition, end in it.ends.items()
+        if end.last_stable is not None and end.offset is not None and end.last_stable < end.offset
+    ]
+    stopped = events.sparkSession.createDataFrame(found, STOP_SCHEMA)
+    if not found:
+        return stopped.selectExpr("*", "CAST(NULL AS ARRAY<STRUCT<producer_id: BIGINT, state:"
+                                  " STRING>>) AS over")  # fmt: skip
+    noted = sql(
         events.where("source = 'log' AND kind = 'transaction'"), ["run", "producer_id"],
         "max_by(detail['state'], offset) AS state",
     ).where("state LIKE 'Complete%'")  # fmt: skip
     # The last stable offset is the first of the oldest open transaction: where a batch begins.
     batches = events.where("source = 'log' AND kind = 'batch'").selectExpr(
-        *PARTITION, "offset AS last_stable", "producer_id"
+        "run", "topic", "partition", "offset AS last_stable", "producer_id"
     )
-    waiting = _stuck(events).join(batches.distinct(), [*PARTITION, "last_stable"])
-    return waiting.join(noted, ["run", "producer_id"])
+    keys = ["run", "topic", "partition", "last_stable"]
+    over = sql(
+        batches.join(noted, ["run", "producer_id"]), keys,
+        "array_sort(collect_set(struct(producer_id, state))) AS over",
+    )  # fmt: skip
+    return stopped.join(over, keys, "left")
 
 
-def _unstable(events: DataFrame) -> DataFrame:
-    """Topics of which a part cannot be read yet: an open transaction is in the way."""
-    return grouped(_ends(events).where("last_stable < offset OR NOT drained"), TOPIC)
+@finding(
+    "hanging-transaction", stops, "transaction, batch, end",
+    promise="A transaction that is over has a marker in each of its partitions.",
+)  # fmt: skip
+def hanging_transaction() -> Found:
+    """A read_committed reader stops at a transaction that is over to its coordinator.
+
+    Nothing will end it.
+    Rule: an `end` whose last stable offset is below the end of the log; a `batch` begins there, and
+    the last that the coordinator noted of its producer id is *CompleteCommit* or *CompleteAbort*.
+    Smallest: `batch(offset 0, id 7) transaction(id 7, CompleteCommit) end(last stable 0, offset
+    2)`.
+    Near miss: the same with *Ongoing* as the last that it noted: then its time will be up.
+    Allowed by: nothing.
+    Source: KIP-664, where the name is from; measured in lab 04: a commit while the partition has
+    no leader (Kafka 4.3.1).
+    """
+    return Found(
+        where="size(over) > 0",
+        each="over",
+        said="'the coordinator has noted ' || it.state || ' for producer id ' || it.producer_id"
+        " || ', whose transaction has no marker in partition ' || partition"
+        " || '; read_committed readers stop at offset ' || last_stable || ' of ' || offset",
+        about={"partition": "partition", "offsets": "array(last_stable, offset)"},
+    )
 
 
-def _at(rows: DataFrame) -> DataFrame:
-    return rows.selectExpr("*", "array(offset) AS offsets")
+@finding(
+    "stuck-lso", stops, "txn_initialised marker transaction, end",
+    promise="Without a transaction nothing holds readers back.",
+)  # fmt: skip
+def stuck_lso() -> Found:
+    """A read_committed reader stops before the end, at a transaction that will still end.
+
+    Rule: an `end` whose last stable offset is below the end of the log, and no
+    hanging-transaction there.
+    Smallest: `end(last stable 0, offset 2)`.
+    Near miss: `end(last stable 2, offset 2)`.
+    Allowed by: `transaction.timeout.ms` of a transactional producer: an open transaction ends when
+    its time is up.
+    Source: KIP-890; KAFKA-20716.
+    """
+    return Found(
+        where="size(coalesce(over, array())) = 0",
+        said="'read_committed readers of partition ' || partition || ' stop at offset '"
+        " || last_stable || '; the log goes on to ' || offset",
+        about={"partition": "partition", "offsets": "array(last_stable, offset)"},
+    )
+
+
+def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row an aborted transaction whose output was never committed, and a partition it read.
+
+    Columns: TRANSACTION, topic, partition, and
+    outputs   what was sent in it, and in no transaction that was committed
+    start     the first offset of its input: where the last commit before it was
+    again     the lowest offset that was delivered after its end; NULL if none
+    reached   the highest that was delivered before its end
+    position  the highest offset that was committed after its end; NULL if none
+    """
+    ends = transactions(events).where("outcome IS NOT NULL")
+    lost = sql(
+        orders(events, survey).where("sends > 0 AND aborted = sends"),
+        ["run", "sender", "transaction"],
+        "slice(array_sort(collect_set(coalesce(value, key))), 1, 10) AS outputs",
+    ).withColumnRenamed("sender", "actor")
+    sent = positions(events)
+    read = sent.select("run", "actor", "topic", "partition").distinct()
+    own = sent.join(ends.where("outcome = 'txn_committed'"), TRANSACTION).selectExpr(
+        "run", "topic", "partition", "ended_at_ns AS at_ns", "position",
+    )  # fmt: skip
+    aborted = lost.join(ends, TRANSACTION).join(read, ["run", "actor"])
+    given = events.where("source = 'client' AND kind = 'delivered'").select(
+        "run", "topic", "partition", "at_ns", "offset"
+    )
+    told = aborted.withColumnRenamed("ended_at_ns", "at_ns")
+    rows = given.unionByName(own, True).unionByName(told, True)
+    by = "OVER (PARTITION BY run, topic, partition ORDER BY at_ns ROWS BETWEEN"
+    before, after = f"{by} UNBOUNDED PRECEDING AND 1 PRECEDING)", (
+        f"{by} 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+    )  # fmt: skip
+    return rows.selectExpr(
+        "*",
+        f"coalesce(max(position) {before}, min(offset) {before}) AS start",
+        f"max(offset) {before} AS reached",
+        f"min(offset) {after} AS again",
+        f"max(position) {after} AS later",
+    ).where("outputs IS NOT NULL").join(survey.topics_frame(events), ["run", "topic"], "left"
+    ).selectExpr(
+        "*",
+        "array_max(array(later, array_max(transform(bookmarks, x -> x.at[partition]))))"
+        " AS committed_to",
+    )  # fmt: skip
+
+
+SKIPPED_TO: Final = "array_min(array(committed_to, reached + 1, again))"
+
+
+@finding(
+    "aborted-output", abandoned, "txn_aborted, txn_offsets_sent, delivered", role="consumer",
+    promise="What was consumed is committed together with its output, or not at all.",
+)  # fmt: skip
+def aborted_output() -> Found:
+    """Input is committed as consumed, and its output was aborted and never sent again.
+
+    An abort takes the output back and leaves the consumer where it is: the program has to rewind.
+    Rule: a transaction was aborted, and what was sent in it is in no committed one; of what was
+    delivered for it, from the last committed offset on, something was not delivered again; and a
+    later commit, or the group's bookmark at the end, is behind that.
+    Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
+    sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
+    Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2.
+    Allowed by: the program, which did not rewind to the last committed offset after the abort.
+    Source: Kafka design, using transactions; KIP-447; claims E8, measured in lab 06.
+    """
+    return Found(
+        where=f"{SKIPPED_TO} > start AND committed_to > start",
+        said="'input of partition ' || partition || ' from offset ' || start || ' to '"
+        f" || ({SKIPPED_TO} - 1) || ' is committed as consumed, and its output was aborted:"
+        " transaction ' || transaction || ' of ' || actor || ' with '"
+        " || array_join(outputs, ', ') || ', which was not sent again'",
+        about={
+            "partition": "partition",
+            "offsets": f"array(start, {SKIPPED_TO} - 1)",
+            "actor": "actor",
+        },
+    )

@@ -8,31 +8,60 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, SENT_AGAIN, Clause, clause
-from lab_utils.audit.failover import REPLICATED, SEVERAL
+from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, clause
+from lab_utils.audit.finding import FINDING_COLUMNS, RULES, found_by
 from lab_utils.audit.isolation import READER
-from lab_utils.audit.selections import ORDER, RULES, client, found_by, grouped
 from lab_utils.audit.session import read_events
+from lab_utils.audit.survey import Survey, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Configurations = Mapping[tuple[str, str], Mapping[str, str]]
+JUDGED_SCHEMA: Final = "judgement STRING, allowed_by STRING, reason STRING"
+# What a judgement depends on: findings that agree in these have the same.
+CASE: Final = ("run", "finding", "topic", "actor", "circumstances")
+# A finding that the configuration decides, in a ledger that has none.
+UNDECIDED: Final = "undecided"
+UNSEEN: Final = (
+    "The configuration of the {role} decides, and this ledger has none. Say it in a file: "
+    "./lab audit --contract FILE."
+)
+EXTREMES: Final[Sequence[Mapping[str, str]]] = (
+    {},
+    {"acks": "0"},
+    {"enable.idempotence": "true", "transactional.id": "any"},
+    {"isolation.level": "read_uncommitted"},
+    {"auto.offset.reset": "earliest", "enable.auto.commit": "false"},
+)
 
 
 def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
     """One row for each finding: FINDING_COLUMNS, judgement, allowed_by and reason."""
     # One run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events.coalesce(1)
-    sends = grouped(client(events, "sent"), ORDER, "count(*) AS sends")
-    found = found_by(RULES.values(), events, _kinds(events)).join(sends, ORDER, "left")
-    rows = found.orderBy("run", "finding", "topic", "partition", "value", "evidence").collect()
-    configurations = _configurations(events) if rows else {}
-    return [judged(row.asDict(), configurations) for row in rows]
+    seen = survey(events)
+    rows = found_by(RULES.values(), events, seen).collect()
+    found = [judged(row.asDict(), seen) for row in rows]
+    return sorted(found, key=_place)
+
+
+def judged_frame(events: DataFrame) -> DataFrame:
+    """The same as a DataFrame, for a ledger whose findings are too many for a list."""
+    seen = survey(events)
+    found = found_by(RULES.values(), events, seen).cache()
+    cases = [row.asDict() for row in found.select(*CASE).distinct().collect()]
+    rows = [tuple(case[name] for name in CASE) + _judgement(case, seen) for case in cases]
+    schema = ", ".join(f"{name} {FINDING_COLUMNS[name]}" for name in CASE)
+    clauses = events.sparkSession.createDataFrame(rows, f"{schema}, {JUDGED_SCHEMA}")
+    same = [found[name].eqNullSafe(clauses[name]) for name in CASE]
+    return found.join(clauses, same).select(
+        *(found[name] for name in FINDING_COLUMNS),
+        *(clauses[name] for name in ("judgement", "allowed_by", "reason")),
+    )
 
 
 def rehearse() -> None:
@@ -48,57 +77,51 @@ def rehearse() -> None:
         judged_findings(read_events(Path(folder)))
 
 
-def _kinds(events: DataFrame) -> set[str]:
-    """What kinds of events there are, so that no query is asked that has nothing to answer."""
-    rows = events.where(f"kind <> '{REPLICATED}' OR {SEVERAL}").select("kind").distinct().collect()
-    return {row["kind"] for row in rows}
+def judged(found: Mapping[str, Any], seen: Survey) -> dict[str, Any]:
+    """One finding with its judgement."""
+    judgement, allowed_by, reason = _judgement(found, seen)
+    said = {"judgement": judgement, "allowed_by": allowed_by}
+    return {**found, **said, "reason": reason or found["evidence"]}
 
 
-def judged(found: Mapping[str, Any], configurations: Configurations) -> dict[str, Any]:
-    """One finding with its judgement; `sends` says how often its value was sent."""
-    row = {name: value for name, value in found.items() if name != "sends"}
-    if row["finding"] == "inconclusive":
-        said: dict[str, Any] = {"judgement": PROVES_NOTHING, "allowed_by": None}
-        return row | said | {"reason": row["evidence"]}
-    decided = _clause(found, configurations)
-    return row | {
-        "judgement": decided.judgement,
-        "allowed_by": decided.allowed_by,
-        "reason": decided.reason,
-    }
+def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None, str | None]:
+    """The judgement of a case, what allows it, and why; the evidence itself if that is None."""
+    if found["finding"] == "inconclusive":
+        return PROVES_NOTHING, None, None
+    circumstances = found["circumstances"] or ()
+    configurations = _those_of(found, seen)
+    if not configurations:
+        possible = {clause(found["finding"], [it], circumstances).judgement for it in EXTREMES}
+        if len(possible) > 1:
+            return UNDECIDED, None, UNSEEN.format(role=RULES[found["finding"]].role)
+    decided = clause(found["finding"], configurations, circumstances)
+    return decided.judgement, decided.allowed_by, decided.reason
 
 
-def _clause(found: Mapping[str, Any], configurations: Configurations) -> Clause:
-    decided = clause(found["finding"], _those_of(found, configurations))
-    sent_again = found["finding"] == "duplicate" and (found.get("sends") or 0) > 1
-    return SENT_AGAIN if sent_again and decided.judgement == "breach" else decided
+def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, str]]:
+    """The configurations of the clients that a finding names, or of all in that role.
 
-
-def _those_of(
-    found: Mapping[str, Any], configurations: Configurations
-) -> Sequence[Mapping[str, str]]:
-    """The configurations of the clients that a finding names, or of all in that role."""
+    Each is on top of the settings of the finding's own topic.
+    """
+    topic = seen.topics.get((found["run"], found["topic"]))
+    given = dict(topic.settings) if topic else {}
+    if seen.did(found["run"], ["power_cut"], "broker"):
+        given[POWER_CUT] = "true"
     if found["actor"] == READER:
-        return [{}]  # the lab's own reader has the defaults
+        return [given]  # the lab's own reader has the defaults
     role = RULES[found["finding"]].role
-    run = {actor: given for (run, actor), given in configurations.items() if run == found["run"]}
-    in_role = {actor: given for actor, given in run.items() if given.get("role") == role}
-    named = [in_role[actor] for actor in str(found["actor"] or "").split(", ") if actor in in_role]
-    return named or list(in_role.values())
-
-
-def _configurations(events: DataFrame) -> Configurations:
-    """What each client was configured with, on top of what its run's topics were."""
-    wanted = (
-        "(source, kind) IN (('client', 'created'), ('workload', 'topic'), ('broker', 'power_cut'))"
-    )
-    rows = events.where(wanted).select("run", "actor", "kind", "detail").collect()
-    topics = {row["run"]: row["detail"] or {} for row in rows if row["kind"] == "topic"}
-    dark = {row["run"]: {POWER_CUT: "true"} for row in rows if row["kind"] == "power_cut"}
-    return {
-        (row["run"], row["actor"]): topics.get(row["run"], {})
-        | dark.get(row["run"], {})
-        | (row["detail"] or {})
-        for row in rows
-        if row["kind"] == "created"
+    in_role = {
+        actor: settings
+        for (run, actor), settings in seen.clients.items()
+        if run == found["run"] and settings.get("role") == role
     }
+    if role == "producer" and not in_role and topic and topic.are_idempotent is not None:
+        in_role = {"": {"enable.idempotence": topic.are_idempotent}}
+    named = [in_role[it] for it in str(found["actor"] or "").split(", ") if it in in_role]
+    return [given | settings for settings in named or in_role.values()]
+
+
+def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Findings by run and name, then by place; what is missing comes first."""
+    names = ("run", "finding", "topic", "partition", "value", "evidence")
+    return tuple((found[name] is not None, found[name] or 0) for name in names)

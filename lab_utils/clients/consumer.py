@@ -10,7 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    OFFSET_BEGINNING,
+    OFFSET_END,
+    OFFSET_INVALID,
+    OFFSET_STORED,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.recorder import Recorder, recorded_errors
@@ -21,6 +30,10 @@ IDLE_S_MAX: Final = 15.0
 WAIT_S: Final = 0.1
 # How long a batch that is not full waits for its next record.
 FILLED_UP_S: Final = 0.3
+
+# Places that have a name and no number; without an offset it is where the group's bookmark is.
+LOGICAL: Final = {OFFSET_BEGINNING: "beginning", OFFSET_END: "end", OFFSET_STORED: "bookmark",
+                  OFFSET_INVALID: "bookmark"}  # fmt: skip
 
 # A rebalance callback: `callback(consumer, partitions)`.
 Rebalance: TypeAlias = Any
@@ -114,15 +127,25 @@ class RecordingConsumer(Consumer):
         self._placed("sought", [partition])
 
     def assign(self, partitions: list[TopicPartition]) -> None:
-        """Read these partitions, as Consumer.assign does; an offset in them is a seek."""
+        """Read these partitions, as Consumer.assign does, from where they say or from the group's.
+
+        Each partition is placed anew, also by BEGINNING, END or no offset.
+        """
         super().assign(partitions)
-        self._placed("sought", [place for place in partitions if place.offset >= 0])
+        self._placed("sought", partitions)
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        """Read these partitions, too, as Consumer.incremental_assign does."""
+        super().incremental_assign(partitions)
+        self._placed("sought", partitions)
 
     def _placed(self, kind: str, places: list[TopicPartition]) -> None:
         for place in places:
+            offset, where = place.offset, LOGICAL.get(place.offset)
             self._recorder.record(
-                kind, topic=place.topic, partition=place.partition, offset=place.offset
-            )
+                kind, topic=place.topic, partition=place.partition,
+                offset=offset if offset >= 0 else None, detail={"to": where} if where else {},
+            )  # fmt: skip
 
     def _delivered(self, messages: list[Any]) -> list[Any]:
         """Record these messages; return them without the ends that nobody asked for."""
@@ -143,6 +166,7 @@ class RecordingConsumer(Consumer):
                 topic=message.topic(),
                 partition=message.partition(),
                 offset=message.offset(),
+                key=value_text(message.key()),
                 value=value_text(message.value()),
             )
             self._crashes.reached("after_poll", value_text(message.value()))

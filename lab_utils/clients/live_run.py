@@ -244,6 +244,7 @@ class LiveRun:
             topic=message.topic(),
             partition=message.partition(),
             offset=message.offset(),
+            key=value_text(message.key()),
             value=value_text(message.value()),
         )
         self._crashes.reached("after_process", value_text(message.value()))

@@ -17,7 +17,7 @@ import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.clients.recorder import Recorder, recorded_errors
+from lab_utils.clients.recorder import Recorder, order_json, recorded_errors
 from lab_utils.ledger.events import value_text
 
 # A delivery report: `callback(error, message)`; exactly one of them says how it went.
@@ -64,18 +64,18 @@ class RecordingProducer(Producer):
         headers: Any = None,
     ) -> None:
         """Hand a record to the client, as confluent_kafka.Producer.produce does."""
-        encoded = orjson.dumps(value_text(value))
-        report = self._recorded(encoded, on_delivery or callback or self._default_report)
+        order = order_json(value_text(key), value_text(value))
+        report = self._recorded(order, on_delivery or callback or self._default_report)
         # The parent takes `headers` as it is or not at all: None is not the same as absent.
         optional = {} if headers is None else {"headers": headers}
         place = partition if partition >= 0 else None
-        self._recorder.sent(topic, encoded, place, str(self._begun) if self._is_open else None)
+        self._recorder.sent(topic, order, place, str(self._begun) if self._is_open else None)
         try:
             super().produce(
                 topic, value, key, partition, on_delivery=report, timestamp=timestamp, **optional
             )
         except Exception as refusal:  # whatever it is, the client took nothing
-            self._recorder.refused(topic, value_text(value), refusal)
+            self._recorder.refused(topic, value_text(key), value_text(value), refusal)
             raise
         if self._crashes:
             self._crashes.reached("after_send")
@@ -152,12 +152,12 @@ class RecordingProducer(Producer):
         self._is_open = begins or (self._is_open and call not in ENDS)
         self._recorder.record(KINDS[call], detail=detail)
 
-    def _recorded(self, encoded: bytes, theirs: Report) -> Report:
+    def _recorded(self, order: bytes, theirs: Report) -> Report:
         recorder, crashes = self._recorder, self._crashes
 
         def report(error: KafkaError | None, message: Message[Any, Any]) -> None:
             fatal = _being_raised()
-            recorder.reported(error, message, encoded)
+            recorder.reported(error, message, order)
             if crashes and error is None:
                 crashes.reached("after_ack")
             if theirs:

@@ -249,7 +249,7 @@ def _event(run: str, message: Any) -> Event:
         )  # fmt: skip
     return Event(
         run=run, source="log", actor="reader", kind="record",
-        offset=message.offset(), value=value_text(message.value()),
+        offset=message.offset(), key=value_text(message.key()), value=value_text(message.value()),
         detail={"timestamp_ms": str(message.timestamp()[1])}, **place,
     )  # fmt: skip
 

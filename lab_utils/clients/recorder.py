@@ -36,6 +36,16 @@ UNKNOWN_ERRORS: Final = frozenset(
 SECRETS: Final = ("password", "secret", "key.pem", "sasl.username", "oauthbearer")
 
 
+def order_json(key: str | None, value: str | None) -> bytes:
+    """The key and the value of a record as fields of a line; a key that is not there is left out.
+
+    >>> order_json(None, "3"), order_json("a", None)
+    (b'"value":"3"', b'"key":"a","value":null')
+    """
+    named = b"" if key is None else b'"key":%b,' % orjson.dumps(key)
+    return named + b'"value":%b' % orjson.dumps(value)
+
+
 def outcome(error: KafkaError | None) -> str:
     """What a delivery report means for its record: acked, failed or unknown."""
     if error is None:
@@ -73,33 +83,36 @@ class Recorder:
         self.witness.record(event)
 
     def sent(
-        self, topic: str, value: bytes, partition: int | None, transaction: str | None = None
+        self, topic: str, order: bytes, partition: int | None, transaction: str | None = None
     ) -> None:
-        """Record that a value was handed to produce(); written by hand, for it is in the way."""
-        self._attempts[value] += 1
+        """Record that an order was handed to produce(); written by hand, for it is in the way.
+
+        `order` is its value as JSON, and its key where it has one; see `order_json`.
+        """
+        self._attempts[order] += 1
         self.witness.record_line(
-            b'%b,"kind":"sent","at_ns":%d,"topic":%b,"partition":%b,"value":%b,"attempt":%d%b}\n'
+            b'%b,"kind":"sent","at_ns":%d,"topic":%b,"partition":%b,%b,"attempt":%d%b}\n'
             % (
                 self._start,
                 time.monotonic_ns(),
                 self._topics.get(topic) or self._named(topic),
                 b"null" if partition is None else b"%d" % partition,
-                value,
-                self._attempts[value],
+                order,
+                self._attempts[order],
                 b',"detail":{"transaction":"%b"}' % transaction.encode() if transaction else b"",
             )
         )
 
-    def refused(self, topic: str, value: str | None, refusal: Exception) -> None:
+    def refused(self, topic: str, key: str | None, value: str | None, refusal: Exception) -> None:
         """Record that produce() itself raised: the client took nothing."""
         name = kafka_name(refusal) or type(refusal).__name__
-        self.record("failed", topic=topic, value=value, error=name)
+        self.record("failed", topic=topic, key=key, value=value, error=name)
 
-    def reported(self, error: KafkaError | None, message: Any, value: bytes) -> None:
-        """Record a delivery report; `value` is the record's value as JSON."""
+    def reported(self, error: KafkaError | None, message: Any, order: bytes) -> None:
+        """Record a delivery report; `order` is as in sent()."""
         topic = message.topic()
         self.witness.record_line(
-            b'%b,"kind":"%b","at_ns":%d,"topic":%b,"partition":%b,"offset":%b,"value":%b'
+            b'%b,"kind":"%b","at_ns":%d,"topic":%b,"partition":%b,"offset":%b,%b'
             b',"error":%b}\n'
             % (
                 self._start,
@@ -108,7 +121,7 @@ class Recorder:
                 self._topics.get(topic) or self._named(topic),
                 _number(message.partition()),
                 _number(message.offset()),
-                value,
+                order,
                 b"null" if error is None else orjson.dumps(error.name()),
             )
         )

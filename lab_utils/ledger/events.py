@@ -44,7 +44,7 @@ class Event:
 
     at_ns          monotonic nanoseconds, comparable between the processes of one machine
     actor          who did it: a client (without the run's prefix), a broker, a fault
-    value          the record's value as text: the identity of an order
+    key, value     the record's, as text: the identity of an order; None is a value like others
     records        how many records the batch of a Produce request or of the log holds
     attempt        how often this client has been handed this value, from 1
     fate           what the proxy did with a request or response, one of FATES
@@ -59,6 +59,7 @@ class Event:
     topic: str | None = None
     partition: int | None = None
     offset: int | None = None
+    key: str | None = None
     value: str | None = None
     producer_id: int | None = None
     producer_epoch: int | None = None

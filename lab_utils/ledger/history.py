@@ -97,7 +97,7 @@ class Order:
     """One value in one topic, and every row that is about it.
 
     copies     its records in the log, each place once, by partition and offset
-    lost       its acks, where the log of their partition was read to its end and has no copy
+    lost       its acks beyond its copies, where the log of their partition was read to its end
     exchanges  the Produce requests that carried it, oldest first
     """
 
@@ -175,11 +175,9 @@ class History:
                     order(row.topic, value).exchanges.append(exchange)
         for each in found.values():
             each.copies = _places(each.copies)
-            stored = {row.partition for row in each.copies}
             each.lost = [
-                row for row in each.acked
-                if row.partition not in stored and not (row.partition is None and stored)
-                and self._was_read(row.topic, row.partition)
+                row for place in dict.fromkeys((it.topic, it.partition) for it in each.acked)
+                if self._was_read(*place) for row in _uncovered(each, place[1])
             ]  # fmt: skip
         return found
 
@@ -327,6 +325,14 @@ def _contents(row: Event) -> list[tuple[object, ...]]:
     if not values and row.producer_id is not None and row.producer_id >= 0:
         return [(row.partition, row.producer_id, row.producer_epoch, row.sequence)]
     return [(row.topic, row.partition, value) for value in values]
+
+
+def _uncovered(order: Order, partition: int | None) -> list[Event]:
+    """The acks of an order in a partition beyond its copies there; first those without a place."""
+    acks = [row for row in order.acked if row.partition == partition]
+    held = [row.offset for row in order.copies if partition in (row.partition, None)]
+    acks.sort(key=lambda row: (row.offset in held, row.at_ns))
+    return acks[: max(0, len(acks) - len(held))]
 
 
 def _places(records: Iterable[Event]) -> list[Event]:

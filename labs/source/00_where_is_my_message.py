@@ -232,8 +232,8 @@ lab.run(send_orders, orders=10).log
 # the finding above.
 
 # %%
-from lab_utils.audit.findings import duplicates
-source(duplicates)
+from lab_utils.audit.producing import duplicate
+source(duplicate)
 
 # %%
 lab.score()

@@ -609,7 +609,7 @@ lab.transaction_panel()
 # ## What this does not cover
 #
 # A transaction is atomic for readers. Writers are not kept apart: here two write by turns, and both
-# are committed. The audit calls it a **write-cycle**, and Kafka allows it.
+# are committed. The audit calls it **G0**, as Jepsen does, and Kafka allows it.
 
 # %%
 def by_turns(run):
@@ -647,9 +647,9 @@ lab.run(by_turns, orders=3).findings()
 # You can skip this. The query that found the torn transaction:
 
 # %%
-from lab_utils.audit.isolation import torn_transactions
+from lab_utils.audit.isolation import torn_transaction
 
-source(torn_transactions)
+source(torn_transaction)
 
 # %%
 lab.score()

@@ -2,131 +2,127 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lab_utils.ledger.events import Event
 from tests.histories import (
-    TOPIC,
+    FINISHED,
+    MARKER,
     acked,
-    client,
+    bookmark,
+    both,
     created,
+    decision,
     delivered,
+    effect,
     end,
     failed,
     fault,
     log,
+    noted,
+    offsets,
     order,
+    out,
+    placed,
+    processed,
     record,
     sent,
+    sent_in,
+    stop,
+    told,
+    topic,
     unknown,
+    visible,
+    watermark,
+    written,
 )  # fmt: skip
 
 # name: (finding, its smallest history, its near miss)
 Cases = dict[str, tuple[str, list[Event], list[Event]]]
 
-
-def processed(value: str, offset: int, **columns: Any) -> Event:
-    return client("processed", value, offset=offset, **{"actor": "workload"} | columns)
-
-
-def placed(kind: str, actor: str = "consumer-1", **columns: Any) -> Event:
-    """The consumer was assigned the partition, or sought an offset in it."""
-    return client(kind, None, actor=actor, **columns)
-
-
-def bookmark(offset: int, when: str = "end", partition: int = 0) -> Event:
-    return Event(
-        run="", source="log", actor="group", kind="committed",
-        topic=TOPIC, partition=partition, offset=offset, detail={"when": when},
-    )  # fmt: skip
-
-
-def effect(value: str, times: int = 1, table: str = "bookings") -> Event:
-    return Event(run="", source="sink", actor=table, kind="effect", value=value, records=times)
-
-
-MARKER = Event(run="", source="log", actor="broker-1", kind="marker", topic=TOPIC, partition=0)
-
-
-def sent_in(transaction: int, value: str, **columns: Any) -> Event:
-    """Sent in this transaction; 0 is none."""
-    detail = {"transaction": str(transaction)} if transaction else {}
-    return client("sent", value, detail=detail, **columns)
-
-
-def told(kind: str, transaction: int, asked_at_ns: int = 0, actor: str = "producer-1") -> Event:
-    """The program was told that this transaction had been `committed` or `aborted`."""
-    detail = {"transaction": str(transaction), "called_at_ns": str(asked_at_ns)}
-    return Event(run="", source="client", actor=actor, kind=f"txn_{kind}", detail=detail)
-
-
-def visible(value: str, offset: int, partition: int = 0) -> Event:
-    return Event(
-        run="", source="log", actor="reader", kind="visible",
-        topic=TOPIC, partition=partition, offset=offset, value=value,
-    )  # fmt: skip
-
-
-def both(value: str, offset: int, partition: int = 0) -> list[Event]:
-    """A record that every reader is given."""
-    return [record(value, offset, partition), visible(value, offset, partition)]
-
-
-def stop(last_stable: int, offset: int, partition: int = 0, drained: bool = True) -> Event:
-    """Where a read_committed reader stops, and where the log ends."""
-    detail = {"drained": "true" if drained else "false", "last_stable": str(last_stable)}
-    return Event(
-        run="", source="log", actor="reader", kind="end",
-        topic=TOPIC, partition=partition, offset=offset, detail=detail,
-    )  # fmt: skip
-
-
-def written(kind: str, offset: int, epoch: int, producer_id: int = 7, partition: int = 0) -> Event:
-    return Event(
-        run="", source="log", actor="broker-1", kind=kind, topic=TOPIC, partition=partition,
-        offset=offset, producer_id=producer_id, producer_epoch=epoch,
-    )  # fmt: skip
-
-
-def noted(state: str, offset: int, producer_id: int = 7) -> Event:
-    """What the coordinator wrote down of this producer id."""
-    return Event(
-        run="", source="log", actor="coordinator", kind="transaction", topic="__transaction_state",
-        partition=0, offset=offset, producer_id=producer_id, producer_epoch=0,
-        detail={"state": state},
-    )  # fmt: skip
-
-
 OTHER = {"actor": "producer-2"}
+BOTH_COMMITTED = [told("committed", 1), told("committed", 1, **OTHER)]
 INTERLEAVED = [
     sent_in(1, "1"), sent_in(1, "2", **OTHER), sent_in(1, "3"),
-    told("committed", 1), told("committed", 1, **OTHER),
+    *BOTH_COMMITTED,
 ]  # fmt: skip
 
 
-def decision(isr: str, leader: int = 1) -> Event:
-    """The controller decides who leads and who is in sync."""
-    detail = {"leader": str(leader), "isr": isr, "replicas": "1 2 3"}
-    return Event(run="", source="broker", actor="controller", kind="partition", topic=TOPIC,
-                 partition=0, detail=detail)  # fmt: skip
-
-
-def watermark(offset: int) -> Event:
-    """Readers may read up to here."""
-    return Event(run="", source="broker", actor="broker-1", kind="watermark", topic=TOPIC,
-                 partition=0, offset=offset, detail={"lso": str(offset)})  # fmt: skip
-
-
-def topic(floor: int | None, replicas: int = 3) -> Event:
-    """The topic's own settings; without a floor, Kafka's default holds, which is 1."""
-    given = {} if floor is None else {"min.insync.replicas": str(floor)}
-    detail = {"replicas": str(replicas), **given}
-    return Event(run="", source="workload", actor="lab", kind="topic", topic=TOPIC, detail=detail)
-
-
-FINISHED = Event(run="", source="workload", actor="workload", kind="finished")
+INCONCLUSIVE: Cases = {
+    "the fault never fired": (
+        "inconclusive",
+        [fault("armed"), fault("unfired")],
+        [sent("1"), fault("armed"), fault("fired"), *log("1")],
+    ),
+    "the log was not drained": (
+        "inconclusive",
+        [sent("1"), *log("1", drained=False)],
+        [sent("1"), end(drained=False), *log("1")],
+    ),
+    "the log was not read": ("inconclusive", [sent("1")], [sent("1"), end()]),
+    "nothing was done": (
+        "inconclusive",
+        [order("1"), end()],
+        [order("1"), sent("1"), *log("1")],
+    ),
+    "only assigned": (
+        "inconclusive", [placed("assigned"), end()], [placed("assigned"), delivered("1", 0), end()],
+    ),
+    "the other reader timed out": (
+        "inconclusive",
+        [sent("1"), *both("1", 0), stop(0, 1, committed=False)],
+        [sent("1"), *both("1", 0), stop(0, 1, committed=False), stop(1, 1)],
+    ),
+}  # fmt: skip
 
 PRODUCING: Cases = {
+    "one of two equal orders": (
+        "lost-write",
+        [sent("1"), sent("1"), acked("1", 0), acked("1", 1), *log("1")],
+        [sent("1"), sent("1"), acked("1", 0), acked("1", 1), *log("1", "1")],
+    ),
+    "a tombstone": (
+        "lost-write",
+        [sent(None, key="a"), acked(None, 0, key="a"), record(None, 0, key="b"), end()],
+        [sent(None, key="a"), acked(None, 0, key="a"), record(None, 0, key="a"), end()],
+    ),
+    "an empty text": (
+        "lost-write", [sent(""), acked("", 0), *log()], [sent(""), acked("", 0), *log("")],
+    ),
+    "an empty text, stored twice": (
+        "duplicate", [sent(""), *log("", "")], [sent(""), record(None, 0), *log("")[1:], end()],
+    ),
+    "declined and sent again": (
+        "phantom",
+        [sent("1"), failed("1", "_QUEUE_FULL"), *log("1")],
+        [sent("1"), failed("1", "_QUEUE_FULL"), sent("1"), *log("1")],
+    ),
+    "refused, and somebody was given it": (
+        "unavailable",
+        [sent("1"), failed("1"), *log()],
+        [sent("1"), failed("1"), delivered("1", 0), *log()],
+    ),
+    "unknown, and seen out of place": (
+        "nonmonotonic-send",
+        [sent("1"), sent("2"), unknown("1"), acked("2", 0), *log("2", "1")],
+        [sent("1"), sent("2"), unknown("1"), acked("2", 0), *log("2", "1", "1")],
+    ),
+    "a new group that begins too late": (
+        "unseen",
+        [acked("0", 0), acked("1", 1), placed("assigned"), delivered("1", 1)],
+        [acked("0", 0), acked("1", 1), placed("assigned"), delivered("0", 0), delivered("1", 1)],
+    ),
+    "a second group": (
+        "unseen",
+        [created("consumer-2", group__id="b"), acked("1", 0), delivered("1", 0),
+         placed("assigned", "consumer-2")],
+        [created("consumer-2", group__id="b"), acked("1", 0), delivered("1", 0),
+         delivered("1", 0, actor="consumer-2")],
+    ),
+    "aborted, and so not to be seen": (
+        "unseen",
+        [sent_in(1, "1"), acked("1", 0), told("committed", 1), placed("assigned")],
+        [sent_in(1, "1"), acked("1", 0), told("aborted", 1), placed("assigned")],
+    ),
+
     "acked and not in the log": (
         "lost-write",
         [sent("1"), acked("1", 0), *log()],
@@ -167,22 +163,6 @@ PRODUCING: Cases = {
         [sent("1"), record("1", 0, partition=0), record("1", 0, partition=1), end()],
         [sent("1"), record("1", 0, partition=0), record("2", 0, partition=1), end()],
     ),
-    "one offset twice": (
-        "duplicate-delivery",
-        [acked("1", 0), delivered("1", 0), delivered("1", 0)],
-        [acked("1", 1), delivered("1", 0), delivered("1", 1)],
-    ),
-    "two groups": (
-        "duplicate-delivery",
-        [
-            created("consumer-1", group__id="a"), created("consumer-2", group__id="a"),
-            delivered("1", 0), delivered("1", 0, actor="consumer-2"),
-        ],
-        [
-            created("consumer-1", group__id="a"), created("consumer-2", group__id="b"),
-            delivered("1", 0), delivered("1", 0, actor="consumer-2"),
-        ],
-    ),
     "timed out and stored": (
         "phantom",
         [sent("1"), unknown("1"), *log("1")],
@@ -221,25 +201,49 @@ PRODUCING: Cases = {
         [sent("1"), unknown("1"), *log()],
         [sent("1"), failed("1", error="_QUEUE_FULL"), *log()],
     ),
-    "the fault never fired": (
-        "inconclusive",
-        [fault("armed"), fault("unfired")],
-        [fault("armed"), fault("fired")],
-    ),
-    "the log was not drained": (
-        "inconclusive",
-        [sent("1"), *log("1", drained=False)],
-        [sent("1"), end(drained=False), *log("1")],
-    ),
-    "the log was not read": ("inconclusive", [sent("1")], [sent("1"), end()]),
-    "nothing was done": (
-        "inconclusive",
-        [order("1"), end()],
-        [order("1"), sent("1"), *log("1")],
-    ),
 }  # fmt: skip
 
 CONSUMING: Cases = {
+    "one offset twice": (
+        "duplicate-delivery",
+        [acked("1", 0), delivered("1", 0), delivered("1", 0)],
+        [acked("1", 1), delivered("1", 0), delivered("1", 1)],
+    ),
+    "two groups": (
+        "duplicate-delivery",
+        [
+            created("consumer-1", group__id="a"), created("consumer-2", group__id="a"),
+            delivered("1", 0), delivered("1", 0, actor="consumer-2"),
+        ],
+        [
+            created("consumer-1", group__id="a"), created("consumer-2", group__id="b"),
+            delivered("1", 0), delivered("1", 0, actor="consumer-2"),
+        ],
+    ),
+    "two groups did the work": (
+        "duplicate-effect",
+        [delivered("0", 0), processed("0", 0), processed("0", 0)],
+        [created("consumer-2", group__id="b"), delivered("0", 0), processed("0", 0),
+         delivered("0", 0, "consumer-2"), processed("0", 0)],
+    ),
+    "backwards, without a seek": (
+        "nonmonotonic-poll",
+        [delivered("1", 1), delivered("0", 0)],
+        [delivered("1", 1), placed("sought", offset=None), delivered("0", 0)],
+    ),
+    "what was given was an equal order": (
+        "duplicate-delivery",
+        [delivered(None, 0, key="a"), delivered(None, 0, key="a")],
+        [delivered(None, 0, key="a"), delivered(None, 1, key="a")],
+    ),
+    "a tombstone was passed over": (
+        "poll-skip",
+        [record("0", 0), record(None, 1, key="a"), record("2", 2), delivered("0", 0),
+         delivered("2", 2)],
+        [record("0", 0), record(None, 1, key="a"), record("2", 2), delivered("0", 0),
+         delivered(None, 1, key="a"), delivered("2", 2)],
+    ),
+
     "the bookmark is ahead of the work": (
         "skipped-processing",
         [*log("0", "1"), processed("0", 0), bookmark(2)],
@@ -307,6 +311,61 @@ CONSUMING: Cases = {
 }  # fmt: skip
 
 TRANSACTIONS: Cases = {
+    "the batch is lost": (
+        "aborted-output",
+        [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("1", 1), out(2, "1"),
+         offsets(2, 2), told("committed", 2)],
+        [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("0", 0), out(2, "0"),
+         offsets(2, 1), told("committed", 2)],
+    ),
+    "sent again from memory": (
+        "aborted-output",
+        [delivered("0", 0), out(1, "0"), told("aborted", 1), offsets(2, 1), told("committed", 2)],
+        [delivered("0", 0), out(1, "0"), told("aborted", 1), out(2, "0"), offsets(2, 1),
+         told("committed", 2)],
+    ),
+    "the bookmark is behind it": (
+        "aborted-output",
+        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(1)],
+        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(0)],
+    ),
+    "a commit that nobody asked for": (
+        "precommitted-read",
+        [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(1, 1)],
+        [sent_in(1, "1"), delivered("1", 0), *both("1", 0), stop(1, 1)],
+    ),
+    "three in a circle": (
+        "G0",
+        [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
+         sent_in(2, "5"), sent_in(2, "6"),
+         *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("6", 0, 2),
+         *both("2", 1, 2)],
+        [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
+         sent_in(2, "5"), sent_in(2, "6"),
+         *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("2", 0, 2),
+         *both("6", 1, 2)],
+    ),
+    "each read the other": (
+        "G1c",
+        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+         offsets(1, 2), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
+        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+         offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
+    ),
+    "neither read the other": (
+        "G2",
+        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+         offsets(1, 1), offsets(1, 0, **OTHER), *BOTH_COMMITTED],
+        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+         offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
+    ),
+    "a reader that timed out saw no half": (
+        "torn-transaction",
+        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1), stop(2, 2)],
+        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1),
+         stop(2, 2, committed=False)],
+    ),
+
     "aborted, and a consumer was given it": (
         "aborted-read",
         [sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
@@ -337,26 +396,30 @@ TRANSACTIONS: Cases = {
     ),
     "one half can be read": (
         "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(2, 2)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", 0, 1), stop(2, 2)],
+        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(2, 2),
+         stop(1, 1, 1)],
+        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", 0, 1), stop(2, 2),
+         stop(1, 1, 1)],
     ),
     "the other half is still open": (
         "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1, 1)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(0, 1, 1)],
+        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
+         stop(1, 1, 1)],
+        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
+         stop(0, 1, 1)],
     ),
     "the other half is another transaction": (
         "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 2)],
-        [sent_in(1, "1"), sent_in(2, "2"), *both("1", 0), record("2", 2)],
+        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
+        [sent_in(1, "1"), sent_in(2, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
     ),
     "each wrote before the other": (
-        "write-cycle",
+        "G0",
         [*INTERLEAVED, *both("1", 0), *both("2", 1), *both("3", 2)],
         [*INTERLEAVED, *both("1", 0), *both("3", 1), *both("2", 2)],
     ),
     "before in one partition, behind in another": (
-        "write-cycle",
+        "G0",
         [
             *INTERLEAVED, sent_in(1, "4", **OTHER),
             *both("1", 0), *both("2", 1), *both("4", 0, 1), *both("3", 1, 1),
@@ -400,6 +463,26 @@ TRANSACTIONS: Cases = {
 }  # fmt: skip
 
 REPLICAS: Cases = {
+    "two polls at one offset": (
+        "inconsistent-offsets",
+        [delivered("1", 0), delivered("2", 0, "consumer-2")],
+        [delivered("1", 0), delivered("2", 1, "consumer-2")],
+    ),
+    "given, and the log holds another": (
+        "inconsistent-offsets",
+        [delivered("1", 0), *log("2")],
+        [delivered("1", 0), *log("1")],
+    ),
+    "acked, and there is nothing": (
+        "inconsistent-offsets",
+        [acked("1", 0), record("1", 1), end(offset=2)],
+        [acked("1", 2), record("1", 1), end(offset=2)],
+    ),
+    "acked after the end": (
+        "invisible-ack",
+        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
+        [topic(2), decision("1"), watermark(0), FINISHED, acked("1", 0)],
+    ),
     "another order has its offset": (
         "inconsistent-offsets",
         [acked("1", 0), *log("2")],
@@ -434,5 +517,6 @@ REPLICAS: Cases = {
 
 # By the module of the audit that has the findings.
 CASES = {
-    "findings": PRODUCING, "consuming": CONSUMING, "isolation": TRANSACTIONS, "failover": REPLICAS,
+    "producing": PRODUCING, "consuming": CONSUMING, "replication": REPLICAS,
+    "isolation": TRANSACTIONS, "inconclusive": INCONCLUSIVE,
 }  # fmt: skip

@@ -7,37 +7,44 @@ from collections import Counter
 from hypothesis import strategies as st
 
 from lab_utils.ledger.events import Event
-from tests.audit.cases import (
+from tests.histories import (
     FINISHED,
     MARKER,
+    TOPIC,
+    acked,
     bookmark,
     both,
+    created,
     decision,
+    delivered,
     effect,
+    end,
+    failed,
+    fault,
+    log,
     noted,
+    order,
+    out,
     placed,
     processed,
+    record,
+    sent,
     sent_in,
     stop,
     told,
     topic,
+    unknown,
     visible,
     watermark,
     written,
 )  # fmt: skip
 from tests.histories import (
-    acked,
-    created,
-    delivered,
-    end,
-    failed,
-    fault,
-    log,
-    order,
-    record,
-    sent,
-    unknown,
-)  # fmt: skip
+    offsets as offsets_of,
+)
+
+# Orders are told apart by key and value, of which each may be missing or empty.
+VALUES = st.sampled_from(["1", "2", "3", "1", "2", "", None])
+KEYS = st.sampled_from([None, None, None, "a", ""])
 
 
 def is_created_once(rows: list[Event]) -> bool:
@@ -48,24 +55,36 @@ def is_created_once(rows: list[Event]) -> bool:
 
 def producing() -> st.SearchStrategy[list[Event]]:
     """Orders on their way into a log of two partitions, and out again."""
-    values = st.sampled_from("123")
+    values, keys = VALUES, KEYS
     partitions = st.sampled_from([0, 0, 1])
     offsets = st.integers(0, 3)
     producers = st.sampled_from(["producer-1", "producer-2"])
     consumers = st.sampled_from(["consumer-1", "consumer-2"])
+    topics = st.sampled_from([TOPIC, TOPIC, TOPIC, "others"])
     happenings = st.one_of(
-        st.builds(order, values),
-        st.builds(sent, values, actor=producers),
-        st.builds(acked, values, st.none() | offsets, actor=producers, partition=partitions),
+        st.builds(order, st.just("1")),
+        st.builds(sent, values, actor=producers, key=keys, topic=topics),
+        st.builds(
+            acked,
+            values,
+            st.none() | offsets,
+            actor=producers,
+            partition=partitions,
+            key=keys,
+            topic=topics,
+        ),
         st.builds(failed, values, st.sampled_from(["NOT_ENOUGH_REPLICAS", "_QUEUE_FULL"])),
-        st.builds(unknown, values, actor=producers),
-        st.builds(delivered, values, offsets, consumers, partition=partitions),
+        st.builds(unknown, values, actor=producers, key=keys),
+        st.builds(
+            delivered, values, offsets, consumers, partition=partitions, key=keys, topic=topics
+        ),
+        st.builds(placed, st.sampled_from(["assigned", "sought"]), consumers, partition=partitions),
         st.builds(
             lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
         ),
         st.builds(fault, st.sampled_from(["armed", "fired", "unfired"])),
-        st.builds(record, values, offsets, partitions),
-        st.builds(end, st.booleans(), partitions),
+        st.builds(record, values, offsets, partitions, keys),
+        st.builds(end, st.booleans(), partitions, st.none() | offsets),
     )
     # Three orders of one producer with an offset each, drawn: half of these go backwards somewhere.
     # The log then holds what is drawn of them there.
@@ -88,18 +107,31 @@ def producing() -> st.SearchStrategy[list[Event]]:
 
 def consuming() -> st.SearchStrategy[list[Event]]:
     """Polls, work, bookmarks and effects, beside a log."""
-    values = st.sampled_from("0123")
+    values, keys = VALUES, KEYS
     partitions = st.sampled_from([0, 0, 1])
     offsets = st.integers(0, 3)
     consumers = st.sampled_from(["consumer-1", "consumer-2"])
     happenings = st.one_of(
-        st.builds(delivered, values, offsets, consumers, partition=partitions),
-        st.builds(placed, st.sampled_from(["assigned", "sought"]), consumers, partition=partitions),
-        st.builds(processed, values, offsets, partition=partitions),
+        st.builds(delivered, values, offsets, consumers, partition=partitions, key=keys),
+        st.builds(
+            placed,
+            st.sampled_from(["assigned", "sought", "revoked", "lost"]),
+            consumers,
+            partition=partitions,
+        ),
+        st.builds(
+            lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
+        ),
+        st.builds(processed, values, offsets, partition=partitions, key=keys),
         st.builds(bookmark, offsets, st.sampled_from(["end", "crash"]), partitions),
-        st.builds(effect, values, st.integers(0, 2), st.sampled_from(["bookings", "refunds"])),
-        st.builds(record, values, offsets, partitions),
-        st.builds(visible, values, offsets),
+        st.builds(
+            effect,
+            st.sampled_from("012"),
+            st.integers(0, 2),
+            st.sampled_from(["bookings", "refunds"]),
+        ),
+        st.builds(record, values, offsets, partitions, keys),
+        st.builds(visible, st.sampled_from("0123"), offsets),
         st.just(MARKER),
     )
     # A log that is read from its start, in any order and with any gaps.
@@ -109,12 +141,25 @@ def consuming() -> st.SearchStrategy[list[Event]]:
     )
     return st.builds(
         lambda first, then: first + then, st.just([]) | polled, st.lists(happenings, max_size=12)
-    )
+    ).filter(lambda rows: is_created_once(rows) and has_one_log(rows))
+
+
+def has_one_log(rows: list[Event]) -> bool:
+    """A log holds one record at a place, whoever reads it."""
+    read = [row for row in rows if row.kind in ("record", "visible")]
+    places = {(row.topic, row.partition, row.offset) for row in read}
+    records = {(row.topic, row.partition, row.offset, row.key, row.value) for row in read}
+    return len(places) == len(records)
+
+
+ENDS = ("txn_committed", "txn_aborted")
 
 
 def is_possible(rows: list[Event]) -> bool:
     """A transaction ends once, and a log has one entry at an offset."""
-    ends = [(row.actor, row.detail["transaction"]) for row in rows if row.kind.startswith("txn_")]
+    ends = [(row.actor, row.detail["transaction"]) for row in rows if row.kind in ENDS]
+    if not has_one_log(rows):
+        return False
     entries = [row.offset for row in rows if row.kind == "transaction"]
     return all(len(each) == len(set(each)) for each in (ends, entries))
 
@@ -137,7 +182,12 @@ def transactions() -> st.SearchStrategy[list[Event]]:
         st.builds(delivered, values, offsets, partition=partitions),
         st.builds(record, values, offsets, partitions),
         st.builds(visible, values, offsets, partitions),
-        st.builds(stop, offsets, offsets, partitions, st.sampled_from([True, True, False])),
+        st.builds(
+            stop, offsets, offsets, partitions, st.sampled_from([True, True, False]),
+            st.sampled_from([True, True, False]),
+        ),
+        st.builds(offsets_of, numbers, st.integers(0, 4), actor=producers),
+        st.builds(bookmark, offsets),
         st.builds(
             written, st.sampled_from(["batch", "marker"]), offsets, st.integers(0, 2),
             st.sampled_from([-1, 7, 8]), partitions,
@@ -163,6 +213,36 @@ def transactions() -> st.SearchStrategy[list[Event]]:
         st.lists(places, min_size=4, max_size=4),
     )
 
+    # Programs that read and write the same topic, each a transaction: some have not read others.
+    reading = st.builds(
+        lambda pairs: [
+            event
+            for number, (actor, position) in enumerate(pairs)
+            for event in [
+                sent_in(number, str(number), actor=actor), *both(str(number), number),
+                offsets_of(number, position, actor=actor), told("committed", number, actor=actor),
+            ]
+        ][:],
+        st.lists(st.tuples(producers, st.integers(0, 3)), min_size=2, max_size=3),
+    )  # fmt: skip
+    # A program that works by transactions, some of which are aborted: it rewinds or it does not.
+    working = st.builds(
+        lambda steps: [
+            event
+            for number, (value, ending, position) in enumerate(steps, start=1)
+            for event in [
+                delivered(str(value), value), out(number, str(value)),
+                *([offsets_of(number, position)] if position else []), told(ending, number),
+            ]
+        ],
+        st.lists(
+            st.tuples(
+                st.integers(0, 2), st.sampled_from(["committed", "aborted"]), st.integers(0, 3)
+            ),
+            min_size=2, max_size=4,
+        ),
+    )  # fmt: skip
+
     # What a log took of one producer id, in this order of epochs.
     epochs = st.builds(
         lambda taken: [written("batch", offset, epoch) for offset, epoch in enumerate(taken)],
@@ -171,7 +251,7 @@ def transactions() -> st.SearchStrategy[list[Event]]:
 
     return st.builds(
         lambda first, then: first + then,
-        st.just([]) | transactions | epochs,
+        st.just([]) | transactions | epochs | reading | working,
         st.lists(happenings, max_size=12),
     ).filter(is_possible)
 
@@ -179,7 +259,7 @@ def transactions() -> st.SearchStrategy[list[Event]]:
 def replicas() -> st.SearchStrategy[list[Event]]:
     """Decisions of a controller and watermarks, between acks."""
     happenings = st.one_of(
-        st.builds(acked, st.sampled_from("123"), st.none() | st.integers(0, 3)),
+        st.builds(acked, VALUES, st.none() | st.integers(0, 3), key=KEYS),
         st.builds(decision, st.sampled_from(["1", "1 2", "1 2 3", "2"])),
         st.builds(watermark, st.integers(0, 3)),
         st.just(FINISHED),
@@ -193,6 +273,6 @@ def replicas() -> st.SearchStrategy[list[Event]]:
 
 
 HISTORIES = {
-    "findings": producing(), "consuming": consuming(), "isolation": transactions(),
-    "failover": replicas(),
+    "producing": producing(), "consuming": consuming(), "isolation": transactions(),
+    "replication": st.one_of(replicas(), producing(), consuming()), "inconclusive": producing(),
 }  # fmt: skip

@@ -12,8 +12,9 @@ from lab_utils.audit.contracts import (
     contract,
     effective,
 )
+from lab_utils.audit.finding import RULES
 from lab_utils.audit.judged import judged
-from lab_utils.audit.selections import RULES
+from lab_utils.audit.survey import Survey, TopicFacts
 
 UNCLEAN = "unclean.leader.election.enable"
 IDEMPOTENT = {"enable.idempotence": "True"}
@@ -75,17 +76,63 @@ def test_each_finding_has_a_clause() -> None:
     assert {exemption.finding for exemption in EXEMPTIONS} <= set(contract({}))
 
 
+def found(name: str, *circumstances: str, **columns: object) -> dict[str, object]:
+    """A finding of a run, about producer-1 and orders unless it is said."""
+    columns = {"run": "00-a", "topic": "orders", "actor": "producer-1", "evidence": ""} | columns
+    return {"finding": name, "circumstances": circumstances, **columns}
+
+
+def known(**settings: str) -> Survey:
+    """A survey of a run with one producer of these settings."""
+    return Survey(clients={("00-a", "producer-1"): {"role": "producer", **settings}})
+
+
 def test_sent_twice() -> None:
     """A duplicate of what the program sent twice is no breach, even with idempotence."""
-    row = {"run": "00-a", "finding": "duplicate", "actor": "producer-1", "sends": 2}
-    configurations = {("00-a", "producer-1"): {"role": "producer", **IDEMPOTENT}}
+    idempotent = known(**IDEMPOTENT)
 
-    assert judged(row, configurations)["judgement"] == "allowed"
-    assert judged(row | {"sends": 1}, configurations)["judgement"] == "breach"
+    assert judged(found("duplicate", "sent again"), idempotent)["judgement"] == "allowed"
+    assert judged(found("duplicate"), idempotent)["judgement"] == "breach"
+
+
+def test_a_topic_excuses_itself_alone() -> None:
+    """The settings of one topic say nothing of another."""
+    survey = known(acks="all")
+    survey.topics["00-a", "others"] = TopicFacts(settings={UNCLEAN: "true"})
+
+    assert judged(found("lost-write", topic="others"), survey)["judgement"] == "allowed"
+    assert judged(found("lost-write"), survey)["judgement"] == "breach"
+
+
+def test_nobody_saw_the_configuration() -> None:
+    """What the configuration decides is undecided without it; what nothing allows is a breach."""
+    assert judged(found("lost-write"), Survey())["judgement"] == "undecided"
+    assert judged(found("torn-transaction"), Survey())["judgement"] == "breach"
+    assert judged(found("unavailable"), Survey())["judgement"] == "required"
+
+
+@pytest.mark.parametrize(("ids", "judgement"), [((7, 9), "breach"), ((-1, -1), "allowed"),
+                                                ((-1, 7), "undecided")])  # fmt: skip
+def test_the_log_says_whether_a_client_is_idempotent(ids: tuple[int, int], judgement: str) -> None:
+    """A batch with a producer id is of an idempotent producer, whoever it was."""
+    survey = Survey()
+    survey.topics["00-a", "orders"] = TopicFacts(producer_ids=ids)
+
+    assert judged(found("duplicate"), survey)["judgement"] == judgement
+
+
+def test_compaction_needs_a_key() -> None:
+    """A compacted topic may lose what has a key, for the key's last record stays."""
+    survey = known(acks="all")
+    survey.topics["00-a", "orders"] = TopicFacts(settings={"cleanup.policy": "compact"})
+
+    assert judged(found("lost-write", "with a key"), survey)["judgement"] == "allowed"
+    assert judged(found("lost-write"), survey)["judgement"] == "breach"
 
 
 def test_inconclusive() -> None:
     """What is inconclusive is no breach and not allowed: it proves nothing."""
-    row = {"run": "00-a", "finding": "inconclusive", "actor": None, "evidence": "not drained"}
+    row = found("inconclusive", actor=None, evidence="not drained")
 
-    assert judged(row, {})["judgement"] == "proves nothing"
+    assert judged(row, Survey())["judgement"] == "proves nothing"
+    assert judged(row, Survey())["reason"] == "not drained"

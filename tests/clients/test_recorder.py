@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import orjson
 import pytest
 from confluent_kafka import KafkaError
 
-from lab_utils.clients.recorder import UNKNOWN_ERRORS, Recorder, outcome
+from lab_utils.clients.recorder import UNKNOWN_ERRORS, Recorder, order_json, outcome
 from lab_utils.ledger.store import Witness, read_ledger
 
 # What librdkafka can report of a record, and whether the record may be in the log all the same.
@@ -68,11 +67,15 @@ def recorder(tmp_path: Path) -> Recorder:
 def test_line_by_hand_is_the_line_of_the_event(recorder: Recorder, tmp_path: Path) -> None:
     """The fast path writes what the slow path would have written."""
     hostile = 'a "topic"\n'
-    recorder.sent(hostile, orjson.dumps(hostile), 3)
-    (fast,) = read_ledger(tmp_path)
-    recorder.record("sent", topic=hostile, value=hostile, partition=3, attempt=1, at_ns=fast.at_ns)
+    for key, value in ((None, hostile), (hostile, None), ("", "")):
+        recorder.sent(hostile, order_json(key, value), 3)
+    fast = read_ledger(tmp_path)
+    for row, (key, value) in zip(fast, ((None, hostile), (hostile, None), ("", "")), strict=True):
+        recorder.record(
+            "sent", topic=hostile, key=key, value=value, partition=3, attempt=1, at_ns=row.at_ns
+        )
 
-    assert [fast, fast] == read_ledger(tmp_path)
+    assert [row for row in fast for _ in range(2)] == read_ledger(tmp_path)
 
 
 def test_no_secret_is_shown(recorder: Recorder, tmp_path: Path) -> None:

@@ -1,0 +1,198 @@
+"""Cycles among transactions: who wrote before whom, and who read what.
+
+    places of a partition, in sequence ─▶ edges between neighbours ─▶ islands ─▶ components
+
+Neighbours are enough: before and behind in one log are transitive. A cycle goes back in time at
+least once, and all of it lies where edges go back: only these islands are brought to the driver,
+and searched there (Tarjan, Depth-first search and linear graph algorithms, 1972).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from lab_utils.audit.facts import TRANSACTION, positions, sql, transactions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lab_utils.audit.survey import Survey
+
+# The kinds of edges that each anomaly has, in Jepsen's names; the last kind must be among them.
+ANOMALIES: Final = {"G0": ("ww",), "G1c": ("ww", "wr"), "G2": ("ww", "wr", "rw")}
+SCHEMA: Final = "run STRING, anomaly STRING, path STRING, actors STRING"
+# More edges that go back than this are not searched: the driver is a laptop.
+EDGES_MAX: Final = 1_000_000
+# A shortest circle is looked for through so many edges of a component.
+TRIED: Final = 100
+
+Node = tuple[str, str]  # the producer, and the number of its transaction
+Edge = tuple[Node, Node, str]
+
+
+def cycles(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a set of transactions that are each before another.
+
+    written  one row a visible record: TRANSACTION, topic, partition, offset, sent_at_ns
+    Columns: run, anomaly (one of ANOMALIES), path (a shortest circle, in words), actors.
+    """
+    found = []
+    for run, edges in _edges_that_may_close(_edges(written, events, survey)).items():
+        for anomaly, kinds in ANOMALIES.items():
+            for path in circles(edges, kinds):
+                actors = ", ".join(sorted({actor for actor, _ in path}))
+                said = " and ".join(f"{number} of {actor}" for actor, number in path)
+                found.append((run, anomaly, said, actors))
+    return events.sparkSession.createDataFrame(found, SCHEMA)
+
+
+def _edges(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
+    """One row an edge: run, kind, and of both ends the transaction and the time it began to send.
+
+    A position that a transaction committed is a read: behind the record before it, and before the
+    record at it.
+    """
+    node = "struct(actor, transaction, at_ns)"
+    began = sql(written, TRANSACTION, "min(sent_at_ns) AS at_ns")
+    writes = written.join(began, TRANSACTION).selectExpr(
+        "run", "topic", "partition", "2 * offset + 1 AS place", f"{node} AS writer",
+        "CAST(NULL AS STRUCT<actor: STRING, transaction: STRING, at_ns: BIGINT>) AS reader",
+    )  # fmt: skip
+    rows = writes
+    if "txn_offsets_sent" in survey.kinds:
+        done = transactions(events).where("outcome = 'txn_committed'")
+        reads = positions(events).join(done, TRANSACTION).join(began, TRANSACTION, "left")
+        rows = writes.unionByName(
+            reads.selectExpr(
+                "*", "struct(actor, transaction, coalesce(at_ns, asked_at_ns) AS at_ns) AS reader",
+                "2 * position AS place",
+            ).selectExpr("run", "topic", "partition", "place", "NULL AS writer", "reader")
+        )  # fmt: skip
+    by = "OVER (PARTITION BY run, topic, partition ORDER BY place ROWS BETWEEN"
+    near = rows.selectExpr(
+        "*",
+        f"last(writer, true) {by} UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier",
+        f"first(writer, true) {by} 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS later",
+    )
+    edge = "struct('{0}' AS kind, {1} AS one, {2} AS other)"
+    edges = (
+        f"array({edge.format('ww', 'earlier', 'writer')}, {edge.format('wr', 'earlier', 'reader')},"
+        f" {edge.format('rw', 'reader', 'later')})"
+    )
+    real = "x.one IS NOT NULL AND x.other IS NOT NULL AND x.one <> x.other"
+    return near.selectExpr("run", f"inline(filter({edges}, x -> {real}))").distinct()
+
+
+def _edges_that_may_close(edges: DataFrame) -> dict[str, list[Edge]]:
+    """The edges, by run, within stretches of time that edges which go back cover as a whole."""
+    spans = edges.selectExpr(
+        "*", "least(one.at_ns, other.at_ns) AS first", "greatest(one.at_ns, other.at_ns) AS last",
+        "one.at_ns >= other.at_ns AS is_back",
+    )  # fmt: skip
+    by = "OVER (PARTITION BY run ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND"
+    begins = f"coalesce(max(last) {by} 1 PRECEDING) < first, true) AS begins"
+    numbered = (
+        spans.where("is_back")
+        .selectExpr("*", begins)
+        .selectExpr("*", f"count_if(begins) {by} CURRENT ROW) AS island")
+    )
+    islands = sql(numbered, ["run", "island"], "min(first) AS first", "max(last) AS island_end")
+    up_to_here = "OVER (PARTITION BY run ORDER BY first RANGE UNBOUNDED PRECEDING)"
+    covered = (
+        spans.unionByName(islands.drop("island"), True)
+        .selectExpr("*", f"max(island_end) {up_to_here} AS covered_to")
+        .where("covered_to >= last")
+    )
+    rows = covered.select("run", "kind", "one", "other").limit(EDGES_MAX).collect()
+    found: dict[str, list[Edge]] = defaultdict(list)
+    for run, kind, one, other in rows:
+        found[run].append(((one[0], one[1]), (other[0], other[1]), kind))
+    return found
+
+
+def circles(edges: Iterable[Edge], kinds: Collection[str]) -> Iterator[list[Node]]:
+    """A shortest circle of each component that has an edge of the last of these kinds."""
+    kept = [edge for edge in edges if edge[2] in kinds]
+    follows: dict[Node, set[Node]] = defaultdict(set)
+    for one, other, _ in kept:
+        follows[one].add(other)
+    needed = tuple(kinds)[-1]
+    component = {node: number for number, some in enumerate(_components(follows)) for node in some}
+    closing: dict[int, list[tuple[Node, Node]]] = defaultdict(list)
+    for one, other, kind in kept:
+        if kind == needed and component.get(one) == component.get(other, -1):
+            closing[component[one]].append((one, other))
+    for number in sorted(closing, key=lambda it: min(closing[it])):
+        paths = [
+            [one, *_path(follows, other, one)[:-1]]
+            for one, other in sorted(closing[number])[:TRIED]
+        ]
+        shortest = min(paths, key=lambda path: (len(path), path))
+        first = shortest.index(min(shortest))
+        yield shortest[first:] + shortest[:first]
+
+
+def _path(follows: dict[Node, set[Node]], start: Node, goal: Node) -> list[Node]:
+    """A shortest way from one node to another, with both of them."""
+    came: dict[Node, Node | None] = {start: None}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        if node == goal:
+            break
+        for following in sorted(follows.get(node, ())):
+            if following not in came:
+                came[following] = node
+                queue.append(following)
+    path = [goal]
+    while (before := came[path[-1]]) is not None:
+        path.append(before)
+    return path[::-1]
+
+
+def _components(follows: dict[Node, set[Node]]) -> Iterator[list[Node]]:
+    """The strongly connected components of more than one node; without recursion."""
+    number: dict[Node, int] = {}
+    low: dict[Node, int] = {}
+    on_stack: list[Node] = []
+    waiting: set[Node] = set()
+    for root in list(follows):
+        if root in number:
+            continue
+        work: list[tuple[Node, Iterator[Node]]] = []
+        _enter(root, number, low, on_stack, waiting)
+        work.append((root, iter(follows.get(root, ()))))
+        while work:
+            node, rest = work[-1]
+            for following in rest:
+                if following not in number:
+                    _enter(following, number, low, on_stack, waiting)
+                    work.append((following, iter(follows.get(following, ()))))
+                    break
+                if following in waiting:
+                    low[node] = min(low[node], number[following])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
+                if low[node] == number[node]:
+                    yield from _leave(node, on_stack, waiting)
+
+
+def _enter(
+    node: Node, number: dict[Node, int], low: dict[Node, int], stack: list[Node], waiting: set[Node]
+) -> None:
+    number[node] = low[node] = len(number)
+    stack.append(node)
+    waiting.add(node)
+
+
+def _leave(node: Node, stack: list[Node], waiting: set[Node]) -> Iterator[list[Node]]:
+    component: list[Node] = []
+    while not component or component[-1] != node:
+        component.append(stack.pop())
+        waiting.discard(component[-1])
+    if len(component) > 1:
+        yield component

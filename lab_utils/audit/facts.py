@@ -1,0 +1,282 @@
+"""Facts: one row an order, or a place in a log, of everything that the events say of it.
+
+    events ──▶ orders   (run, topic, key, value)         sent, reported, stored, delivered
+           ╰─▶ places   (run, topic, partition, offset)  acked for, held, given, worked on
+
+An order is its key and value; equal ones are counted. Null values, tombstones and empty texts are
+values like others. What is listed is at most LISTED long, so that no row grows with the ledger.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lab_utils.audit.survey import Survey
+
+LISTED: Final = 10
+# Errors by which the client itself declines an order: nothing of it is on its way.
+DECLINED: Final = (
+    "BufferError", "MSG_SIZE_TOO_LARGE", "_FATAL", "_INVALID_ARG",
+    "_PURGE_QUEUE", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
+)  # fmt: skip
+# And by which nobody was asked, or the program stopped asking: nobody was unavailable.
+OWN_ERRORS: Final = (*DECLINED, "_PURGE_INFLIGHT")
+
+ORDER: Final = ["run", "topic", "key", "value"]
+PLACE: Final = ["run", "topic", "partition", "offset"]
+REPORTS: Final = ("sent", "failed", "unknown")
+OF_ORDERS: Final = (
+    "(source = 'client' AND kind IN ('sent', 'acked', 'failed', 'unknown', 'delivered'))"
+    " OR (source = 'log' AND kind IN ('record', 'visible'))"
+)
+OF_PLACES: Final = (
+    "(source = 'client' AND kind IN ('acked', 'processed') AND offset IS NOT NULL)"
+    " OR (source = 'log' AND kind IN ('record', 'visible'))"
+)
+POLLS: Final = (
+    "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
+)
+TRANSACTION: Final = ["run", "actor", "transaction"]
+# What says of a run that its clients wrote in transactions.
+TRANSACTIONAL: Final = frozenset({"txn_initialised", "txn_began", "txn_committed", "txn_aborted"})
+
+
+def listing(texts: tuple[str, ...]) -> str:
+    """Texts as an SQL list."""
+    return ", ".join(f"'{text}'" for text in texts)
+
+
+def sql(rows: DataFrame, keys: list[str], *columns: str) -> DataFrame:
+    """One row for each group; the columns are SQL aggregates."""
+    from pyspark.sql import functions
+
+    return rows.groupBy(keys).agg(*map(functions.expr, columns))
+
+
+def orders(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row an order.
+
+    Columns: ORDER and those of a topic's survey, and
+    sends, acks, reports, declined, refusals, deliveries   how many events
+    copies, visible          at how many places it is stored, and visible to read_committed
+    lost                     how many acks are not covered by a copy, where the log was drained
+    places, acked_at         ARRAY<STRUCT<partition, offset>>: of the copies, and of the acks
+    place                    where it is, if that is certain: it was sent once
+    said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
+    given                    ARRAY<STRUCT<partition, offset, actor, at_ns, consumer_group>>
+    in_transactions, aborted, committed   how many of its sends were in one, and in one so ended
+    asked_at_ns              when the first commit of them was asked for
+    sent_at_ns, sender, transaction   of its first send
+    earlier                  STRUCT<value, offset>: what its sender sent before it to the partition
+    """
+    copies = _copies(events, survey)
+    by_partition = sql(
+        copies.join(survey.topics_frame(events), ["run", "topic"], "left"),
+        [*ORDER, "partition"],
+        *(f"sum({name}) AS {name}" for name in COUNTED),
+        "count_if(is_stored) AS copies",
+        "count_if(is_visible) AS visible",
+        "sum(acks) - count_if(is_stored) AS uncovered",
+        "any_value(array_contains(drained, partition)) AS is_drained",
+        f"min_by(offset, offset, {LISTED}) FILTER (WHERE is_stored) AS stored_at",
+        f"min_by(offset, offset, {LISTED}) FILTER (WHERE acks > 0) AS acked_at",
+        "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
+        "flatten(collect_list(said)) AS said",
+        "flatten(collect_list(given)) AS given",
+        *(f"min({name}) AS {name}" for name in FIRST),
+        *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
+    )
+    at = "transform({0}, x -> struct(partition, x AS offset))"
+    found = sql(
+        by_partition,
+        ORDER,
+        *(f"sum({name}) AS {name}" for name in (*COUNTED, "copies", "visible")),
+        "sum(if(is_drained AND uncovered > 0, uncovered, 0)) AS lost",
+        "min(if(is_drained AND uncovered > 0, partition, NULL)) AS lost_in",
+        *(
+            f"slice(array_sort(flatten(collect_list({at.format(it)}))), 1, {LISTED}) AS {name}"
+            for it, name in (("stored_at", "places"), ("acked_at", "acked_at"))
+        ),
+        "min(if(confirmed IS NULL, NULL, struct(partition, confirmed AS offset))) AS confirmed",
+        "array_sort(array_distinct(flatten(collect_list(said)))) AS said",
+        "array_sort(flatten(collect_list(given))) AS given",
+        *(f"min({name}) AS {name}" for name in FIRST),
+        *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
+    )
+    return _in_sequence(found)
+
+
+# Columns of a copy that add up, those whose first counts, and those of its topic.
+COUNTED: Final = (
+    "sends", "acks", "reports", "declined", "refusals", "deliveries", "aborted", "committed",
+    "in_transactions",
+)  # fmt: skip
+FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
+OF_TOPIC: Final = (
+    "was_read", "all_drained", "is_transactional", "settled", "ends", "consumers",
+)  # fmt: skip
+
+
+def _copies(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a place and order; what has no place, as a send, is one row a partition."""
+    rows = _with_ends(events) if TRANSACTIONAL & survey.kinds else events.selectExpr(
+        "*", "CAST(NULL AS STRING) AS transaction", "CAST(NULL AS STRING) AS outcome",
+        "CAST(NULL AS BIGINT) AS asked_at_ns",
+    )  # fmt: skip
+    rows = _with_groups(rows.where(OF_ORDERS), survey, events)
+    placeless = f"kind IN ({listing(REPORTS)})"
+    rows = rows.selectExpr(
+        *ORDER, "kind", "actor", "at_ns", "error", "transaction", "outcome", "asked_at_ns",
+        f"if({placeless}, NULL, partition) AS partition",
+        f"if({placeless}, NULL, offset) AS offset",
+        "consumer_group", "source",
+    )  # fmt: skip
+    given = "source = 'client' AND kind = 'delivered' OR kind = 'visible'"
+    return sql(
+        rows,
+        [*ORDER, "partition", "offset"],
+        "count_if(kind = 'sent') AS sends",
+        "count_if(kind = 'acked') AS acks",
+        "count_if(kind IN ('failed', 'unknown')) AS reports",
+        f"count_if(kind IN ('failed', 'unknown') AND error IN ({listing(DECLINED)})) AS declined",
+        "count_if(kind IN ('failed', 'unknown') AND NOT coalesce(error IN"
+        f" ({listing(OWN_ERRORS)}), false)) AS refusals",
+        "count_if(kind = 'delivered') AS deliveries",
+        "count_if(kind = 'sent' AND outcome <=> 'txn_aborted') AS aborted",
+        "count_if(kind = 'sent' AND outcome <=> 'txn_committed') AS committed",
+        "count_if(kind = 'sent' AND transaction IS NOT NULL) AS in_transactions",
+        "bool_or(kind = 'record') AS is_stored",
+        "bool_or(kind = 'visible') AS is_visible",
+        "collect_set(if(source = 'client', struct(kind, actor, error), NULL)) AS said",
+        f"collect_set(if({given}, struct(partition, offset, actor, at_ns, consumer_group,"
+        " kind), NULL)) AS given",
+        "min(if(kind = 'sent', at_ns, NULL)) AS sent_at_ns",
+        "min(if(kind = 'sent', struct(actor, transaction), NULL)) AS first_send",
+        "min(if(kind = 'sent', asked_at_ns, NULL)) AS asked_at_ns",
+    )
+
+
+def _with_ends(events: DataFrame) -> DataFrame:
+    """Events with the transaction they were sent in, and what its program was told of its end."""
+    numbered = events.selectExpr("*", "detail['transaction'] AS transaction")
+    return numbered.join(transactions(events), TRANSACTION, "left")
+
+
+def transactions(events: DataFrame) -> DataFrame:
+    """One row a transaction: TRANSACTION, outcome, asked_at_ns, ended_at_ns.
+
+    outcome      txn_committed or txn_aborted, as the program was told; NULL if it was not
+    asked_at_ns  when a commit was asked for, whatever became of it
+    """
+    ended = "kind IN ('txn_committed', 'txn_aborted')"
+    asked = "kind = 'txn_committed' OR detail['call'] = 'commit_transaction'"
+    return sql(
+        events.where(
+            "source = 'client' AND kind IN ('txn_committed', 'txn_aborted', 'txn_failed')"
+        ).selectExpr("*", "detail['transaction'] AS transaction"),
+        TRANSACTION,
+        f"max_by(kind, at_ns) FILTER (WHERE {ended}) AS outcome",
+        f"min(CAST(detail['called_at_ns'] AS BIGINT)) FILTER (WHERE {asked}) AS asked_at_ns",
+        f"max(at_ns) FILTER (WHERE {ended}) AS ended_at_ns",
+    )
+
+
+def positions(events: DataFrame) -> DataFrame:
+    """The offsets that transactions sent: TRANSACTION, topic, partition, position."""
+    sent = events.where("source = 'client' AND kind = 'txn_offsets_sent'").selectExpr(
+        "run", "actor", "detail['transaction'] AS transaction",
+        "explode(from_json(detail['offsets'], 'ARRAY<STRING>')) AS place",
+    )  # fmt: skip
+    part = "regexp_extract(place, '^(.*)-([0-9]+):([0-9]+)$', {0})"
+    return sent.selectExpr(
+        *TRANSACTION,
+        f"{part.format(1)} AS topic",
+        f"CAST({part.format(2)} AS BIGINT) AS partition",
+        f"CAST({part.format(3)} AS BIGINT) AS position",
+    )  # fmt: skip
+
+
+def _with_groups(rows: DataFrame, survey: Survey, events: DataFrame) -> DataFrame:
+    """Events with the group of the consumer who said them; '' if the ledger does not know it."""
+    if not {"delivered"} & survey.kinds:
+        return rows.selectExpr("*", "'' AS consumer_group")
+    known = survey.clients_frame(events).drop("isolation")
+    joined = rows.join(known.withColumnRenamed("consumer_group", "known"), ["run", "actor"], "left")
+    return joined.selectExpr("*", "coalesce(known, '') AS consumer_group").drop("known")
+
+
+def _in_sequence(found: DataFrame) -> DataFrame:
+    """Orders with the place that is certain, and with what was sent before to that partition.
+
+    An order that was sent more than once has no certain place: its reports cannot be told apart.
+    """
+    placed = found.selectExpr(
+        "*",
+        "first_send.actor AS sender",
+        "first_send.transaction AS transaction",
+        "if(sends = 1, coalesce(confirmed, if(copies = 1, get(places, 0), NULL)), NULL) AS place",
+    )
+    window = (
+        "OVER (PARTITION BY run, topic, sender, place.partition, place IS NULL"
+        " ORDER BY sent_at_ns, place.offset)"
+    )
+    return placed.selectExpr("*", f"lag(struct(key, value, place.offset)) {window} AS earlier")
+
+
+def places(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a place in a log.
+
+    Columns: PLACE and those of a topic's survey, and
+    held         STRUCT<key, value>: what the log holds there; NULL if it was not found there
+    is_readable  may a read_committed reader be given it?
+    acked        ARRAY<STRUCT<key, value, actor>>: what was acked for this place
+    given        ARRAY<STRUCT<key, value, actor, consumer_group, earlier>>: to whom, after which
+                 offset since the consumer was placed
+    worked       ARRAY<STRUCT<key, value, actor>>: each time the work was done
+    told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here
+    holds_nothing  was the log read to its end, behind this place, and nothing found at it?
+    before       STRUCT<held, offset>: the readable place before this one
+    """
+    polled = _polls(_with_groups(events.where(POLLS), survey, events))
+    rows = events.where(OF_PLACES).selectExpr(
+        *PLACE, "key", "value", "kind", "actor", "'' AS consumer_group",
+        "CAST(NULL AS BIGINT) AS earlier",
+    ).unionByName(polled)  # fmt: skip
+    said = "struct(key, value, actor)"
+    found = sql(
+        rows,
+        PLACE,
+        "min(if(kind IN ('record', 'visible'), struct(key, value), NULL)) AS held",
+        "bool_or(kind = 'visible') AS is_visible",
+        f"collect_set(if(kind = 'acked', {said}, NULL)) AS acked",
+        f"array_sort(collect_list(if(kind = 'processed', {said}, NULL))) AS worked",
+        "array_sort(collect_list(if(kind = 'delivered',"
+        " struct(key, value, actor, consumer_group, earlier), NULL))) AS given",
+    ).join(survey.topics_frame(events), ["run", "topic"], "left")
+    order = "x -> struct(x.key, x.value)"
+    readable = found.selectExpr(
+        "*",
+        "is_visible OR (held IS NOT NULL AND NOT is_transactional) AS is_readable",
+        f"array_sort(array_distinct(concat(transform(acked, {order}), transform(given, {order}))))"
+        " AS told",
+        "held IS NULL AND array_contains(drained, partition)"
+        " AND coalesce(offset < ends[partition], false) AS holds_nothing",
+    )
+    window = (
+        "OVER (PARTITION BY run, topic, partition ORDER BY offset"
+        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    )
+    before = f"last(if(is_readable, struct(held, offset), NULL), true) {window} AS before"
+    return readable.selectExpr("*", before)
+
+
+def _polls(rows: DataFrame) -> DataFrame:
+    """What each consumer was given, beside the offset before it, since it was placed anew."""
+    by = "run, actor, topic, partition"
+    placed = f"count_if(kind <> 'delivered') OVER (PARTITION BY {by} ORDER BY at_ns) AS placed"
+    earlier = f"lag(offset) OVER (PARTITION BY {by}, placed ORDER BY at_ns) AS earlier"
+    given = rows.selectExpr("*", placed).where("kind = 'delivered'").selectExpr("*", earlier)
+    return given.select(*PLACE, "key", "value", "kind", "actor", "consumer_group", "earlier")

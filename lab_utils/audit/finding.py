@@ -1,0 +1,176 @@
+"""A finding: a filter over facts, and its sentence. All findings of the same facts share one pass.
+
+    events ──▶ facts (one row an order, a place, a transaction, …) ──▶ findings
+
+A finding says what happened and never whether it was allowed: that is contracts.py. It is written
+as a function that returns SQL; the function's docstring is its section in docs/findings.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lab_utils.audit.survey import Survey
+
+# The columns of a finding. `circumstances` are words that a contract may ask for.
+FINDING_COLUMNS: Final = {
+    "run": "STRING",
+    "finding": "STRING",
+    "topic": "STRING",
+    "partition": "BIGINT",
+    "value": "STRING",
+    "offsets": "ARRAY<BIGINT>",
+    "actor": "STRING",
+    "evidence": "STRING",
+    "circumstances": "ARRAY<STRING>",
+}
+# What the rows of a run's facts give where a finding says nothing else.
+INHERITED: Final = ("run", "topic")
+NAMED: Final = (
+    "'order ' || if({value} = '', \"''\", coalesce({value}, if({key} IS NULL, 'without a value',"
+    " 'without a value, of key ' || {key})))"
+)
+
+Facts = Callable[["DataFrame", "Survey"], "DataFrame"]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a finding is, as SQL over the columns of its facts.
+
+    where    which rows have it; with `each`, the rows that may
+    each     an array: one finding for each of its elements, which is called `it`
+    said     the sentence; that of a finding with a `value` begins with the order
+    about    SQL for other columns of FINDING_COLUMNS; `key` is the key of the order
+    """
+
+    where: str
+    said: str
+    each: str | None = None
+    about: Mapping[str, str] = field(default_factory=dict)
+
+    def rows(self, name: str) -> str:
+        """An SQL array of structs with FINDING_COLUMNS; NULL where there is none."""
+        sentence = self.said
+        if "value" in self.about:
+            key = self.about.get("key", "key")
+            sentence = f"{NAMED.format(value=self.about['value'], key=key)} || {sentence}"
+        given = {"finding": f"'{name}'", "evidence": sentence}
+        given |= {**{it: it for it in INHERITED}, **self.about}
+        columns = ", ".join(
+            f"'{it}', CAST({given.get(it, 'NULL')} AS {kind})"
+            for it, kind in FINDING_COLUMNS.items()
+        )
+        row = f"named_struct({columns})"
+        rows = f"transform({self.each}, it -> {row})" if self.each else f"array({row})"
+        return f"if({self.where}, {rows}, NULL)"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Where a finding is looked for: in which facts, by which SQL.
+
+    needs    kinds of events without which it has no answer, and a query costs time even then;
+             "acked, assigned delivered" is acked and one of the other two
+    """
+
+    name: str
+    facts: Facts
+    found: Found
+    needs: str
+
+    def can_answer(self, kinds: Collection[str]) -> bool:
+        """Could events of these kinds have the finding?"""
+        needs = self.needs.split(",") if self.needs else []
+        return all(set(need.split()) & set(kinds) for need in needs)
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One finding: how it is judged, and where it is looked for.
+
+    promise  what is broken where no setting allows the finding; empty if it proves nothing
+    role     whose configuration decides: the producer's or the consumer's
+    function what was registered: its docstring is the finding's section of docs/findings.md
+    """
+
+    name: str
+    promise: str
+    role: str
+    function: Callable[[], Found]
+    parts: list[Part] = field(default_factory=list)
+
+    @property
+    def family(self) -> str:
+        """The module that it is in."""
+        return self.function.__module__.rpartition(".")[2]
+
+    def can_answer(self, kinds: Collection[str]) -> bool:
+        """Could events of these kinds have the finding?"""
+        return any(part.can_answer(kinds) for part in self.parts)
+
+
+# Each finding by its name; a function adds itself.
+RULES: Final[dict[str, Rule]] = {}
+
+
+def finding(
+    name: str, facts: Facts, needs: str = "", *, promise: str = "", role: str = "producer"
+) -> Callable[[Callable[[], Found]], Callable[[], Found]]:
+    """Register a function's SQL as the finding of this name; see Part and Rule."""
+
+    def register(function: Callable[[], Found]) -> Callable[[], Found]:
+        RULES[name] = Rule(name, promise, role, function)
+        return also(name, facts, needs)(function)
+
+    return register
+
+
+def also(
+    name: str, facts: Facts, needs: str = ""
+) -> Callable[[Callable[[], Found]], Callable[[], Found]]:
+    """Register a function's SQL as another place where a finding is looked for."""
+
+    def register(function: Callable[[], Found]) -> Callable[[], Found]:
+        RULES[name].parts.append(Part(name, facts, function(), needs))
+        return function
+
+    return register
+
+
+def found_by(rules: Iterable[Rule], events: DataFrame, survey: Survey) -> DataFrame:
+    """What the rules find that the kinds of events can answer, in one query.
+
+    Columns: FINDING_COLUMNS.
+    """
+    of_facts: dict[Facts, list[Part]] = {}
+    for part in (part for rule in rules for part in rule.parts):
+        if part.can_answer(survey.kinds):
+            of_facts.setdefault(part.facts, []).append(part)
+    parts = [_found_in(facts(events, survey), asked) for facts, asked in of_facts.items()]
+    return reduce(lambda some, more: some.unionByName(more), parts)
+
+
+def _found_in(rows: DataFrame, parts: list[Part]) -> DataFrame:
+    some = " OR ".join(f"({part.found.where})" for part in parts)
+    each = ", ".join(part.found.rows(part.name) for part in parts)
+    return rows.where(some).selectExpr(
+        f"inline(flatten(filter(array({each}), found -> found IS NOT NULL)))"
+    )
+
+
+def names(said: str, *kinds: str) -> str:
+    """SQL for the actors who said one of these kinds, as one text: `a, b`."""
+    listed = ", ".join(f"'{kind}'" for kind in kinds)
+    return joined(f"transform(filter({said}, x -> x.kind IN ({listed})), x -> x.actor)")
+
+
+def joined(texts: str) -> str:
+    """SQL for the different ones of an array of texts, as one text; NULL if there is none."""
+    return f"nullif(array_join(array_sort(array_distinct({texts})), ', '), '')"

@@ -1,0 +1,72 @@
+"""Why a run proves nothing: its fault did not fire, its log was not read, nobody did anything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from lab_utils.audit.finding import Found, finding
+from lab_utils.audit.survey import DONE, Survey
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+REASON_SCHEMA: Final = "run STRING, topic STRING, partition BIGINT, actor STRING, reason STRING"
+Reason = tuple[str, str | None, int | None, str | None, str]
+
+
+def reasons(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a reason; columns as in REASON_SCHEMA. The survey knows them all."""
+    found = [*_faults(survey), *_logs(survey), *_idle(survey)]
+    return events.sparkSession.createDataFrame(found, REASON_SCHEMA)
+
+
+@finding("inconclusive", reasons)
+def inconclusive() -> Found:
+    """The run proves nothing.
+
+    Rule: a fault was armed and did not fire; or a partition was not read to its end, at the one
+    isolation level or the other; or a topic that was sent to was not read; or nobody sent, was
+    given or committed anything.
+    Smallest: `armed(drop_response) unfired(drop_response)`.
+    Near miss: `armed(drop_response) fired(drop_response)`; a log that was drained at the second
+    attempt.
+    No setting allows or forbids it.
+    """
+    return Found(
+        where="reason IS NOT NULL",
+        said="reason",
+        about={"partition": "partition", "actor": "actor"},
+    )
+
+
+def _faults(survey: Survey) -> Iterator[Reason]:
+    of: dict[tuple[str, str], Counter[str]] = {}
+    for (run, source, actor, kind), count in survey.counts.items():
+        if source == "fault":
+            of.setdefault((run, str(actor)), Counter())[kind] += count
+    for (run, actor), times in of.items():
+        if times["unfired"] or (times["armed"] and not times["fired"]):
+            said = f"{actor} was armed {times['armed']} times and fired {times['fired']} times"
+            yield run, None, None, actor, said
+
+
+def _logs(survey: Survey) -> Iterator[Reason]:
+    for (run, topic), it in survey.topics.items():
+        if it.was_sent_to and not it.ends:
+            yield run, topic, None, None, "the log was not read"
+        for partition, end in it.ends.items():
+            if not end.drained:
+                yield run, topic, partition, None, "the log was not read to its end"
+            elif not end.committed_drained:
+                yield (
+                    run, topic, partition, None,
+                    "what a read_committed reader is given was not read to its end",
+                )  # fmt: skip
+
+
+def _idle(survey: Survey) -> Iterator[Reason]:
+    for run in survey.runs:
+        if not survey.did(run, DONE):
+            yield run, None, None, None, "nobody sent, was given or committed anything"

@@ -1,0 +1,223 @@
+"""Producing: what was sent, what its program was told of it, and what the log holds."""
+
+from __future__ import annotations
+
+from lab_utils.audit.facts import orders
+from lab_utils.audit.finding import Found, finding, names
+
+AT_OFFSETS = "array_join(transform({0}, x -> x.offset), ', ')"
+ERRORS = (
+    "array_join(array_sort(array_distinct(transform(filter(said, x -> x.kind IN"
+    " ('failed', 'unknown')), x -> coalesce(x.error, 'an error without a name')))), ', ')"
+)
+OFFSETS_OF = "transform({0}, x -> x.offset)"
+IS_ORDER = "run IS NOT NULL"
+
+
+@finding(
+    "lost-write", orders, "acked, end", promise="With acks=all an acked order is in the log.",
+)  # fmt: skip
+def lost_write() -> Found:
+    """An order was acked, and it is not in the log.
+
+    Rule: in a partition that was read to its end, an order has more acks than copies. Equal
+    orders are counted, for each ack promises one of them.
+    Smallest: `sent(1) acked(1, offset 0) log()`.
+    Near miss: the same with a log that was not drained; or `unknown(1)` in place of the ack.
+    Allowed by: `acks=0`; `acks=1`; one replica whose power was cut before it had flushed;
+    `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order with a key;
+    `retention.ms` or `retention.bytes` that the topic was given. Otherwise it is a breach.
+    Source: Kafka design, replication; Jepsen's rule needs a reader beyond the offset, and we have
+    the drained log. An idempotent producer can report success without an offset for its first
+    batch and lose it: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
+    """
+    at = AT_OFFSETS.format("acked_at")
+    where = f"if(size(acked_at) > 0, 'at offset ' || {at}, 'without an offset')"
+    there = "if(copies > 0, 'the log holds it ' || copies || ' times', 'it is not in the log')"
+    times = "if(acks > 1, acks || ' times ', '')"
+    return Found(
+        where="lost > 0",
+        said=f"' was acked ' || {times} || {where} || '; ' || {there}"
+        " || ', which was read to its end'",
+        about={
+            "value": "value",
+            "partition": "lost_in",
+            "offsets": OFFSETS_OF.format("acked_at"),
+            "actor": names("said", "acked"),
+            "circumstances": "filter(array(if(key IS NOT NULL, 'with a key', NULL)),"
+            " x -> x IS NOT NULL)",
+        },
+    )
+
+
+@finding(
+    "duplicate", orders, "record",
+    promise="A batch is stored once: with idempotence it has a key, without retries one try.",
+)  # fmt: skip
+def duplicate() -> Found:
+    """An order is in the log at two or more places.
+
+    Rule: one order at two different pairs of partition and offset. The evidence says for whom: a
+    read_committed reader is not given what was aborted.
+    Smallest: `sent(1) acked(1, offset 1) log(1, 1)`.
+    Near miss: the same record read twice at one offset; or delivered twice from one offset, which
+    is a duplicate-delivery.
+    Allowed by: the program, if it called `produce()` as often as there are copies, and so also if
+    it aborted and sent again; `enable.idempotence=false` with retries. With idempotence, or with
+    `retries=0`, more copies than sends are a breach.
+    Source: librdkafka INTRODUCTION, idempotent producer; KIP-98.
+    """
+    place = "'offset ' || x.offset || ' of partition ' || x.partition"
+    where = f"array_join(transform(places, x -> {place}), ' and ')"
+    committed = "is_transactional AND visible < copies"
+    for_whom = (
+        f"if({committed}, '; a read_committed reader is given it ' || if(visible = 1, 'once',"
+        " visible || ' times'), '')"
+    )
+    return Found(
+        where="copies > 1",
+        said=f"' is in the log ' || copies || ' times: at ' || {where}"
+        f" || if(copies > size(places), ' and more', '') || {for_whom}",
+        about={
+            "value": "value",
+            "partition": "if(array_min(places).partition = array_max(places).partition,"
+            " get(places, 0).partition, NULL)",
+            "offsets": f"array_sort({OFFSETS_OF.format('places')})",
+            "actor": names("said", "sent"),
+            "circumstances": "filter(array(if(sends >= copies, 'sent again', NULL),"
+            f" if(sends >= copies AND {committed} AND visible < 2, 'aborted', NULL)),"
+            " x -> x IS NOT NULL)",
+        },
+    )
+
+
+@finding(
+    "phantom", orders, "failed unknown, record",
+    promise="What the client declined by itself is not stored.",
+)  # fmt: skip
+def phantom() -> Found:
+    """An order is in the log although every report about it was an error.
+
+    Rule: `failed` or `unknown`, never `acked`, and more copies than sends without a report.
+    Smallest: `sent(1) unknown(1) log(1)`.
+    Near miss: `sent(1) unknown(1) sent(1) acked(1) log(1)`; `sent(1) failed(1) sent(1) log(1)`,
+    where the second send has no report yet.
+    Allowed by: `message.timeout.ms`. A report ends the client's patience and recalls nothing.
+    What the client declined by itself, as with _QUEUE_FULL, was never on its way: a breach.
+    Source: librdkafka INTRODUCTION, timed out in flight; confluent-kafka-python issue 529.
+    """
+    at = AT_OFFSETS.format("places")
+    return Found(
+        where="acks = 0 AND reports > 0 AND copies > greatest(sends - reports, 0)",
+        said=f"' was reported as ' || {ERRORS} || '; it is in the log at offset ' || {at}",
+        about={
+            "value": "value",
+            "partition": "get(places, 0).partition",
+            "offsets": f"array_sort(array_distinct({OFFSETS_OF.format('places')}))",
+            "actor": names("said", "failed", "unknown"),
+            "circumstances": "if(declined = reports, array(), array('was on its way'))",
+        },
+    )
+
+
+@finding(
+    "unavailable", orders, "failed unknown, end", promise="The service takes every order.",
+)  # fmt: skip
+def unavailable() -> Found:
+    """The service did not take an order, and said so.
+
+    Rule: `failed` or `unknown`, never `acked`, no `record` in the topic, all of which was read to
+    its end, and nobody was given it.
+    Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
+    Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `delivered(1)`.
+    It is **required** by `acks`: refusing is how nothing acked is lost. Durability passed.
+    Source: Kafka design, replication.
+    """
+    return Found(
+        where="acks = 0 AND refusals > 0 AND copies = 0 AND deliveries = 0 AND all_drained",
+        said=f"' was reported as ' || {ERRORS}"
+        " || '; it is not in the log, which was read to its end'",
+        about={
+            "value": "value",
+            "offsets": "array()",
+            "actor": names("said", "failed", "unknown"),
+        },
+    )
+
+
+@finding(
+    "nonmonotonic-send", orders, "sent, record",
+    promise="With idempotence, or without retries, the order of sending is kept.",
+)  # fmt: skip
+def nonmonotonic_send() -> Found:
+    """An order was sent after another one and stored before it.
+
+    Rule: of the orders that one producer sent once, and that are in one partition, two that were
+    sent one after the other are stored the other way round. Where an order is, its ack says if
+    the log holds it there; else its only copy does, whatever was reported of it.
+    Smallest: `sent(1) sent(2) acked(2, offset 0) acked(1, offset 1) log(2, 1)`.
+    Near miss: the same by two producers, or on two partitions.
+    An order that was sent twice is left out, for its reports cannot be told apart. Each descent is
+    one finding: the log `1 2 3 0` has one, between 0 and 1.
+    Allowed by: `max.in.flight` above 1 with retries; with `max.in.flight=1` by
+    `retry.backoff.ms`, in librdkafka (measured: `0 2 1 3`). With idempotence, or with `retries=0`,
+    it is a breach.
+    Source: Jepsen; librdkafka INTRODUCTION, reordering.
+    """
+    return Found(
+        where="place IS NOT NULL AND earlier.offset > place.offset",
+        said="' was sent after ' || coalesce(earlier.value, earlier.key, 'one without a value')"
+        " || ' and stored before it: at offset ' || place.offset || ', not after '"
+        " || earlier.offset",
+        about={
+            "value": "value",
+            "partition": "place.partition",
+            "offsets": "array(earlier.offset, place.offset)",
+            "actor": "sender",
+        },
+    )
+
+
+# Of each group that reads the topic: what it was given of an order, and whether it went past it.
+GIVEN = "size(filter(given, x -> x.consumer_group = it.name AND x.kind = 'delivered'))"
+WHERE_IT_IS = "array_union(acked_at, places)"
+PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
+SOUGHT = f"exists({WHERE_IT_IS}, x -> array_contains(it.sought, x.partition))"
+# What of the acks a reader can be given: nothing that was aborted, or may yet be.
+EXPECTED = (
+    "least(acks - if(in_transactions = 0, 0, sends - committed),"
+    " if(all_drained, if(is_transactional, visible, copies), acks))"
+)
+
+
+@finding(
+    "unseen", orders, "acked, assigned delivered", role="consumer",
+    promise="A group that begins at the earliest offset is given every acked order.",
+)  # fmt: skip
+def unseen() -> Found:
+    """An order was acked and a group of consumers that reads its topic was not given it.
+
+    Rule: fewer records of the order were `delivered` to the group than were acked and can be
+    read: what was aborted cannot, nor what the drained log does not hold.
+    Smallest: `acked(1) delivered(2)`.
+    Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
+    Allowed by: time, as long as the group has not gone past it: late and lost look alike to a
+    consumer. A group that was given what is behind it will not come back: that is allowed by
+    `auto.offset.reset=latest`, or by the program that chose where to begin, and else a breach.
+    Source: Jepsen; KIP-1327.
+    """
+    short = f"{GIVEN} < {EXPECTED}"
+    return Found(
+        where=f"acks > 0 AND size(consumers) > 0 AND {EXPECTED} > 0"
+        f" AND exists(consumers, it -> {short})",
+        each=f"filter(consumers, it -> {short})",
+        said="' was acked; it was not delivered to ' || array_join(it.actors, ', ')"
+        f" || if({PASSED}, ', who went past it', ' so far')",
+        about={
+            "value": "value",
+            "partition": "get(acked_at, 0).partition",
+            "offsets": f"array_sort({OFFSETS_OF.format('acked_at')})",
+            "actor": "array_join(it.actors, ', ')",
+            "circumstances": f"array(if({PASSED}, if({SOUGHT}, 'sought', 'passed'), 'late'))",
+        },
+    )

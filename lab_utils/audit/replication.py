@@ -1,0 +1,118 @@
+"""Replication: what one leader acknowledged or handed out, and what the log holds in the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab_utils.audit.facts import places, sql
+from lab_utils.audit.finding import Found, finding, joined
+from lab_utils.audit.survey import REPLICATED
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lab_utils.audit.survey import Survey
+
+# Kafka's default is 1; Spark's least() would leave out what is not there.
+FLOOR: Final = "coalesce(int(detail['min.insync.replicas']), 1)"
+
+# Of the orders that somebody was told are at a place, those that are not there.
+OTHERS: Final = (
+    "if(held IS NULL, if(holds_nothing, told, slice(told, 2, 1000)),"
+    " filter(told, it -> NOT (it <=> held)))"
+)
+TEXT: Final = "coalesce({0}.value, 'of key ' || {0}.key, 'without a value')"
+
+
+@finding(
+    "inconsistent-offsets", places, "acked delivered",
+    promise="An offset belongs to one order, for all who were told of it.",
+)  # fmt: skip
+def inconsistent_offsets() -> Found:
+    """An order was acked or delivered at an offset that is another order's: the log was truncated.
+
+    Rule: at one offset of a partition, an order that was `acked` or `delivered` is not the one
+    that the log holds; or the log, which was read to its end behind it, holds nothing there; or,
+    where the log is not known, two polls were given different orders.
+    Smallest: `acked(1, offset 0) record(2, offset 0)`.
+    Near miss: the record at the offset is order 1; an offset that the log was not read to.
+    Allowed by: `acks` below all; `unclean.leader.election.enable=true`; `cleanup.policy=compact`
+    and retention that the topic was given, where the log holds nothing.
+    Source: Jepsen; KIP-966; claims B2, C7.
+    """
+    speakers = (
+        "concat(transform(filter(acked, x -> struct(x.key, x.value) <=> it), x -> x.actor),"
+        " transform(filter(given, x -> struct(x.key, x.value) <=> it), x -> x.actor))"
+    )
+    was = "if(exists(acked, x -> struct(x.key, x.value) <=> it), 'acked', 'given to ' || {0})"
+    now = (
+        f"CASE WHEN held IS NOT NULL THEN 'the log now holds order ' || {TEXT.format('held')}"
+        " WHEN holds_nothing THEN 'the log now holds nothing'"
+        f" ELSE 'another was given order ' || {TEXT.format('get(told, 0)')} END"
+    )
+    return Found(
+        where=f"size(told) > 0 AND NOT (told <=> array(held)) AND size({OTHERS}) > 0",
+        each=OTHERS,
+        said=f"' was ' || {was.format(joined(speakers))} || ' at offset ' || offset"
+        f" || ', where ' || {now}",
+        about={
+            "value": "it.value",
+            "key": "it.key",
+            "partition": "partition",
+            "offsets": "array(offset)",
+            "actor": joined(speakers),
+            "circumstances": "if(holds_nothing, array('holds nothing'), array())",
+        },
+    )
+
+
+def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
+    """One row an ack that no reader could see when the workload ended.
+
+    Columns: run, topic, partition, key, value, offset, actor, readable, isr, floor.
+    """
+    ended = sql(events.where("kind IN ('finished', 'raised')"), ["run"], "max(at_ns) AS ended")
+    meanwhile = events.join(ended, "run").where("at_ns <= ended")
+    floors = sql(
+        events.where("source = 'workload' AND kind = 'topic'"),
+        ["run", "topic"],
+        f"max(least({FLOOR}, int(detail['replicas']))) AS floor",
+    )
+    below = sql(
+        meanwhile.where("source = 'broker'"), ["run", "topic", "partition"],
+        "max_by(size(split(detail['isr'], ' ')), at_ns) FILTER (WHERE kind = 'partition') AS isr",
+        "max_by(offset, at_ns) FILTER (WHERE kind = 'watermark') AS readable",
+    ).join(floors, ["run", "topic"]).where("isr < floor")  # fmt: skip
+    acked = sql(
+        meanwhile.where("source = 'client' AND kind = 'acked'"),
+        ["run", "topic", "partition", "key", "value", "offset"],
+        f"{joined('collect_set(actor)')} AS actor",
+    )
+    return acked.join(below, ["run", "topic", "partition"]).where("offset >= readable")
+
+
+@finding(
+    "invisible-ack", acked_below_the_floor, f"{REPLICATED}, acked, watermark",
+    promise="With acks=all an acked order can be read.",
+)  # fmt: skip
+def invisible_ack() -> Found:
+    """An order was acked, and when the workload ended no reader could see it.
+
+    Rule: fewer replicas in sync than `min.insync.replicas` (at most the replication factor), and
+    the ack, which came before the workload ended, is at or above the high watermark.
+    Smallest: `topic(floor 2) partition(isr 1) watermark(0) acked(1, offset 0) finished`.
+    Near miss: two are in sync; an ack that came when the workload had ended.
+    Allowed by: `acks` below all.
+    Source: Kafka design, replication (since 3.7); claims C4.
+    """
+    return Found(
+        where="floor > isr",
+        said="' was acked at offset ' || offset || '; readers could read to offset ' || readable"
+        " || ', for ' || isr || ' was in sync and the floor is ' || floor",
+        about={
+            "value": "value",
+            "partition": "partition",
+            "offsets": "array(offset)",
+            "actor": "actor",
+        },
+    )

@@ -1,0 +1,273 @@
+"""The survey: what a ledger has, counted by run, client and partition; small, and on the driver.
+
+It says which findings can be asked, how each client and topic is configured, how far each log was
+read, and who reads which topic. The facts are joined with it, and the contracts judge by it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, Row
+
+# Events that the survey reads one by one: there are as many as clients, topics and partitions.
+READ_WHOLE: Final = (
+    "(source = 'client' AND kind = 'created') OR (source = 'workload' AND kind = 'topic')"
+    " OR (source = 'log' AND kind IN ('end', 'committed'))"
+)
+# Whose actor matters, and whose partition; others are counted together.
+BY_ACTOR: Final = "source IN ('client', 'fault', 'workload')"
+BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
+# What somebody did. A run without any of these proves nothing.
+DONE: Final = (
+    "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
+    "txn_initialised",
+)  # fmt: skip
+READS: Final = ("assigned", "delivered")
+REPLICATED: Final = "partition"
+
+Topic = tuple[str, str | None]
+Client = tuple[str, str]
+
+TOPICS_SCHEMA: Final = (
+    "run STRING, topic STRING, was_read BOOLEAN, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
+    " ends MAP<BIGINT, BIGINT>, settled ARRAY<BIGINT>, is_transactional BOOLEAN,"
+    " worked_in_topic BOOLEAN,"
+    " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
+    " furthest: MAP<BIGINT, BIGINT>, sought: ARRAY<BIGINT>>>,"
+    " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
+)
+CLIENTS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, isolation STRING"
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How far one partition was read back, each isolation level by itself.
+
+    committed_drained  did the read_committed reader come as far as it may go?
+    """
+
+    drained: bool
+    offset: int | None
+    last_stable: int | None
+    committed_drained: bool
+
+    @property
+    def settled(self) -> bool:
+        """Does a read_committed reader come to the end of the log?"""
+        if self.last_stable is None or not (self.drained and self.committed_drained):
+            return False
+        return self.offset is None or self.last_stable >= self.offset
+
+
+@dataclass(slots=True)
+class TopicFacts:
+    """What is known of one topic of a run.
+
+    ends       partition -> how far it was read back
+    furthest   group -> partition -> the highest offset that was delivered to it
+    bookmarks  group -> partition -> what the broker held for it at the end of the run
+    """
+
+    settings: dict[str, str] = field(default_factory=dict)
+    ends: dict[int, End] = field(default_factory=dict)
+    is_transactional: bool = False
+    worked: bool = False
+    was_sent_to: bool = False
+    actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    bookmarks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    sought: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    producer_ids: tuple[int, int] | None = None
+
+    @property
+    def are_idempotent(self) -> str | None:
+        """Has every batch of the log a producer id, or none? None where both are, or no batch."""
+        if self.producer_ids is None or min(self.producer_ids) < 0 <= max(self.producer_ids):
+            return None
+        return "true" if min(self.producer_ids) >= 0 else "false"
+
+    @property
+    def all_drained(self) -> bool:
+        """Was every partition that was read, read to its end?"""
+        return bool(self.ends) and all(end.drained for end in self.ends.values())
+
+
+@dataclass(slots=True)
+class Survey:
+    """What a ledger has.
+
+    kinds    the kinds of events, `partition` only where a topic has several replicas
+    clients  (run, actor) -> the settings it was created with
+    counts   (run, source, actor, kind) -> how many
+    """
+
+    kinds: frozenset[str] = frozenset()
+    clients: dict[Client, dict[str, str]] = field(default_factory=dict)
+    topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
+    counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> set[str]:
+        """The runs of the ledger."""
+        return {run for run, *_ in self.counts}
+
+    def did(self, run: str, kinds: Iterable[str], source: str = "client") -> int:
+        """How many events of these kinds a run has."""
+        wanted = set(kinds)
+        return sum(
+            count
+            for (of, by, _, kind), count in self.counts.items()
+            if (of, by) == (run, source) and kind in wanted
+        )
+
+    def topics_frame(self, events: DataFrame) -> DataFrame:
+        """One row a topic; columns as in TOPICS_SCHEMA."""
+        return _frame(events, [_topic_row(*key, it) for key, it in self.topics.items()],
+                      TOPICS_SCHEMA)  # fmt: skip
+
+    def clients_frame(self, events: DataFrame) -> DataFrame:
+        """One row a client; columns as in CLIENTS_SCHEMA."""
+        rows = [
+            (*client, settings.get("group.id"), settings.get("isolation.level"))
+            for client, settings in self.clients.items()
+        ]
+        return _frame(events, rows, CLIENTS_SCHEMA)
+
+
+def survey(events: DataFrame) -> Survey:
+    """Count a ledger, and read what says how it came about; one query."""
+    rows = counted(events).unionByName(_read_whole(events), allowMissingColumns=True).collect()
+    rows.sort(key=lambda row: row["at_ns"] or 0)
+    found = Survey()
+    for row in rows:
+        if row["detail"] is None:
+            _count(found, row)
+        else:
+            _read(found, row)
+    for row in rows:
+        if row["detail"] is None and row["kind"] in (*READS, "sought"):
+            _consume(found, row)
+    found.kinds = frozenset(_kinds(found))
+    return found
+
+
+def counted(events: DataFrame) -> DataFrame:
+    """How many events of each kind, by client and partition where these matter."""
+    from pyspark.sql import functions
+
+    keys = events.selectExpr(
+        "run", "source", "kind", "topic", "offset", "producer_id", "detail",
+        f"if({BY_ACTOR}, actor, NULL) AS actor",
+        f"if(source = 'client' AND {BY_PARTITION}, partition, NULL) AS partition",
+    )  # fmt: skip
+    return keys.groupBy("run", "source", "kind", "topic", "actor", "partition").agg(
+        *map(functions.expr, (
+            "count(*) AS count", "max(offset) AS offset",
+            "min(producer_id) AS first_id", "max(producer_id) AS last_id",
+            "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
+            "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
+        ))
+    )  # fmt: skip
+
+
+def _read_whole(events: DataFrame) -> DataFrame:
+    return events.where(READ_WHOLE).selectExpr(
+        "run", "source", "kind", "topic", "actor", "partition", "offset", "at_ns",
+        "coalesce(detail, map()) AS detail",
+    )  # fmt: skip
+
+
+def _count(found: Survey, row: Row) -> None:
+    key = row["run"], row["source"], row["actor"], row["kind"]
+    found.counts[key] = found.counts.get(key, 0) + row["count"]
+    if row["topic"] is None:
+        return
+    topic = found.topics[row["run"], row["topic"]]
+    said = (row["source"], row["kind"])
+    topic.is_transactional |= said == ("log", "marker")
+    topic.worked |= said == ("client", "processed")
+    topic.was_sent_to |= said == ("client", "sent")
+    if said == ("log", "batch") and row["first_id"] is not None:
+        topic.producer_ids = (row["first_id"], row["last_id"])
+
+
+def _read(found: Survey, row: Row) -> None:
+    detail = dict(row["detail"])
+    if row["source"] == "client":
+        found.clients[row["run"], row["actor"]] = detail
+        return
+    if row["topic"] is None:
+        return
+    topic = found.topics[row["run"], row["topic"]]
+    if row["kind"] == "topic":
+        topic.settings |= detail
+    elif row["kind"] == "end" and row["partition"] is not None:
+        topic.ends[row["partition"]] = _end(row, detail, topic.ends.get(row["partition"]))
+    elif row["kind"] == "committed" and detail.get("when") == "end" and row["offset"] is not None:
+        held = topic.bookmarks[row["actor"]]
+        held[row["partition"]] = max(held.get(row["partition"], 0), row["offset"])
+
+
+def _end(row: Row, detail: Mapping[str, str], before: End | None) -> End:
+    """What this end says; a log that was drained at the second attempt is drained."""
+    drained = detail.get("drained") == "true"
+    stable = detail.get("last_stable")
+    end = End(
+        drained,
+        row["offset"],
+        int(stable) if stable is not None else None,
+        detail.get("committed_drained", "true") == "true",
+    )
+    if before is None or (drained, end.committed_drained) >= (
+        before.drained, before.committed_drained
+    ):  # fmt: skip
+        return end
+    return before
+
+
+def _consume(found: Survey, row: Row) -> None:
+    """Who was assigned or given something of a topic, and how far each group came."""
+    settings = found.clients.get((row["run"], row["actor"]), {})
+    group = settings.get("group.id", "")
+    topic = found.topics[row["run"], row["topic"]]
+    # Where the bookmark is, or at the beginning, nothing is passed over by choice.
+    if row["kind"] == "sought" and (row["offset"] is not None or row["to_the_end"]):
+        topic.sought[group].add(row["partition"])
+    if row["kind"] in READS:
+        topic.actors[group].add(row["actor"])
+    if row["kind"] == "delivered" and row["offset"] is not None:
+        reached = topic.furthest[group]
+        reached[row["partition"]] = max(reached.get(row["partition"], -1), row["offset"])
+
+
+def _kinds(found: Survey) -> Iterator[str]:
+    replicated = any(topic.settings.get("replicas", "1") != "1" for topic in found.topics.values())
+    for *_, kind in found.counts:
+        if kind != REPLICATED or replicated:
+            yield kind
+
+
+def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
+    consumers = [
+        (group, sorted(actors), dict(it.furthest.get(group, {})), sorted(it.sought[group]))
+        for group, actors in sorted(it.actors.items())
+    ]
+    bookmarks = [
+        (group, group in it.actors, dict(at)) for group, at in sorted(it.bookmarks.items())
+    ]
+    return (
+        run, topic, bool(it.ends), it.all_drained,
+        sorted(number for number, end in it.ends.items() if end.drained),
+        {number: end.offset for number, end in it.ends.items() if end.offset is not None},
+        sorted(number for number, end in it.ends.items() if end.settled),
+        it.is_transactional, it.worked, consumers, bookmarks,
+    )  # fmt: skip
+
+
+def _frame(events: DataFrame, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
+    return events.sparkSession.createDataFrame(rows, schema).coalesce(1)

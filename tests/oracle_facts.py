@@ -1,0 +1,134 @@
+"""What the oracle sees in the events of one run: orders, places, how far each log was read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from lab_utils.ledger.events import Event
+
+Found = tuple[Any, ...]
+Rows = list[Event]
+LISTED = 10
+
+
+def kind(rows: Rows, source: str, *kinds: str) -> Rows:
+    return [row for row in rows if row.source == source and row.kind in kinds]
+
+
+def said(rows: Rows, *kinds: str) -> Rows:
+    return kind(rows, "client", *kinds)
+
+
+def order(row: Event) -> tuple[Any, ...]:
+    """What makes two records the same order."""
+    return row.topic, row.key, row.value
+
+
+def place(row: Event) -> tuple[Any, ...]:
+    return row.topic, row.partition, row.offset
+
+
+def same(rows: Rows, them: tuple[Any, ...]) -> Rows:
+    return [row for row in rows if order(row) == them]
+
+
+def places(rows: Rows) -> list[tuple[Any, ...]]:
+    """The different places of these rows, in sequence."""
+    return sorted({(row.partition, row.offset) for row in rows if row.offset is not None})
+
+
+def as_sorted(row: Event) -> tuple[Any, ...]:
+    """What sorts before what where orders differ: nothing before everything."""
+    return row.key is not None, row.key or "", row.value is not None, row.value or ""
+
+
+def actors(rows: Iterable[Event]) -> str | None:
+    return ", ".join(sorted({row.actor for row in rows})) or None
+
+
+def found(
+    name: str, topic: str | None = None, partition: int | None = None, value: str | None = None,
+    offsets: Iterable[int] | None = None, actor: str | None = None, *circumstances: str,
+) -> Found:  # fmt: skip
+    at = None if offsets is None else tuple(offsets)
+    return name, topic, partition, value, at, actor, circumstances
+
+
+# How far the log was read.
+
+
+def ends(rows: Rows) -> dict[tuple[Any, ...], Event]:
+    """For each partition that was read its end: the last of those that came furthest."""
+    best: dict[tuple[Any, ...], Event] = {}
+    for row in kind(rows, "log", "end"):
+        at = row.topic, row.partition
+        if at not in best or came_as_far(row) >= came_as_far(best[at]):
+            best[at] = row
+    return best
+
+
+def came_as_far(row: Event) -> tuple[bool, bool]:
+    return is_drained(row), row.detail.get("committed_drained", "true") == "true"
+
+
+def is_drained(row: Event) -> bool:
+    return row.detail["drained"] == "true"
+
+
+def is_settled(rows: Rows, topic: str | None, partition: int | None) -> bool:
+    """Did a read_committed reader come to the end of the log, with nothing open?"""
+    row = ends(rows).get((topic, partition))
+    if row is None or "last_stable" not in row.detail or came_as_far(row) != (True, True):
+        return False
+    return row.offset is None or int(row.detail["last_stable"]) >= row.offset
+
+
+def all_drained(rows: Rows, topic: str | None) -> bool:
+    of = [row for (name, _), row in ends(rows).items() if name == topic]
+    return bool(of) and all(map(is_drained, of))
+
+
+def holds_nothing(rows: Rows, at: tuple[Any, ...]) -> bool:
+    row = ends(rows).get(at[:2])
+    is_held = any(place(it) == at for it in kind(rows, "log", "record", "visible"))
+    return bool(
+        row and is_drained(row) and row.offset is not None and at[2] < row.offset and not is_held
+    )
+
+
+def has_transactions(rows: Rows, topic: str | None) -> bool:
+    return any(row.topic == topic for row in kind(rows, "log", "marker"))
+
+
+def readable(rows: Rows) -> dict[tuple[Any, ...], Event]:
+    """What any reader may be given, by its place."""
+    found = {place(row): row for row in kind(rows, "log", "visible")}
+    for row in kind(rows, "log", "record"):
+        if not has_transactions(rows, row.topic) or place(row) in found:
+            found[place(row)] = row
+    return found
+
+
+# What programs were told of their transactions.
+
+Transaction = tuple[str, str]  # the producer, and the number
+
+
+def of(row: Event) -> Transaction | None:
+    number = row.detail.get("transaction")
+    return (row.actor, number) if number is not None else None
+
+
+def told(rows: Rows, row: Event) -> list[str]:
+    """What the program was told of the end of the transaction that this is of."""
+    return [it.kind for it in said(rows, "txn_committed", "txn_aborted")
+            if of(row) is not None and of(it) == of(row)][-1:]  # fmt: skip
+
+
+def asked(rows: Rows, row: Event) -> list[int]:
+    """When a commit of the transaction that this is of was asked for."""
+    calls = said(rows, "txn_committed") + [
+        it for it in said(rows, "txn_failed") if it.detail.get("call") == "commit_transaction"
+    ]
+    return [int(it.detail["called_at_ns"]) for it in calls if of(it) == of(row)]
