@@ -1,0 +1,26 @@
+"""Generated ledgers: each anomaly that was sown comes back, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.ledgers import LEDGERS
+from lab_utils.audit.finding import RULES, found_by
+from lab_utils.audit.session import spark
+from lab_utils.audit.survey import survey
+
+EVENTS = 25_000
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("kind", LEDGERS)
+def test_what_was_sown_is_found(kind: str, tmp_path: Path) -> None:
+    """The number of each finding is exactly what the ledger was made with."""
+    ledger, sown = LEDGERS[kind](spark(), EVENTS)
+    ledger.write.parquet(str(tmp_path / "ledger"))
+    events = spark().read.parquet(str(tmp_path / "ledger"))
+    found = found_by(RULES.values(), events, survey(events)).groupBy("finding").count().collect()
+
+    assert sown == {row["finding"]: row["count"] for row in found}
