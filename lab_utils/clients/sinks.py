@@ -12,6 +12,7 @@ address nor a password goes into a message, a ticket or the ledger.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 from collections.abc import Iterator
@@ -94,13 +95,26 @@ def open_sink(folder: Path, crashes: CrashPoints, schema: str = "") -> Engine:
                 connection.execute(CreateSchema(schema, if_not_exists=True))
                 (folder / MARK).write_text(schema)
             else:
-                # Readers do not wait for writers. A commit is on the disk when it returns: FULL
-                # is SQLite's own default.
-                connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+                _write_ahead(connection, folder)
     except exc.DBAPIError as error:
         engine.dispose()
         raise SetupError(_refusal(engine.url, error)) from None
     return engine
+
+
+def _write_ahead(connection: Connection, folder: Path) -> None:
+    """Let readers not wait for writers, from now on in every connection to this file.
+
+    A commit is on the disk when it returns: FULL is SQLite's own default.
+    """
+    place = os.open(folder, os.O_RDONLY)
+    try:
+        # Two that switch at once both read the file and both want it alone: SQLite refuses one of
+        # them at once, whatever its time-out, because neither could ever go on.
+        fcntl.flock(place, fcntl.LOCK_EX)
+        connection.exec_driver_sql("PRAGMA journal_mode = WAL")
+    finally:
+        os.close(place)
 
 
 def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -214,6 +215,19 @@ def test_two_create_at_once(place: Place) -> None:
         list(pool.map(place.book, "0123"))
 
     assert ["0", "1", "2", "3"] == sorted(place.booked())
+
+
+def test_four_open_at_once(tmp_path: Path) -> None:
+    """Whoever meets whom while a new file is switched to another journal, all get it."""
+    together = Barrier(4)
+
+    def open_it(place: Place) -> None:
+        together.wait()
+        place.opened()
+
+    with ThreadPoolExecutor(4) as pool:
+        for number in range(60):
+            list(pool.map(open_it, [Place(tmp_path / str(number))] * 4))
 
 
 def test_no_database(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
