@@ -89,6 +89,11 @@ class Broker:
             self._end_of_process("died")
         return self._state
 
+    @property
+    def is_ending(self) -> bool:
+        """Has its process ended, while the system still takes its memory and its ports back?"""
+        return self.pid is not None and not processes.is_running(self.pid)
+
     def start(self, *options: str) -> None:
         """Start the process, and return when it answers requests.
 

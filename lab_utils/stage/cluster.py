@@ -48,6 +48,8 @@ CONTROLLER_ID: Final = 100
 CONTROLLER_HEAP_MB: Final = 128
 # How long a run waits for its own clients to go; one that the program keeps stays connected.
 CLIENTS_S: Final = 2
+# The system may need so long to take back the memory of a process that was killed.
+ENDING_S: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +241,7 @@ class Cluster:
         """Heal what is broken and wait until these topics are whole; are they?"""
         if not topics:
             return True
-        if self._stopped_links() or any(it.state in REPAIRS for it in self._brokers()):
+        if self._stopped_links() or await self._broken():
             self.event_log.record(Event(run=run, source="broker", actor="lab", kind="healing"))
             await self.heal()
         return await self.settle(topics, whole=True)
@@ -298,11 +300,19 @@ class Cluster:
             a, b = pair["brokers"]
             self.link(a, b, "heal")
         async with self._verb:
-            kinds, members = verbs(BrokerFault), self._members.values()
-            broken = [each for each in members if each.broker.state in REPAIRS]
+            kinds = verbs(BrokerFault)
             await asyncio.gather(
-                *(self._done(each, kinds[REPAIRS[each.broker.state]]) for each in broken)
+                *(
+                    self._done(each, kinds[REPAIRS[each.broker.state]])
+                    for each in await self._broken()
+                )
             )
+
+    async def _broken(self) -> list[Member]:
+        """The brokers that need a repair; one that was killed a moment ago has to end first."""
+        members = self._members.values()
+        await until(lambda: not any(each.broker.is_ending for each in members), ENDING_S)
+        return [each for each in members if each.broker.state in REPAIRS]
 
     async def reset(self) -> None:
         """No fault is armed, every link is whole, every broker runs."""

@@ -67,7 +67,12 @@ def said_by(process: subprocess.Popen[str]) -> str:
 def kill(process: subprocess.Popen[str] | psutil.Process) -> None:
     """SIGKILL, and return when it is gone; its parent may not have asked for its end yet."""
     process.kill()
-    wait_until(lambda: not processes.is_running(process), f"the end of {process}", timeout_s=20)
+    wait_until(
+        lambda: not processes.is_running(process),
+        f"the end of {process}",
+        timeout_s=20,
+        every_s=0.001,  # what comes next finds it while its threads still end
+    )
 
 
 def programs(state: Path) -> dict[str, psutil.Process]:
