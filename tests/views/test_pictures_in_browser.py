@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import plotly
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Browser, Page
 
 from lab_utils.ledger.events import Event
 from lab_utils.views.picture import PLOTLY, Picture
@@ -42,13 +42,22 @@ DRAWN: list[tuple[Callable[[list[Event]], Picture], list[Event], set[str]]] = [
 ]  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def page(browser: Browser) -> Iterator[Page]:
+    """A page that has loaded Plotly, which takes seconds; each picture replaces the last one."""
+    page = browser.new_page(viewport={"width": 900, "height": 700})
+    page.set_content('<meta charset="utf-8"><div id="here"></div>')
+    page.add_script_tag(path=SCRIPT)
+    yield page
+    page.close()
+
+
 def show(
     page: Page, rows: list[Event], draw: Callable[[list[Event]], Picture] = timeline
 ) -> list[str]:
     """Draw a picture of these rows as JupyterLab's extension does; return its texts."""
     bundle: dict[str, Any] = draw(rows).bundle()[PLOTLY]
-    page.set_content('<meta charset="utf-8"><div id="here"></div>')
-    page.add_script_tag(path=SCRIPT)
+    page.evaluate("Plotly.purge('here'); document.body.innerHTML = '<div id=\"here\"></div>'")
     page.evaluate(f"Plotly.newPlot('here', {json.dumps(bundle)})")
     page.wait_for_selector("#here .annotation-text")
     return page.locator("#here text").all_text_contents()
