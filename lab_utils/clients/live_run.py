@@ -267,6 +267,10 @@ class LiveRun:
             with suppress(Exception):
                 producer.purge()
                 producer.flush(PURGED_S)
+                # A callback or a traceback may keep it, and the run would wait until it has gone.
+                # To close it also ends its transaction, which is not the lab's to end.
+                if not producer.is_in_transaction:
+                    producer.close()
         self._receipts.close()
         self._producers.clear()
         self._consumers.clear()

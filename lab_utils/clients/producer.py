@@ -43,7 +43,7 @@ class RecordingProducer(Producer):
         self._recorder = recorder
         self._crashes = crashes
         self._begun = 0
-        self._is_open = False  # is a transaction?
+        self.is_in_transaction = False
         # The report of the configuration, which produce() uses when it is given none of its own.
         self._default_report: Report = configuration.get("on_delivery") or configuration.get(
             "dr_cb"
@@ -69,7 +69,8 @@ class RecordingProducer(Producer):
         # The parent takes `headers` as it is or not at all: None is not the same as absent.
         optional = {} if headers is None else {"headers": headers}
         place = partition if partition >= 0 else None
-        self._recorder.sent(topic, order, place, str(self._begun) if self._is_open else None)
+        transaction = str(self._begun) if self.is_in_transaction else None
+        self._recorder.sent(topic, order, place, transaction)
         try:
             super().produce(
                 topic, value, key, partition, on_delivery=report, timestamp=timestamp, **optional
@@ -149,7 +150,7 @@ class RecordingProducer(Producer):
             self._recorder.record("txn_failed", error=error.name(), detail=detail)
             raise
         self._begun += begins
-        self._is_open = begins or (self._is_open and call not in ENDS)
+        self.is_in_transaction = begins or (self.is_in_transaction and call not in ENDS)
         self._recorder.record(KINDS[call], detail=detail)
 
     def _recorded(self, order: bytes, theirs: Report) -> Report:

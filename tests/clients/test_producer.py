@@ -269,13 +269,27 @@ def test_nobody_waited_for_the_answer(opened: Opened) -> None:
     assert [("unknown", "0", None, "_PURGE_INFLIGHT")] == outcomes(opened)
 
 
-def test_producer_that_outlives_its_run(opened: Opened, tmp_path: Path) -> None:
-    """A producer that a learner keeps writes nothing into the ledger of a later run."""
+def test_producer_that_is_kept(opened: Opened) -> None:
+    """A producer that a learner keeps is closed with its run, which waits for no connection."""
     producer, topic = opened.live.producer(), opened.live.topic
+    opened.finish()
+
+    with pytest.raises(RuntimeError, match="closed"):
+        producer.produce(topic, "0")
+
+
+def test_producer_that_outlives_its_run(opened: Opened, tmp_path: Path) -> None:
+    """One that is kept in a transaction writes nothing into the ledger of a later run.
+
+    To close it would end its transaction.
+    """
+    producer = opened.live.producer({"transactional.id": f"{opened.experiment.run}-t"})
+    producer.init_transactions(10)
+    producer.begin_transaction()
     opened.finish()
     before = opened.rows()
     with (tmp_path / "later").open("wb") as later:  # it gets the lowest number that is free
-        producer.produce(topic, "0")
+        producer.produce(opened.experiment.topic, "0")
         producer.flush()
 
     assert b"" == Path(later.name).read_bytes()
