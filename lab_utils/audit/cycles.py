@@ -54,22 +54,21 @@ def _edges(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
     A position that a transaction committed is a read: behind the record before it, and before the
     record at it.
     """
-    node = "struct(actor, transaction, at_ns)"
-    began = sql(written, TRANSACTION, "min(sent_at_ns) AS at_ns")
-    writes = written.join(began, TRANSACTION).selectExpr(
-        "run", "topic", "partition", "2 * offset + 1 AS place", f"{node} AS writer",
-        "CAST(NULL AS STRUCT<actor: STRING, transaction: STRING, at_ns: BIGINT>) AS reader",
-    )  # fmt: skip
-    rows = writes
+    where = ["run", "topic", "partition"]
+    rows = written.selectExpr(
+        *TRANSACTION, *where[1:], "2 * offset + 1 AS place", "true AS writes", "sent_at_ns AS at_ns"
+    )
     if "txn_offsets_sent" in survey.kinds:
         done = transactions(events).where("outcome = 'txn_committed'")
-        reads = positions(events).join(done, TRANSACTION).join(began, TRANSACTION, "left")
-        rows = writes.unionByName(
-            reads.selectExpr(
-                "*", "struct(actor, transaction, coalesce(at_ns, asked_at_ns) AS at_ns) AS reader",
-                "2 * position AS place",
-            ).selectExpr("run", "topic", "partition", "place", "NULL AS writer", "reader")
+        reads = positions(events).join(done, TRANSACTION).selectExpr(
+            *TRANSACTION, *where[1:], "2 * position AS place", "false AS writes",
+            "asked_at_ns AS at_ns",
         )  # fmt: skip
+        rows = rows.unionByName(reads)
+    began = f"min(at_ns) OVER (PARTITION BY {', '.join(TRANSACTION)})"
+    rows = rows.selectExpr(
+        *where, "place", "writes", f"struct(actor, transaction, {began} AS at_ns) AS node"
+    ).selectExpr("*", "if(writes, node, NULL) AS writer", "if(writes, NULL, node) AS reader")
     by = "OVER (PARTITION BY run, topic, partition ORDER BY place ROWS BETWEEN"
     near = rows.selectExpr(
         "*",

@@ -158,11 +158,8 @@ def found_by(rules: Iterable[Rule], events: DataFrame, survey: Survey) -> DataFr
 
 
 def _found_in(rows: DataFrame, parts: list[Part]) -> DataFrame:
-    some = " OR ".join(f"({part.found.where})" for part in parts)
-    each = ", ".join(part.found.rows(part.name) for part in parts)
-    return rows.where(some).selectExpr(
-        f"inline(flatten(filter(array({each}), found -> found IS NOT NULL)))"
-    )
+    each = ", ".join(f"coalesce({part.found.rows(part.name)}, array())" for part in parts)
+    return rows.selectExpr(f"inline(concat({each}))")
 
 
 def names(said: str, *kinds: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.cycles import cycles
-from lab_utils.audit.facts import TRANSACTION, orders, positions, sql, transactions
+from lab_utils.audit.facts import LISTED, ORDER, TRANSACTION, orders, positions, sql, transactions
 from lab_utils.audit.finding import Found, finding
 
 if TYPE_CHECKING:
@@ -89,13 +89,26 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
     Columns: run, actor, transaction, topic, partition, offset, value, sent_at_ns,
     is_visible, is_settled (did a read_committed reader come to the end of this partition?).
     """
-    sent_once = orders(events, survey).where("sends = 1 AND transaction IS NOT NULL AND copies > 0")
-    each = sent_once.selectExpr("*", "inline(places)")
-    visible = "x -> x.kind = 'visible' AND x.partition = partition AND x.offset = offset"
-    return each.selectExpr(
-        "run", "sender AS actor", "transaction", "topic", "partition", "offset", "sent_at_ns",
+    stored = "source = 'log' AND kind IN ('record', 'visible')"
+    rows = events.where(f"(source = 'client' AND kind = 'sent') OR ({stored})")
+    place = "struct(partition, offset)"
+    found = sql(
+        rows,
+        ORDER,
+        "count_if(kind = 'sent') AS sends",
+        "min(if(kind = 'sent', struct(actor, detail['transaction'] AS transaction, at_ns), NULL))"
+        " AS sent",
+        *(
+            f"min_by({place}, {place}, {LISTED}) FILTER (WHERE kind = '{kind}') AS {kind}"
+            for kind in ("record", "visible")
+        ),
+    ).where("sends = 1 AND sent.transaction IS NOT NULL AND record IS NOT NULL")
+    each = found.selectExpr("*", "inline(array_distinct(record))")
+    return each.join(survey.topics_frame(events), ["run", "topic"], "left").selectExpr(
+        "run", "sent.actor AS actor", "sent.transaction AS transaction", "topic", "partition",
+        "offset", "sent.at_ns AS sent_at_ns",
         "coalesce(value, 'of key ' || key, 'without a value') AS value",
-        f"exists(given, {visible}) AS is_visible",
+        f"coalesce(array_contains(visible, {place}), false) AS is_visible",
         "coalesce(array_contains(settled, partition), false) AS is_settled",
     )  # fmt: skip
 
@@ -332,11 +345,20 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
     position  the highest offset that was committed after its end; NULL if none
     """
     ends = transactions(events).where("outcome IS NOT NULL")
+    sends = events.where("source = 'client' AND kind = 'sent'").selectExpr(
+        *ORDER, "actor", "detail['transaction'] AS transaction"
+    )
+    only_aborted = sql(
+        sends.join(ends.select(*TRANSACTION, "outcome"), TRANSACTION, "left"),
+        ORDER,
+        "min(struct(actor, transaction)) AS first",
+        "bool_and(outcome <=> 'txn_aborted') AS aborted",
+    ).where("aborted")
     lost = sql(
-        orders(events, survey).where("sends > 0 AND aborted = sends"),
-        ["run", "sender", "transaction"],
+        only_aborted.selectExpr("run", "first.actor", "first.transaction", "key", "value"),
+        TRANSACTION,
         "slice(array_sort(collect_set(coalesce(value, key))), 1, 10) AS outputs",
-    ).withColumnRenamed("sender", "actor")
+    )
     sent = positions(events)
     read = sent.select("run", "actor", "topic", "partition").distinct()
     own = sent.join(ends.where("outcome = 'txn_committed'"), TRANSACTION).selectExpr(
