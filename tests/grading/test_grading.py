@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pytest
 
@@ -19,7 +20,8 @@ from tests.grading import handed_in
 pytestmark = [pytest.mark.labs, pytest.mark.timeout(900)]
 Graded: TypeAlias = dict[str, SubmissionResult]  # by the name of the submission
 # Each cell that never ends costs as much.
-NEVER_ENDS_S = 15
+NEVER_ENDS_S = 8
+CELL_S = 120
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +34,8 @@ def place() -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
-    """Submissions that do nobody harm, by name, all graded at once."""
-    return harmless(
+    """Submissions that do nobody harm, by name, all graded at once and on one Spark server."""
+    folder = handed_in.hand_in(
         tmp_path_factory.mktemp("harmless"),
         blank=handed_in.blank_notebook(),
         correct=handed_in.source_notebook(),
@@ -41,29 +43,40 @@ def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
         no_spark=handed_in.changed(handed_in.NO_SPARK),
         no_notebook="Dear teacher, my dog ate it.",
     )
-
-
-@pytest.fixture(scope="module")
-def unruly(place: Path, tmp_path_factory: pytest.TempPathFactory) -> SubmissionResult:
-    """A submission with a dead kernel, loops and a missing cell."""
-    submission = handed_in.changed(handed_in.UNRULY)
-    return harmless(tmp_path_factory.mktemp("unruly"), cell_s=NEVER_ENDS_S, it=submission)["it"]
-
-
-@pytest.fixture(scope="module")
-def hostile(place: Path, tmp_path_factory: pytest.TempPathFactory) -> SubmissionResult:
-    """A submission that breaks what it can reach, with a Spark server of its own."""
-    submission = handed_in.changed(handed_in.HOSTILE)
-    folder = handed_in.hand_in(tmp_path_factory.mktemp("hostile"), it=submission)
-    return by_name(grade([folder], labs=handed_in.LABS))["it"]
-
-
-def harmless(folder: Path, cell_s: float = 120, **submissions: Any) -> Graded:
-    """Grade these on one Spark server, which takes half the time of as many servers."""
-    handed_in.hand_in(folder, **submissions)
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:  # as many servers would take twice the time
         patch.setenv("SPARK_REMOTE", shared_address())
-        return by_name(grade([folder], cell_s=cell_s, labs=handed_in.LABS))
+        return by_name(grade([folder], labs=handed_in.LABS))
+
+
+@pytest.fixture(scope="module")
+def alone(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
+    """Two submissions, each graded by itself, at once: what one waits for the other has.
+
+    One has a dead kernel, loops and a missing cell. The other breaks what it can reach, and has a
+    Spark server of its own.
+    """
+    given = {
+        "unruly": (handed_in.changed(handed_in.UNRULY), NEVER_ENDS_S),
+        "hostile": (handed_in.changed(handed_in.HOSTILE, opens_the_lab=True), CELL_S),
+    }
+
+    def graded(name: str) -> SubmissionResult:
+        submission, cell_s = given[name]
+        folder = handed_in.hand_in(tmp_path_factory.mktemp(name), it=submission)
+        return by_name(grade([folder], cell_s=cell_s, labs=handed_in.LABS))["it"]
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(given, pool.map(graded, given), strict=True))
+
+
+@pytest.fixture(scope="module")
+def unruly(alone: Graded) -> SubmissionResult:
+    return alone["unruly"]
+
+
+@pytest.fixture(scope="module")
+def hostile(alone: Graded) -> SubmissionResult:
+    return alone["hostile"]
 
 
 def by_name(results: Results) -> Graded:
@@ -172,7 +185,7 @@ def test_no_notebook(results: Graded) -> None:
     assert "the file is not a notebook" in (rejected.reason or "")
 
 
-def test_nothing_is_left(unruly: Graded, hostile: Graded, place: Path) -> None:
+def test_nothing_is_left(results: Graded, alone: Graded, place: Path) -> None:
     """No process and no folder of any submission survives the grading."""
     assert [] == list(running(str(place)))
     assert [] == list(place.glob("lab-grade-*"))
@@ -181,7 +194,7 @@ def test_nothing_is_left(unruly: Graded, hostile: Graded, place: Path) -> None:
 def test_no_stage_is_nobodys_zero(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no broker can be started the items say so, and the grading as a whole has failed."""
     monkeypatch.setenv("LAB_JAVA", str(tmp_path / "no-java"))
-    handed_in.hand_in(tmp_path, correct=handed_in.source_notebook())
+    handed_in.hand_in(tmp_path, correct=handed_in.changed({}))
 
     graded: Results = grade([tmp_path], labs=handed_in.LABS)
 
