@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -53,6 +54,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_place)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Start Spark for a run that will need it: until it is asked for, half a minute of work."""
+    if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" and any(
+        item.get_closest_marker("labs") for item in session.items
+    ):
+        from lab_utils.audit import session as audit
+        from lab_utils.audit import spark_server
+
+        Thread(target=spark_server.join, args=(audit.LOCAL_MASTER,), daemon=True).start()
 
 
 def _group(item: pytest.Item) -> str:
