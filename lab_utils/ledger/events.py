@@ -35,6 +35,9 @@ KINDS: Final = {
     "sink": ("effect",),
 }  # fmt: skip
 
+# The version of the format that docs/ledger.md describes; a ledger that names none has version 1.
+SCHEMA: Final = 1
+
 FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held")
 
 

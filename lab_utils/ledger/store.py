@@ -23,6 +23,8 @@ from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
 
 COLUMNS = tuple(column.name for column in fields(Event))
+NUMBERS = tuple(column.name for column in fields(Event) if str(column.type).startswith("int"))
+LARGEST = 2**63 - 1
 
 # No number of an open file: a client that outlives its run must not write into the next one's.
 CLOSED = -1
@@ -83,7 +85,10 @@ def read_ledger(folder: Path) -> list[Event]:
 
 
 def torn_lines(folder: Path) -> list[str]:
-    """Where a witness was killed while it wrote: one `file:line` for each line that is torn."""
+    """Where a witness was killed while it wrote: one `file:line` for each line that is no event.
+
+    For the ledger of a run: it reads every line. audit/ledgers.py does that for large ones.
+    """
     return [
         f"{path.name}:{number}"
         for path in _files(folder)
@@ -108,4 +113,10 @@ def _decoded(line: bytes) -> dict[str, Any] | None:
         columns = orjson.loads(line)
     except orjson.JSONDecodeError:
         return None
-    return columns if isinstance(columns, dict) else None
+    return columns if isinstance(columns, dict) and _has_numbers(columns) else None
+
+
+def _has_numbers(columns: dict[str, Any]) -> bool:
+    """Is each number of an event one, as the audit's schema asks for it?"""
+    numbers = (columns.get(name) for name in NUMBERS)
+    return all(it is None or (type(it) is int and -LARGEST <= it <= LARGEST) for it in numbers)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import orjson
 import pytest
 
 from lab_utils.errors import LedgerError
@@ -44,6 +45,16 @@ def test_torn_line_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
 
     assert ["1", "2"] == [event.value for event in read_ledger(tmp_path)]
     assert ["events.jsonl:3"] == torn_lines(tmp_path)
+
+
+@pytest.mark.parametrize("number", ["3", 3.5, True, 2**63])
+def test_a_wrong_type_is_reported(tmp_path: Path, number: object) -> None:
+    """Spark's schema leaves such a line out, and so it is named."""
+    line = {"run": "r", "source": "client", "actor": "p", "kind": "acked", "offset": number}
+    (tmp_path / "events.jsonl").write_bytes(orjson.dumps(line))
+
+    assert ["events.jsonl:1"] == torn_lines(tmp_path)
+    assert [] == read_ledger(tmp_path)
 
 
 def test_file_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -1,0 +1,460 @@
+"""Any ledger: JSONL or Parquet, written by the lab or by another program, checked row by row.
+
+    PATH ... ──▶ rows ──┬──▶ events    the columns of Event: what the audit judges
+                        └──▶ rejected  what is no event: counted by file and reason, the first
+                                       ones with their line
+
+Spark does the work: no loop in Python sees a line. docs/ledger.md describes the format, and
+`rejected` is how a ledger of another program learns where it does not keep to it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote
+
+from lab_utils.errors import LedgerError
+from lab_utils.ledger.events import FATES, KINDS, SCHEMA, SPARK_TYPES, Event, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+JSONL: Final = (".jsonl", ".jsonl.gz")
+PARQUET: Final = (".parquet",)
+
+COLUMNS: Final = {
+    column.name: SPARK_TYPES[str(column.type).removesuffix(" | None")] for column in fields(Event)
+}
+NUMBERS: Final = [name for name, kind in COLUMNS.items() if kind == "BIGINT"]
+TEXTS: Final = [name for name, kind in COLUMNS.items() if kind == "STRING"]
+DETAIL: Final = COLUMNS["detail"]
+# In the order in which a reader wants to hear of them.
+REQUIRED: Final = ("run", "source", "actor", "kind", "at_ns")
+# Kinds whose offset is the place of a record. A client says -1001 where it knows none.
+PLACED: Final = ("acked", "delivered", "processed", "record", "batch", "marker", "visible", "seen")
+
+# How many rejected rows are named with their line, and from how many files at most.
+SHOWN: Final = 20
+SHOWN_FILES: Final = 5
+EXCERPT: Final = 100
+# The names of a ledger's columns are looked at in the first rows of each part, and in one of these.
+SAMPLED: Final = (100, 1000)
+
+
+class Rejected(NamedTuple):
+    """What no finding rests on.
+
+    counts  how many rows of each file have which reason
+    first   some of the first ones: file, line (in Parquet the row, from 1), reason, excerpt
+    """
+
+    counts: Counter[tuple[str, str]]
+    first: list[tuple[str, int, str, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """A ledger that has been read.
+
+    events    one row an event, the columns of Event
+    unknown   names of columns that the format does not have; they were left out
+    """
+
+    events: DataFrame
+    rejected: Rejected
+    unknown: list[str]
+
+
+class Listed(NamedTuple):
+    """The files of a ledger: where Spark begins to look, and how many bytes of each format."""
+
+    roots: list[str]
+    jsonl: int
+    parquet: int
+
+
+def is_local(path: str) -> bool:
+    """Is it a path of this machine, and no URL that Spark alone understands?"""
+    return "://" not in path
+
+
+def local_files(path: str) -> dict[str, int]:
+    """The files of a ledger on this machine, with their sizes in bytes.
+
+    Raises LedgerError if there is nothing at the path. What Spark hides is left out, as Spark does.
+    """
+    root = Path(path)
+    if not root.exists():
+        raise LedgerError(f"there is no ledger at {path}: no such file or folder.")
+    inside = (
+        (file, file.relative_to(root).parts) for file in root.rglob("*") if not root.is_file()
+    )
+    shown = (file for file, parts in inside if not any(part[0] in "._" for part in parts))
+    files = [root] if root.is_file() else sorted(shown)
+    return {str(it): it.stat().st_size for it in files if it.name.endswith(JSONL + PARQUET)}
+
+
+def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
+    """The files of a ledger. Raises LedgerError if there is none at one of the paths."""
+    roots, files = [], Counter[tuple[str, ...]]()
+    for path in paths:
+        found = local_files(path) if is_local(path) else _remote_files(spark, path)
+        if not found:
+            raise LedgerError(
+                f"there is no ledger at {path}: no file there ends in .jsonl, .jsonl.gz or "
+                ".parquet. Name a run's folder, a folder of such folders, or a file."
+            )
+        roots.append(root(path))
+        for name, size in found.items():
+            files[JSONL if name.endswith(JSONL) else PARQUET] += size
+    return Listed(roots, files[JSONL], files[PARQUET])
+
+
+def root(path: str | Path) -> str:
+    """A path as Spark reads it, whatever its cluster's own file system is."""
+    return literal(f"file://{Path(path).absolute()}") if is_local(str(path)) else str(path)
+
+
+def literal(path: str) -> str:
+    r"""A path that Spark takes as it is: it reads [a], {b}, * and ? as patterns.
+
+    >>> literal("/runs/00[1]")
+    '/runs/00\\[1\\]'
+    """
+    return re.sub(r"([][{}*?\\])", r"\\\1", path)
+
+
+def _remote_files(spark: SparkSession, path: str) -> dict[str, int]:
+    from pyspark.errors import PySparkException
+
+    try:
+        rows = _reader(spark, "*").format("binaryFile").load(path).select("path", "length")
+        return {row[0]: row[1] for row in rows.collect() if row[0].endswith(JSONL + PARQUET)}
+    except PySparkException as error:
+        said = str(error).splitlines()[0]
+        raise LedgerError(f"Spark cannot list {path}: {said}") from None
+
+
+def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
+    """Read a ledger; JSONL is compacted to Parquet at `place`, from where it is judged.
+
+    Raises LedgerError if the ledger is of a newer schema, or if its columns cannot be read.
+    """
+    parts = []
+    unknown: set[str] = set()
+    rejected = Rejected(Counter(), [])
+    if files.jsonl:
+        lines, joined, unknown = _surveyed(spark, files.roots)
+        rejected.counts.update(joined)
+        parts.append(_compacted(spark, files.roots, place, lines))
+    if files.parquet:
+        raw = _parquet(spark, files.roots)
+        unknown |= {name for name in raw.columns if name not in (*COLUMNS, "schema", *_KEPT)}
+        parts.append(parquet_rows(raw))
+    _refuse_two_of_a_name(parts[0] if files.jsonl else None)
+    for rows in parts:
+        _refuse_a_newer_schema(rows)
+        rejected.counts.update(_counted(rows))
+    rejected.first.extend(_first_lines(spark, rejected.counts))
+    if files.parquet:
+        rejected.first.extend(_first_rows(parts[-1]))
+    events = whole_events(parts[0])
+    for rows in parts[1:]:
+        events = events.unionByName(whole_events(rows))
+    return Ledger(events, rejected, sorted(unknown))
+
+
+def _compacted(spark: SparkSession, roots: Sequence[str], place: str, lines: int) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    json_rows(spark, roots).write.mode("overwrite").parquet(place)
+    try:
+        rows = spark.read.parquet(literal(place))
+        written = rows.count()
+    except PySparkException:
+        written = 0
+    if written != lines:
+        # Workers that do not share the folder write to disks of their own, and nobody complains.
+        raise LedgerError(
+            f"{lines:,} lines were read, and {written:,} are in {readable(place)}. Either the "
+            "ledger still grows, or Spark's workers do not share that folder: name one that they "
+            "share as --out."
+        )
+    return rows
+
+
+def whole_events(rows: DataFrame) -> DataFrame:
+    """The rows that are events, with the columns of Event."""
+    return rows.where("wrong IS NULL").select(*COLUMNS)
+
+
+def json_rows(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
+    """The lines of JSONL files: the columns of Event, schema, wrong and file.
+
+    A row with `wrong` is no event; its other columns are null.
+    """
+    reader = _reader(spark, "*.{jsonl,jsonl.gz}").schema(_JSON).option("mode", "PERMISSIVE")
+    lines = reader.option("columnNameOfCorruptRecord", "_bad").json(list(roots))
+    return _checked(lines.selectExpr("*", "_metadata.file_path AS file"), "schema", "file")
+
+
+def parquet_rows(raw: DataFrame) -> DataFrame:
+    """The rows of Parquet files: the columns of Event, schema, wrong, file and row."""
+    given = {field.name: field.dataType.simpleString() for field in raw.schema.fields}
+    typed: list[str] = []
+    lost = ["WHEN wrong IS NOT NULL THEN wrong"] if "wrong" in given else []
+    for name, wanted in {**COLUMNS, "schema": "BIGINT"}.items():
+        value = _converted(name, given[name], wanted) if name in given else "NULL"
+        typed.append(f"CAST({value} AS {wanted}) AS {name}")
+        if name in given:
+            # pandas has no other way to leave a number out than NaN.
+            there = f"NOT isnan({name})" if given[name] in ("float", "double") else "true"
+            lost.append(
+                f"WHEN {name} IS NOT NULL AND {there} AND {value} IS NULL "
+                f"THEN '{_wrong_type(name)}'"
+            )
+    bad = f"CASE {' '.join(lost)} END AS _bad" if lost else "CAST(NULL AS STRING) AS _bad"
+    place = ("_metadata.file_path AS file", "_metadata.row_index AS row")
+    return _checked(raw.selectExpr(*typed, bad, *place), "schema", "file", "row", bad="_bad")
+
+
+# What a compacted ledger has besides: a row that was rejected then is rejected again.
+_KEPT: Final = ("wrong", "file")
+_JSON: Final = f"{spark_schema()}, schema BIGINT, _bad STRING"
+
+
+def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
+    from pyspark.errors import PySparkException
+
+    reader = _reader(spark, "*.parquet").option("mergeSchema", "true")
+    try:
+        raw = reader.parquet(*roots)
+        assert raw.columns  # Connect reads the schema when it is asked for it.
+    except PySparkException as error:
+        said = str(error).splitlines()[0]
+        raise LedgerError(
+            f"the Parquet files have no common schema: {said} Audit them one by one."
+        ) from None
+    return raw
+
+
+def _reader(spark: SparkSession, names: str) -> DataFrameReader:
+    """A reader of the files of these names, in folders of any depth."""
+    return spark.read.option("recursiveFileLookup", "true").option("pathGlobFilter", names)
+
+
+def _converted(name: str, given: str, wanted: str) -> str:
+    """A Parquet column as the type of the format; what does not fit becomes null."""
+    kind = given.partition("(")[0].partition("<")[0]
+    if wanted == DETAIL:
+        if kind == "string":
+            return f"from_json({name}, '{DETAIL}')"
+        return f"from_json(to_json({name}), '{DETAIL}')" if kind == "struct" else name
+    if wanted == "STRING":
+        if kind in ("array", "map", "struct"):
+            return f"to_json({name})"
+        text = f"CAST({name} AS STRING)"
+        return f"if(is_valid_utf8({text}), {text}, NULL)" if kind == "binary" else text
+    if kind in ("float", "double", "decimal"):
+        number = f"try_cast({name} AS BIGINT)"
+        return f"if({name} = {number}, {number}, NULL)"
+    return name if kind in ("tinyint", "smallint", "int", "bigint") else "NULL"
+
+
+def _wrong_type(name: str) -> str:
+    if name in TEXTS:
+        return f"{name} is no text"
+    return "detail is no object" if name == "detail" else f"{name} is no whole number"
+
+
+def _checked(rows: DataFrame, *others: str, bad: str = "") -> DataFrame:
+    """Rows with the reason why each is no event, if it is none, and then without its columns."""
+    found = rows.selectExpr("*", f"{_wrong(bad)} AS wrong")
+    kept = (f"if(wrong IS NULL, {name}, NULL) AS {name}" for name in COLUMNS)
+    return found.selectExpr(*kept, "wrong", *others)
+
+
+def _wrong(bad: str = "") -> str:
+    """Why a row is no event, as SQL; `bad` says it of what Spark could not read, if not the JSON.
+
+    The JSON is looked at again only where Spark has found it wanting.
+    """
+    missing = " ".join(f"WHEN {name} IS NULL THEN '{name} is missing'" for name in REQUIRED)
+    kinds = ", ".join(f"'{source} {kind}'" for source in KINDS for kind in KINDS[source])
+    return (
+        f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} "
+        f"WHEN NOT source || ' ' || kind IN ({kinds}) THEN 'unknown source and kind' "
+        f"WHEN NOT fate IN {FATES} THEN 'unknown fate' "
+        f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' END"
+    )
+
+
+_NO_UTF_8: Final = "no UTF-8"
+
+
+def _wrong_json() -> str:
+    said = "from_json(_bad, 'MAP<STRING, STRING>')"
+    types = (
+        f"WHEN {name} IS NULL AND {said}['{name}'] IS NOT NULL THEN '{_wrong_type(name)}'"
+        for name in (*NUMBERS, "detail", "schema")
+    )
+    return (
+        f"CASE WHEN NOT is_valid_utf8(_bad) THEN '{_NO_UTF_8}' "
+        f"WHEN {said} IS NULL THEN 'no whole JSON object' {' '.join(types)} "
+        "ELSE 'no event' END"
+    )
+
+
+_WRONG_JSON: Final = _wrong_json()
+
+# Spark reads the first object of a line and leaves the rest without a word. A value may hold such
+# braces, too, so the whole line is parsed where they are seen.
+_MORE_THAN_ONE: Final = (
+    "((contains(line, '}{') OR contains(line, '} {') OR NOT endswith(rtrim(line), '}')) "
+    "AND json_array_length('[' || line || ']') IS NULL "
+    "AND from_json(line, 'MAP<STRING, STRING>') IS NOT NULL)"
+)
+_REST_LOST: Final = "more in the line than one event; only the first was read"
+
+
+def torn_files(spark: SparkSession, folder: Path) -> list[str]:
+    """The files of a folder that hold lines which are no events, and how many each."""
+    counts = _counted(json_rows(spark, [root(folder)]))
+    lines: Counter[str] = Counter()
+    for (file, _), count in counts.items():
+        lines[Path(readable(file)).name] += count
+    return [f"{name} ({count} lines)" for name, count in sorted(lines.items())]
+
+
+def _lines(spark: SparkSession, roots: Iterable[str]) -> DataFrame:
+    """The lines of JSONL files as text: line, file, block and id, which grows with the line."""
+    return (
+        _reader(spark, "*.{jsonl,jsonl.gz}")
+        .text(list(roots))
+        .selectExpr(
+            "value AS line", "_metadata.file_path AS file", "_metadata.file_block_start AS block",
+            "monotonically_increasing_id() AS id",
+        )
+    )  # fmt: skip
+
+
+def _surveyed(
+    spark: SparkSession, roots: Sequence[str]
+) -> tuple[int, Counter[tuple[str, str]], set[str]]:
+    """How many lines; those with more than one event, by file; columns that are not the format's.
+
+    The names are those of a sample: to read those of every line takes as long as all the rest.
+    """
+    from pyspark.sql.functions import expr
+
+    known = ", ".join(f"'{name}'" for name in (*COLUMNS, "schema"))
+    first, one_in = SAMPLED
+    sampled = f"(id & ((1L << 33) - 1) < {first} OR pmod(xxhash64(line), {one_in}) = 0)"
+    others = f"if({sampled}, array_except(json_object_keys(line), array({known})), NULL)"
+    found = (
+        _lines(spark, roots)
+        .where("trim(line) <> ''")
+        .selectExpr("file", f"{_MORE_THAN_ONE} AS joined", f"{others} AS others")
+        .groupBy("file")
+        .agg(
+            *map(
+                expr,
+                ("count(*) AS n", "count_if(joined) AS joined", "collect_set(others) AS others"),
+            )
+        )
+    )
+    rows = found.collect()
+    joined = Counter({(row["file"], _REST_LOST): row["joined"] for row in rows if row["joined"]})
+    return (
+        sum(row["n"] for row in rows),
+        joined,
+        {name for row in rows for names in row["others"] for name in names},
+    )
+
+
+def _refuse_a_newer_schema(rows: DataFrame) -> None:
+    (newest,) = rows.selectExpr("max(schema)").collect()
+    if (newest[0] or SCHEMA) > SCHEMA:
+        raise LedgerError(
+            f"the ledger is of schema {newest[0]}, and this version of the lab knows schemas up to "
+            f"{SCHEMA}: it would misread what is new. Update the lab, then run the audit again."
+        )
+
+
+def _refuse_two_of_a_name(lines: DataFrame | None) -> None:
+    """Two ledgers with runs of one name would be judged as one: acked here, not in that log."""
+    from pyspark.sql.functions import expr
+
+    if lines is None:
+        return
+    witness = "regexp_extract(file, '[^/]*$', 0) AS witness"
+    files = lines.where("run IS NOT NULL").select("run", "file").distinct()
+    twice = files.selectExpr("run", "file", witness).groupBy("run", "witness")
+    found = twice.agg(expr("array_sort(collect_list(file)) AS files")).where("size(files) > 1")
+    for row in found.orderBy("run", "witness").limit(1).collect():
+        one, other = map(readable, row["files"][:2])
+        raise LedgerError(
+            f"the run {row['run']!r} is in {one} and in {other}: two ledgers with a run of one "
+            "name, whose events would be judged as one. Audit them one by one, or give the files "
+            "of one run different names."
+        )
+
+
+def _counted(rows: DataFrame) -> Counter[tuple[str, str]]:
+    found = rows.where("wrong IS NOT NULL").groupBy("file", "wrong").count().collect()
+    return Counter({(row[0], row[1]): row[2] for row in found})
+
+
+def _first_lines(
+    spark: SparkSession, counts: Counter[tuple[str, str]]
+) -> Iterator[tuple[str, int, str, str]]:
+    """The first rejected lines of some files; read once more, for only text has lines."""
+    from pyspark.sql.functions import expr
+
+    files = sorted({file for file, _ in counts if unquote(file).endswith(JSONL)})[:SHOWN_FILES]
+    if not files:
+        return
+    lines = _lines(spark, [literal(unquote(file)) for file in files])
+    parsed = lines.where("trim(line) <> ''").selectExpr(
+        "*", f"from_json(line, '{_JSON}', "
+        "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '_bad')) AS event",
+    )  # fmt: skip
+    reason = (
+        f"CASE WHEN NOT is_valid_utf8(line) THEN '{_NO_UTF_8}' "
+        f"WHEN {_MORE_THAN_ONE} THEN '{_REST_LOST}' ELSE {_wrong()} END AS reason"
+    )
+    found = parsed.selectExpr("line", "file", "block", "id", "event.*")
+    shown = f"make_valid_utf8(left(line, {EXCERPT})) AS excerpt"
+    rejected = found.selectExpr("file", "block", "id", reason, shown).where("reason IS NOT NULL")
+    rows = rejected.limit(SHOWN).collect()
+    # A block is read in one piece: its lines follow those of the blocks before it.
+    blocks = lines.groupBy("file", "block").agg(expr("min(id) AS first"), expr("count(*) AS n"))
+    sizes = {(row["file"], row["block"]): row for row in blocks.collect()}
+    for row in sorted(rows, key=lambda it: (it["file"], it["block"], it["id"])):
+        before = sum(
+            other["n"]
+            for (file, block), other in sizes.items()
+            if file == row["file"] and block < row["block"]
+        )
+        line = before + row["id"] - sizes[row["file"], row["block"]]["first"] + 1
+        yield row["file"], line, row["reason"], row["excerpt"]
+
+
+def _first_rows(rows: DataFrame) -> Iterator[tuple[str, int, str, str]]:
+    found = rows.where("wrong IS NOT NULL").select("file", "row", "wrong").limit(SHOWN)
+    for row in found.collect():
+        yield row["file"], row["row"] + 1, row["wrong"], ""
+
+
+def readable(file: str) -> str:
+    """A file as a person writes it: Spark names it as a URL.
+
+    >>> readable("file:/runs/a%20b.jsonl"), readable("s3a://bucket/b.jsonl")
+    ('/runs/a b.jsonl', 's3a://bucket/b.jsonl')
+    """
+    return re.sub("^file:/+", "/", unquote(file))

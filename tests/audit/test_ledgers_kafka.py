@@ -1,0 +1,201 @@
+"""Any ledger: what is read of it, and what is left out, by file, line and reason."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from lab_utils.audit.ledgers import SAMPLED, Ledger, json_rows, listed, read, readable, torn_files
+from lab_utils.audit.session import spark
+from lab_utils.errors import LedgerError
+from lab_utils.ledger.store import write_ledger
+from tests.histories import acked, in_run, log, sent
+
+pytestmark = pytest.mark.kafka
+
+SENT = {"run": "r", "source": "client", "actor": "p", "kind": "sent", "at_ns": 1, "value": "1"}
+ACKED = SENT | {"kind": "acked", "offset": 0}
+WHOLE = json.dumps(SENT)
+
+
+def line(**columns: Any) -> str:
+    return json.dumps(ACKED | columns)
+
+
+# What a line is, and why it is no event; None if it is one.
+LINES: list[tuple[str | bytes, str | None]] = [
+    (WHOLE, None),
+    (WHOLE[:40], "no whole JSON object"),
+    ("", None),
+    (line(offset="5"), "offset is no whole number"),
+    (line(offset=5.5), "offset is no whole number"),
+    (line(offset=True), "offset is no whole number"),
+    (line(offset=2**63), "offset is no whole number"),
+    (line(offset=2**63 - 1), None),
+    (line(offset=-1001), "offset is below 0"),
+    (line(kind="sought", offset=-2), None),
+    (line(at_ns=None), "at_ns is missing"),
+    ('{"run":"r","source":"client","actor":"p","kind":"acked"}', "at_ns is missing"),
+    (line(at_ns="1"), "at_ns is no whole number"),
+    (line(run=None), "run is missing"),
+    (line(kind="asked"), "unknown source and kind"),
+    (line(source="wire"), "unknown source and kind"),
+    (line(fate="lost"), "unknown fate"),
+    (line(detail="acks=all"), "detail is no object"),
+    (line(detail={"acks": 1, "none": None}), None),
+    (line(value="}{ and \u2028 and \x00"), None),
+    ('["a", "list"]', "no whole JSON object"),
+    ("null", "no whole JSON object"),
+    (WHOLE + WHOLE, "more in the line than one event; only the first was read"),
+    (WHOLE + " " + WHOLE, "more in the line than one event; only the first was read"),
+    (WHOLE + "x", "more in the line than one event; only the first was read"),
+    (b'{"run":"r","source":"client","actor":"\xff","kind":"sent","at_ns":1}', "no UTF-8"),
+    (line(schema="new"), "schema is no whole number"),
+    (line(schema=1), None),
+]
+
+
+def written(path: Path, *lines: str | bytes) -> Path:
+    """A file of these lines; the last one has no end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"\n".join(it if isinstance(it, bytes) else it.encode() for it in lines))
+    return path
+
+
+def ledger(tmp_path: Path, *paths: Path) -> Ledger:
+    files = listed(spark(), [str(path) for path in paths])
+    return read(spark(), files, f"file://{tmp_path}/compacted")
+
+
+def test_each_line_that_is_no_event_is_counted_and_named(tmp_path: Path) -> None:
+    """By its reason and its number; every other line is an event."""
+    file = written(tmp_path / "ledger" / "a b.jsonl", *(text for text, _ in LINES))
+    got = ledger(tmp_path, file)
+    wrong = [(number, reason) for number, (_, reason) in enumerate(LINES, 1) if reason]
+
+    assert wrong[:20] == [(number, reason) for _, number, reason, _ in got.rejected.first]
+    assert len(wrong) == sum(got.rejected.counts.values())
+    assert {str(file)} == {readable(name) for name, _ in got.rejected.counts}
+    # A line with more than one event has one, too, and an empty line is none.
+    assert len(LINES) - 1 - len(wrong) + 3 == got.events.count()
+
+
+def test_lines_are_numbered_across_the_parts_of_a_file(tmp_path: Path) -> None:
+    """Spark reads a large file in parts; a line has the number that an editor gives it."""
+    lines = [WHOLE] * 30_000
+    lines[12_345] = lines[29_999] = "torn"
+    written(tmp_path / "ledger" / "large.jsonl", *lines)
+    spark().conf.set("spark.sql.files.maxPartitionBytes", "300000")
+    try:
+        got = ledger(tmp_path, tmp_path / "ledger")
+    finally:
+        spark().conf.unset("spark.sql.files.maxPartitionBytes")
+
+    assert [12_346, 30_000] == [number for _, number, _, _ in got.rejected.first]
+    assert 29_998 == got.events.count()
+
+
+def test_what_may_lie_in_a_folder(tmp_path: Path) -> None:
+    """Folders of runs, of any depth and name; compressed; and nothing that is no ledger."""
+    folder = tmp_path / "runs [a]*{b}"
+    write_ledger(folder / "00" / "00-a", in_run("00-a", [sent("1"), acked("1", 0)]))
+    write_ledger(folder / "00" / "00-b", in_run("00-b", log("1")), "log")
+    (folder / "more").mkdir()
+    with gzip.open(folder / "more" / "old.jsonl.gz", "wt") as file:
+        file.write(WHOLE + "\n" + WHOLE[:9])
+    written(folder / "notes.txt", "no ledger")
+    written(folder / ".hidden" / "x.jsonl", "no ledger")
+    got = ledger(tmp_path, folder)
+
+    assert 5 == got.events.count()
+    assert [2] == [number for _, number, _, _ in got.rejected.first]
+
+
+def test_parquet_of_another_program(tmp_path: Path) -> None:
+    """A frame of pandas has floats for numbers with gaps, structs for objects, bytes for values."""
+    rows = [
+        ACKED | {"value": b"1", "offset": 0, "detail": {"acks": "all"}},
+        ACKED | {"value": b"2", "offset": None},
+        ACKED | {"value": None, "offset": 2},
+        ACKED | {"value": b"\xff", "offset": 3},
+        ACKED | {"value": b"4", "offset": 4.5},
+        ACKED | {"value": b"5", "offset": -1001},
+    ]
+    (tmp_path / "ledger").mkdir()
+    pd.DataFrame(rows).assign(more=1).to_parquet(tmp_path / "ledger" / "a.parquet")
+    got = ledger(tmp_path, tmp_path / "ledger")
+
+    assert [("1", 0, {"acks": "all"}), ("2", None, None), (None, 2, None)] == [
+        (row.value, row.offset, row.detail) for row in got.events.collect()
+    ]
+    assert [
+        (4, "value is no text"),
+        (5, "offset is no whole number"),
+        (6, "offset is below 0"),
+    ] == [(number, reason) for _, number, reason, _ in got.rejected.first]
+    assert ["more"] == got.unknown
+
+
+def test_both_formats_at_once(tmp_path: Path) -> None:
+    """What was compacted once is a ledger, too; what was left out then is left out again."""
+    once = ledger(tmp_path, written(tmp_path / "a.jsonl", WHOLE, "torn"))
+    more = written(tmp_path / "b.jsonl", line(offset=1))
+    files = listed(spark(), [str(tmp_path / "compacted"), str(more)])
+    got = read(spark(), files, f"file://{tmp_path}/again")
+
+    assert 1 == once.events.count()
+    assert ["acked", "sent"] == sorted(row.kind for row in got.events.collect())
+    assert ["no whole JSON object"] == [reason for _, reason in got.rejected.counts]
+
+
+def test_a_column_that_is_misspelt_is_named(tmp_path: Path) -> None:
+    """It is left out, and said; the first lines of a file are looked at, then a sample."""
+    later = [WHOLE] * SAMPLED[0] + [line(ofset=1)] * 10
+    got = ledger(tmp_path, written(tmp_path / "a.jsonl", line(Offset=1), *later))
+
+    assert ["Offset"] == got.unknown
+
+
+def test_a_schema_from_the_future(tmp_path: Path) -> None:
+    """It is refused as a whole, with what to do."""
+    with pytest.raises(LedgerError, match=r"of schema 2, .* up to 1.* Update the lab"):
+        ledger(tmp_path, written(tmp_path / "a.jsonl", WHOLE, line(schema=2)))
+
+
+def test_two_ledgers_with_a_run_of_one_name(tmp_path: Path) -> None:
+    """Each witness of a run has one file: two files of one name are of two runs."""
+    for learner in ("ada", "bob"):
+        write_ledger(tmp_path / "runs" / learner, in_run("00-a", log("1")), "log")
+    with pytest.raises(LedgerError, match=r"'00-a' is in .*/ada/log.jsonl and in .*/bob/log.jsonl"):
+        ledger(tmp_path, tmp_path / "runs")
+
+
+@pytest.mark.parametrize("name", ["nowhere", "empty", "notes.txt"])
+def test_no_ledger(tmp_path: Path, name: str) -> None:
+    """What is missing, empty or something else is named."""
+    (tmp_path / "empty").mkdir()
+    written(tmp_path / "notes.txt", "no ledger")
+    with pytest.raises(LedgerError, match=f"there is no ledger at .*{name}"):
+        listed(spark(), [str(tmp_path / name)])
+
+
+def test_parquet_that_cannot_be_joined(tmp_path: Path) -> None:
+    """Two files that mean different things by one column are refused in a sentence."""
+    for name, offset in (("a", 0), ("b", "0")):
+        pd.DataFrame([ACKED | {"offset": offset}]).to_parquet(tmp_path / f"{name}.parquet")
+    with pytest.raises(LedgerError, match="have no common schema"):
+        ledger(tmp_path, tmp_path)
+
+
+def test_torn_files(tmp_path: Path) -> None:
+    """A large run's torn lines are counted by Spark, file by file."""
+    written(tmp_path / "client.jsonl", WHOLE, WHOLE[:9], WHOLE[:10])
+    written(tmp_path / "wire.jsonl", WHOLE)
+
+    assert ["client.jsonl (2 lines)"] == torn_files(spark(), tmp_path)
+    assert 2 == json_rows(spark(), [str(tmp_path)]).where("wrong IS NULL").count()
