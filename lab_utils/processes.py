@@ -139,6 +139,17 @@ def _is_free(port: int, *, reuse: bool = False) -> bool:
     return True
 
 
+def ended_with(code: int) -> str:
+    """How a process ended, in words.
+
+    >>> ended_with(7), ended_with(-9)
+    ('ended with exit code 7', 'was killed by SIGKILL')
+    """
+    if code >= 0:
+        return f"ended with exit code {code}"
+    return f"was killed by {signal.Signals(-code).name}"
+
+
 def is_running(process: AnyProcess | int) -> bool:
     """Is there such a process, and is it more than the entry of one that has ended?"""
     if isinstance(process, subprocess.Popen):

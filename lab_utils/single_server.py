@@ -19,8 +19,10 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -84,8 +86,8 @@ def _is_lock_of(folder: Path, lock: int) -> bool:
 class Life:
     """The server's half: it holds the lock, and writes down what it is doing.
 
-    Use it as a context: a LabError within is written down for the client that waits, anything
-    else ends with the folder removed.
+    Use it as a context: an error within is written down for the client that waits, beside the
+    logs; a server that ends without one removes its folder.
     """
 
     def __init__(self, folder: Path, lock: int, owner: int | None) -> None:
@@ -99,7 +101,7 @@ class Life:
 
     def say(self, state: State, **columns: Any) -> None:
         """Write the state down, whole or not at all; only this user may read it."""
-        if not _is_lock_of(self.folder, self._lock):
+        if not self.has_folder:
             return
         aside = self.folder / "server.new"
         aside.unlink(missing_ok=True)
@@ -111,7 +113,12 @@ class Life:
         """Has the owner ended, or was the folder removed?"""
         owner = getattr(self, "_owner", None)
         is_owned = not self._has_owner or (owner is not None and processes.is_running(owner))
-        return not (is_owned and _is_lock_of(self.folder, self._lock))
+        return not (is_owned and self.has_folder)
+
+    @property
+    def has_folder(self) -> bool:
+        """Is the folder still this server's?"""
+        return _is_lock_of(self.folder, self._lock)
 
     @property
     def has_owner(self) -> bool:
@@ -122,10 +129,11 @@ class Life:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, LabError):
-            self.say("failed", error=str(error))
-        elif _is_lock_of(self.folder, self._lock):
-            shutil.rmtree(self.folder, ignore_errors=True)
+        if isinstance(error, Exception):
+            name = "" if isinstance(error, LabError) else f"{type(error).__name__}: "
+            self.say("failed", error=f"{name}{error}")
+        elif self.has_folder:
+            discard(self.folder)
 
 
 class Joining(Generic[Client]):
@@ -134,6 +142,8 @@ class Joining(Generic[Client]):
     module, arguments  the program of the server; it is given the folder and the lock, too
     answer             the client for what the server said of itself, or None if it is silent
     what               the server in an error message
+    logs               the files of the folder whose last lines an error message shows
+    owner              the process with which the server ends; LAB_OWNER's if not given
     """
 
     def __init__(
@@ -143,10 +153,14 @@ class Joining(Generic[Client]):
         arguments: list[str],
         answer: Callable[[dict[str, Any]], Client | None],
         what: str,
+        logs: Sequence[str] = ("server.log",),
+        owner: int | None = None,
     ) -> None:
         self._folder = folder
         self._module = module
-        self._arguments = arguments
+        own = [processes.OWNER_OPTION, str(owner)] if owner else processes.owner_option()
+        self._arguments = [*arguments, *own]
+        self._logs = logs
         self._answer = answer
         self._what = what
         self._server: subprocess.Popen[Any] | None = None
@@ -161,8 +175,9 @@ class Joining(Generic[Client]):
         try:
             client = wait_until(self.look, f"{self._what} to answer", timeout_s=timeout_s)
         except WaitTimeout as error:
+            said = self._said()  # The server that is ended removes its logs.
             end(self._folder)
-            raise StageError(f"{error} {self._said()}") from None
+            raise StageError(f"{self._what} did not start: {error} {said}") from None
         assert client is not None
         return client
 
@@ -190,13 +205,15 @@ class Joining(Generic[Client]):
             # By a signal or at somebody's request it may have ended just as we came; try again.
             if code > 0 or self._starts == STARTS:
                 raise StageError(
-                    f"{self._what} ended with exit code {code} before it answered. {self._said()}"
+                    f"{self._what} did not start: its server {processes.ended_with(code)}"
+                    f"{', and so did each one before it' if self._starts > 1 else ''}. "
+                    f"{self._said()}"
                 )
         clear(self._folder)
         self._server = processes.spawn_module(
             self._module,
             *(str(self._folder), *self._arguments),
-            *("--lock", str(lock), *processes.owner_option()),
+            *("--lock", str(lock)),
             log=self._folder / "server.log",
             pass_fds=(lock,),
         )
@@ -207,11 +224,17 @@ class Joining(Generic[Client]):
         if who != said["pid"]:
             self._silent = (said["pid"], time.monotonic())
         elif time.monotonic() - since > ANSWER_S:
+            warnings.warn(
+                f"{self._what} (process {who}) has not answered for {ANSWER_S:g} s: it is stopped "
+                "or stuck. It is ended now, and another one is started.",
+                stacklevel=2,
+            )
             end(self._folder, said["pid"])
 
     def _said(self) -> str:
-        log = processes.tail(self._folder / "server.log")
-        return f"The last lines of its log:\n{log}" if log else "It had printed nothing."
+        tails = {name: processes.tail(self._folder / name) for name in self._logs}
+        said = [f"The last lines of {name}:\n{log}" for name, log in tails.items() if log]
+        return "\n".join(said) or "It had printed nothing."
 
 
 def end(folder: Path, pid: int | None = None, *, wait_s: float = 0) -> None:
@@ -231,8 +254,21 @@ def remove(folder: Path) -> None:
     """Remove the folder and end what works for it, unless a server has taken it meanwhile."""
     if (lock := take_lock(folder)) is not None:
         clear(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        discard(folder)
         os.close(lock)
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder whose lock this process holds: at once, for everyone who looks.
+
+    Removed file by file it is free as soon as the lock is gone, and what a new server has written
+    by then would be removed with the rest.
+    """
+    with suppress(FileNotFoundError):
+        folder.rename(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    # With what somebody who was killed has left of an earlier one.
+    for aside in folder.parent.glob(f".{folder.name}-*"):
+        shutil.rmtree(aside, ignore_errors=True)
 
 
 def clear(folder: Path) -> None:
@@ -262,6 +298,7 @@ def down() -> dict[str, list[str]]:
     servers = [found.process for found in running if found.program in processes.SERVERS]
     processes.end(servers, (signal.SIGTERM, processes.SERVER_END_S))
     processes.end_all(lambda: [found.process for found in processes.of_folder(folder)])
-    for name in ("stages", "spark"):
-        shutil.rmtree(folder / name, ignore_errors=True)
+    for served in (folder / "spark", *folder.glob("stages/*"), *folder.glob("audits/*")):
+        if served.exists():
+            remove(served)
     return ended

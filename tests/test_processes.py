@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -19,6 +20,7 @@ import pytest
 from lab_utils import jupyter, processes, single_server
 from lab_utils.errors import StageError
 from lab_utils.machine.broker import answers
+from lab_utils.waiting import wait_until
 
 WAITS = "print('started', flush=True); input()"
 # A server that takes its time to clean up; it leaves a mark when it has.
@@ -173,5 +175,42 @@ def test_one_lock_for_a_folder(tmp_path: Path) -> None:
 def test_a_server_that_ends_at_once(tmp_path: Path) -> None:
     """A program that does not serve is not tried for ever; its last words are in the error."""
     joining = single_server.Joining(tmp_path, "lab_utils.no_such", [], lambda _: 1, "the server")
-    with pytest.raises(StageError, match=r"ended with exit code 1 before(.|\n)*No module named"):
+    with pytest.raises(StageError, match=r"ended with exit code 1(.|\n)*No module named"):
         joining.join(60)
+
+
+def test_an_error_that_nobody_expected(tmp_path: Path) -> None:
+    """Who waits for the server reads why it failed, and the logs stay."""
+    lock = single_server.take_lock(tmp_path)
+    assert lock is not None
+    with pytest.raises(OSError, match="full"), single_server.Life(tmp_path, lock, None):
+        raise OSError("the disk is full")
+    os.close(lock)
+
+    assert "OSError: the disk is full" == single_server.read(tmp_path)["error"]
+
+
+def test_a_start_while_everything_is_ended(state: Path) -> None:
+    """What ends the lab removes nothing that the next server has written in the same folder."""
+    folder = state / "spark"
+    # What a server writes, and the next one under the same names.
+    written = [folder / str(number) / "file" for number in range(2000)]
+
+    def write() -> None:
+        for path in written:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.touch()
+
+    write()
+    ending = Thread(target=single_server.down)
+    ending.start()
+    wait_until(
+        lambda: not all(path.exists() for path in written), "the end", timeout_s=10, every_s=0
+    )
+    lock = wait_until(lambda: single_server.take_lock(folder), "the lock", timeout_s=60, every_s=0)
+    write()
+    ending.join()
+
+    assert all(path.exists() for path in written)
+    assert lock is not None
+    os.close(lock)

@@ -1,23 +1,28 @@
 """The Spark session of the audit, and the two things it reads: a ledger, and a topic.
 
-All notebooks of one state folder share one local JVM (audit/spark_server.py) through Spark Connect.
-SPARK_REMOTE (sc://…) or SPARK_MASTER (spark://…) in the environment send the same queries
-elsewhere. This module knows the ledger, and neither brokers nor findings.
+All notebooks of one state folder share one JVM (audit/spark_server.py) through Spark Connect.
+SPARK_MASTER=spark://… lets that JVM send its work to a cluster, and SPARK_REMOTE=sc://… is a Spark
+Connect server that somebody else runs. This module knows the ledger, and neither brokers nor
+findings.
 """
 
 from __future__ import annotations
 
+import atexit
 import os
 import threading
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit import spark_server
+from lab_utils import processes
+from lab_utils.audit import ledgers, spark_server
 from lab_utils.audit.spark_server import SparkServer
-from lab_utils.errors import LedgerError
+from lab_utils.errors import LedgerError, StageError
+from lab_utils.folders import state_folder
 from lab_utils.ledger.events import spark_schema
 from lab_utils.ledger.store import torn_lines
 
@@ -25,6 +30,21 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 LOCAL_MASTER: Final = "local[2]"
+EVERY_CORE: Final = "local[*]"
+# From so many bytes on a ledger is worth compiling for; see settings_for().
+LARGE: Final = 16 * 2**20
+PART: Final = 32 * 2**20
+JOINS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Which Spark server this process joins, and which it starts if there is none."""
+
+    master: str
+    folder: Path | None = None  # the one of the notebooks
+    large: bool = False
+    owner: int | None = None
 
 
 class _Shared:
@@ -34,7 +54,14 @@ class _Shared:
         self.lock = threading.Lock()
         self.session: SparkSession | None = None
         self.server: SparkServer | None = None
+        self.own: _Place | None = None
+        self.settings: dict[str, str] = {}
         self.warming: threading.Thread | None = None
+
+    @property
+    def place(self) -> _Place:
+        """Its own server, or that of the notebooks."""
+        return self.own or _Place(_master())
 
 
 _shared = _Shared()
@@ -43,7 +70,7 @@ _shared = _Shared()
 def spark() -> SparkSession:
     """The Spark session of this process, started if need be.
 
-    Raises StageError with the end of Spark's log if it does not start.
+    Raises StageError with the reason and the end of Spark's log if it does not start.
     """
     with _shared.lock:
         if _shared.session is None or _is_gone():
@@ -51,10 +78,67 @@ def spark() -> SparkSession:
         return _shared.session
 
 
+def settings_for(size: int) -> dict[str, str]:
+    """The settings of a session that reads a ledger of so many bytes.
+
+    A query over a lab's run is planned and compiled for longer than it runs, so a small ledger is
+    interpreted, in one piece, without broadcasts. Over a large one compiled code and as many parts
+    as keep every core busy, and fit its memory, are what counts. Adaptive execution joins parts
+    that turn out small.
+    """
+    if size < LARGE:
+        return spark_server.SMALL
+    parts = str(max(2 * (os.cpu_count() or 1), size // PART))
+    return {
+        "spark.sql.shuffle.partitions": parts,
+        "spark.sql.files.minPartitionNum": parts,
+        "spark.sql.codegen.wholeStage": "true",
+        "spark.sql.codegen.factoryMode": "FALLBACK",
+        "spark.sql.autoBroadcastJoinThreshold": "10MB",
+    }
+
+
+def suit(size: int) -> None:
+    """Let the session's settings suit a ledger of so many bytes.
+
+    A Spark Connect server that somebody else runs keeps the settings that they have chosen.
+    """
+    session, wanted = spark(), settings_for(size)
+    if _shared.server is not None and wanted != _shared.settings:
+        for name, value in wanted.items():
+            session.conf.set(name, value)
+        _shared.settings = wanted
+
+
+@contextmanager
+def own_spark(size: int) -> Iterator[SparkSession]:
+    """A Spark for this process alone, with the JVM and the settings that so large a ledger needs.
+
+    It ends with the block and with the process. That of the notebooks stays as it is: its heap and
+    its compiler suit a lab's run. Where SPARK_REMOTE names a server, it is that one.
+    """
+    stop_session()
+    is_large = size >= LARGE
+    master = _master(EVERY_CORE if is_large else LOCAL_MASTER)
+    folder = state_folder() / "audits" / str(os.getpid())
+    _shared.own = _Place(master, folder, is_large, os.getpid())
+    try:
+        suit(size)
+        yield spark()
+    except KeyboardInterrupt:
+        with suppress(Exception):  # What runs elsewhere would run on.
+            spark().interruptAll()
+        raise
+    finally:
+        stop_session()
+        spark_server.stop(folder)
+        _shared.own = None
+
+
 def shared_address() -> str:
-    """Where the shared local server answers, as SPARK_REMOTE takes it; started if need be."""
+    """Where the server of the notebooks answers, as SPARK_REMOTE takes it; started if need be."""
     spark()
-    assert _shared.server is not None, "SPARK_REMOTE or SPARK_MASTER names another one"
+    assert _shared.server is not None, "SPARK_REMOTE names another one"
     return _shared.server.address
 
 
@@ -83,12 +167,17 @@ def wait_for_imports() -> None:
 
 def stop_shared() -> None:
     """End the shared Spark server of this state folder, whoever started it, and its files."""
+    stop_session()
+    spark_server.stop()
+
+
+def stop_session() -> None:
+    """End the session of this process, and leave its server to the others."""
     if _shared.warming is not None:
         _shared.warming.join()
         _shared.warming = None
     with _shared.lock:
         _forget_session()
-        spark_server.stop()
 
 
 def read_events(folder: Path) -> DataFrame:
@@ -96,15 +185,20 @@ def read_events(folder: Path) -> DataFrame:
 
     A line that a killed witness left half written is left out, and reported as a warning.
     """
-    if not any(Path(folder).glob("*.jsonl")):
+    files = list(Path(folder).glob("*.jsonl"))
+    if not files:
         raise LedgerError(f"there is no ledger in {folder}: no file there ends in .jsonl.")
-    torn = torn_lines(Path(folder))
+    size = sum(file.stat().st_size for file in files)
+    suit(size)
+    torn = torn_lines(Path(folder)) if size < LARGE else ledgers.torn_files(spark(), folder)
     if torn:
         text = f"left out what is no whole event, torn when its witness ended: {', '.join(torn)}"
         warnings.warn(text, stacklevel=2)
+    if size >= LARGE:
+        return ledgers.whole_events(ledgers.json_rows(spark(), [ledgers.root(folder)]))
     # DROPMALFORMED: what it drops has been named above, and a row of nulls would be counted.
     reader = spark().read.schema(spark_schema()).option("mode", "DROPMALFORMED")
-    return reader.json(str(folder), pathGlobFilter="*.jsonl")
+    return reader.json(ledgers.root(folder), pathGlobFilter="*.jsonl")
 
 
 def read_topic(bootstrap: str, topic: str) -> DataFrame:
@@ -132,34 +226,65 @@ def read_topic(bootstrap: str, topic: str) -> DataFrame:
 
 
 def _new_session() -> SparkSession:
+    """A session with the server that the environment names, or with the one that is joined.
+
+    A server may end between its answer and the first request: then the next one is joined.
+    """
     _prepare_environment()
     _forget_session()
-    session = _joined_session()
-    # What is wrong with a learner's query is said in a sentence, not in a hundred lines of Scala.
-    session.conf.set("spark.sql.connect.serverStacktrace.enabled", "false")
-    return session
+    if (remote := _remote()) is not None:
+        session = _pyspark().builder.remote(remote).create()
+        _begin(session)
+        return session
+    place, folder = _shared.place, _folder()
+    for _ in range(JOINS):
+        server = spark_server.join(
+            place.master, folder, large=place.large, owner=place.owner, meanwhile=_pyspark
+        )
+        session = _pyspark().builder.remote(server.address).create()
+        try:
+            _begin(session)
+        except Exception as error:
+            _leave(session, is_ours=True)
+            if spark_server.running(folder) == server:
+                log = processes.tail(folder / "spark.log")
+                raise StageError(
+                    f"Spark did not start a session: {error}\nThe last lines of its log:\n{log}"
+                ) from error
+        else:
+            _shared.server = server
+            _shared.settings = {} if place.large else spark_server.SMALL
+            # After pyspark's own, and therefore called before it.
+            atexit.unregister(_leave_what_is_gone)
+            atexit.register(_leave_what_is_gone)
+            return session
+    raise StageError(f"Spark did not start: {JOINS} servers ended, each as soon as it was joined.")
 
 
-def _joined_session() -> SparkSession:
-    remote, master = _where()
-    if remote is not None:
-        return _pyspark().builder.remote(remote).create()
-    if not master.startswith("local"):
-        return _pyspark().builder.master(master).getOrCreate()
-    _shared.server = spark_server.join(master, meanwhile=_pyspark)
-    session = _pyspark().builder.remote(_shared.server.address).create()
-    # The default goes on for ten minutes when the server is gone, while a notebook hangs.
+def _begin(session: SparkSession) -> None:
+    """Ask the first request of a session."""
     from pyspark.sql.connect.client.retries import DefaultPolicy
 
+    # The default goes on for ten minutes when the server is gone, while a notebook hangs.
     session.client.set_retry_policies([DefaultPolicy(max_retries=4)])
-    return session
+    # What is wrong with a learner's query is said in a sentence, not in a hundred lines of Scala.
+    session.conf.set("spark.sql.connect.serverStacktrace.enabled", "false")
 
 
-def _where() -> tuple[str | None, str]:
-    """The Spark Connect server that the environment names, if any, and the master to start."""
+def _remote() -> str | None:
+    """The Spark Connect server that the environment names, if any."""
     remote = os.environ.get("SPARK_REMOTE")
-    master = os.environ.get("SPARK_MASTER", LOCAL_MASTER)
-    return (None, remote) if remote and remote.startswith("local") else (remote, master)
+    return None if remote and remote.startswith("local") else remote
+
+
+def _master(local: str = LOCAL_MASTER) -> str:
+    """The master of the server that is started here."""
+    remote = os.environ.get("SPARK_REMOTE", "")
+    return remote if remote.startswith("local") else os.environ.get("SPARK_MASTER", local)
+
+
+def _folder() -> Path:
+    return _shared.place.folder or spark_server.spark_folder()
 
 
 def _pyspark() -> type[SparkSession]:
@@ -179,27 +304,38 @@ def _prepare_environment() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     os.environ.setdefault("no_grpc_proxy", "localhost,127.0.0.1")
-    remote, master = _where()
-    if remote is not None or master.startswith("local"):
-        # Then `F.col` and its like work before the session stands.
-        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    # Then `F.col` and its like work before the session stands.
+    os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
+    # The error that follows says it, or the next server that is joined makes good for it.
+    warnings.filterwarnings("ignore", r"\[RETRIES_EXCEEDED\]")
 
 
 def _is_gone() -> bool:
     """Has the shared server ended since this process joined it, or was the state moved?"""
-    return _shared.server is not None and spark_server.running() != _shared.server
+    return _shared.server is not None and spark_server.running(_folder()) != _shared.server
 
 
 def _forget_session() -> None:
-    """Leave the session without a word to its server, which may be gone."""
-    session, _shared.session, _shared.server = _shared.session, None, None
-    if session is not None and "SPARK_CONNECT_MODE_ENABLED" in os.environ:
-        session.release_session_on_close = False  # type: ignore[attr-defined]
-        session.stop()
+    session, _shared.session = _shared.session, None
+    server, _shared.server = _shared.server, None
+    if session is not None:
+        _leave(session, is_ours=server is not None)
+
+
+def _leave(session: SparkSession, *, is_ours: bool) -> None:
+    """Leave a session; without a word to a server of the lab, which may be gone."""
+    session.release_session_on_close = not is_ours  # type: ignore[attr-defined]
+    session.stop()
+
+
+def _leave_what_is_gone() -> None:
+    """Do not say goodbye to a server that has ended: pyspark waits for its answer."""
+    if _shared.session is not None and _is_gone():
+        _forget_session()
 
 
 def _try_to_start(rehearse: Callable[[], object]) -> None:
-    is_joined = _where()[0] is not None or spark_server.running() is not None
+    is_joined = _remote() is not None or spark_server.running() is not None
     # spark() tries again, and raises it where it can be read.
     with suppress(Exception):
         spark()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,16 +21,35 @@ from lab_utils.audit.spark_server import SparkServer
 from lab_utils.errors import StageError
 from lab_utils.waiting import wait_until
 
-JOIN = "from lab_utils.audit import spark_server; print(spark_server.join('local[1]').jvm)"
+JOIN = """
+from lab_utils import single_server
+from lab_utils.audit import spark_server
+single_server.ANSWER_S = spark_server.PROBE_S = 1.0
+print(spark_server.join("local[1]").jvm)
+"""
+# The server is killed when it has answered, and before the first request.
+JOIN_AN_END = """
+import os, signal
+from lab_utils.audit import session, spark_server
+os.environ["SPARK_MASTER"] = "local[1]"
+join = spark_server.join
+def join_an_end(*arguments, **named):
+    spark_server.join = join
+    server = join(*arguments, **named)
+    os.kill(server.jvm, signal.SIGKILL)
+    return server
+spark_server.join = join_an_end
+print(session.spark().range(3).count())
+"""
 
 
-def join_in_process(owner: int) -> int:
-    """Join from another process; the pid of the JVM."""
+def join_in_process(owner: int, code: str = JOIN, warned: str = "") -> int:
+    """Join from another process; the pid of the JVM, or what else the code prints."""
     environment = {**os.environ, processes.OWNER: str(owner)}
     joined = subprocess.run(
-        [sys.executable, "-c", JOIN], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True
     )
-    assert joined.stderr == ""
+    assert (joined.stderr == "") if not warned else (warned in joined.stderr)
     return int(joined.stdout)
 
 
@@ -43,6 +63,11 @@ def found() -> SparkServer:
     server = spark_server.running()
     assert server is not None
     return server
+
+
+def found_pid(state: Path) -> int:
+    """The process id that the server has written down; nobody asks whether it answers."""
+    return int(single_server.read(state / "spark")["pid"])
 
 
 @pytest.mark.parametrize("jvm", [os.getpid(), 2**22 + 1], ids=["taken", "free"])
@@ -66,14 +91,22 @@ def test_a_server_that_is_no_more(
 @pytest.mark.kafka
 @pytest.mark.timeout(400)
 def test_the_life_of_a_spark_server(state: Path) -> None:
-    """Processes share it; killed or removed it is replaced; it ends with its owner."""
+    """Processes share it; killed, stopped or removed it is replaced; it ends with its owner."""
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
         first = join_in_process(owner.pid)
         assert first == join_in_process(owner.pid)
 
         kill(first)
-        second = join_in_process(owner.pid)
-        assert first != second
+        assert 3 == join_in_process(owner.pid, JOIN_AN_END)
+
+        stopped = found().jvm
+        os.kill(stopped, signal.SIGSTOP)
+        said = (
+            f"Spark (process {found_pid(state)}) has not answered for 1 s: it is stopped or stuck"
+        )
+        second = join_in_process(owner.pid, warned=said)
+        assert second not in (first, stopped)
+        assert not processes.is_running(stopped)
 
         removed = found()
         assert second == removed.jvm
@@ -115,3 +148,41 @@ def test_a_spark_that_does_not_start(
     assert "There is no memory for this JVM." in str(raised.value)
     spark_server.stop()
     assert not (state / "spark").exists()
+
+
+@pytest.mark.kafka
+def test_a_spark_that_is_too_slow(tmp_path: Path) -> None:
+    """The error has what Spark had printed, although its server removes that when it is ended."""
+    logs = ("server.log", "spark.log")
+    arguments = (tmp_path, processes.SPARK_SERVER, ["local[1]"], lambda _: None, "Spark", logs)
+    joining = single_server.Joining[None](*arguments)
+    wait_until(
+        lambda: joining.look() or processes.tail(tmp_path / "spark.log"),
+        "its first words",
+        timeout_s=60,
+    )
+    with pytest.raises(StageError) as raised:
+        joining.join(0.1)
+
+    assert str(raised.value).startswith("Spark did not start: waited 0.1 s for Spark to answer")
+    assert "The last lines of spark.log:" in str(raised.value)
+    assert [] == processes.of_folder(tmp_path)
+
+
+@pytest.mark.kafka
+def test_a_spark_whose_owner_has_ended(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not start, and says whose end that is."""
+    with subprocess.Popen([sys.executable, "-c", ""]) as owner:
+        owner.wait()
+    monkeypatch.setenv(processes.OWNER, str(owner.pid))
+    with pytest.raises(StageError, match="the process that it was to end with has ended"):
+        spark_server.join("local[1]")
+
+
+@pytest.mark.kafka
+def test_another_master(state: Path) -> None:
+    """Who asks for another cluster than the one that runs is told, and given no other's answers."""
+    spark_server.join("local[1]", owner=os.getpid())
+    with pytest.raises(StageError, match=r"runs on local\[1\].* asks for spark://host:7077"):
+        spark_server.join("spark://host:7077")
+    spark_server.stop()
