@@ -6,12 +6,16 @@ Only those that no other test decides; docs/claims.md names the test of each.
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab_utils.audit.judged import judged_findings
+from lab_utils.audit.session import read_events
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import write_ledger
 from lab_utils.proxy.faults import crash_client, drop_request, drop_response, refuse, stop_broker
 from tests.performed import (
     Perform,
@@ -190,7 +194,7 @@ def test_plain_records_are_given_up_to_the_open_transaction(perform: Perform) ->
     assert ("0 1 2", "0") == (values(rows, "record"), values(rows, "visible"))
 
 
-def test_abort_does_not_rewind(perform: Perform) -> None:
+def test_abort_does_not_rewind(perform: Perform, tmp_path: Path) -> None:
     """A loop that goes on after an abort commits the offset behind what it aborted."""
 
     def forgets_to_rewind(run: LiveRun) -> None:
@@ -212,6 +216,10 @@ def test_abort_does_not_rewind(perform: Perform) -> None:
 
     assert "0 2" == values(rows, "visible", topic="invoices")
     assert [3] == [row.offset for row in rows if (row.source, row.kind) == ("log", "committed")]
+    write_ledger(tmp_path / "ledger", rows)
+    found = {row["finding"]: row for row in judged_findings(read_events(tmp_path / "ledger"))}
+    assert {"aborted-output"} == set(found)
+    assert [1, 1] == found["aborted-output"]["offsets"]
 
 
 @pytest.mark.parametrize(

@@ -406,7 +406,7 @@ def aborted_output() -> Found:
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
     Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2.
     Allowed by: the program, which did not rewind to the last committed offset after the abort.
-    Source: Kafka design, using transactions; KIP-447; claims E8, measured in lab 06.
+    Source: Kafka design, using transactions; KIP-447; claims E13, measured in lab 06.
     """
     return Found(
         where=f"{SKIPPED_TO} > start AND committed_to > start",

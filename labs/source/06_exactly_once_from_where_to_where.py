@@ -145,10 +145,14 @@ guess.compare(forgotten)
 # %%
 forgotten.in_and_out("invoices")
 
+# %%
+forgotten.findings()
+
 # %% [markdown]
 # Two orders are lost for good, and no error was raised: the consumer's position had moved on, and
-# the next transaction committed it. Only a `read_uncommitted` reader sees all eight, and it is the
-# one that looks right. The cure is to go back to the bookmark.
+# the next transaction committed it. The audit calls it **aborted-output**. Only a
+# `read_uncommitted` reader sees all eight, and it is the one that looks right. The cure is to go
+# back to the bookmark.
 
 # %%
 def rewind(consumer):
