@@ -6,7 +6,6 @@ that none is on another machine.
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import shutil
@@ -59,11 +58,8 @@ class Lab:
 
 
 @contextmanager
-def jupyterlab(home: Path, *, dark: bool = False, proxy: bool = True) -> Iterator[Lab]:
-    """JupyterLab as `./lab up` starts it, with settings of its own, on a free port.
-
-    Without `proxy` the page has no way of its own to the stage, as in an editor's notebooks.
-    """
+def jupyterlab(home: Path) -> Iterator[Lab]:
+    """JupyterLab as `./lab up` starts it, with settings of its own, on a free port."""
     folder = home / "notebooks"
     folder.mkdir(parents=True)
     port, token = free_port(0), secrets.token_urlsafe(16)
@@ -72,7 +68,7 @@ def jupyterlab(home: Path, *, dark: bool = False, proxy: bool = True) -> Iterato
     command.append("--LabApp.expose_app_in_browser=True")
     with (home / "jupyter.log").open("wb") as log:
         server = subprocess.Popen(
-            command, env=_settings(home, dark, proxy), stdout=log, stderr=subprocess.STDOUT
+            command, env=_settings(home), stdout=log, stderr=subprocess.STDOUT
         )
     try:
         lab = Lab(f"http://127.0.0.1:{port}", token, folder)
@@ -97,21 +93,12 @@ def _answers(lab: Lab, server: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _settings(home: Path, dark: bool, proxy: bool) -> dict[str, str]:
+def _settings(home: Path) -> dict[str, str]:
     """Nothing of this machine's Jupyter settings is read or written."""
     names = ("CONFIG_DIR", "CONFIG_PATH", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{name}": str(home / name) for name in names}
     own |= {f"JUPYTERLAB_{name}_DIR": str(home / name) for name in ("SETTINGS", "WORKSPACES")}
-    extensions = {"jpserver_extensions": {"jupyter_server_proxy": proxy}}
-    _write(home / "CONFIG_PATH" / "jupyter_server_config.json", {"ServerApp": extensions})
-    themes = home / "SETTINGS" / "@jupyterlab" / "apputils-extension" / "themes.jupyterlab-settings"
-    _write(themes, {"theme": f"JupyterLab {'Dark' if dark else 'Light'}"})
     return {**jupyter.environment(ROOT), **own, "LAB_OWNER": str(os.getpid())}
-
-
-def _write(path: Path, columns: dict[str, Any]) -> None:
-    path.parent.mkdir(parents=True)
-    path.write_text(json.dumps(columns), encoding="utf-8")
 
 
 @contextmanager
@@ -155,16 +142,23 @@ def run_all(page: Page) -> None:
     _command(page, "notebook:run-all-cells")
 
 
-def run_cell(page: Page, number: int) -> None:
-    """Begin to run one cell, counted from 0."""
-    page.evaluate(f"() => {{ {NOTEBOOK}.content.activeCellIndex = {number}; }}")
+def run_new_cell(page: Page, code: str) -> None:
+    """Begin to run a cell with this code, below all others."""
+    page.evaluate(
+        f"""source => {{
+            const {{ content }} = {NOTEBOOK};
+            content.model.sharedModel.addCell({{ cell_type: "code", source }});
+            content.activeCellIndex = content.widgets.length - 1;
+        }}""",
+        code,
+    )
     _command(page, "notebook:run-cell")
 
 
 def wait_for_idle(page: Page, timeout_ms: int = IDLE_MS) -> None:
     """Return when all that was begun has run, and the kernel is idle."""
     page.wait_for_function(
-        f"() => window.labRuns === 0 && {KERNEL}?.status === 'idle'", timeout=timeout_ms
+        f"() => !window.labRuns && {KERNEL}?.status === 'idle'", timeout=timeout_ms
     )
 
 
@@ -176,6 +170,12 @@ def run_in_kernel(page: Page, code: str) -> None:
 def end_kernel(page: Page) -> None:
     """End the notebook's kernel."""
     page.evaluate(f"() => {NOTEBOOK}.sessionContext.shutdown()")
+
+
+def in_the_dark(page: Page) -> None:
+    """Change JupyterLab to its dark theme."""
+    _command(page, "apputils:change-theme", theme="JupyterLab Dark")
+    page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
 
 
 def outputs(page: Page) -> list[list[dict[str, Any]]]:
@@ -216,15 +216,15 @@ NOTEBOOK = "window.jupyterapp.shell.currentWidget"
 KERNEL = f"{NOTEBOOK}?.sessionContext?.session?.kernel"
 
 
-def _command(page: Page, name: str) -> None:
+def _command(page: Page, name: str, **arguments: str) -> None:
     """Begin a command of JupyterLab; `labRuns` counts those that have not ended."""
     page.evaluate(
-        """name => {
+        """([name, given]) => {
             window.labRuns = (window.labRuns ?? 0) + 1;
             const over = () => { window.labRuns -= 1; };
-            window.jupyterapp.commands.execute(name).then(over, over);
+            window.jupyterapp.commands.execute(name, given).then(over, over);
         }""",
-        name,
+        [name, arguments],
     )
 
 
