@@ -25,6 +25,7 @@ from lab_utils.experiment import Experiment
 from lab_utils.folders import cache_folder, stage_folder
 from lab_utils.machine.broker import answers
 from lab_utils.single_server import down
+from lab_utils.stage import client
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
 
@@ -162,7 +163,10 @@ def test_down_ends_what_no_file_names(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A silent server is replaced, not forgotten; a broker without a server does not survive."""
+    # What is silent here stays so: to wait for it shows nothing.
     monkeypatch.setattr(single_server, "ANSWER_S", 1.0)
+    monkeypatch.setattr(client, "PROBE_TIMEOUT_S", 1.0)
+    monkeypatch.setattr(processes, "SERVER_END_S", 1.0)
     silent = join("own")
     silent.broker("pause")
     os.kill(silent.pid, signal.SIGSTOP)
@@ -171,7 +175,6 @@ def test_down_ends_what_no_file_names(
     assert ["0", "1"] == performed(stage, tmp_path, "own-a")
     assert 3 == len(processes.of_folder(state))
 
-    monkeypatch.setattr(processes, "SERVER_END_S", 1.0)
     left = programs(state)
     left["guardian"].suspend()
     kill(left["stage server"])
