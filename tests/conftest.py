@@ -44,6 +44,7 @@ os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar.path) for jar in locked
 
 # The order of the tiers, the costliest first: what is left for the end of a run is small.
 TIERS = ("lint", "stage_of_three", "labs", "browser", "kafka")
+_POOLED: dict[str, Any] = {}
 # A marker, and fixtures of which a whole run needs one.
 ONE_WORKER = ("lint", "stage_of_three", "postgres")
 
@@ -92,7 +93,16 @@ def pooled() -> dict[str, Any]:
     """The stages that the tests of this worker share, by the name of their fixture."""
     from tests.pool import Pooled
 
-    return {"stage": Pooled("tests", 1), "stage_of_three": Pooled("three", 3)}
+    _POOLED.update(stage=Pooled("tests", 1), stage_of_three=Pooled("three", 3))
+    return _POOLED
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the three brokers with the last test of their group."""
+    name = "stage_of_three"
+    if name in _POOLED and _group(item) == name and (nextitem is None or _group(nextitem) != name):
+        _POOLED[name].end()
 
 
 @pytest.fixture(scope="session")

@@ -37,6 +37,12 @@ class Pooled:
             self._stage = self._new()
         return self._stage
 
+    def end(self) -> None:
+        """End the stage, if there is one: its brokers are busy also when nobody asks them."""
+        if self._stage is not None:
+            self._stage.shutdown()
+            self._stage = None
+
     def _new(self) -> Stage:
         stage = client.join(self._name, self._brokers)
         wake_coordinators(stage)
