@@ -1,4 +1,4 @@
-"""The command line: up, prepare, down, doctor, test, build, grade, bench.
+"""The command line: up, prepare, down, doctor, test, build, grade, audit, bench.
 
 Each command is a few lines around a function of another room. The front door `./lab` calls it in
 the project's own environment.
@@ -7,17 +7,24 @@ the project's own environment.
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+import traceback
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from lab_utils.errors import LabError, SetupError
 from lab_utils.working_folder import WORKING_FOLDER, hand_out
+
+if TYPE_CHECKING:
+    from lab_utils.audit.report import Report
 
 ROOT = Path(__file__).parents[1]
 TIERS = {
@@ -198,6 +205,79 @@ def grade(
     from lab_utils.grading.grader import grade_and_report
 
     sys.exit(grade_and_report(paths, out, jobs, cell_seconds, total_seconds, console))
+
+
+@main.command(name="audit")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--contract", type=click.Path(path_type=Path, dir_okay=False, exists=True),
+              help="Settings of clients and topics that the ledger lacks, as TOML.")  # fmt: skip
+@click.option("--out", type=click.Path(path_type=Path),
+              help="A folder for the findings and the compacted ledger (Parquet), and for "
+                   "audit.html.")  # fmt: skip
+def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | None) -> None:
+    r"""Find what happened in ledgers, and whether their configuration allows it.
+
+    PATH is a run's folder, a folder of such folders, or a file: JSONL or Parquet, written by the
+    lab or by a program of yours (docs/ledger.md). A URL such as s3a://... is read by Spark.
+
+    \b
+    ./lab audit ~/.local/state/delivery-lab/runs
+    ./lab audit ledger/ --contract contract.toml --out audit/
+    LAB_SPARK_MEMORY=4g ./lab audit ledger/         with a heap of 4 GB
+    SPARK_MASTER=spark://HOST:7077 ./lab audit ...  on a cluster (docs/cluster.md)
+
+    Exit code 0 when nothing that the configuration rules out was found; 1 when there is a breach;
+    2 when the audit could not be made.
+    """
+    from lab_utils.audit.command import audit
+
+    signals: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        signals.append(number)
+        raise KeyboardInterrupt
+
+    for each in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(each, interrupt)
+    try:
+        with console.status("Auditing") as status:
+            report = audit(paths, contract, out, lambda text: status.update(escape(text)))
+    except BaseException as error:
+        # A library that is being imported turns Ctrl-C into errors of its own, and into exit(0).
+        if signals:
+            console.print("Interrupted: Spark has ended, and nothing was written.")
+            sys.exit(128 + signals[0])
+        if isinstance(error, LabError):
+            raise _Failed(str(error)) from error
+        traceback.print_exc()  # And no exit code of 1, which is a breach.
+        sys.exit(2)
+    _print_report(report, out)
+    sys.exit(1 if report.breaches else 0)
+
+
+class _Failed(click.ClickException):
+    """An audit that could not be made; 1 is a breach."""
+
+    exit_code = 2
+
+
+def _print_report(report: Report, out: Path | None) -> None:
+    table = Table("finding", "how many", "evidence", "judgement", box=None)
+    for group in report.groups:
+        cells = (group.finding, f"{group.count:,}", "\n".join(group.told()), group.judgement)
+        table.add_row(*map(escape, cells), style="bold" if group.is_breach else None)
+    shown = Console(highlight=False, markup=False, soft_wrap=True)
+    shown.print(table if report.groups else "The audit found nothing.", soft_wrap=False)
+    left_out = list(report.left_out())
+    for title, lines in (
+        ("What was left out", left_out),
+        ("What this ledger cannot say", report.unsaid),
+    ):
+        if lines:
+            shown.print(f"\n{title}", *(f"  {line}" for line in lines), sep="\n")
+    shown.print(f"\n{report.summary()}")
+    kept = f"The findings are in {out}." if out else "--out DIR keeps the findings and a page."
+    console.print(kept, markup=False, highlight=False, soft_wrap=True)
 
 
 @main.command()

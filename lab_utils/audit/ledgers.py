@@ -14,6 +14,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
@@ -149,33 +150,34 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
     unknown: set[str] = set()
     rejected = Rejected(Counter(), [])
     if files.jsonl:
-        lines, joined, unknown = _surveyed(spark, files.roots)
-        rejected.counts.update(joined)
-        parts.append(_compacted(spark, files.roots, place, lines))
+        survey = _surveyed(spark, files.roots)
+        rejected.counts.update(survey.joined)
+        unknown |= survey.unknown
+        rows, counts = _compacted(spark, files.roots, place, sum(survey.lines.values()))
+        _refuse_two_of_a_name(rows, survey.lines)
+        parts.append(rows)
+        rejected.counts.update(counts)
+        rejected.first.extend(_first_lines(spark, rejected.counts))
     if files.parquet:
         raw = _parquet(spark, files.roots)
         unknown |= {name for name in raw.columns if name not in (*COLUMNS, "schema", *_KEPT)}
-        parts.append(parquet_rows(raw))
-    _refuse_two_of_a_name(parts[0] if files.jsonl else None)
-    for rows in parts:
-        _refuse_a_newer_schema(rows)
-        rejected.counts.update(_counted(rows))
-    rejected.first.extend(_first_lines(spark, rejected.counts))
-    if files.parquet:
-        rejected.first.extend(_first_rows(parts[-1]))
-    events = whole_events(parts[0])
-    for rows in parts[1:]:
-        events = events.unionByName(whole_events(rows))
+        parts.append(rows := parquet_rows(raw))
+        _, counts = _counted(rows)
+        rejected.counts.update(counts)
+        rejected.first.extend(_first_rows(rows) if counts else ())
+    events = reduce(lambda some, more: some.unionByName(more), map(whole_events, parts))
     return Ledger(events, rejected, sorted(unknown))
 
 
-def _compacted(spark: SparkSession, roots: Sequence[str], place: str, lines: int) -> DataFrame:
+def _compacted(
+    spark: SparkSession, roots: Sequence[str], place: str, lines: int
+) -> tuple[DataFrame, Counter[tuple[str, str]]]:
     from pyspark.errors import PySparkException
 
     json_rows(spark, roots).write.mode("overwrite").parquet(place)
     try:
         rows = spark.read.parquet(literal(place))
-        written = rows.count()
+        written, counts = _counted(rows)
     except PySparkException:
         written = 0
     if written != lines:
@@ -185,7 +187,7 @@ def _compacted(spark: SparkSession, roots: Sequence[str], place: str, lines: int
             "ledger still grows, or Spark's workers do not share that folder: name one that they "
             "share as --out."
         )
-    return rows
+    return rows, counts
 
 
 def whole_events(rows: DataFrame) -> DataFrame:
@@ -324,7 +326,7 @@ _REST_LOST: Final = "more in the line than one event; only the first was read"
 
 def torn_files(spark: SparkSession, folder: Path) -> list[str]:
     """The files of a folder that hold lines which are no events, and how many each."""
-    counts = _counted(json_rows(spark, [root(folder)]))
+    _, counts = _counted(json_rows(spark, [root(folder)]))
     lines: Counter[str] = Counter()
     for (file, _), count in counts.items():
         lines[Path(readable(file)).name] += count
@@ -343,13 +345,21 @@ def _lines(spark: SparkSession, roots: Iterable[str]) -> DataFrame:
     )  # fmt: skip
 
 
-def _surveyed(
-    spark: SparkSession, roots: Sequence[str]
-) -> tuple[int, Counter[tuple[str, str]], set[str]]:
-    """How many lines; those with more than one event, by file; columns that are not the format's.
+class Survey(NamedTuple):
+    """What the text of JSONL files shows, and Spark's reader of JSON does not say.
 
-    The names are those of a sample: to read those of every line takes as long as all the rest.
+    lines    how many there are in each file
+    joined   lines with more than one event, as in Rejected
+    unknown  names of columns that are not the format's, in a sample: to read those of every line
+             takes as long as all the rest
     """
+
+    lines: dict[str, int]
+    joined: dict[tuple[str, str], int]
+    unknown: set[str]
+
+
+def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
     from pyspark.sql.functions import expr
 
     known = ", ".join(f"'{name}'" for name in (*COLUMNS, "schema"))
@@ -369,34 +379,24 @@ def _surveyed(
         )
     )
     rows = found.collect()
-    joined = Counter({(row["file"], _REST_LOST): row["joined"] for row in rows if row["joined"]})
-    return (
-        sum(row["n"] for row in rows),
-        joined,
+    return Survey(
+        {row["file"]: row["n"] for row in rows},
+        {(row["file"], _REST_LOST): row["joined"] for row in rows if row["joined"]},
         {name for row in rows for names in row["others"] for name in names},
     )
 
 
-def _refuse_a_newer_schema(rows: DataFrame) -> None:
-    (newest,) = rows.selectExpr("max(schema)").collect()
-    if (newest[0] or SCHEMA) > SCHEMA:
-        raise LedgerError(
-            f"the ledger is of schema {newest[0]}, and this version of the lab knows schemas up to "
-            f"{SCHEMA}: it would misread what is new. Update the lab, then run the audit again."
-        )
-
-
-def _refuse_two_of_a_name(lines: DataFrame | None) -> None:
+def _refuse_two_of_a_name(rows: DataFrame, files: Iterable[str]) -> None:
     """Two ledgers with runs of one name would be judged as one: acked here, not in that log."""
     from pyspark.sql.functions import expr
 
-    if lines is None:
+    names = Counter(Path(unquote(file)).name for file in files)
+    if not any(times > 1 for times in names.values()):
         return
-    witness = "regexp_extract(file, '[^/]*$', 0) AS witness"
-    files = lines.where("run IS NOT NULL").select("run", "file").distinct()
-    twice = files.selectExpr("run", "file", witness).groupBy("run", "witness")
-    found = twice.agg(expr("array_sort(collect_list(file)) AS files")).where("size(files) > 1")
-    for row in found.orderBy("run", "witness").limit(1).collect():
+    runs = rows.where("run IS NOT NULL").select("run", "file").distinct()
+    witnesses = runs.selectExpr("*", "regexp_extract(file, '[^/]*$', 0) AS witness")
+    twice = witnesses.groupBy("run", "witness").agg(expr("array_sort(collect_list(file)) AS files"))
+    for row in twice.where("size(files) > 1").orderBy("run", "witness").limit(1).collect():
         one, other = map(readable, row["files"][:2])
         raise LedgerError(
             f"the run {row['run']!r} is in {one} and in {other}: two ledgers with a run of one "
@@ -405,9 +405,23 @@ def _refuse_two_of_a_name(lines: DataFrame | None) -> None:
         )
 
 
-def _counted(rows: DataFrame) -> Counter[tuple[str, str]]:
-    found = rows.where("wrong IS NOT NULL").groupBy("file", "wrong").count().collect()
-    return Counter({(row[0], row[1]): row[2] for row in found})
+def _counted(rows: DataFrame) -> tuple[int, Counter[tuple[str, str]]]:
+    """How many rows there are, and how many of each file are rejected for which reason.
+
+    Raises LedgerError if one is of a newer schema.
+    """
+    from pyspark.sql.functions import expr
+
+    groups = rows.groupBy("file", "wrong").agg(expr("count(*)"), expr("max(schema)"))
+    found = [tuple(row) for row in groups.collect()]
+    newest = max((schema or SCHEMA for *_, schema in found), default=SCHEMA)
+    if newest > SCHEMA:
+        raise LedgerError(
+            f"the ledger is of schema {newest}, and this version of the lab knows schemas up to "
+            f"{SCHEMA}: it would misread what is new. Update the lab, then run the audit again."
+        )
+    wrong = Counter({(file, reason): count for file, reason, count, _ in found if reason})
+    return sum(count for _, _, count, _ in found), wrong
 
 
 def _first_lines(
@@ -416,7 +430,7 @@ def _first_lines(
     """The first rejected lines of some files; read once more, for only text has lines."""
     from pyspark.sql.functions import expr
 
-    files = sorted({file for file, _ in counts if unquote(file).endswith(JSONL)})[:SHOWN_FILES]
+    files = sorted({file for file, _ in counts})[:SHOWN_FILES]
     if not files:
         return
     lines = _lines(spark, [literal(unquote(file)) for file in files])

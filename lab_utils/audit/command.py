@@ -1,0 +1,173 @@
+"""./lab audit: any ledger in; a table, findings as Parquet and one page of HTML out.
+
+    PATH ... ─▶ ledgers ─▶ + contract ─▶ findings ─▶ DIR/ledger  DIR/findings  DIR/audit.html
+
+Everything is made beside DIR and put there when it is whole; an audit that fails, or is
+interrupted, leaves what was there before, and ends the Spark that it started.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab_utils.audit import report
+from lab_utils.audit.declared import Declared, read_contract
+from lab_utils.audit.judged import judged_findings
+from lab_utils.audit.ledgers import Ledger, is_local, listed, literal, local_files, read, readable
+from lab_utils.audit.report import Report
+from lab_utils.audit.selections import FINDING_COLUMNS
+from lab_utils.audit.session import LARGE, own_spark
+from lab_utils.errors import BadArgument, LedgerError, StageError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+PAGE: Final = "audit.html"
+MADE: Final = ("ledger", "findings", PAGE)
+JUDGED: Final = {**FINDING_COLUMNS} | dict.fromkeys(("judgement", "allowed_by", "reason"), "STRING")
+
+
+def audit(
+    paths: Sequence[str],
+    contract: Path | None,
+    out: Path | None,
+    say: Callable[[str], object],
+) -> Report:
+    """Audit the ledgers at these paths; write DIR if `out` is given; tell `say` what is being done.
+
+    Raises LabError if it cannot: nothing there, a wrong contract, no Spark, no space.
+    """
+    from pyspark.errors import PySparkException
+
+    declared = read_contract(contract) if contract else None
+    size = _size(paths)
+    _refuse_an_inner_folder(paths, out)
+    with _made_beside(out) as place:
+        say("Starting Spark")
+        with own_spark(size) as spark:
+            try:
+                return audit_with(spark, paths, declared, place, say)
+            except PySparkException as error:
+                said = " ".join(str(error).split())[: report.LONGEST]
+                raise StageError(
+                    f"Spark could not finish the audit: {said}\nIf its memory was too small: "
+                    "LAB_SPARK_MEMORY=4g ./lab audit ..."
+                ) from error
+
+
+def audit_with(
+    spark: SparkSession,
+    paths: Sequence[str],
+    declared: Declared | None,
+    place: Path,
+    say: Callable[[str], object] = lambda _: None,
+) -> Report:
+    """Audit the ledgers with this Spark, and write ledger, findings and page to a folder."""
+    with _progress(spark, say, "Listing the files"):
+        files = listed(spark, paths)
+    with _progress(spark, say, f"Reading {_megabytes(files.jsonl + files.parquet)}"):
+        ledger = read(spark, files, f"file://{place}/ledger")
+        events = ledger.events
+        ((count, runs),) = events.selectExpr("count(*)", "count(DISTINCT run)").collect()
+        if not count:
+            raise LedgerError(_nothing(ledger, paths))
+        if declared:
+            events = declared.events(spark, events)
+    with _progress(spark, say, f"Judging {report.counted(count, 'event')}"):
+        found = f"file://{place}/findings"
+        judged(spark, events).write.mode("overwrite").parquet(found)
+        groups = report.groups(spark.read.parquet(literal(found)))
+        unsaid = report.unsaid(events)
+    made = Report(paths, count, runs, groups, ledger.rejected, ledger.unknown, unsaid)
+    (place / PAGE).write_text(report.page(made), encoding="utf-8")
+    return made
+
+
+def judged(spark: SparkSession, events: DataFrame) -> DataFrame:
+    """The judged findings as a DataFrame; the one place that asks for them."""
+    rows = [tuple(row[name] for name in JUDGED) for row in judged_findings(events)]
+    return spark.createDataFrame(rows, ", ".join(f"{name} {it}" for name, it in JUDGED.items()))
+
+
+def _size(paths: Sequence[str]) -> int:
+    """How many bytes there are to read; what this machine cannot see is taken to be large."""
+    if not all(map(is_local, paths)):
+        return LARGE
+    return sum(sum(local_files(path).values()) for path in paths)
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 2**20:,.1f} MB"
+
+
+def _nothing(ledger: Ledger, paths: Sequence[str]) -> str:
+    left_out = sum(ledger.rejected.counts.values())
+    first = "".join(
+        f" The first one: line {line} of {readable(file)}: {reason}."
+        for file, line, reason, _ in sorted(ledger.rejected.first)[:1]
+    )
+    return (
+        f"there is no event in {', '.join(paths)}: {left_out:,} lines are there, and none is an "
+        f"event of a ledger.{first} docs/ledger.md describes the format."
+    )
+
+
+def _refuse_an_inner_folder(paths: Sequence[str], out: Path | None) -> None:
+    """What is written must not be read by the next audit, nor over what is being read."""
+    if out is None:
+        return
+    if out.exists() and not out.is_dir():
+        raise BadArgument(f"--out names {out}, which is a file. Name a folder.")
+    where = out.absolute()
+    for path in filter(is_local, paths):
+        read_from = Path(path).absolute()
+        if where == read_from or read_from in where.parents or where in read_from.parents:
+            raise BadArgument(
+                f"--out {out} and the ledger {path} lie one within the other: the audit would "
+                "read what it writes. Name a folder beside it."
+            )
+
+
+@contextmanager
+def _made_beside(out: Path | None) -> Iterator[Path]:
+    """A new folder for what is made; at the end it is put into `out`, whole or not at all."""
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    name = f".{out.name}-" if out else "lab-audit-"
+    place = Path(tempfile.mkdtemp(prefix=name, dir=out.parent if out else None)).absolute()
+    try:
+        yield place
+        if out is not None:
+            out.mkdir(exist_ok=True)
+            for each in MADE:
+                if (out / each).is_dir():
+                    shutil.rmtree(out / each)
+                with suppress(FileNotFoundError):  # Parquet is not compacted.
+                    (place / each).replace(out / each)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+@contextmanager
+def _progress(spark: SparkSession, say: Callable[[str], object], what: str) -> Iterator[None]:
+    """Say what is being done, and how far Spark has come."""
+    begun = time.monotonic()
+    say(what)
+
+    def told(stages: Any, **_: Any) -> None:
+        tasks = sum(stage.num_tasks for stage in stages or ())
+        ended = sum(stage.num_completed_tasks for stage in stages or ())
+        say(f"{what}: {ended} of {tasks} tasks, {round(time.monotonic() - begun)} s")
+
+    handler: Any = told
+    spark.registerProgressHandler(handler)
+    try:
+        yield
+    finally:
+        spark.removeProgressHandler(handler)

@@ -1,0 +1,194 @@
+"""A contract in a file: the settings of clients and topics of a ledger that does not have them.
+
+    contract.toml ──▶ Declared ──▶ the events `created` and `topic` of every run ──▶ the audit
+
+The lab's own clients record what they were configured with. What another program leaves out is
+declared here, and becomes the same events, so that the audit has one path. What the ledger says
+itself stands.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from lab_utils.audit.contracts import ALIASES, DEFAULTS
+from lab_utils.audit.ledgers import COLUMNS
+from lab_utils.errors import BadArgument, one_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+BOOLEAN: Final = ("false", "true")
+NUMBER: Final[tuple[str, ...]] = ()
+TEXT: Final[tuple[str, ...]] = ("",)
+# What a setting may be: one of these words, a whole number, or any text.
+TOPIC: Final = {
+    "replicas": NUMBER,
+    "min.insync.replicas": NUMBER,
+    "unclean.leader.election.enable": BOOLEAN,
+    "cleanup.policy": ("compact", "compact,delete", "delete", "delete,compact"),
+    "retention.ms": NUMBER,
+    "retention.bytes": NUMBER,
+}
+CLIENT: Final = {
+    "role": ("consumer", "producer"),
+    "library": ("java", "librdkafka"),
+    "acks": ("-1", "0", "1", "all"),
+    "auto.offset.reset": ("beginning", "earliest", "end", "error", "largest", "latest", "none",
+                          "smallest"),
+    "enable.auto.commit": BOOLEAN,
+    "enable.auto.offset.store": BOOLEAN,
+    "enable.idempotence": BOOLEAN,
+    "group.id": TEXT,
+    "isolation.level": ("read_committed", "read_uncommitted"),
+    "transactional.id": TEXT,
+}  # fmt: skip
+# Whatever else decides a clause, under any name that librdkafka or the Java client has for it.
+DECIDES: Final = {
+    name: NUMBER for name in (*DEFAULTS, *ALIASES) if name not in TOPIC and " " not in name
+}
+SETTINGS: Final = {
+    "clients": {**DECIDES, **CLIENT, "request.required.acks": CLIENT["acks"]},
+    "topics": TOPIC,
+}
+
+# The audit knows librdkafka's defaults. These are the Java client's, where they differ (Kafka 4).
+JAVA: Final = {
+    "producer": {"acks": "all", "enable.idempotence": "true", "max.in.flight": "5",
+                 "message.timeout.ms": "120000"},
+    "consumer": {"auto.offset.reset": "latest", "isolation.level": "read_uncommitted"},
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """The settings of clients and of topics, each by name."""
+
+    clients: Mapping[str, Mapping[str, str]]
+    topics: Mapping[str, Mapping[str, str]]
+
+    def events(self, spark: SparkSession, events: DataFrame) -> DataFrame:
+        """The ledger with what is declared, in each run that does not say it itself.
+
+        Raises BadArgument if no event names such a client or topic.
+        """
+        self._refuse_strangers(events)
+        client = ("client", "created", "actor", self.clients)
+        topic = ("workload", "topic", "topic", self.topics)
+        for source, kind, column, settings in (client, topic):
+            if not settings:
+                continue
+            rows = spark.createDataFrame(
+                [(name, dict(detail)) for name, detail in settings.items()],
+                "name STRING, detail MAP<STRING, STRING>",
+            )
+            named = events.where(f"{column} IS NOT NULL").select("run", column).distinct()
+            said = events.where(f"source = '{source}' AND kind = '{kind}'")
+            open_ = named.join(said.select("run", column), ["run", column], "left_anti")
+            given = {"run": "run", "source": f"'{source}'", "kind": f"'{kind}'", "at_ns": "0L",
+                     "actor": "'contract'", column: "name", "detail": "detail"}  # fmt: skip
+            declared = (
+                open_.withColumnRenamed(column, "name")
+                .join(rows, "name")
+                .selectExpr(
+                    *(
+                        f"CAST({given.get(it, 'NULL')} AS {kind}) AS {it}"
+                        for it, kind in COLUMNS.items()
+                    )
+                )
+            )
+            events = events.unionByName(declared)
+        return events
+
+    def _refuse_strangers(self, events: DataFrame) -> None:
+        for what, column, settings in (
+            ("clients", "actor", self.clients),
+            ("topics", "topic", self.topics),
+        ):
+            if not settings:
+                continue
+            found = events.where(f"{column} IS NOT NULL").select(column).distinct().limit(10_000)
+            known = {row[0] for row in found.collect()}
+            for name in settings:
+                one_of(f"the contract's [{what}.{name!r}]", name, known)
+
+
+def read_contract(path: Path) -> Declared:
+    """Read a contract. Raises BadArgument with the key that is wrong."""
+    try:
+        given = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise BadArgument(f"the contract {path} cannot be read: {error}.") from None
+    for key in given:
+        one_of(f"a table of the contract {path}", key, SETTINGS)
+    tables = {
+        what: {name: _settings(what, name, table) for name, table in _tables(what, given).items()}
+        for what in SETTINGS
+    }
+    return Declared(
+        {name: _with_defaults(name, table) for name, table in tables["clients"].items()},
+        tables["topics"],
+    )
+
+
+def _tables(what: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    tables = given.get(what, {})
+    if not isinstance(tables, dict):
+        raise BadArgument(f'{what} must be tables, as in [{what}."orders"]; got {tables!r}.')
+    return tables
+
+
+def _settings(what: str, name: str, table: Any) -> dict[str, str]:
+    if not isinstance(table, dict):
+        raise BadArgument(f'{what}.{name} must be a table, as in [{what}."{name}"]; got {table!r}.')
+    return {key: _value(f'{what}."{name}"', what, key, value) for key, value in table.items()}
+
+
+def _value(where: str, what: str, key: str, value: object) -> str:
+    """One setting as the text that an event has."""
+    if isinstance(value, dict):
+        raise BadArgument(
+            f"{where}.{key} is a table. A setting with dots is written in quotes: "
+            f'"{_dotted(key, value)}" = ...'
+        )
+    one_of(f"a setting of {where}", key, SETTINGS[what])
+    allowed = SETTINGS[what][key]
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if not isinstance(value, bool | int | str):
+        raise BadArgument(f"{where}.{key} must be a text, a number or a boolean; got {value!r}.")
+    if allowed == NUMBER:
+        if isinstance(value, bool) or not text.lstrip("-").isdigit():
+            raise BadArgument(f"{where}.{key} must be a whole number; got {value!r}.")
+    elif allowed != TEXT:
+        one_of(f"{where}.{key}", text, allowed)
+    return text
+
+
+def _dotted(key: str, value: Mapping[str, Any]) -> str:
+    (name, inner), *_ = value.items()
+    return f"{key}.{_dotted(name, inner) if isinstance(inner, dict) else name}"
+
+
+def _with_defaults(name: str, table: Mapping[str, str]) -> dict[str, str]:
+    """A client's settings, on top of its library's defaults."""
+    if "role" not in table:
+        raise BadArgument(
+            f'clients."{name}" has no role: the settings of a producer and of a consumer decide '
+            'different findings. Add role = "producer" or role = "consumer".'
+        )
+    settings = {ALIASES.get(key, key): value for key, value in table.items() if key != "library"}
+    if table.get("library") != "java":
+        return settings
+    known = JAVA[table["role"]] | settings
+    # The Java client gives its default of idempotence up in silence where another setting is at
+    # odds with it.
+    is_at_odds = (
+        known.get("acks") in ("0", "1")
+        or known.get("retries") == "0"
+        or int(known.get("max.in.flight", "5")) > int(JAVA["producer"]["max.in.flight"])
+    )
+    return known | ({"enable.idempotence": "false"} if is_at_odds else {}) | settings

@@ -1,0 +1,117 @@
+"""A contract in a file: each wrong key is named, and what is declared becomes events."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lab_utils.audit.contracts import effective
+from lab_utils.audit.declared import read_contract
+from lab_utils.audit.session import spark
+from lab_utils.errors import BadArgument
+from lab_utils.ledger.events import spark_schema
+from tests.histories import acked, created, in_run, log, sent
+
+CONTRACT = """
+[clients."producer-1"]
+role = "producer"
+acks = 1
+enable.idempotence = false
+"max.in.flight.requests.per.connection" = 5
+
+[topics."orders"]
+replicas = 3
+"unclean.leader.election.enable" = false
+"""
+QUOTED = CONTRACT.replace("enable.idempotence", '"enable.idempotence"')
+
+
+def contract(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "contract.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_contract(tmp_path: Path) -> None:
+    """Settings are text, as an event has them, under librdkafka's names."""
+    declared = read_contract(contract(tmp_path, QUOTED))
+    client = {"role": "producer", "acks": "1", "enable.idempotence": "false", "max.in.flight": "5"}
+
+    assert {"producer-1": client} == declared.clients
+    assert {"orders": {"replicas": "3", "unclean.leader.election.enable": "false"}} == (
+        declared.topics
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[client.p]", "a table of the contract .* got 'client'. Did you mean 'clients'"),
+        ("clients = 3", r"clients must be tables, as in \[clients.\"orders\"\]; got 3"),
+        ("[clients]\np = 3", r"clients.p must be a table, as in .*; got 3"),
+        ("[clients.p]\nacks = 1", 'clients."p" has no role'),
+        ("[clients.p]\nrole = 'reader'", r'clients."p".role must be one of .*; got .reader'),
+        ("[clients.p]\nack = 1", r'a setting of clients."p" .* got .ack.. Did you mean .acks'),
+        ("[clients.p]\nacks = 2", r'clients."p".acks must be one of -1, 0, 1, all; got .2'),
+        ("[clients.p]\nacks = 1.5", r'clients."p".acks must be a text, a number or a boolean'),
+        ("[clients.p]\nretries = 'many'", r'clients."p".retries must be a whole number; got .many'),
+        (CONTRACT, r'clients."producer-1".enable is a table. .* "enable.idempotence" = '),
+        ("[topics.o]\nreplicas = true", r'topics."o".replicas must be a whole number; got True'),
+        ("[topics.o]\nacks = 1", r'a setting of topics."o" must be one of'),
+        ("[clients", "contract.toml cannot be read"),
+    ],
+)  # fmt: skip
+def test_a_wrong_contract(tmp_path: Path, text: str, said: str) -> None:
+    """The key that is wrong is named, with what it may be."""
+    with pytest.raises(BadArgument, match=said):
+        read_contract(contract(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("settings", "idempotence"),
+    [
+        ("", "true"),
+        ("acks = 1", "false"),
+        ('"max.in.flight.requests.per.connection" = 6', "false"),
+        ('acks = 1\n"enable.idempotence" = true', "true"),
+    ],
+)
+def test_the_defaults_of_the_java_client(tmp_path: Path, settings: str, idempotence: str) -> None:
+    """They are not librdkafka's; idempotence is given up where another setting excludes it."""
+    text = f'[clients.p]\nrole = "producer"\nlibrary = "java"\n{settings}\n'
+    (given,) = read_contract(contract(tmp_path, text)).clients.values()
+
+    assert idempotence == effective(given)["enable.idempotence"]
+
+
+def test_a_java_consumer_reads_what_was_aborted(tmp_path: Path) -> None:
+    """Its default is read_uncommitted."""
+    text = '[clients.c]\nrole = "consumer"\nlibrary = "java"'
+    (given,) = read_contract(contract(tmp_path, text)).clients.values()
+
+    assert "read_uncommitted" == effective(given)["isolation.level"]
+
+
+@pytest.mark.kafka
+def test_what_is_declared_becomes_events(tmp_path: Path) -> None:
+    """In each run that a client or topic is in, where the run does not say it itself."""
+    history = [sent("1"), acked("1", 0), *log("1")]
+    ledger = [
+        *in_run("a", history),
+        *in_run("b", [created("producer-1", acks="all"), *history]),
+        *in_run("c", [sent("1", actor="producer-2", topic="other")]),
+    ]
+    rows = [[getattr(event, name) for name in event.__slots__] for event in ledger]
+    events = spark().createDataFrame(rows, spark_schema())
+    declared = read_contract(contract(tmp_path, QUOTED)).events(spark(), events)
+    found = declared.where("kind IN ('created', 'topic')").orderBy("run", "kind").collect()
+
+    assert [
+        ("a", "created", "producer-1", "1"), ("a", "topic", "contract", None),
+        ("b", "created", "producer-1", "all"), ("b", "topic", "contract", None),
+    ] == [(row.run, row.kind, row.actor, row.detail.get("acks")) for row in found]  # fmt: skip
+    assert {"orders"} == {row.topic for row in found if row.kind == "topic"}
+    stranger = QUOTED.replace("producer-1", "producr-1")
+    with pytest.raises(BadArgument, match=r"got 'producr-1'. Did you mean 'producer-1'"):
+        read_contract(contract(tmp_path, stranger)).events(spark(), events)

@@ -1,0 +1,78 @@
+"""What an audit says, and that a hostile ledger cannot say more."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html.parser import HTMLParser
+
+from lab_utils.audit.ledgers import Rejected
+from lab_utils.audit.report import MISSING, Group, Report, page
+from lab_utils.audit.selections import RULES
+
+HOSTILE = '<script src="//evil">&\x1b[2J\u202e</script>'
+ROW = {"run": HOSTILE, "topic": "orders", "partition": 0, "value": HOSTILE, "evidence": "is lost"}
+
+
+def group(judgement: str, count: int, value: str = "1") -> Group:
+    return Group("lost-write", judgement, f"because {HOSTILE}", count, [ROW | {"value": value}] * 3)
+
+
+def report(*groups: Group) -> Report:
+    rejected = Rejected(
+        Counter({("file:/runs/a%20b.jsonl", "no whole JSON object"): 1200}),
+        [("file:/runs/a%20b.jsonl", 7, "no whole JSON object", HOSTILE)],
+    )
+    return Report(["ledger"], 10_000, 2, list(groups), rejected, [HOSTILE], ["Every run: nothing."])
+
+
+class Loads(HTMLParser):
+    """The tags of a page, and what it would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.loaded: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """One tag."""
+        self.tags.add(tag)
+        self.loaded += [name for name, _ in attrs if name in ("src", "href", "action", "data")]
+
+
+def test_the_page_shows_what_it_is_given_and_does_nothing() -> None:
+    """It loads nothing, runs nothing, and escapes every text of the ledger."""
+    text = page(report(group("breach", 4, HOSTILE), group(f"allowed by {HOSTILE}", 3)))
+    loads = Loads(text)
+
+    assert [] == loads.loaded
+    assert not loads.tags & {"script", "link", "img", "iframe", "object", "form", "base"}
+    assert "&lt;script src=&quot;//evil&quot;&gt;&amp;\\x1b[2J\\u202e&lt;/script&gt;" in text
+    assert not {"\x1b", "\u202e"} & set(text)
+    assert "10,000 events, 2 runs: 7 findings, 4 breaches; 1,200 lines left out." in text
+
+
+def test_left_out() -> None:
+    """How much, why, and where the first of it is; what a terminal would obey is shown instead."""
+    counted, first, columns = report().left_out()
+
+    assert "1,200 times: no whole JSON object (1 file)" == counted
+    assert first.startswith("/runs/a b.jsonl:7: no whole JSON object: <script")
+    assert not {"\x1b", "\u202e"} & {*first, *columns}
+
+
+def test_a_long_value_is_shortened() -> None:
+    """A megabyte of a value is no line of a table."""
+    (told, *_) = group("breach", 3, "x" * 10**6).told()
+
+    assert len(told) < 1000
+    assert "characters)" in told
+
+
+def test_the_findings_that_a_ledger_cannot_have_exist() -> None:
+    """What is said of missing events names findings by the names that they have."""
+    named = {word.strip("(),.") for _, sentence in MISSING for word in sentence.split()}
+    known = {word for word in named if word in RULES}
+
+    assert {"lost-write", "duplicate", "unseen", "skipped-processing"} <= known
+    assert set() == {word for word in named if "-" in word and word not in RULES} - {"--contract"}
