@@ -22,7 +22,7 @@ HEAD = """\
 
 A finding is something that happened, proved by events of the ledger.
 Whether it was allowed is another question: the **contract** of the configuration answers it.
-This page is made from `lab_utils/audit`, where each finding stands with its rule; print one with `source(...)`, and see [adding a finding](adding-a-finding.md).
+This page is made from `lab_utils/audit/findings`, where each finding stands with its rule; print one with `source(...)`, and see [adding a finding](adding-a-finding.md).
 `tests/oracle.py` states each rule again in plain Python, and the two must agree on random histories.
 
 These hold for all of them.

@@ -1,6 +1,5 @@
 """The audit: a ledger goes in, findings come out. All of it is Spark DataFrame functions."""
 
-# Each of these registers its findings, in the order of docs/findings.md.
-from lab_utils.audit import producing, consuming, replication, isolation, inconclusive  # isort: skip
+from lab_utils.audit import findings
 
-__all__ = ["consuming", "inconclusive", "isolation", "producing", "replication"]
+__all__ = ["findings"]

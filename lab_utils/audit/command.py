@@ -18,19 +18,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit import report
 from lab_utils.audit.declared import Declared, read_contract
-from lab_utils.audit.judged import judged_findings
+from lab_utils.audit.judged import judged_frame
 from lab_utils.audit.ledgers import Ledger, is_local, listed, literal, local_files, read, readable
 from lab_utils.audit.report import Report
-from lab_utils.audit.selections import FINDING_COLUMNS
 from lab_utils.audit.session import LARGE, own_spark
 from lab_utils.errors import BadArgument, LedgerError, StageError
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 PAGE: Final = "audit.html"
 MADE: Final = ("ledger", "findings", PAGE)
-JUDGED: Final = {**FINDING_COLUMNS} | dict.fromkeys(("judgement", "allowed_by", "reason"), "STRING")
 
 
 def audit(
@@ -81,18 +79,12 @@ def audit_with(
             events = declared.events(spark, events)
     with _progress(spark, say, f"Judging {report.counted(count, 'event')}"):
         found = f"file://{place}/findings"
-        judged(spark, events).write.mode("overwrite").parquet(found)
+        judged_frame(events).write.mode("overwrite").parquet(found)
         groups = report.groups(spark.read.parquet(literal(found)))
         unsaid = report.unsaid(events)
     made = Report(paths, count, runs, groups, ledger.rejected, ledger.unknown, unsaid)
     (place / PAGE).write_text(report.page(made), encoding="utf-8")
     return made
-
-
-def judged(spark: SparkSession, events: DataFrame) -> DataFrame:
-    """The judged findings as a DataFrame; the one place that asks for them."""
-    rows = [tuple(row[name] for name in JUDGED) for row in judged_findings(events)]
-    return spark.createDataFrame(rows, ", ".join(f"{name} {it}" for name, it in JUDGED.items()))
 
 
 def _size(paths: Sequence[str]) -> int:

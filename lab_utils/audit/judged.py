@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, clause
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, found_by
-from lab_utils.audit.isolation import READER
+from lab_utils.audit.findings.isolation import READER
 from lab_utils.audit.session import read_events
 from lab_utils.audit.survey import Survey, survey
 from lab_utils.ledger.events import Event

@@ -232,7 +232,7 @@ lab.run(send_orders, orders=10).log
 # the finding above.
 
 # %%
-from lab_utils.audit.producing import duplicate
+from lab_utils.audit.findings.producing import duplicate
 source(duplicate)
 
 # %%

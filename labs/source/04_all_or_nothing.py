@@ -647,7 +647,7 @@ lab.run(by_turns, orders=3).findings()
 # You can skip this. The query that found the torn transaction:
 
 # %%
-from lab_utils.audit.isolation import torn_transaction
+from lab_utils.audit.findings.isolation import torn_transaction
 
 source(torn_transaction)
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from lab_utils.audit.cycles import ANOMALIES
 from lab_utils.audit.finding import RULES, found_by
+from lab_utils.audit.findings.cycles import ANOMALIES
 from lab_utils.audit.judged import judged_findings
 from lab_utils.audit.session import read_events
 from lab_utils.audit.survey import survey

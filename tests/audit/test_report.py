@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from html.parser import HTMLParser
 
+from lab_utils.audit.finding import RULES
 from lab_utils.audit.ledgers import Rejected
 from lab_utils.audit.report import MISSING, Group, Report, page
-from lab_utils.audit.selections import RULES
 
 HOSTILE = '<script src="//evil">&\x1b[2J\u202e</script>'
 ROW = {"run": HOSTILE, "topic": "orders", "partition": 0, "value": HOSTILE, "evidence": "is lost"}

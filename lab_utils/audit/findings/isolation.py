@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.cycles import cycles
 from lab_utils.audit.facts import LISTED, ORDER, TRANSACTION, orders, positions, sql, transactions
 from lab_utils.audit.finding import Found, finding
+from lab_utils.audit.findings.cycles import cycles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
