@@ -20,6 +20,7 @@ import pytest
 import yaml
 
 from lab_utils.machine.java import FETCHED
+from tests.used_checkout import context
 
 ROOT: Final = Path(__file__).parents[1]
 TEST_LOCK: Final = "requirements-test.lock"
@@ -252,6 +253,11 @@ def test_no_test_is_skipped_in_silence() -> None:
     found = lines(r"pytest\.skip\(\)|importorskip|xfail|mark\.skip\b|skipif\((?!.*reason=)", ".py")
 
     assert [] == found
+
+
+def test_the_image_has_every_module() -> None:
+    """What the image is built from leaves out no module of the package, in whatever room."""
+    assert set() == {path.relative_to(ROOT).as_posix() for path in modules()} - context(ROOT)
 
 
 def test_sizes() -> None:
