@@ -11,18 +11,16 @@ A record has a number k in its partition, and k modulo CYCLE says what happens t
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.ledger.events import SPARK_TYPES, Event
+from lab_utils.audit.ledgers import COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 PARTITIONS: Final = 4
 CYCLE: Final = 1000
-TYPES: Final = {it.name: SPARK_TYPES[str(it.type).removesuffix(" | None")] for it in fields(Event)}
 
 Sown = dict[str, int]
 Ledger = Callable[["SparkSession", int], tuple["DataFrame", Sown]]
@@ -210,7 +208,7 @@ def _events(rows: DataFrame, source: str, kind: str, **columns: str) -> DataFram
         "detail": "map()",
     } | columns  # fmt: skip
     return rows.selectExpr(
-        *(f"CAST({given.get(name, 'NULL')} AS {kind}) AS {name}" for name, kind in TYPES.items())
+        *(f"CAST({given.get(name, 'NULL')} AS {kind}) AS {name}" for name, kind in COLUMNS.items())
     )
 
 

@@ -218,13 +218,12 @@ def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | Non
     r"""Find what happened in ledgers, and whether their configuration allows it.
 
     PATH is a run's folder, a folder of such folders, or a file: JSONL or Parquet, written by the
-    lab or by a program of yours (docs/ledger.md). A URL such as s3a://... is read by Spark.
+    lab or by a program of yours (docs/ledger.md).
 
     \b
     ./lab audit ~/.local/state/delivery-lab/runs
     ./lab audit ledger/ --contract contract.toml --out audit/
     LAB_SPARK_MEMORY=4g ./lab audit ledger/         with a heap of 4 GB
-    SPARK_MASTER=spark://HOST:7077 ./lab audit ...  on a cluster (docs/cluster.md)
 
     Exit code 0 when nothing that the configuration rules out was found; 1 when there is a breach;
     2 when the audit could not be made.

@@ -4,7 +4,8 @@
            ╰─▶ places   (run, topic, partition, offset)  acked for, held, given, worked on
 
 An order is its key and value; equal ones are counted. Null values, tombstones and empty texts are
-values like others. What is listed is at most LISTED long, so that no row grows with the ledger.
+values like others. Places are listed up to LISTED; who said what of an order, and who was given
+it, is listed whole.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ COUNTED: Final = (
 )  # fmt: skip
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
 OF_TOPIC: Final = (
-    "was_read", "all_drained", "is_transactional", "settled", "ends", "consumers",
+    "all_drained", "is_transactional", "settled", "consumers",
 )  # fmt: skip
 
 
@@ -203,8 +204,8 @@ def _with_groups(rows: DataFrame, survey: Survey, events: DataFrame) -> DataFram
     """Events with the group of the consumer who said them; '' if the ledger does not know it."""
     if not {"delivered"} & survey.kinds:
         return rows.selectExpr("*", "'' AS consumer_group")
-    known = survey.clients_frame(events).drop("isolation")
-    joined = rows.join(known.withColumnRenamed("consumer_group", "known"), ["run", "actor"], "left")
+    known = survey.clients_frame(events).withColumnRenamed("consumer_group", "known")
+    joined = rows.join(known, ["run", "actor"], "left")
     return joined.selectExpr("*", "coalesce(known, '') AS consumer_group").drop("known")
 
 

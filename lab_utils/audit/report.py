@@ -42,7 +42,7 @@ MISSING: Final = (
      "Nobody recorded the wire: which request or answer was lost, and what was sent again, is "
      "unknown."),
     ("source = 'client' AND kind = 'created'",
-     "The settings of the clients are unknown, and librdkafka's defaults stand in for them. "
+     "The settings of the clients are unknown: a finding that they decide stays undecided. "
      "Declare them: --contract FILE."),
     ("source = 'workload' AND kind = 'topic'",
      "The settings of the topics are unknown, and Kafka's defaults stand in for them. Declare "

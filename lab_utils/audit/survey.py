@@ -34,14 +34,14 @@ Topic = tuple[str, str | None]
 Client = tuple[str, str]
 
 TOPICS_SCHEMA: Final = (
-    "run STRING, topic STRING, was_read BOOLEAN, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
+    "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
     " ends MAP<BIGINT, BIGINT>, settled ARRAY<BIGINT>, is_transactional BOOLEAN,"
     " worked_in_topic BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, sought: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
 )
-CLIENTS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, isolation STRING"
+CLIENTS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING"
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,10 +132,7 @@ class Survey:
 
     def clients_frame(self, events: DataFrame) -> DataFrame:
         """One row a client; columns as in CLIENTS_SCHEMA."""
-        rows = [
-            (*client, settings.get("group.id"), settings.get("isolation.level"))
-            for client, settings in self.clients.items()
-        ]
+        rows = [(*client, settings.get("group.id")) for client, settings in self.clients.items()]
         return _frame(events, rows, CLIENTS_SCHEMA)
 
 
@@ -261,7 +258,7 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         (group, group in it.actors, dict(at)) for group, at in sorted(it.bookmarks.items())
     ]
     return (
-        run, topic, bool(it.ends), it.all_drained,
+        run, topic, it.all_drained,
         sorted(number for number, end in it.ends.items() if end.drained),
         {number: end.offset for number, end in it.ends.items() if end.offset is not None},
         sorted(number for number, end in it.ends.items() if end.settled),

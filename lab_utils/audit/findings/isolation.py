@@ -77,8 +77,9 @@ def precommitted_read() -> Found:
     return Found(
         where=f"sends > 0 AND in_transactions = sends AND aborted = 0 AND size({EARLY}) > 0",
         each=READINGS.format(EARLY),
-        said="' was given to ' || it.actor || ' at offset ' || it.offset || ' before its commit"
-        " was asked'",
+        said="' was given to ' || it.actor || ' at offset ' || it.offset"
+        " || if(asked_at_ns IS NULL, ', and its commit was never asked',"
+        " ' before its commit was asked')",
         about=READING,
     )
 

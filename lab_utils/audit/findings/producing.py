@@ -11,7 +11,6 @@ ERRORS = (
     " ('failed', 'unknown')), x -> coalesce(x.error, 'an error without a name')))), ', ')"
 )
 OFFSETS_OF = "transform({0}, x -> x.offset)"
-IS_ORDER = "run IS NOT NULL"
 
 
 @finding(
