@@ -96,7 +96,7 @@ def perform(
         producer.produce(ticket.topic, order, partition=0, on_delivery=on_delivery)
         if paced:
             producer.flush()
-    producer.flush()
+    producer.close()  # the end of a run waits for its clients to go
     rows = experiment.finish()
     log = [row for row in rows if (row.source, row.kind) == ("log", "record")]
     log.sort(key=lambda row: row.offset or 0)

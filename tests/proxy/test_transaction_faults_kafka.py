@@ -38,9 +38,17 @@ def experiment(stage: Any, reader: HonestReader, tmp_path: Path) -> Experiment:
 
 
 def perform(experiment: Experiment, *faults: WireFault) -> list[Event]:
-    """Two transactions: order 0, then order 1 with an offset of the run's group."""
+    """All rows of two transactions."""
     experiment.faults = faults
-    live = LiveRun(experiment.begin())
+    transact(LiveRun(experiment.begin()))
+    return experiment.finish()
+
+
+def transact(live: LiveRun) -> None:
+    """Order 0, then order 1 with an offset of the run's group.
+
+    The producer goes with its last name: the end of a run waits for its clients.
+    """
     producer = live.producer({"transactional.id": live.topic})
     group = live.consumer().consumer_group_metadata()
     try:
@@ -56,7 +64,6 @@ def perform(experiment: Experiment, *faults: WireFault) -> list[Event]:
     except KafkaException:
         pass  # what was told is in the ledger
     live.close()
-    return experiment.finish()
 
 
 def told(rows: list[Event]) -> str:
