@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,6 +11,7 @@ import tomllib
 from pathlib import Path
 from typing import Any, Final
 
+import pandas as pd
 import pytest
 
 from lab_utils.audit.command import audit_with
@@ -50,22 +52,26 @@ def test_every_column_and_kind_is_on_the_page() -> None:
 @pytest.mark.kafka
 @pytest.mark.timeout(300)
 def test_the_program_keeps_a_ledger(stage: Any, reader: Any, tmp_path: Path) -> None:
-    """It runs as it stands; the audit finds nothing, and a record that is taken away."""
+    """It runs as it stands; the audit finds nothing, and in a copy the record that it lacks."""
     reader.create_topic("a_ledger", 2)
     program = [sys.executable, "-c", code("python"), stage.direct, "a_ledger", "1", "2", "3"]
     subprocess.run(program, cwd=tmp_path, check=True)
-    lines = (tmp_path / "ledger.jsonl").read_text().splitlines()
+    rows = list(map(json.loads, (tmp_path / "ledger.jsonl").read_text().splitlines()))
+    without = [row | {"run": "without"} for row in rows
+               if (row["kind"], row.get("value")) != ("record", "2")]  # fmt: skip
+    (tmp_path / "without.jsonl").write_text("\n".join(map(json.dumps, without)))
     audited = tmp_path / "audited"
     audited.mkdir()
-    found = audit_with(spark(), [str(tmp_path / "ledger.jsonl")], None, audited)
+    paths = [str(tmp_path / name) for name in ("ledger.jsonl", "without.jsonl")]
+    found = audit_with(spark(), paths, None, audited)
+    lost = pd.read_parquet(audited / "findings").to_dict("records")
 
-    assert ([], 0) == (found.groups, found.rejected.counts.total())
-    assert 1 + 3 + 3 + 3 + 2 == found.events
-
-    without = [line for line in lines if not ('"record"' in line and '"2"' in line)]
-    (tmp_path / "ledger.jsonl").write_text("\n".join(without))
-    lost = audit_with(spark(), [str(tmp_path / "ledger.jsonl")], None, audited)
-    assert [("lost-write", "breach")] == [(it.finding, it.judgement) for it in lost.groups]
+    assert 0 == found.rejected.counts.total()
+    assert (1 + 3 + 3 + 3 + 2, len(rows) - 1) == (len(rows), len(without))
+    assert len(rows) + len(without) == found.events
+    assert [("without", "lost-write", "2", "breach")] == [
+        (row["run"], row["finding"], row["value"], row["judgement"]) for row in lost
+    ]
 
 
 @pytest.mark.kafka
