@@ -49,6 +49,7 @@ class HonestReader:
         self._admin = AdminClient(dict(self._connection))
         self._consumer = _new_consumer(self._connection, "read_uncommitted")
         self._committed: Consumer | None = None
+        self._producer: Producer | None = None
 
     def create_topic(
         self,
@@ -105,13 +106,14 @@ class HonestReader:
 
     def fill(self, topic: str, values: Sequence[str], partitions: int) -> None:
         """Write these values, in turn to each partition; raises StageError if one is refused."""
-        producer = Producer({**self._connection, "acks": "all", "enable.idempotence": True})
         refused: list[str] = []
 
         def report(error: KafkaError | None, _: object) -> None:
             if error is not None:
                 refused.append(error.str())
 
+        # It is kept: a new one waits half a second for its producer id.
+        producer, self._producer = self._producer or self._new_producer(), None
         for number, value in enumerate(values):
             producer.produce(topic, value, partition=number % partitions, on_delivery=report)
         unsent = producer.flush(15)
@@ -120,6 +122,7 @@ class HonestReader:
                 f"topic {topic!r} could not be filled: {unsent} of {len(values)} orders were not "
                 f"answered, {len(refused)} refused {refused[:1]}. Look at `lab`, then run again."
             )
+        self._producer = producer
 
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
         """How many partitions a topic has."""
@@ -130,6 +133,10 @@ class HonestReader:
         self._consumer.close()
         if self._committed is not None:
             self._committed.close()
+        self._producer = None
+
+    def _new_producer(self) -> Producer:
+        return Producer({**self._connection, "acks": "all", "enable.idempotence": True})
 
     def _ends(self, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
