@@ -82,13 +82,15 @@ class Experiment:
     def begin(self, client_folder: Path | None = None) -> Ticket:
         """Create the topic, open the run at the stage, arm the faults; return the ticket.
 
-        What broke since the last run, a broker that died or was killed, is repaired first.
+        What broke since the last run, a broker that died or was killed, is repaired first, and
+        the topics of runs long past are deleted.
 
         `client_folder` is where the workload's process keeps its part of the ledger, if that is
         not to be this run's folder.
         """
         self.stage.require_controller()
         self.stage.heal()
+        self.reader.delete_topics(self.stage.past_topics())
         for topic in self._all_topics():
             replicas, config = self._settings(topic)
             self.reader.create_topic(topic, self.partitions, replicas=replicas, config=config)

@@ -44,6 +44,7 @@ PROGRAMS: Final = {
 SERVERS: Final = ("stage server", "Spark server")
 SERVER_END_S: Final = 15
 KILL_S: Final = 10
+CLOCK_S: Final = 2
 TAIL_BYTES: Final = 64_000
 # Below the range from which systems take ports for outgoing connections (Linux 32768, macOS
 # 49152), so that nothing but another broker can take one between our look and the program's bind.
@@ -158,6 +159,21 @@ def is_running(process: AnyProcess | int) -> bool:
         it = psutil.Process(process) if isinstance(process, int) else process
         return it.is_running() and it.status() != psutil.STATUS_ZOMBIE
     return False
+
+
+def own_name() -> str:
+    """A name of this process that no later process with its id has."""
+    return f"{os.getpid()} {psutil.Process().create_time():.0f}"
+
+
+def named(name: str) -> psutil.Process | None:
+    """The process of this name; None if it has ended, or if it cannot be seen from here."""
+    with suppress(ValueError, psutil.Error):
+        pid, began = map(int, name.split())
+        process = psutil.Process(pid)
+        # The clock may have been set between the two looks.
+        return process if abs(process.create_time() - began) <= CLOCK_S else None
+    return None
 
 
 def runs(pid: int, program: str, folder: Path) -> bool:

@@ -75,6 +75,11 @@ class HonestReader:
                 "cannot start. Look at `lab`, then run the cell again."
             ) from None
 
+    def delete_topics(self, topics: Sequence[str]) -> None:
+        """Have these topics deleted; the brokers do it in their own time."""
+        if topics:
+            self._admin.delete_topics(list(topics))
+
     def read(self, run: str, topic: str, partitions: int, timeout_s: float = 10) -> list[Event]:
         """Read a topic from offset 0 to its end: `record` events, then one `end` a partition.
 

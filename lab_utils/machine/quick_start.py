@@ -31,7 +31,9 @@ Progress = Callable[[str], object]
 
 LOGGING: Final = Path(__file__).with_name("log4j2.xml")
 CLUSTER_ID: Final = "ZGVsaXZlcnktbGFiLTAwMA"
-QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable",
+# A broker that has died is repaired; one that has lost a thread for want of memory would hang.
+QUICK: Final = ("-XX:+ExitOnOutOfMemoryError", "-XX:+UseSerialGC",
+                "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable",
                 "-Xlog:all=error:stderr")  # fmt: skip
 
 

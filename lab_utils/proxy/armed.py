@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
@@ -17,6 +17,8 @@ from lab_utils.proxy.faults import Fault, StageFault, WireFault, to_json
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request
+
+ARMED_FAULTS: Final = 100
 
 Record = Callable[[Event], object]
 Act = Callable[[StageFault], object]
@@ -79,6 +81,10 @@ class FaultBoard:
         if not isinstance(fault, WireFault | StageFault):
             raise BadArgument(
                 f"{fault!r} cannot be armed on the wire: the client acts on it. Pass it to lab.run."
+            )
+        if len(self._armed) >= ARMED_FAULTS:
+            raise BadArgument(
+                f"{ARMED_FAULTS} faults are armed already. Disarm them: lab.stage.clear()."
             )
         armed = Armed(f"f{next(self._numbers)}", run, fault)
         self._armed[armed.id] = armed

@@ -22,6 +22,8 @@ from lab_utils.proxy.faults.broker_fault import LinkState
 from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
 
 CLIENT_ID_STARTS: Final = 14
+# Who may be connected without having said that it is a broker.
+STRANGERS: Final = 50
 CALLER: Final = re.compile(rb"broker-(\d+)-")
 
 
@@ -85,6 +87,8 @@ class Link:
         self._listen()
 
     def _arrived(self) -> None:
+        if self._ended:
+            self.far.abort()  # the caller did not wait for it
         for _ in self._waiting:
             self._in_time()
         self.flow()
@@ -121,7 +125,7 @@ class LinkProxy:
         self.upstream: tuple[str, int] | None = None
         self._states: dict[int, LinkState] = {}
         self._by_s: dict[int, float] = {}
-        self._links: set[Link] = set()
+        self._links: dict[Link, None] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
 
@@ -161,13 +165,16 @@ class LinkProxy:
         return {caller: state for caller, state in self._states.items() if state != "open"}
 
     def remember(self, link: Link) -> None:
-        """A broker has connected: connect to ours."""
-        self._links.add(link)
+        """Somebody has connected, a broker as a rule: connect to ours."""
+        strangers = [it for it in self._links if it.caller is None]
+        if len(strangers) >= STRANGERS:
+            strangers[0].end()
+        self._links[link] = None
         self._later(self._connect(link))
 
     def forget(self, link: Link) -> None:
         """Both connections are over."""
-        self._links.discard(link)
+        self._links.pop(link, None)
 
     async def _connect(self, link: Link) -> None:
         if self.upstream is not None:

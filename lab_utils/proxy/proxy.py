@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from itertools import count
+from typing import Final
 from uuid import UUID
 
 from lab_utils.proxy.armed import FaultBoard, Record
@@ -23,6 +24,9 @@ from lab_utils.proxy.witness import WireWitness
 __all__ = ["FaultBoard", "Proxy"]
 
 Address = tuple[str, int]
+
+# At one more the client is cut that has been idle the longest, as a broker does (max.connections).
+CONNECTIONS: Final = 200
 
 
 class Proxy:
@@ -92,6 +96,10 @@ class Proxy:
         )
 
     def _begin(self, relay: Relay) -> None:
+        if len(self._relays) >= CONNECTIONS:
+            idle = min(self._relays, key=lambda it: it.moved_at)
+            self._relays.discard(idle)
+            idle.abort("stage")
         self._relays.add(relay)
         connecting = asyncio.get_running_loop().create_task(self._connect(relay))
         self._connecting.add(connecting)

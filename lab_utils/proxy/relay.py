@@ -86,7 +86,7 @@ class Relay:
         self._when_answered: dict[Exchange, Callable[[], object]] = {}
         self._exchanges = Exchanges()
         self._timer: asyncio.TimerHandle | None = None
-        self._moved_at = self._loop.time()
+        self.moved_at = self._loop.time()
         self._is_deaf = False  # what the client sends goes nowhere
         self._is_mute = False  # what the broker answers goes nowhere
         self._ended_by = ""
@@ -183,7 +183,7 @@ class Relay:
         if not self.broker.is_open:
             return inf
         for frame, exchange in self._outbox.leaving(now):
-            self._moved_at = now
+            self.moved_at = now
             self.broker.write(frame)
             if exchange is not None:
                 self._note_sent(exchange)
@@ -225,7 +225,7 @@ class Relay:
             if due > now:
                 return due
             self._exchanges.take()
-            self._moved_at = now
+            self.moved_at = now
             self._give(first)
         return inf
 
@@ -292,7 +292,7 @@ class Relay:
         if not self._ended_by or self._outbox:
             return inf
         if (first := self._exchanges.first) is not None:
-            unanswered = max(self._ended_at, self._moved_at) + ANSWERS_LIMIT_S
+            unanswered = max(self._ended_at, self.moved_at) + ANSWERS_LIMIT_S
             return unanswered if first.answer is None else inf
         return inf if self.client.is_behind else now
 
@@ -340,6 +340,8 @@ class Relay:
         self._loop.call_later(ANSWERS_LIMIT_S, self.broker.abort)
         for resume in self._when_answered.values():
             resume()
+        self._outbox.clear()
+        self._exchanges = Exchanges()
         self._witness.closed(self._ended_by)
         if not self.broker.is_made or self.broker.is_lost:
             self._on_end(self)

@@ -149,6 +149,7 @@ class Side(asyncio.BufferedProtocol):
         _sides.discard(self)
         self.is_open = self.is_full = False
         self.is_lost = True
+        self._let_go()
         self._on_lost()
 
     def _work_off(self) -> None:
@@ -160,11 +161,20 @@ class Side(asyncio.BufferedProtocol):
                 break
         self.is_behind, self._continues = frame is not None, False
         self._frames.settle()
+        self._let_go()
         if was_behind and not self.is_behind:
             self._on_worked_off()
         self.listen(self._wanted)
         if self.held_bytes > RECEIVE:
             _relieve()
+
+    def _let_go(self) -> None:
+        """Give up a part of a frame whose rest will not come; its memory is not counted any more.
+
+        A relay is a circle of objects: what it held would stay until the collector comes.
+        """
+        if self.is_lost and not self.is_behind:
+            self._frames = FrameBuffer()
 
 
 def _relieve() -> None:

@@ -16,7 +16,7 @@ import httpx
 from lab_utils import errors, single_server
 from lab_utils.errors import LabError, StageError
 from lab_utils.folders import stage_folder
-from lab_utils.processes import STAGE_SERVER
+from lab_utils.processes import STAGE_SERVER, own_name
 from lab_utils.proxy.faults import Fault, to_json
 from lab_utils.waiting import wait_until
 
@@ -74,8 +74,15 @@ class Stage:
             )
 
     def open_run(self, run: str, folder: Path) -> None:
-        """Let the stage write what this run's clients do on the wire into `folder`."""
-        self._ask("POST", "/runs", {"run": run, "folder": str(folder)})
+        """Let the stage write what this run's clients do on the wire into `folder`.
+
+        If this process ends without closing the run, the stage closes it.
+        """
+        self._ask("POST", "/runs", {"run": run, "folder": str(folder), "owner": own_name()})
+
+    def past_topics(self) -> list[str]:
+        """The topics of runs before the last fifty."""
+        return list(self._ask("GET", "/past")["topics"])
 
     def close_run(self, run: str, topics: Iterable[str] = ()) -> ClosedRun:
         """Disarm the run's faults and close its part of the ledger.

@@ -70,6 +70,7 @@ class Cluster:
         self._guardian = Guardian(folder)
         self._verb = asyncio.Lock()
         self._acting: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
         self._topic_names: dict[UUID, str] = {}
         self._died: set[int] = set()
         self._members: dict[int, Member] = {}
@@ -117,9 +118,15 @@ class Cluster:
             for process in processes:
                 shutil.rmtree(process.data_folder, ignore_errors=True)
 
-    def keep_guardian(self) -> None:
-        """See that the brokers would end if this process was killed."""
+    def keep(self) -> None:
+        """See that the brokers would end if this process was killed; close the runs of the dead."""
         self._guardian.keep()
+        if self._closing is None or self._closing.done():
+            self._closing = asyncio.get_running_loop().create_task(self._close_forsaken())
+
+    async def _close_forsaken(self) -> None:
+        for run in self.event_log.forsaken():
+            await self.close_run(run)
 
     @property
     def bootstrap(self) -> str:
@@ -213,9 +220,9 @@ class Cluster:
 
     # Runs.
 
-    def open_run(self, run: str, folder: Path) -> None:
+    def open_run(self, run: str, folder: Path, owner: str = "") -> None:
         """Keep this run's events in a ledger in this folder, from what holds now on."""
-        self.event_log.open(run, folder)
+        self.event_log.open(run, folder, owner)
         if self._observer is not None:
             self._observer.begin(run)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +20,11 @@ from lab_utils.errors import BadArgument
 from lab_utils.folders import state_folder
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness
+from lab_utils.processes import AnyProcess, is_running, named
 
 KEPT_EVENTS: Final = 500
+KEPT_RUNS: Final = 50  # their topics can be read
+KNOWN_RUNS: Final = 1000
 KEPT_TEXT: Final = 500  # so that the events that are kept take a few megabytes at most
 WATCHERS: Final = 32
 OPEN_RUNS: Final = 200
@@ -33,6 +36,8 @@ class EventLog:
 
     def __init__(self) -> None:
         self._runs: dict[str, Witness] = {}
+        self._owners: dict[str, AnyProcess] = {}
+        self._known: list[str] = []
         self._watchers: set[Callable[[], object]] = set()
         self.events: deque[tuple[int, Event]] = deque(maxlen=KEPT_EVENTS)
         self.seen = 0
@@ -42,8 +47,23 @@ class EventLog:
         """The runs that are open."""
         return sorted(self._runs)
 
-    def open(self, run: str, folder: Path) -> None:
-        """Keep this run's events in a ledger in this folder."""
+    def forsaken(self) -> list[str]:
+        """The open runs whose owner has ended without closing them."""
+        return [run for run, owner in self._owners.items() if not is_running(owner)]
+
+    def past(self, topics: Collection[str]) -> list[str]:
+        """Those of the topics that belong to a run before the last fifty."""
+        kept = {*self._known[-KEPT_RUNS:], *self._runs}
+        found = {
+            run: [topic for topic in topics if topic.startswith(f"{run}-")]
+            for run in self._known
+            if run not in kept
+        }
+        self._known = [run for run in self._known if run in kept or found[run]]
+        return [topic for each in found.values() for topic in each]
+
+    def open(self, run: str, folder: Path, owner: str = "") -> None:
+        """Keep this run's events in a ledger in this folder; its owner is the process named so."""
         if not RUN.fullmatch(run):
             raise BadArgument(
                 f"a run's name has up to 100 letters, digits, '.', '_' and '-', and begins with no "
@@ -55,15 +75,22 @@ class EventLog:
                 f"exists and can be written; got {str(folder)!r:.200}."
             )
         if len(self._runs) >= OPEN_RUNS:
-            raise BadArgument(f"{OPEN_RUNS} runs are open already; close one, as in lab.reset().")
+            raise BadArgument(
+                f"{OPEN_RUNS} runs are open already. Close one, for example by "
+                f"lab.stage.close_run({next(iter(self._runs))!r})."
+            )
         if run in self._runs:
             raise BadArgument(f"run {run!r} is open already. Close it, or choose another name.")
         self._runs[run] = Witness(folder, "wire")
+        if (process := named(owner)) is not None:
+            self._owners[run] = process
+        self._known = [*(it for it in self._known if it != run), run][-KNOWN_RUNS:]
 
     def close(self, run: str) -> str | None:
         """Close a run's ledger; return what went wrong with it."""
         self.require(run)
         witness = self._runs.pop(run)
+        self._owners.pop(run, None)
         witness.close()
         return witness.trouble
 

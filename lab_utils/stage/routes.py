@@ -1,7 +1,8 @@
 """What the stage answers over HTTP.
 
     GET    /state                     brokers, armed faults, open runs
-    POST   /runs {run, folder}        DELETE /runs/<run>[?topic=T]
+    POST   /runs {run, folder, owner} DELETE /runs/<run>[?topic=T]
+    GET    /past                      the topics of runs long past, which may be deleted
     GET    /faults                    POST /faults {run, fault}     DELETE /faults[/<id>]
     POST   /brokers/<id>/<verb>       start · stop · kill · pause · resume · power_cut
     POST   /links/<a>/<b>/<verb>      cut · hold · slow · heal
@@ -29,12 +30,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 import orjson
 from tornado import web
 from tornado.httpserver import HTTPServer
 from tornado.httputil import split_host_and_port
-from tornado.iostream import StreamClosedError
+from tornado.iostream import IOStream, StreamClosedError
 
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.proxy.faults import from_json
@@ -48,6 +50,7 @@ HEADER_LIMIT: Final = 16 * 1024
 BUFFER_LIMIT: Final = 128 * 1024
 # A body that is begun, or a connection that is kept, and on which nothing more comes.
 SILENCE_S: Final = 60
+CONNECTIONS: Final = 100
 PIECE: Final = 256 * 1024
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
@@ -85,6 +88,7 @@ class Handler(web.RequestHandler):
             self._refuse(401, "no token, or not the one of this stage's server.json.")
             return
         self.settings["end"].spoken_to_at = time.monotonic()
+        self.settings["trusted"].add(self.request.connection.stream)  # type: ignore[union-attr]
 
     def data_received(self, chunk: bytes) -> None:
         """Take in a piece of the body; there are BODY_LIMIT bytes of it at most."""
@@ -146,7 +150,8 @@ def _state(request: Handler) -> dict[str, Any]:
 
 
 def _open_run(request: Handler, _: None) -> dict[str, Any]:
-    request.cluster.open_run(request.field("run", str), Path(request.field("folder", str)))
+    run, folder = request.field("run", str), Path(request.field("folder", str))
+    request.cluster.open_run(run, folder, request.field("owner", str, ""))
     return {}
 
 
@@ -182,6 +187,11 @@ def _partitions(request: Handler) -> dict[str, Any]:
     return {"partitions": [asdict(partition) for partition in found]}
 
 
+def _past(request: Handler) -> dict[str, Any]:
+    topics = {each.topic for each in request.cluster.partitions()}
+    return {"topics": request.cluster.event_log.past(topics)}
+
+
 async def _heal(request: Handler) -> dict[str, Any]:
     await request.cluster.heal()
     return request.cluster.state()
@@ -193,15 +203,20 @@ async def _reset(request: Handler) -> dict[str, Any]:
 
 
 async def _log(request: Handler) -> None:
-    """Answer the batches of a topic piece by piece: a topic may be larger than memory."""
-    rows = iter(request.cluster.batches(request.get_query_argument("topic")))
-    begin = b'{"batches":['
-    while piece := await asyncio.to_thread(_piece, rows):
-        request.set_header("Content-Type", "application/json")
-        request.write(begin + piece)
+    """Answer the batches of a topic."""
+    batches = request.cluster.batches(request.get_query_argument("topic"))
+    await _answer(request, b'{"batches":[', iter(batches))
+
+
+async def _answer(request: Handler, begin: bytes, rows: Iterator[dict[str, Any]]) -> None:
+    """Answer rows piece by piece: a topic may be larger than memory, and a reader may not read."""
+    request.set_header("Content-Type", "application/json")
+    piece, separator = await asyncio.to_thread(_piece, rows), begin
+    while piece:
+        request.write(separator + piece)
         await request.flush()
-        begin = b","
-    request.finish((b"" if begin == b"," else begin) + b"]}")
+        piece, separator = await asyncio.to_thread(_piece, rows), b","
+    request.finish((b"" if separator == b"," else begin) + b"]}")
 
 
 def _piece(rows: Iterator[dict[str, Any]]) -> bytes:
@@ -215,7 +230,7 @@ def _piece(rows: Iterator[dict[str, Any]]) -> bytes:
     return b",".join(texts)
 
 
-async def _events(request: Handler) -> dict[str, Any] | None:
+async def _events(request: Handler) -> None:
     """All events after number `after`: once in JSON, or live as server-sent events.
 
     A stream ends after a minute, and its reader comes again with the last number: behind
@@ -227,8 +242,9 @@ async def _events(request: Handler) -> dict[str, Any] | None:
         raise BadArgument(f"after must be the number of an event; got {given!r:.100}.")
     after = int(given)
     if "text/event-stream" not in request.request.headers.get("Accept", ""):
-        rows = [{"number": number, **as_columns(event)} for number, event in log.since(after)]
-        return {"events": rows, "seen": log.seen}
+        rows = ({"number": number, **as_columns(event)} for number, event in log.since(after))
+        await _answer(request, b'{"seen":%d,"events":[' % log.seen, rows)
+        return
     news = asyncio.Event()
     stop = log.watch(news.set)
     ends_at = time.monotonic() + STREAM_S
@@ -248,7 +264,6 @@ async def _events(request: Handler) -> dict[str, Any] | None:
                     await asyncio.wait_for(news.wait(), HEARTBEAT_S)
     finally:
         stop()
-    return None
 
 
 def _shutdown(request: Handler) -> dict[str, Any]:
@@ -268,12 +283,33 @@ ROUTES: Final[dict[str, dict[str, Call]]] = {
     r"/links/(\d{1,9})/(\d{1,9})/(\w+)": {"POST": _link},
     r"/settle": {"POST": _settle},
     r"/partitions": {"GET": _partitions},
+    r"/past": {"GET": _past},
     r"/heal": {"POST": _heal},
     r"/reset": {"POST": _reset},
     r"/log": {"GET": _log},
     r"/events": {"GET": _events},
     r"/shutdown": {"POST": _shutdown},
 }
+
+
+class Server(HTTPServer):
+    """An HTTP server with at most so many connections.
+
+    For one more, the oldest makes room that has not shown the token; if all have, it is refused.
+    """
+
+    def initialize(self, application: web.Application, **limits: Any) -> None:  # type: ignore[override]
+        """Begin without a connection; tornado calls this and what follows."""
+        super().initialize(application, **limits)
+        self._streams: list[IOStream] = []
+        self._trusted: WeakSet[IOStream] = application.settings["trusted"]
+
+    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
+        """Serve a connection that has come."""
+        self._streams = [it for it in self._streams if not it.closed()] + [stream]
+        if len(self._streams) > CONNECTIONS:
+            next(it for it in self._streams if it not in self._trusted).close()
+        super().handle_stream(stream, address)
 
 
 def http_server(cluster: Cluster, end: End, name: str, token: str) -> HTTPServer:
@@ -284,9 +320,10 @@ def http_server(cluster: Cluster, end: End, name: str, token: str) -> HTTPServer
         default_handler_class=Handler,
         default_handler_args={"calls": {}},
         log_function=lambda _: None,
+        trusted=WeakSet[IOStream](),
         **settings,  # type: ignore[arg-type]
     )
-    return HTTPServer(
+    return Server(
         application,
         max_header_size=HEADER_LIMIT,
         max_body_size=BODY_LIMIT,

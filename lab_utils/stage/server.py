@@ -7,6 +7,7 @@ It ends when its owner's process ends, when it is told to, or after an idle hour
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import secrets
 import signal
 import time
@@ -26,6 +27,9 @@ from lab_utils.stage.routes import http_server
 
 IDLE_S: Final = 3600
 LOOK_S: Final = 0.5
+# mallopt's M_MMAP_THRESHOLD: larger blocks are mapped, each for itself.
+MMAP_THRESHOLD: Final = -3
+LARGE_BLOCK: Final = 128 * 1024
 
 
 class End:
@@ -58,7 +62,7 @@ async def serve(life: Life, kafka: Kafka, brokers: int) -> None:
     end = End(life)
     for ending in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(ending, end.end)
-    over = asyncio.ensure_future(end.wait(cluster.keep_guardian))
+    over = asyncio.ensure_future(end.wait(cluster.keep))
     opened = asyncio.ensure_future(cluster.open(brokers))
     try:
         await asyncio.wait({opened, over}, return_when=asyncio.FIRST_COMPLETED)
@@ -89,6 +93,12 @@ async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[N
     server.stop()
 
 
+def give_memory_back() -> None:
+    """Let freed blocks of memory go back to the system; glibc would keep those up to 32 MB."""
+    with suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(MMAP_THRESHOLD, LARGE_BLOCK)
+
+
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--brokers", type=int, default=1, help="How many brokers.")
@@ -96,6 +106,7 @@ async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[N
 @click.option("--owner", type=int, default=None, help="End with this process.")
 def main(folder: Path, brokers: int, lock: int, owner: int | None) -> None:
     """Run the server of the stage in this folder."""
+    give_memory_back()
     with Life(folder, lock, owner) as life:
         asyncio.run(serve(life, prepare(), brokers))
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,13 @@ from typing import Any
 import httpx
 import pytest
 
+from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import BadArgument
 from lab_utils.folders import stage_folder
 from lab_utils.proxy.faults import drop_response
 from lab_utils.stage import client
 from lab_utils.stage.client import Stage
+from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -120,6 +124,58 @@ def test_a_run_opens_once(stage: Stage, tmp_path: Path) -> None:
         json.loads(line)["kind"]
         for path in tmp_path.glob("*.jsonl")
         for line in path.read_text().splitlines()
+    ]
+
+
+OPENS = """
+import sys
+from pathlib import Path
+from lab_utils.proxy.faults import drop_response
+from lab_utils.stage.client import join
+stage = join(sys.argv[1])
+stage.open_run("98-dead", Path(sys.argv[2]))
+stage.arm("98-dead", drop_response("Produce", nth=99))
+print("opened", flush=True)
+input()
+"""
+
+
+def test_a_run_whose_owner_was_killed_is_closed(stage: Stage, tmp_path: Path) -> None:
+    """Its faults are disarmed; a run whose owner the stage has never seen stays open."""
+    body = {"run": "98-unseen", "folder": str(tmp_path), "owner": "1 0"}
+    ask(stage, "POST", "/runs", json=body)
+    kernel = subprocess.Popen(
+        [sys.executable, "-c", OPENS, stage.name, tmp_path],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert kernel.stdout is not None
+    assert "opened\n" == kernel.stdout.readline()
+    assert ["98-dead", "98-unseen"] == stage.state()["runs"]
+    kernel.kill()
+    kernel.communicate()
+    wait_until(lambda: stage.state()["runs"] == ["98-unseen"], "its run to be closed", timeout_s=10)
+
+    assert [] == stage.faults()
+
+
+def test_topics_of_runs_long_past(stage: Stage, reader: HonestReader, tmp_path: Path) -> None:
+    """The topics of the last fifty runs and of open ones stay; those before may be deleted."""
+    for number in range(53):
+        stage.open_run(f"97-{number}", tmp_path)
+        if number != 1:
+            stage.close_run(f"97-{number}")
+    topics = ["97-0-orders", "97-1-orders", "97-2-orders", "97-2-bills", "97-3-orders", "97-4"]
+    for topic in topics:
+        reader.create_topic(topic, 1)
+    old = stage.past_topics()  # of other tests, too
+    reader.delete_topics(old)
+    wait_until(lambda: not stage.past_topics(), "the topics to be deleted", timeout_s=10)
+
+    assert ["97-0-orders", "97-2-bills", "97-2-orders"] == sorted(
+        topic for topic in old if topic.startswith("97-")
+    )
+    assert [[], [0]] == [
+        [each["partition"] for each in stage.partitions(topic)] for topic in (topics[0], topics[1])
     ]
 
 
