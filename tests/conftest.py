@@ -18,6 +18,13 @@ import pytest
 # what the tests start has to hear it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# How these tests were started is not how those of the front door start theirs.
+os.environ.pop("LAB_INSTALL", None)
+
+# jsonschema, which nbformat loads, would build the grammar of international addresses: two seconds
+# of processor time for a format that no notebook has.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
+
 # Before anything of the lab is imported: a run of the suite has a state of its own, so that
 # several, labs and graders do not meet. Its workers share it, and with it one Spark server.
 # The cache is the machine's: jars are large.
