@@ -30,7 +30,6 @@ PACKAGE: Final = ROOT / "lab_utils"
 MODULE: Final = 600
 DEFINITIONS: Final = {ast.FunctionDef: 70, ast.AsyncFunctionDef: 70, ast.ClassDef: 350}
 ROOM_FILES: Final = 15
-LINE_LENGTH: Final = 100
 LEAVES: Final = {"errors", "folders", "waiting", "processes", "single_server"}
 # Who may import whom, beside the leaves. What knows all rooms is small: the lab and its commands.
 ROOMS: Final = {"ledger", "machine", "codec", "proxy", "stage", "clients", "audit", "views",

@@ -2,6 +2,11 @@
 
 One ListOffsets request to the leader's DIRECT listener for each isolation level, by kio, on a
 connection of its own. A broker that does not answer in time is simply not heard.
+
+AdminClient.list_offsets asks the same of a calm cluster. It does not here, where brokers are paused
+and killed: of a paused leader it returns the offset -1001 and no error, and it sends the leader
+epoch that it remembers, so that a leader that has just been restarted refuses it
+(FENCED_LEADER_EPOCH).
 """
 
 from __future__ import annotations
