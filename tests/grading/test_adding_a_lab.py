@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -54,10 +55,14 @@ def test_built(labs: Path) -> None:
 def test_checked(
     labs: Path, stage: Any, settings: dict[str, object], status: str, likely: str | None
 ) -> None:
-    """The solution passes on a broker; the mistake that the page names gets its hint."""
+    """The solution passes on a broker; the mistake that the page names gets its hint.
+
+    A learner's trials and a grader's are performed.
+    """
     names: dict[str, Any] = {}
     exec(SENDS.format(settings=settings), names)
     found, answer = exercise("90.1", labs), names["send_once"]
+    found = replace(found, public=(*found.public, *found.trials("a nonce")))
     lab = Lab(stage.name)
 
     verdict = decide(found, answer, lambda trial: perform(lab, found, trial, answer))
@@ -67,9 +72,14 @@ def test_checked(
 
 
 @pytest.mark.labs
+@pytest.mark.long
 @pytest.mark.timeout(400)
 def test_graded(labs: Path) -> None:
-    """Handed in, the source gets all points and the blank notebook none, each with its reason."""
+    """Handed in, the source gets all points and the blank notebook none, each with its reason.
+
+    In each run of the suite the page's trials are performed above, and test_grading.py grades a lab
+    of another folder.
+    """
     build_labs(labs)
     solved, blank = grade(
         [labs / "source" / "90_store_once.py", labs / "90_store_once.ipynb"], labs=labs
