@@ -91,15 +91,20 @@ def test_a_server_that_is_no_more(
 @pytest.mark.kafka
 @pytest.mark.timeout(400)
 def test_the_life_of_a_spark_server(state: Path) -> None:
-    """Processes share it; killed, stopped or removed it is replaced; it ends with its owner."""
+    """Processes share it; killed, stopped or removed it is replaced; it ends with its owner.
+
+    Who asks for another cluster than the one that runs is told, and given no other's answers.
+    """
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as owner:
         first = join_in_process(owner.pid)
         assert first == join_in_process(owner.pid)
 
-        kill(first)
-        assert 3 == join_in_process(owner.pid, JOIN_AN_END)
+        with pytest.raises(StageError, match=r"runs on local\[1\].* asks for spark://host:7077"):
+            spark_server.join("spark://host:7077")
 
+        assert 3 == join_in_process(owner.pid, JOIN_AN_END)
         stopped = found().jvm
+        assert stopped != first
         os.kill(stopped, signal.SIGSTOP)
         said = (
             f"Spark (process {found_pid(state)}) has not answered for 1 s: it is stopped or stuck"
@@ -177,12 +182,3 @@ def test_a_spark_whose_owner_has_ended(state: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(processes.OWNER, str(owner.pid))
     with pytest.raises(StageError, match="the process that it was to end with has ended"):
         spark_server.join("local[1]")
-
-
-@pytest.mark.kafka
-def test_another_master(state: Path) -> None:
-    """Who asks for another cluster than the one that runs is told, and given no other's answers."""
-    spark_server.join("local[1]", owner=os.getpid())
-    with pytest.raises(StageError, match=r"runs on local\[1\].* asks for spark://host:7077"):
-        spark_server.join("spark://host:7077")
-    spark_server.stop()
