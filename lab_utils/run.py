@@ -78,7 +78,7 @@ class Run:
             return read_events(self.folder)
 
     def topic_log(self) -> DataFrame:
-        """The topic itself through Spark's Kafka source.
+        """The topic itself through Spark's Kafka source; a stage keeps fifty runs' topics.
 
         Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
         """
