@@ -53,7 +53,7 @@ def recording_producer(messages: int = 200_000, pairs: int = 5) -> Iterator[Figu
     def recording(stage: Stage, folder: Path) -> Producer:
         witness = Witness(folder, "client")
         recorder = Recorder(witness, RUN, "producer-1")
-        return RecordingProducer(plain(stage, folder), recorder, CrashPoints(witness, RUN))
+        return RecordingProducer(plain(stage, folder), recorder, CrashPoints())
 
     def plain(stage: Stage, _: Path) -> dict[str, object]:
         return {"bootstrap.servers": stage.direct, "log_level": 0}

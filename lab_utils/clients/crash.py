@@ -1,87 +1,166 @@
 """The points where a workload's process can be killed or stalled, counted from its start.
 
-Their names are in lab_utils/proxy/faults/client_faults.py. Only a child process has such points;
-a kernel must survive its own experiment.
+    process ── "I am at after_ack" ──▶ its parent: go on, wait so long, or nothing: it is killed
+                                          ╰──▶ ledger: fault fired, process crashed
+
+The process tells its parent of each point and waits for the word; the parent counts, and kills.
+So nothing in the process knows where it will end, and that it ended is its parent's testimony.
+Names of points are in lab_utils/proxy/faults/client_faults.py. Only a child process has such
+points; a kernel must survive its own experiment.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import signal
+import socket
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from threading import Event as Flag
-from threading import Lock, Timer
-from typing import Final
+from threading import Lock, Thread, Timer
+from typing import Any, Final
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.store import Witness
 from lab_utils.proxy.faults.client_faults import CRASH_POINTS
 
 # How long a commit has been under way when a process is killed in it: long enough to be sent.
 # Its answer must be held for longer: delay_response("OffsetCommit", by_ms=3000).
 SENT_AFTER_S: Final = 0.5
+# A point names an order at most; more than this is no message of ours.
+MESSAGE_BYTES_MAX: Final = 100_000
 
 ClientFault = Mapping[str, str | int | None]
 
 
 class CrashPoints:
-    """Counts the points that a workload reaches, and kills or stalls it at the chosen ones."""
+    """The points that a workload reaches; without a channel to a parent, none of them matters."""
 
-    def __init__(self, witness: Witness, run: str, chosen: Iterable[ClientFault] = ()) -> None:
-        self._witness = witness
-        self._run = run
-        # Stalls come first: who is stalled and killed at one point dies at the end of it.
-        self._chosen = sorted(chosen, key=lambda fault: fault.get("fault") != "stall_client")
-        self._reached: Counter[int] = Counter()
+    def __init__(self, channel: socket.socket | None = None) -> None:
+        self._lines = channel.makefile("rwb") if channel else None
         self._lock = Lock()
 
     def __bool__(self) -> bool:
-        return bool(self._chosen)
+        return self._lines is not None
 
     def reached(self, point: str, value: str | None = None) -> None:
-        """Count the point, and end or stall the process here if this is the chosen time.
+        """Tell the parent; it lets this process go on, stalls it, or ends it here.
 
         `value` is the order that the point is about, where it is about one.
         """
-        for fault in self._due(point, value):
-            self._act(point, fault)
+        assert point in CRASH_POINTS, point
+        if stall_ms := self._asked(point=point, value=value):
+            Flag().wait(stall_ms / 1000)
+            self._asked(stalled=point)
 
     @contextmanager
     def during(self, point: str) -> Iterator[None]:
-        """Count the point, and act while its block is still under way."""
-        timers = [Timer(SENT_AFTER_S, self._act, (point, fault)) for fault in self._due(point)]
-        for timer in timers:
-            timer.daemon = True
-            timer.start()
+        """Tell the parent that the block of this point is under way; it may end it there."""
+        assert point in CRASH_POINTS, point
+        self._asked(point=point, under_way=True)
         try:
             yield
         finally:
-            for timer in timers:
-                timer.cancel()
+            self._asked(left=point)
 
-    def _due(self, point: str, value: str | None = None) -> list[ClientFault]:
-        assert point in CRASH_POINTS, point
-        due = []
+    def _asked(self, **said: Any) -> int:
+        """What the parent answers: how long to stall. Without a parent there is no process."""
+        if self._lines is None:
+            return 0
         with self._lock:
-            for number, fault in enumerate(self._chosen):
-                if fault["at"] == point and fault.get("value") in (None, value):
-                    self._reached[number] += 1
-                    if self._reached[number] == fault["nth"]:
-                        due.append(fault)
+            self._lines.write(json.dumps(said).encode() + b"\n")
+            self._lines.flush()
+            answer = self._lines.readline()
+        if not answer:
+            os._exit(1)
+        return int(answer)
+
+
+class CrashWatch(Thread):
+    """The parent's side: counts the points of one process, and has it killed at the chosen ones.
+
+    kill     ends the process and all that it started; `has_killed` says that it was called
+    channel  the process's end, to be inherited by it
+    """
+
+    def __init__(
+        self,
+        run: str,
+        chosen: Iterable[ClientFault],
+        record: Callable[[Event], object],
+        kill: Callable[[], object],
+    ) -> None:
+        super().__init__(daemon=True)
+        self.has_killed = False
+        self._run = run
+        self._record = record
+        self._kill = kill
+        # Stalls come first: who is stalled and killed at one point dies at the end of it.
+        self._chosen = sorted(chosen, key=lambda fault: fault.get("fault") != "stall_client")
+        self._reached: Counter[int] = Counter()
+        self._after_stall: dict[str, list[ClientFault]] = {}
+        self._timers: list[Timer] = []
+        self._ours, self.channel = socket.socketpair()
+
+    def run(self) -> None:
+        """Answer until the process has ended, or says what it has no business to say."""
+        with self._ours, self._ours.makefile("rb") as lines, suppress(OSError, ValueError):
+            while line := lines.readline(MESSAGE_BYTES_MAX):
+                answer = self._answer(json.loads(line))
+                if answer is None:
+                    return
+                self._ours.sendall(b"%d\n" % answer)
+
+    def close(self) -> None:
+        """The process has ended."""
+        for timer in self._timers:
+            timer.cancel()
+        self.channel.close()
+        self.join()
+
+    def _answer(self, said: Any) -> int | None:
+        """How many milliseconds the process is to stall; None if it has been killed."""
+        if not isinstance(said, dict):
+            raise ValueError(said)
+        if "left" in said:
+            for timer in self._timers:
+                timer.cancel()
+            return 0
+        if "stalled" in said:
+            return self._act(str(said["stalled"]), self._after_stall.pop(said["stalled"], []))
+        point, value = str(said.get("point")), said.get("value")
+        due = self._due(point, value if isinstance(value, str) else None)
+        if said.get("under_way"):
+            timer = Timer(SENT_AFTER_S, self._act, (point, due))
+            timer.daemon = True
+            self._timers.append(timer)
+            timer.start()
+            return 0
+        return self._act(point, due)
+
+    def _due(self, point: str, value: str | None) -> list[ClientFault]:
+        due = []
+        for number, fault in enumerate(self._chosen):
+            if fault["at"] == point and fault.get("value") in (None, value):
+                self._reached[number] += 1
+                if self._reached[number] == fault["nth"]:
+                    due.append(fault)
         return due
 
-    def _act(self, point: str, fault: ClientFault) -> None:
-        detail = {name: str(value) for name, value in fault.items()}
-        actor = str(fault.get("fault", "crash_client"))
-        self._witness.record(
-            Event(run=self._run, source="fault", actor=actor, kind="fired", detail=detail)
+    def _act(self, point: str, due: list[ClientFault]) -> int | None:
+        for number, fault in enumerate(due, start=1):
+            detail = {name: str(value) for name, value in fault.items()}
+            self._write("fault", str(fault.get("fault", "crash_client")), "fired", detail)
+            if fault.get("fault") == "stall_client":
+                self._after_stall[point] = due[number:]
+                return int(fault["for_ms"] or 0)
+            self._write("workload", "process", "crashed", {"point": point})
+            self.has_killed = True
+            self._kill()
+            return None
+        return 0
+
+    def _write(self, source: str, actor: str, kind: str, detail: dict[str, str]) -> None:
+        self._record(
+            Event(run=self._run, source=source, actor=actor, kind=kind, detail=detail)
         )
-        if actor == "stall_client":
-            Flag().wait(int(fault["for_ms"] or 0) / 1000)
-            return
-        crashed = Event(run=self._run, source="workload", actor="process", kind="crashed")
-        crashed.detail["point"] = point
-        self._witness.record(crashed)
-        os.kill(os.getpid(), signal.SIGKILL)

@@ -30,6 +30,8 @@ from lab_utils.ledger.store import Witness
 from lab_utils.waiting import wait_until
 
 if TYPE_CHECKING:
+    from socket import socket
+
     from sqlalchemy import Engine
 
 # What the lab sets, with librdkafka's default beside it: what a learner would otherwise wait for.
@@ -73,7 +75,8 @@ class Ticket:
     folder    where this process keeps its part of the ledger
     topics    further topics of the run, by the short name that the workload uses
     attempt   which start of the workload this is, from 1; a restart after a crash is the next
-    crashes   where this process must die or stall: [{"at": "after_ack", "nth": 3}, …]
+    crashes   where the processes must die or stall: [{"at": "after_ack", "nth": 3}, …]
+    restarts  is this a process that is started again when it has been killed?
     members   how many processes perform the workload at once; `member` is this one, from 1
     schema    where the sink is in the PostgreSQL of LAB_DATABASE; if empty, the sink is SQLite
     """
@@ -86,9 +89,15 @@ class Ticket:
     topics: dict[str, str] = field(default_factory=dict)
     attempt: int = 1
     crashes: tuple[dict[str, Any], ...] = ()
+    restarts: bool = False
     members: int = 1
     member: int = 1
     schema: str = ""
+
+    @property
+    def needs_children(self) -> bool:
+        """Can this not be performed in the process that holds it: is one to die, or are several?"""
+        return self.members > 1 or bool(self.crashes)
 
     def to_json(self) -> bytes:
         """The ticket as JSON."""
@@ -113,7 +122,7 @@ class LiveRun:
     run.member    int, which of the processes of the run this is, from 1
     """
 
-    def __init__(self, ticket: Ticket) -> None:
+    def __init__(self, ticket: Ticket, parent: socket | None = None) -> None:
         self.orders = list(ticket.orders)
         self.topic = ticket.topic
         self.topics = dict(ticket.topics)
@@ -122,7 +131,7 @@ class LiveRun:
         self._ticket = ticket
         self._witness = Witness(Path(ticket.folder), f"client-{os.getpid()}-{ticket.attempt}")
         self._receipts = _Receipts(ticket)
-        self._crashes = CrashPoints(self._witness, ticket.run, ticket.crashes)
+        self._crashes = CrashPoints(parent)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
 
@@ -149,7 +158,7 @@ class LiveRun:
         is_classic = given.get("group.protocol") != "consumer"
         settings = {"group.id": f"{self._ticket.run}-group"}
         settings |= CONSUMER | (CLASSIC if is_classic else {})
-        if self._is_restartable() and is_classic:
+        if self._ticket.restarts and is_classic:
             # A static member's place is kept for its successor, which need not wait for the
             # session timeout. With the protocol of KIP-848 a successor would be refused.
             settings["group.instance.id"] = f"consumer-{len(self._consumers) + 1}"
@@ -281,10 +290,6 @@ class LiveRun:
         """Clients keep counting over members and restarts, so that each has its own name."""
         number = self._ticket.member + index * self._ticket.members
         return f"{role}-{number + 10 * (self._ticket.attempt - 1)}"
-
-    def _is_restartable(self) -> bool:
-        """Is this process one that dies and has a successor, or is it the successor?"""
-        return self._ticket.members == 1 and bool(self._ticket.crashes or self.attempt > 1)
 
     def _configuration(
         self, name: str, settings: dict[str, Any], given: dict[str, Any]

@@ -1,7 +1,8 @@
 """Carrying a workload out: here in this process, or in children that crash and are restarted.
 
-    parent ── ticket.json, workload.pickle ──▶ python -m lab_utils.clients.workload FOLDER
-       ╰───── standard input, never written ───────╯   closed means: the parent is gone, so go
+    parent ── ticket.json, workload.pickle ──▶ python -m lab_utils.clients.workload FOLDER FD
+       │───── standard input, never written ───────│   closed means: the parent is gone, so go
+       ╰───── FD: each point that it reaches ──────╯   the parent counts, and kills (crash.py)
 
 A learner's Lab and the learner's kernel under a grader do this in the same way: a ticket in, the
 exception or nothing out. In a child, the workload is pickled by value (cloudpickle), as a
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -27,13 +28,16 @@ import cloudpickle
 from confluent_kafka import KafkaException, cimpl
 
 from lab_utils import processes
+from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.errors import BadArgument, LabError, WaitTimeout
+from lab_utils.ledger.store import Witness
 
 RESTARTS_MAX: Final = 10
 MEMBERS_MAX: Final = 4
 NOT_WHOLE: Final = "the ledger could not be written: a workload's process lost events"
 RAISED = 1
+OUTPUT_MAX: Final = 20_000
 TROUBLED = 4  # it finished, and its part of the ledger is not whole
 
 # The client's C classes name their module by its short name. Under that name it can be found, so
@@ -43,6 +47,33 @@ sys.modules.setdefault("cimpl", cimpl)
 
 class WorkloadError(LabError):
     """A workload that ran in a process of its own raised; the message is what it printed."""
+
+
+class Children:
+    """How the processes of a workload are started and killed, and where their deaths are written.
+
+    place   the folder that holds what each process is given: its ticket, and the workload
+    ledger  the folder in which the parent keeps what it saw of them
+    """
+
+    def __init__(self, place: Path, ledger: Path) -> None:
+        self.place = place
+        self.ledger = ledger
+
+    def start(self, folder: Path, channel: int) -> subprocess.Popen[str]:
+        """Start one, which finds what it is given in this folder, and its parent at `channel`."""
+        return processes.spawn_module(
+            __name__, str(folder), str(channel), pass_fds=(channel,), **STREAMS
+        )
+
+    def kill(self, child: subprocess.Popen[str]) -> None:
+        """End a process, and all that it started; return when they have ended."""
+        processes.kill_group(child)
+
+
+STREAMS: Final[dict[str, Any]] = {
+    "stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "errors": "replace",
+}  # fmt: skip
 
 
 def carry_out(
@@ -55,15 +86,19 @@ def carry_out(
 ) -> BaseException | None:
     """Perform the workload for this ticket; return what it raised, if anything.
 
-    With crash points it runs in a process of its own, at most `timeout_s` seconds each time, and
-    is started again after each crash; `crashed` is called in between. Several members run in
-    processes of their own at the same time, and none of them is started again: another takes over.
-    `troubled` is told when a process could not write all that it saw.
+    Where it is to be killed or has several members it runs in processes of its own
+    (carry_out_in_children), else in this one. `troubled` is told when not all could be written.
     """
-    if ticket.members > 1:
-        return _together(workload, ticket, timeout_s, troubled)
-    if ticket.crashes:
-        return _in_children(workload, ticket, timeout_s, crashed, troubled)
+    if ticket.needs_children:
+        folder = Path(ticket.folder)
+        return carry_out_in_children(
+            _pickled(workload),
+            ticket,
+            Children(folder, folder),
+            timeout_s=timeout_s,
+            crashed=crashed,
+            troubled=troubled,
+        )
     live = LiveRun(ticket)
     try:
         return perform(workload, live)
@@ -73,20 +108,29 @@ def carry_out(
             troubled(trouble)
 
 
-def _in_children(
-    workload: Workload,
+def carry_out_in_children(
+    pickled: bytes,
     ticket: Ticket,
+    children: Children,
+    *,
     timeout_s: float,
-    crashed: Callable[[], object],
-    troubled: Callable[[str], object],
+    crashed: Callable[[], object] = lambda: None,
+    troubled: Callable[[str], object] = lambda _: None,
 ) -> BaseException | None:
+    """Perform a pickled workload in processes of its own, each at most `timeout_s` seconds.
+
+    One that is killed is started again; `crashed` is called in between. Of several members at the
+    same time none is started again: another takes over.
+    """
+    if ticket.members > 1:
+        return _together(pickled, ticket, children, timeout_s, troubled)
     stalls = [fault for fault in ticket.crashes if fault.get("fault") == "stall_client"]
     crashes = [fault for fault in ticket.crashes if fault not in stalls]
     for attempt in range(1, RESTARTS_MAX + 1):
         # The first crash is for the first process, the second for its successor, and so on.
         chosen = crashes[attempt - 1 : attempt] + (stalls if attempt == 1 else [])
-        started = replace(ticket, attempt=attempt, crashes=tuple(chosen))
-        end = run_in_child(workload, started, timeout_s=timeout_s)
+        started = replace(ticket, attempt=attempt, crashes=tuple(chosen), restarts=True)
+        end = run_in_child(pickled, started, children, timeout_s=timeout_s)
         if end.troubled:
             troubled(NOT_WHOLE)
         if not end.crashed:
@@ -96,13 +140,19 @@ def _in_children(
 
 
 def _together(
-    workload: Workload, ticket: Ticket, timeout_s: float, troubled: Callable[[str], object]
+    pickled: bytes,
+    ticket: Ticket,
+    children: Children,
+    timeout_s: float,
+    troubled: Callable[[str], object],
 ) -> BaseException | None:
     numbers = range(1, ticket.members + 1)
     tickets = [replace(ticket, member=number, crashes=_of(ticket, number)) for number in numbers]
     with ThreadPoolExecutor(MEMBERS_MAX) as pool:
         ends = list(
-            pool.map(lambda each: run_in_child(workload, each, timeout_s=timeout_s), tickets)
+            pool.map(
+                lambda each: run_in_child(pickled, each, children, timeout_s=timeout_s), tickets
+            )
         )
     if any(end.troubled for end in ends):
         troubled(NOT_WHOLE)
@@ -123,21 +173,22 @@ class ChildEnd:
     output: str
 
 
-def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> ChildEnd:
+def run_in_child(
+    pickled: bytes, ticket: Ticket, children: Children, *, timeout_s: float
+) -> ChildEnd:
     """Run the workload in a process of its own and wait for its end, at most `timeout_s`."""
-    pickled = _pickled(workload)
-    folder = Path(ticket.folder) / f"process-{ticket.member}-{ticket.attempt}"
+    name = f"process-{ticket.member}-{ticket.attempt}"
+    folder = children.place / name
     folder.mkdir(mode=0o700, parents=True)
-    (folder / "ticket.json").write_bytes(ticket.to_json())
+    # Where it will be killed is for its parent to know.
+    (folder / "ticket.json").write_bytes(replace(ticket, crashes=()).to_json())
     (folder / "workload.pickle").write_bytes(pickled)
-    child = processes.spawn_module(
-        __name__,
-        str(folder),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        errors="replace",
+    witness = Witness(children.ledger, name)
+    watch = CrashWatch(
+        ticket.run, ticket.crashes, witness.record, lambda: children.kill(child)
     )
+    child = children.start(folder, watch.channel.fileno())
+    watch.start()
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
     lines = _Reader(child)
     try:
@@ -148,27 +199,30 @@ def run_in_child(workload: Workload, ticket: Ticket, *, timeout_s: float) -> Chi
             "still running and has been killed. Does the workload wait for ever?"
         ) from None
     finally:
-        processes.kill_group(child)
+        children.kill(child)
         output = lines.text()
-    crashed, troubled = code == -signal.SIGKILL, code == TROUBLED
-    raised = code != 0 and not crashed and not troubled
+        watch.close()
+        witness.close()
+    troubled = code == TROUBLED or bool(witness.trouble)
+    raised = code not in (0, TROUBLED) and not watch.has_killed
     if raised and code != RAISED:
-        output += f"The workload's process ended itself with exit code {code}."
-    return ChildEnd(crashed, raised, troubled, output)
+        output += f"The workload's process {processes.ended_with(code)}, and not by the lab."
+    return ChildEnd(watch.has_killed, raised, troubled, output)
 
 
 class _Reader(threading.Thread):
-    """Reads a child's output, so that a full pipe never holds the child up."""
+    """Reads a child's output, so that a full pipe never holds the child up, and keeps its end."""
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         super().__init__(daemon=True)
         self._child = child
-        self._lines: list[str] = []
+        self._end = ""
         self.start()
 
     def run(self) -> None:
         assert self._child.stdout is not None
-        self._lines.extend(self._child.stdout)
+        while text := self._child.stdout.read(OUTPUT_MAX):
+            self._end = (self._end + text)[-OUTPUT_MAX:]
 
     def text(self) -> str:
         self.join(timeout=5)
@@ -176,7 +230,7 @@ class _Reader(threading.Thread):
         assert self._child.stdout is not None
         self._child.stdin.close()
         self._child.stdout.close()
-        return "".join(self._lines)
+        return self._end
 
 
 def _pickled(workload: Workload) -> bytes:
@@ -202,12 +256,13 @@ def _end_with_parent() -> None:
     os._exit(RAISED)
 
 
-def main(folder: Path) -> int:
+def main(folder: Path, channel: int) -> int:
     """Run the pickled workload of `folder`; the exit code says how it went."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    os.set_inheritable(channel, False)
     ticket = Ticket.from_json((folder / "ticket.json").read_bytes())
     workload = cloudpickle.loads((folder / "workload.pickle").read_bytes())
-    run = LiveRun(ticket)
+    run = LiveRun(ticket, socket.socket(fileno=channel))
     error = perform(workload, run)
     trouble = run.close()
     if error is None or isinstance(error, KafkaException):
@@ -220,4 +275,4 @@ def main(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    sys.exit(main(Path(sys.argv[1]), int(sys.argv[2])))

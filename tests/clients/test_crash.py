@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.clients.workload import WorkloadError, carry_out, run_in_child
+from lab_utils.clients.workload import WorkloadError, carry_out
 from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.proxy.faults import crash_client
 from lab_utils.waiting import wait_until
@@ -140,7 +140,16 @@ def test_left_without_a_word(opened: Opened) -> None:
     error = carry_out(lambda run: os._exit(3), opened.ticket)
 
     assert isinstance(error, WorkloadError)
-    assert "ended itself with exit code 3" in str(error)
+    assert "ended with exit code 3, and not by the lab." in str(error)
+
+
+def test_killed_by_itself(opened: Opened) -> None:
+    """A process that kills itself where nobody asked it to has not crashed: it is not restarted."""
+    opened.under(crash_client("after_ack", nth=2))
+    error = carry_out(lambda run: os.kill(os.getpid(), signal.SIGKILL), opened.ticket)
+
+    assert "was killed by SIGKILL, and not by the lab." in str(error)
+    assert ["started"] == story(opened)
 
 
 def test_output_that_is_no_text(opened: Opened) -> None:
@@ -178,7 +187,7 @@ def test_hanging_child_is_killed(opened: Opened) -> None:
         signal.pause()
 
     with pytest.raises(WaitTimeout, match=r"waited 2 s for the workload's process"):
-        run_in_child(hang, opened.ticket, timeout_s=2)
+        carry_out(hang, opened.ticket, timeout_s=2)
     pids = [int(pid) for pid in note.read_text().split()]
     wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}", timeout_s=5)
 

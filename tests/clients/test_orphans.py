@@ -16,7 +16,7 @@ from lab_utils.waiting import wait_until
 PARENT = """
 import signal, sys
 from pathlib import Path
-from lab_utils.clients.workload import run_in_child
+from lab_utils.clients.workload import carry_out
 from lab_utils.clients.live_run import Ticket
 
 def hang(run):
@@ -25,8 +25,9 @@ def hang(run):
     signal.pause()
 
 folder = sys.argv[1]
-ticket = Ticket(run="03-a", folder=folder, bootstrap="", topic=folder + "/alive", orders=())
-run_in_child(hang, ticket, timeout_s=100)
+ticket = Ticket(run="03-a", folder=folder, bootstrap="", topic=folder + "/alive", orders=(),
+                crashes=({"at": "after_ack", "nth": 1},))
+carry_out(hang, ticket, timeout_s=100)
 """
 
 
