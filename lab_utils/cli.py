@@ -174,10 +174,16 @@ def test(arguments: tuple[str, ...]) -> None:
 @main.command()
 @click.argument("labs", nargs=-1)
 @click.option("--check", is_flag=True, help="Write nothing; fail if a notebook is not current.")
-def build(labs: tuple[str, ...], check: bool) -> None:
+@click.option("--nbgrader", "course", type=click.Path(path_type=Path),
+              help="Write nbgrader's source notebooks into a course's folder.")  # fmt: skip
+def build(labs: tuple[str, ...], check: bool, course: Path | None) -> None:
     """Write the learners' notebooks labs/*.ipynb from labs/source/*.py."""
-    from lab_utils.grading.build import build_labs
+    from lab_utils.grading.build import build_for_nbgrader, build_labs
 
+    if course is not None:
+        for path in build_for_nbgrader(ROOT / "labs", course, labs):
+            click.echo(f"wrote {path}")
+        return
     changed = build_labs(ROOT / "labs", labs, write=not check)
     for path, difference in changed:
         click.echo(difference if check else f"wrote {path.relative_to(ROOT)}")

@@ -160,6 +160,10 @@ class Lab:
         finally:
             self._is_checking = False
         self._verdicts[item] = verdict
+        if os.environ.get("NBGRADER_EXECUTION"):  # it reads points, and takes an error for none
+            if not verdict.points:
+                raise AssertionError(verdict.reason)
+            return float(verdict.points)
         return verdict
 
     def score(self) -> Any:

@@ -5,10 +5,23 @@ from __future__ import annotations
 import difflib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import exercises
-from lab_utils.grading.notebook import lab_of, learner_notebook, notebook_text, read_source
+from lab_utils.grading.notebook import (
+    lab_of,
+    learner_notebook,
+    marked_notebook,
+    notebook_text,
+    read_source,
+)
+
+# A cell that starts a broker or Spark, or that checks an answer, takes longer than nbgrader's 30 s.
+CONFIGURATION: Final = """c = get_config()
+c.CourseDirectory.course_id = "kafka"
+c.Execute.timeout = 300
+"""
 
 
 def build_labs(
@@ -31,6 +44,27 @@ def build_labs(
         if write:
             path.unlink()
     return changed
+
+
+def build_for_nbgrader(labs: Path, course: Path, only: Sequence[str] = ()) -> list[Path]:
+    """Write the notebooks with marked solutions where nbgrader looks: source/labNN/ of a course.
+
+    A course without a configuration gets one.
+    """
+    written = []
+    configuration = course / "nbgrader_config.py"
+    if not configuration.exists():
+        course.mkdir(parents=True, exist_ok=True)
+        configuration.write_text(CONFIGURATION, encoding="utf-8")
+        written.append(configuration)
+    for source in _chosen(labs, only):
+        lab = lab_of(source.stem) or ""
+        path = course / "source" / f"lab{lab}" / f"{source.stem}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        notebook = marked_notebook(read_source(source), lab, exercises(lab, labs))
+        path.write_text(notebook_text(notebook), encoding="utf-8")
+        written.append(path)
+    return written
 
 
 def _chosen(labs: Path, only: Sequence[str]) -> list[Path]:

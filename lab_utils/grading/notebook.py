@@ -66,6 +66,11 @@ def instructor_notebook(source: str, lab: str, exercises: Sequence[Exercise]) ->
     return _notebook(source, lab, exercises, without_markers)
 
 
+def marked_notebook(source: str, lab: str, exercises: Sequence[Exercise]) -> NotebookNode:
+    """The notebook with its solutions and their markers: what nbgrader makes an assignment of."""
+    return _notebook(source, lab, exercises, lambda cell: cell)
+
+
 def notebook_text(notebook: NotebookNode) -> str:
     """The notebook as the text of its file; equal notebooks are equal bytes."""
     return str(_nodes.writes(notebook)).rstrip("\n") + "\n"

@@ -124,12 +124,11 @@ flood.orders_by_offset()
 
 # %% answer="03.2"
 def send_once(run):
-    producer = run.producer({
-        "acks": "all",
-        ### BEGIN SOLUTION
-        "enable.idempotence": True,
-        ### END SOLUTION
-    })
+    settings = {"acks": "all"}
+    ### BEGIN SOLUTION
+    settings["enable.idempotence"] = True
+    ### END SOLUTION
+    producer = run.producer(settings)
     for order in run.orders:
         producer.produce(run.topic, order, partition=0)
     producer.flush()
