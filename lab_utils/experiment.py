@@ -165,8 +165,12 @@ class Experiment:
             self._recover()
         self._record_committed(f"crash-{self._crashes_seen}", when="crash")
 
-    def finish(self) -> list[Event]:
-        """Close the run at the stage, read the log back; return all rows, oldest first."""
+    def finish(self, sink: Path | None = None) -> list[Event]:
+        """Close the run at the stage, read the log back; return all rows, oldest first.
+
+        `sink` is the folder that holds the run's database, if that is not the workload's own.
+        """
+        self._sink = sink or self._client_folder
         # The run stays open until the controller has decided: who leads then is evidence. What is
         # broken is repaired before the log is read.
         try:
@@ -236,7 +240,7 @@ class Experiment:
     def _record_effects(self) -> None:
         witness = Witness(self.folder, "sink")
         try:
-            for event in effects(self.run, self._client_folder, self.schema):
+            for event in effects(self.run, self._sink, self.schema):
                 witness.record(event)
         except LedgerError as error:
             self.trouble.append(str(error))

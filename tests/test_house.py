@@ -65,7 +65,9 @@ JOIN: Final = {
     # runs the learner's function
     "grading/examination.py": {"clients", "proxy", "stage", "experiment"},
     "grading/inside.py": {"clients", "proxy"},  # is that function's process
-    "grading/grader.py": {"machine"},  # says which Kafka a grade was made with
+    "grading/weakness.py": {"proxy"},  # the faults by their names
+    "grading/sandbox.py": {"machine"},  # which Java it may read, and what there is to isolate with
+    "grading/grader.py": {"machine"},  # prepares it, and says which Kafka it graded with
     "views/panel/__init__.py": {"proxy", "stage"},  # its buttons speak to a stage
 }
 # Each third-party library has one home. What stands in a set of two has its reason beside it.
@@ -89,7 +91,8 @@ HOMES: Final = {
     "pandas": {"audit"},
     "platformdirs": {"folders"},
     "plotly": {"views"},
-    "psutil": {"machine", "processes", "single_server"},
+    # grading: what the processes of a sandbox hold.
+    "psutil": {"grading", "machine", "processes", "single_server"},
     "psycopg": {"clients"},
     "pyspark": {"audit", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},

@@ -79,6 +79,7 @@ class CrashPoints:
 class CrashWatch(Thread):
     """The parent's side: counts the points of one process, and has it killed at the chosen ones.
 
+    before   is called when the process waits at the point where it is to be killed
     kill     ends the process and all that it started; `has_killed` says that it was called
     channel  the process's end, to be inherited by it
     """
@@ -88,12 +89,14 @@ class CrashWatch(Thread):
         run: str,
         chosen: Iterable[ClientFault],
         record: Callable[[Event], object],
+        before: Callable[[ClientFault], object],
         kill: Callable[[], object],
     ) -> None:
         super().__init__(daemon=True)
         self.has_killed = False
         self._run = run
         self._record = record
+        self._before = before
         self._kill = kill
         # Stalls come first: who is stalled and killed at one point dies at the end of it.
         self._chosen = sorted(chosen, key=lambda fault: fault.get("fault") != "stall_client")
@@ -154,6 +157,7 @@ class CrashWatch(Thread):
             if fault.get("fault") == "stall_client":
                 self._after_stall[point] = due[number:]
                 return int(fault["for_ms"] or 0)
+            self._before(fault)
             self._write("workload", "process", "crashed", {"point": point})
             self.has_killed = True
             self._kill()
@@ -161,6 +165,4 @@ class CrashWatch(Thread):
         return 0
 
     def _write(self, source: str, actor: str, kind: str, detail: dict[str, str]) -> None:
-        self._record(
-            Event(run=self._run, source=source, actor=actor, kind=kind, detail=detail)
-        )
+        self._record(Event(run=self._run, source=source, actor=actor, kind=kind, detail=detail))

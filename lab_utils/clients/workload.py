@@ -18,7 +18,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -66,6 +66,9 @@ class Children:
             __name__, str(folder), str(channel), pass_fds=(channel,), **STREAMS
         )
 
+    def before_kill(self, fault: Mapping[str, Any]) -> None:
+        """A process has come to the point of this fault, and waits there to be killed."""
+
     def kill(self, child: subprocess.Popen[str]) -> None:
         """End a process, and all that it started; return when they have ended."""
         processes.kill_group(child)
@@ -92,7 +95,7 @@ def carry_out(
     if ticket.needs_children:
         folder = Path(ticket.folder)
         return carry_out_in_children(
-            _pickled(workload),
+            pickled(workload),
             ticket,
             Children(folder, folder),
             timeout_s=timeout_s,
@@ -109,7 +112,7 @@ def carry_out(
 
 
 def carry_out_in_children(
-    pickled: bytes,
+    function: bytes,
     ticket: Ticket,
     children: Children,
     *,
@@ -123,14 +126,16 @@ def carry_out_in_children(
     same time none is started again: another takes over.
     """
     if ticket.members > 1:
-        return _together(pickled, ticket, children, timeout_s, troubled)
+        return _together(function, ticket, children, timeout_s, troubled)
     stalls = [fault for fault in ticket.crashes if fault.get("fault") == "stall_client"]
     crashes = [fault for fault in ticket.crashes if fault not in stalls]
     for attempt in range(1, RESTARTS_MAX + 1):
         # The first crash is for the first process, the second for its successor, and so on.
         chosen = crashes[attempt - 1 : attempt] + (stalls if attempt == 1 else [])
-        started = replace(ticket, attempt=attempt, crashes=tuple(chosen), restarts=True)
-        end = run_in_child(pickled, started, children, timeout_s=timeout_s)
+        started = replace(
+            ticket, attempt=attempt, crashes=tuple(chosen), restarts=bool(ticket.crashes)
+        )
+        end = run_in_child(function, started, children, timeout_s=timeout_s)
         if end.troubled:
             troubled(NOT_WHOLE)
         if not end.crashed:
@@ -140,7 +145,7 @@ def carry_out_in_children(
 
 
 def _together(
-    pickled: bytes,
+    function: bytes,
     ticket: Ticket,
     children: Children,
     timeout_s: float,
@@ -151,7 +156,7 @@ def _together(
     with ThreadPoolExecutor(MEMBERS_MAX) as pool:
         ends = list(
             pool.map(
-                lambda each: run_in_child(pickled, each, children, timeout_s=timeout_s), tickets
+                lambda each: run_in_child(function, each, children, timeout_s=timeout_s), tickets
             )
         )
     if any(end.troubled for end in ends):
@@ -174,7 +179,7 @@ class ChildEnd:
 
 
 def run_in_child(
-    pickled: bytes, ticket: Ticket, children: Children, *, timeout_s: float
+    function: bytes, ticket: Ticket, children: Children, *, timeout_s: float
 ) -> ChildEnd:
     """Run the workload in a process of its own and wait for its end, at most `timeout_s`."""
     name = f"process-{ticket.member}-{ticket.attempt}"
@@ -182,10 +187,14 @@ def run_in_child(
     folder.mkdir(mode=0o700, parents=True)
     # Where it will be killed is for its parent to know.
     (folder / "ticket.json").write_bytes(replace(ticket, crashes=()).to_json())
-    (folder / "workload.pickle").write_bytes(pickled)
+    (folder / "workload.pickle").write_bytes(function)
     witness = Witness(children.ledger, name)
     watch = CrashWatch(
-        ticket.run, ticket.crashes, witness.record, lambda: children.kill(child)
+        ticket.run,
+        ticket.crashes,
+        witness.record,
+        children.before_kill,
+        lambda: children.kill(child),
     )
     child = children.start(folder, watch.channel.fileno())
     watch.start()
@@ -233,7 +242,7 @@ class _Reader(threading.Thread):
         return self._end
 
 
-def _pickled(workload: Workload) -> bytes:
+def pickled(workload: Workload) -> bytes:
     """Pickle a function by value also when its module is a file: the child must not import it."""
     module = sys.modules.get(getattr(workload, "__module__", ""))
     by_value = module is not None and module.__name__ != "__main__"

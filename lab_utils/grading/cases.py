@@ -96,6 +96,7 @@ class Evidence:
     returned  query: the rows that the learner's function returned
     raised    what the learner's function raised, as one line
     trouble   why the ledger of this run is not whole
+    unmet     what a process had not done when it was killed at a point
     """
 
     trial: Trial
@@ -104,6 +105,12 @@ class Evidence:
     returned: tuple[dict[str, Any], ...] | None = None
     raised: str | None = None
     trouble: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+
+    @property
+    def crashes(self) -> list[Event]:
+        """The deaths of the workload's processes, as their parent saw them, oldest first."""
+        return [row for row in self.rows if (row.source, row.kind) == ("workload", "crashed")]
 
     @property
     def history(self) -> History:

@@ -11,31 +11,48 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
-from contextlib import suppress
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Lock
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
+from lab_utils.clients import sinks
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
-from lab_utils.clients.workload import carry_out
-from lab_utils.errors import LabError
-from lab_utils.experiment import Experiment
+from lab_utils.clients.workload import STREAMS, Children, carry_out_in_children, pickled
+from lab_utils.errors import LabError, LedgerError, WaitTimeout
+from lab_utils.experiment import Experiment, order_values
 from lab_utils.grading.cases import Evidence, Exercise, Trial
-from lab_utils.grading.inside import read_answer
+from lab_utils.grading.inside import raised, read_answer
 from lab_utils.grading.judge import decide, failed, no_answer, witnessed
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import Verdict
+from lab_utils.grading.sandbox import PortTaken, take
+from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.store import write_ledger
+from lab_utils.ledger.store import read_ledger, write_ledger
+from lab_utils.proxy.faults import ClientFault, crash_client
 from lab_utils.stage import client
+from lab_utils.waiting import wait_until
 
 INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
 
 SPARK_START_S: Final = 120
+REFERENCE_S: Final = 90
+# How long a process that is to be killed may take until its work is seen on the wire.
+DONE_S: Final = 3
+WORKLOAD: Final = "lab_utils.clients.workload"
+WORKLOAD_BYTES_MAX: Final = 20_000_000
+# SQLite keeps what it has not yet written into the file itself beside it.
+SINK_FILES: Final = (sinks.FILE, f"{sinks.FILE}-wal", f"{sinks.FILE}-shm")
 WITHOUT_AN_ANSWER: Final = {
     "late": "your function had not returned when its time was up, and was interrupted.",
     "dead": "the kernel died while your function ran.",
@@ -99,36 +116,93 @@ class Examiner:
 
     def _learners(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
         """The learner's workload under the trial's faults; only witnesses are heard."""
-        said: Said = {}
-
-        def perform(_: Experiment, ticket: Ticket) -> None:
-            call = f"run_ticket({exercise.answer}, {asdict(ticket)!r})"
-            said.update(self._ask(position, f"{INSIDE}.{call}"))
-
-        evidence = self._run(trial, perform, plain_names=False, in_kernel=True)
+        path = self._session.working / f"workload-{secrets.token_hex(4)}"
+        in_children = trial.members > 1 or any(isinstance(it, ClientFault) for it in trial.faults)
+        wanted = f", {str(path)!r}" if in_children else ""
+        said = self._ask(position, f"{INSIDE}.pickle_workload({exercise.answer}{wanted})")
         if "blank" in said:
             return None
-        return replace(evidence, rows=witnessed(evidence.rows), raised=said.get("raised"))
+        orders = order_values(trial.orders)
+        if "raised" in said:
+            return Evidence(trial=trial, orders=orders, rows=(), raised=str(said["raised"]))
+
+        def in_kernel(_: Experiment, ticket: Ticket) -> str | None:
+            call = f"run_ticket({exercise.answer}, {asdict(ticket)!r})"
+            with self._session.reaching(_ports(ticket), position):
+                told = self._ask(position, f"{INSIDE}.{call}")
+            return str(told["raised"]) if "raised" in told else None
+
+        unmet: list[str] = []
+
+        def in_processes(experiment: Experiment, ticket: Ticket) -> str | None:
+            unmet.clear()
+            return self._in_processes(path, experiment, ticket, unmet)
+
+        evidence = self._run(
+            trial, in_processes if in_children else in_kernel, plain_names=False, is_learners=True
+        )
+        return replace(evidence, rows=witnessed(evidence.rows), unmet=tuple(unmet))
+
+    def _in_processes(
+        self, path: Path, experiment: Experiment, ticket: Ticket, unmet: list[str]
+    ) -> str | None:
+        """Perform the workload that the kernel has left at `path`; what it raised, as a line.
+
+        Each of its processes has a sandbox of its own, from which alone the stage can be reached.
+        """
+        copy = experiment.folder / "workload"
+        if not take(path.parent, path.name, copy, WORKLOAD_BYTES_MAX):
+            return "your function could not be handed to a process of its own."
+        place = self._session.given_folder()
+        children = Sandboxed(self._session, place, experiment.folder, ticket)
+        left_s = self._session.budget.left_s()
+        if left_s == 0:
+            return WITHOUT_AN_ANSWER["spent"]
+        try:
+            error = carry_out_in_children(
+                copy.read_bytes(), ticket, children, timeout_s=left_s, crashed=experiment.crashed
+            )
+        except WaitTimeout:
+            return WITHOUT_AN_ANSWER["late"]
+        finally:
+            unmet += children.unmet
+        return None if error is None else raised(error)
 
     def _references(self, trial: Trial, *, plain_names: bool) -> Evidence:
-        """The trial's own workload, performed by the grader; its clients are witnesses, too."""
-        assert trial.workload is not None, trial.name
-        workload = trial.workload
+        """The trial's own workload, performed by the grader; its clients are witnesses, too.
 
-        def perform(experiment: Experiment, ticket: Ticket) -> None:
-            carry_out(workload, ticket, crashed=experiment.crashed)
+        It runs in processes of its own, each for a bounded time: a learner's settings and faults
+        are among what it is performed with.
+        """
+        assert trial.workload is not None, trial.name
+        function = pickled(trial.workload)
+
+        def perform(experiment: Experiment, ticket: Ticket) -> str | None:
+            children = Children(experiment.folder, experiment.folder)
+            error = carry_out_in_children(
+                function,
+                ticket,
+                children,
+                timeout_s=REFERENCE_S,
+                crashed=experiment.crashed,
+                troubled=experiment.trouble.append,
+            )
+            return None if error is None else raised(error)
 
         evidence = self._run(trial, perform, plain_names=plain_names)
         if evidence.trouble:
             raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
-        return evidence
+        return replace(evidence, raised=None)
 
     def _queried(self, exercise: Exercise, evidence: Evidence, position: int) -> Evidence | None:
         """The learner's query on a copy of the trial's ledger."""
-        folder = self._client_folder()
+        said = self._ask(position, f"{INSIDE}.pickle_workload({exercise.answer})")
+        if "blank" in said:
+            return None
+        folder = self._session.given_folder()
         kept = [row for row in evidence.rows if row.source not in evidence.trial.without]
         write_ledger(folder, kept)
-        if reason := self._no_spark(position, folder):
+        if reason := self._no_spark(position, folder, kept):
             return replace(evidence, raised=reason)
         said = self._ask(position, f"{INSIDE}.run_query({exercise.answer}, {str(folder)!r})")
         if "blank" in said:
@@ -140,7 +214,7 @@ class Examiner:
             return replace(evidence, raised="the kernel gave no rows that could be read.")
         return replace(evidence, returned=tuple(rows))
 
-    def _no_spark(self, position: int, folder: Path) -> str | None:
+    def _no_spark(self, position: int, folder: Path, kept: list[Event]) -> str | None:
         """Start Spark; why it did not if the submission's cells are the reason.
 
         Its start is the lab's own doing and takes none of the learner's time. If it does not start
@@ -150,9 +224,12 @@ class Examiner:
         if reason is None:
             return None
         place = self._session.folder / f"control-{secrets.token_hex(4)}"
-        control = KernelSession(self._session.submission, place, self._session.budget)
+        session = self._session
+        control = KernelSession(session.submission, place, session.budget, session.isolation)
         try:
-            if refused := _spark_refused(control, -1, folder):
+            its_own = control.given_folder()
+            write_ledger(its_own, kept)
+            if refused := _spark_refused(control, -1, its_own):
                 raise Infrastructure(f"Spark did not start: {refused}")
         finally:
             control.close()
@@ -170,24 +247,69 @@ class Examiner:
     def _run(
         self,
         trial: Trial,
-        perform: Callable[[Experiment, Ticket], object],
+        perform: Callable[[Experiment, Ticket], str | None],
         *,
         plain_names: bool,
-        in_kernel: bool = False,
+        is_learners: bool = False,
     ) -> Evidence:
-        """Begin an experiment, have it performed, finish it; retried once if the stage fails."""
-        experiment, ticket = self._begun(trial, plain_names=plain_names, in_kernel=in_kernel)
-        with experiment.attended():
-            perform(experiment, ticket)
+        """Begin an experiment, have it performed, finish it.
+
+        What the machine or the stage has spoiled is tried once more, on a new stage.
+        """
+        for last_time in (False, True):
+            try:
+                experiment, ticket = self._begun(
+                    trial, plain_names=plain_names, in_kernel=is_learners
+                )
+                evidence = self._performed(experiment, ticket, trial, perform)
+            except PortTaken as error:
+                said = "a process of your notebook holds a port that the examination needs."
+                evidence = Evidence(
+                    trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),)
+                )
+            if not evidence.trouble or last_time:
+                return evidence
+            self.close()
+        raise AssertionError("unreachable")
+
+    def _performed(
+        self,
+        experiment: Experiment,
+        ticket: Ticket,
+        trial: Trial,
+        perform: Callable[[Experiment, Ticket], str | None],
+    ) -> Evidence:
         trouble: tuple[str, ...] = ()
         rows: list[Event] = []
+        said: str | None = None
         try:
-            rows = experiment.finish()
-            trouble = tuple(experiment.trouble)
+            with experiment.attended():
+                said = perform(experiment, ticket)
+        except PortTaken:
+            raise
+        except (LabError, KafkaException, OSError) as error:
+            trouble = (_one_line(error),)
+        try:
+            rows = experiment.finish(self._sink(ticket, experiment.folder))
+            trouble = (*trouble, *experiment.trouble)
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
             self.close()  # the next run gets a new stage
-        return Evidence(trial=trial, orders=experiment.orders, rows=tuple(rows), trouble=trouble)
+        return Evidence(
+            trial=trial,
+            orders=experiment.orders,
+            rows=tuple(rows),
+            raised=said,
+            trouble=trouble,
+        )
+
+    def _sink(self, ticket: Ticket, ours: Path) -> Path:
+        """The folder to read the sink from: a copy, where it was a learner's to write."""
+        if Path(ticket.folder) == ours:
+            return ours
+        copies = ours / "sink"
+        copies.mkdir(mode=0o700)
+        return _taken_sink(self._session, ticket, copies)
 
     def _begun(
         self, trial: Trial, *, plain_names: bool, in_kernel: bool
@@ -224,9 +346,85 @@ class Examiner:
         )
 
     def _client_folder(self) -> Path:
-        """A new folder in the submission's own place."""
+        """Where a workload of the submission's keeps its part of a run; nobody believes it."""
         self._runs += 1
-        return self._session.folder / "runs" / str(self._runs)
+        return self._session.working / ".runs" / str(self._runs)
+
+
+class Sandboxed(Children):
+    """Processes of a learner's workload: each in a sandbox, from which alone the stage is reached.
+
+    unmet  what a process had not done when it was killed at a point that it said to have reached
+    """
+
+    def __init__(self, session: KernelSession, place: Path, ledger: Path, ticket: Ticket) -> None:
+        super().__init__(place, ledger)
+        self.unmet: list[str] = []
+        self._session = session
+        self._ticket = ticket
+        self._ends: dict[int, ExitStack] = {}
+        self._lock = Lock()
+        self._started_ns = 0
+
+    def start(self, folder: Path, channel: int) -> subprocess.Popen[str]:
+        """Start one in a sandbox of its own."""
+        sandbox, environment = self._session.sandbox()
+        self._started_ns = time.monotonic_ns()
+        with ExitStack() as ends:
+            ends.callback(sandbox.end)
+            child = sandbox.start(
+                [sys.executable, "-u", "-m", WORKLOAD, str(folder), str(channel)],
+                cwd=self._session.working,
+                environment=environment,
+                pass_fds=(channel,),
+                **STREAMS,
+            )
+            ends.enter_context(sandbox.reaching(_ports(self._ticket)))
+            self._ends[child.pid] = ends.pop_all()
+        return child
+
+    def before_kill(self, fault: Mapping[str, Any]) -> None:
+        """Wait until the wire shows what the process must have done by this point, or note it.
+
+        The process waits for its parent's word; what it has handed over is sent meanwhile.
+        """
+        given = crash_client(fault["at"], fault["nth"])
+        with suppress(WaitTimeout):
+            wait_until(
+                lambda: self._lacking(given) is None,
+                f"what comes before {given.at}",
+                timeout_s=DONE_S,
+                every_s=0.05,
+            )
+            return
+        self.unmet += filter(None, [self._lacking(given)])
+
+    def kill(self, child: subprocess.Popen[str]) -> None:
+        """End its sandbox, with all that it started."""
+        with self._lock:
+            if ends := self._ends.pop(child.pid, None):
+                ends.close()
+
+    def _lacking(self, fault: ClientFault) -> str | None:
+        rows = [row for row in read_ledger(self.ledger) if row.at_ns > self._started_ns]
+        effects = 0
+        if fault.at.endswith("db_commit"):
+            with TemporaryDirectory(prefix="lab-sink-") as copies, suppress(LedgerError):
+                taken = _taken_sink(self._session, self._ticket, Path(copies))
+                effects = sum(event.records or 0 for event in sinks.effects("", taken))
+        return not_done(fault, rows, effects, writes=bool(self._ticket.topics))
+
+
+def _taken_sink(session: KernelSession, ticket: Ticket, to: Path) -> Path:
+    """A folder with a copy of the sink that a workload has left, and nothing else of it."""
+    within = Path(ticket.folder).relative_to(session.working)
+    for name in SINK_FILES:
+        take(session.working, str(within / name), to / name)
+    return to
+
+
+def _ports(ticket: Ticket) -> list[int]:
+    return [int(address.rpartition(":")[2]) for address in ticket.bootstrap.split(",")]
 
 
 def _spark_refused(session: KernelSession, position: int, folder: Path) -> str | None:

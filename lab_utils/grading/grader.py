@@ -28,7 +28,7 @@ from lab_utils.errors import BadArgument, LabError
 from lab_utils.grading.cases import LABS, Exercise
 from lab_utils.grading.examination import Examiner, Infrastructure
 from lab_utils.grading.judge import failed, no_answer
-from lab_utils.grading.kernel import Budget, KernelSession, end_processes
+from lab_utils.grading.kernel import Budget, KernelSession
 from lab_utils.grading.reports import table, write_reports
 from lab_utils.grading.results import (
     GRADED,
@@ -38,7 +38,9 @@ from lab_utils.grading.results import (
     SubmissionResult,
     Verdict,
 )
+from lab_utils.grading.sandbox import end_within, required_isolation
 from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
+from lab_utils.machine.prepare import prepare
 
 EXIT_GRADED: Final = 0
 EXIT_INFRASTRUCTURE: Final = 2
@@ -72,6 +74,7 @@ class Progress:
 class Terms:
     """The terms that are the same for every submission of a grading.
 
+    isolation  what keeps the submissions apart (sandbox.py)
     place  a private folder; each submission gets a folder in it
     stop   when it is set, whatever is still to be done is given up
     """
@@ -80,6 +83,7 @@ class Terms:
     cell_s: float
     total_s: float
     place: Path
+    isolation: str
     labs: Path = LABS
     stop: threading.Event = field(default_factory=threading.Event)
 
@@ -118,6 +122,7 @@ def grade(
     total_s: float = 900,
     nonce: str | None = None,
     labs: Path = LABS,
+    unsafe: bool = False,
     say: Callable[[Progress], object] = lambda _: None,
 ) -> Results:
     """Grade notebooks, sources and folders of notebooks; progress is told by callback.
@@ -129,6 +134,8 @@ def grade(
     if not files:
         names = ", ".join(map(str, paths))
         raise BadArgument(f"there is no notebook in {names}. Name files or folders with *.ipynb.")
+    isolation = required_isolation(unsafe=unsafe)
+    prepare()  # what a sandbox may read, and not write
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
     with tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place:
@@ -138,6 +145,7 @@ def grade(
             total_s=total_s,
             labs=labs,
             place=Path(place),
+            isolation=isolation,
         )
         found = _all(files, terms, jobs or os.cpu_count() or 1, say)
     return Results(nonce=terms.nonce, versions=versions(), submissions=tuple(found))
@@ -169,7 +177,7 @@ def _all(
         except BaseException:  # Ctrl-C: end the kernels, or the threads would wait for them
             terms.stop.set()
             pool.shutdown(wait=False, cancel_futures=True)
-            end_processes(str(terms.place))
+            end_within(terms.place)
             raise
 
 
@@ -209,7 +217,8 @@ def _graded(
     name = f"grade-{secrets.token_hex(6)}"
     theirs, ours = terms.place / f"{name}-theirs", terms.place / f"{name}-ours"
     ours.mkdir(mode=0o700)
-    session = KernelSession(submission, theirs, Budget(terms.cell_s, terms.total_s, terms.stop))
+    budget = Budget(terms.cell_s, terms.total_s, terms.stop)
+    session = KernelSession(submission, theirs, budget, terms.isolation)
     examiner = Examiner(session, ours, terms.nonce, name)
     try:
         return _examined(submission, session, examiner, say), _notes(session)

@@ -7,6 +7,7 @@ leave as JSON text of bounded size; functions are performed on a ticket that the
 from __future__ import annotations
 
 import json
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +23,18 @@ TOPIC_SETTINGS: Final = ("min.insync.replicas", "unclean.leader.election.enable"
 PRODUCER_SETTINGS: Final = (
     "acks", "enable.idempotence", "max.in.flight", "message.timeout.ms", "retries",
 )  # fmt: skip
+# What a client takes, and what a trial can end with: 0 ms would be for ever.
+RANGES: Final = {
+    "max.in.flight": (1, 1_000_000),
+    "message.timeout.ms": (100, 60_000),
+    "min.insync.replicas": (1, REPLICAS_MAX),
+    "retries": (0, 2_147_483_647),
+}
+WORDS: Final = {
+    "acks": ("all", "-1", "0", "1"),
+    "enable.idempotence": ("true", "false"),
+    "unclean.leader.election.enable": ("true", "false"),
+}
 
 
 def is_blank(answer: Any, depth: int = 2) -> bool:
@@ -82,7 +95,34 @@ def read_settings(value: Any) -> dict[str, Any]:
                 raise ValueError(f"{name!r} is not among the {part} settings {', '.join(known)}.")
             if not isinstance(setting, str | int | bool):
                 raise ValueError(f"{name} must be a text, a number or a bool; got {setting!r}.")
+            _require_value(name, setting)
     return value
+
+
+def _require_value(name: str, setting: str | int) -> None:
+    """Raises ValueError for a value that no client takes, or with which no trial would end."""
+    text = str(setting).lower()
+    if name in WORDS and text not in WORDS[name]:
+        raise ValueError(f"{name} is one of {', '.join(WORDS[name])}; yours is {setting!r}.")
+    if name in RANGES:
+        least, most = RANGES[name]
+        is_number = re.fullmatch(r"-?[0-9]{1,12}", text) is not None
+        if not is_number or not least <= int(text) <= most:
+            raise ValueError(f"{name} is a number from {least} to {most}; yours is {setting!r}.")
+
+
+def pickle_workload(function: Any, path: str = "") -> str:
+    """Is this a workload? If a path is given, write it there for a process of its own."""
+    from lab_utils.clients.workload import pickled
+
+    if not callable(function):
+        return json.dumps({"blank": True})
+    if path:
+        try:
+            Path(path).write_bytes(pickled(function))
+        except Exception as error:  # whatever a learner's objects raise when they are pickled
+            return json.dumps({"raised": raised(error)})
+    return json.dumps({"done": True})
 
 
 def run_ticket(function: Callable[[Any], object], ticket: Mapping[str, Any]) -> str:
@@ -95,8 +135,6 @@ def run_ticket(function: Callable[[Any], object], ticket: Mapping[str, Any]) -> 
     from lab_utils.clients.live_run import Ticket
     from lab_utils.clients.workload import carry_out
 
-    if not callable(function):
-        return json.dumps({"blank": True})
     error = carry_out(function, Ticket.from_json(json.dumps(ticket).encode()))
     if error is None or isinstance(error, KafkaException):
         return json.dumps({"done": True})
@@ -159,6 +197,9 @@ def raised(error: BaseException) -> str:
 
     Spark says what is wrong in its first line, and has the query's plan below it.
     """
+    if isinstance(error, LabError):  # a process of its own has written its traceback
+        line = str(error).strip().splitlines()[-1]
+        return (line if line.startswith("The ") else f"your function raised {line}")[:500]
     text: Sequence[str] = traceback.format_exception_only(error)
     lines = "".join(text).strip().splitlines()
     line = lines[0 if hasattr(error, "getCondition") else -1]  # a PySparkException has one

@@ -13,7 +13,8 @@ from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
-from lab_utils.grading.rules import Misshapen, attempts, everything_crossed_the_proxy
+from lab_utils.grading.rules import Misshapen, everything_crossed_the_proxy
+from lab_utils.grading.weakness import weakness
 from lab_utils.ledger.events import Event
 
 # What a learner's own code may not bear witness of: its clients write these.
@@ -25,13 +26,13 @@ BY_THE_CLIENT: Final = ("crash_client", "stall_client")
 def witnessed(rows: Iterable[Event]) -> tuple[Event, ...]:
     """The rows that do not come from the learner's own process.
 
-    A crash is one of the process's own words, too; that it happened is seen on the wire.
+    That a process crashed is its parent's word. Which points it told of before is its own.
     """
     return tuple(
         row
         for row in rows
         if (row.source in SOURCES_OF_WITNESSES and row.actor not in BY_THE_CLIENT)
-        or row.kind == "order"
+        or (row.source, row.kind) in (("workload", "order"), ("workload", "crashed"))
     )
 
 
@@ -74,7 +75,7 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
     lines = tuple(map(_line, evidence))
     steps: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
         (FAIL, lambda each: _failure(exercise, each)),
-        (INCONCLUSIVE, _weakness),
+        (INCONCLUSIVE, weakness),
         (FAIL, lambda each: _breach(exercise, answer, each)),
     )
     for status, step in steps:
@@ -128,6 +129,8 @@ def _failure(exercise: Exercise, each: Evidence) -> str | None:
     """What went wrong with the learner's function itself."""
     if each.raised:
         return each.raised
+    if each.trouble:
+        return None
     if exercise.kind == "query" and each.returned is None:
         return "your function returned no DataFrame."
     if exercise.kind == "workload" and not each.requests("Produce") and not each.stored:
@@ -135,24 +138,6 @@ def _failure(exercise: Exercise, each: Evidence) -> str | None:
             return "nothing was sent: no Produce request crossed the wire."
         if not each.requests("Fetch"):
             return "nothing was read: no Fetch request crossed the wire."
-    return None
-
-
-def _weakness(each: Evidence) -> str | None:
-    """Why this trial proves nothing, whatever it shows."""
-    if each.trouble:
-        return f"the evidence is not whole: {each.trouble[0]}."
-    armed, fired, unfired = map(each.faults, ("armed", "fired", "unfired"))
-    if unfired or (armed and not fired):
-        return "the fault never fired, so this run proves nothing."
-    crashes = sum(1 for fault in each.trial.faults if type(fault).__name__ == "crash_client")
-    is_restarted = each.trial.members == 1  # else another member takes over
-    if crashes and is_restarted and max(attempts(each.rows), default=0) <= crashes:
-        return "the process was not seen to crash and start again, so this run proves nothing."
-    if not each.requests("Fetch" if each.trial.filled else "Produce"):
-        return "nothing was sent or read, so this run proves nothing."
-    if not each.history.is_drained:
-        return "the log could not be read to its end, so nothing can be said to be missing."
     return None
 
 

@@ -1,6 +1,6 @@
-"""The grader's half of a kernel: one process group, one socket, and bounded patience.
+"""The grader's half of a kernel: one sandbox, one socket, and bounded patience.
 
-    grader ── execute_request ──▶ kernel (a group of its own, a folder of its own)
+    grader ── execute_request ──▶ kernel (in a sandbox of its own)
            ◀── execute_reply: status, error, JSON text ── nothing else is listened to
 
 Output is never read, so no amount of it matters, and stderr is not an error. What the kernel
@@ -9,10 +9,7 @@ answers is data: it is neither unpickled nor evaluated beyond a string literal.
     cells in order ──▶ kernel ── dies ──▶ a new kernel, the cells so far again, less the killers
 
 A KernelSession is one submission's kernel, also across its deaths, with its folders, environment
-and time budgets. Every process of a submission inherits one variable in its environment: the
-folder it may write to, which lies in the folder of its grading. On Linux they are found by it,
-also those that left the kernel's process group. Elsewhere they end with their owner, the grader,
-whose pid they watch (LAB_OWNER).
+and time budgets. Where its processes run, and how they end, is for sandbox.py.
 """
 
 from __future__ import annotations
@@ -22,13 +19,14 @@ import json
 import os
 import queue
 import re
-import shutil
 import signal
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,31 +34,19 @@ import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
-from lab_utils import processes
 from lab_utils.errors import StageError
 from lab_utils.folders import cache_folder
+from lab_utils.grading.sandbox import ROOT, Sandbox, packages
 from lab_utils.grading.submission import Submission
 
 START_S: Final = 60
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-# Every process of a submission inherits this variable: the folder that it may write to, which lies
-# in the folder of its grading. By it those are found that have left the kernel's process group.
-MARKER: Final = "LAB_SUBMISSION"
-
-ROOT: Final = Path(__file__).parents[2]
-# What a kernel needs of the lab, whatever else lies in its folders.
-INSTALLED: Final = (
-    *(f"lab_utils/**/*.{kind}" for kind in ("py", "js", "css", "json", "lock", "xml")),
-    "labs/checks/lab[0-9][0-9]*.py",
-    "labs/source/[0-9][0-9]_*.py",
-)
-
-# All that a kernel may know of the grader's environment: no tokens, no owner's settings. Whoever
-# sets SPARK_REMOTE means it for the graded notebooks, too: then they share that one server.
+# All that a kernel may know of the grader's environment: no tokens, no owner's settings. Its Spark
+# runs where it runs: a server that several share would run the Python of each for all.
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LAB_JAVA",
-                    "LD_LIBRARY_PATH", "SPARK_REMOTE")  # fmt: skip
+                    "LD_LIBRARY_PATH", "PYTHONPYCACHEPREFIX")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +66,11 @@ class Reply:
 class Kernel:
     """One running kernel. It may die at any time; then every reply is `dead`."""
 
-    def __init__(self, folder: Path, environment: Mapping[str, str], working: Path) -> None:
-        self._marker = environment[MARKER]
-        connection_file = str(folder / "connection.json")
-        write_connection_file(connection_file, transport="ipc", ip=str(folder / "ipc"))
-        self._process = processes.spawn(
+    def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], working: Path) -> None:
+        self.sandbox = sandbox
+        connection_file = str(sandbox.folder / "connection.json")
+        write_connection_file(connection_file, transport="ipc", ip=str(sandbox.folder / "ipc"))
+        self._process = sandbox.start(
             [sys.executable, "-m", "ipykernel_launcher", "-f", connection_file],
             cwd=working,
             environment=environment,
@@ -114,7 +100,7 @@ class Kernel:
         )
         content = self._answer(message, timeout_s)
         if content is None and self.is_alive:
-            os.kill(self._process.pid, signal.SIGINT)
+            self.sandbox.signal(signal.SIGINT)
             stopped = self._answer(message, INTERRUPT_S) is not None
             if stopped and self.is_alive:
                 return Reply("late")
@@ -124,9 +110,8 @@ class Kernel:
 
     def kill(self) -> None:
         """End the kernel and everything that it started."""
-        processes.kill_group(self._process)
+        self.sandbox.end()
         self._client.stop_channels()
-        end_processes(self._marker)
 
     def _answer(self, message: str, timeout_s: float) -> dict[str, Any] | None:
         """The content of the reply to a message; None after the timeout or the kernel's death."""
@@ -165,16 +150,56 @@ class Budget:
 
 
 class KernelSession:
-    """Runs a submission's cells and evaluates expressions in the state that they made."""
+    """Runs a submission's cells and evaluates expressions in the state that they made.
 
-    def __init__(self, submission: Submission, folder: Path, budget: Budget) -> None:
+    working   where the cells run and the workloads of an examination, too: written by both
+    given     what the grader gives them to read
+    """
+
+    def __init__(
+        self, submission: Submission, folder: Path, budget: Budget, isolation: str
+    ) -> None:
         self.submission = submission
         self.folder = folder
         self.budget = budget
         self.replies: dict[int, Reply] = {}
+        self.working, self.given = folder / "work", folder / "given"
+        self.isolation = isolation
         self._killers: set[int] = set()
-        self._environment = _environment(folder)
+        self._exceeded: list[str] = []
+        self._numbers = count(1)
         self._kernel: Kernel | None = None
+        for each in (folder, self.working, self.given):
+            each.mkdir(mode=0o700, exist_ok=True)
+
+    @property
+    def exceeded(self) -> list[str]:
+        """Which limits its processes have broken."""
+        last = self._kernel.sandbox.exceeded if self._kernel else None
+        return [*self._exceeded, *([last] if last else [])]
+
+    def sandbox(self) -> tuple[Sandbox, dict[str, str]]:
+        """A new place for processes of this submission, and their environment."""
+        folder = self.folder / str(next(self._numbers))
+        folder.mkdir(mode=0o700)
+        readable, shared = (self.given,), (self.working,)
+        box = Sandbox(self.isolation, folder, readable=readable, shared=shared)
+        return box, _environment(folder)
+
+    def given_folder(self) -> Path:
+        """A new folder that the submission can read, and only the grader writes to."""
+        folder = self.given / str(next(self._numbers))
+        folder.mkdir(mode=0o700)
+        return folder
+
+    @contextmanager
+    def reaching(self, ports: Iterable[int], position: int) -> Iterator[None]:
+        """While this lasts, the kernel after the cell at `position` reaches these ports outside."""
+        if self.budget.left_s() == 0:
+            yield
+            return
+        with self._prepared(position + 1).sandbox.reaching(ports):
+            yield
 
     def run_cell(self, position: int) -> Reply:
         """Run one cell in the state that the cells before it made; how it ended is kept."""
@@ -196,6 +221,7 @@ class KernelSession:
         """End the kernel and everything that it started."""
         if self._kernel is not None:
             self._kernel.kill()
+            self._exceeded = self.exceeded
             self._kernel = None
 
     def _execute(
@@ -234,7 +260,8 @@ class KernelSession:
         self.close()
 
     def _started(self) -> Kernel:
-        kernel = Kernel(self.folder, self._environment, self.folder / "work")
+        sandbox, environment = self.sandbox()
+        kernel = Kernel(sandbox, environment, self.working)
         kernel.wait_until_ready()
         return kernel
 
@@ -282,41 +309,18 @@ def _expression_error(expression: Mapping[str, Any]) -> str:
     return " ".join(f"{expression.get('ename')}: {expression.get('evalue')}".split())[:500]
 
 
-def end_processes(folder: str) -> None:
-    """Kill every process of the submission in this folder, or of all the gradings within it."""
-    processes.end_all(lambda: processes.with_variable(MARKER, folder))
-
-
-def running(folder: str) -> list[int]:
-    """The processes of the submission in this folder, or of all within it."""
-    return [process.pid for process in processes.with_variable(MARKER, folder)]
-
-
-def _environment(folder: Path) -> Mapping[str, str]:
-    """The kernel's environment: an installation, a home and a state of its own."""
-    for name in ("work", "home", "state", "temporary"):
-        (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+def _environment(folder: Path) -> dict[str, str]:
+    """The environment of a submission's process: a home and a state of its own."""
+    for name in ("home", "state", "temporary"):
+        (folder / name).mkdir(mode=0o700)
     return {
         **{name: os.environ[name] for name in PASSED_ON if name in os.environ},
-        MARKER: str(folder),
         "HOME": str(folder / "home"),
         "IPYTHONDIR": str(folder / "home" / "ipython"),
         "TMPDIR": str(folder / "temporary"),
-        "PYTHONPATH": str(_installation(folder)),
+        # Its home is another one, where a person's own packages are not found.
+        "PYTHONPATH": os.pathsep.join(map(str, (ROOT, *packages()))),
         "PYTHONDONTWRITEBYTECODE": "1",
-        "JPY_PARENT_PID": str(os.getpid()),  # ipykernel ends when this process is gone
         "LAB_CACHE": str(cache_folder()),
         "LAB_STATE": str(folder / "state"),
-        "LAB_OWNER": str(os.getpid()),
     }
-
-
-def _installation(folder: Path) -> Path:
-    """A copy of the package: a submission that rewrites it rewrites its own."""
-    copy = folder / "installation"
-    for path in (each for pattern in INSTALLED for each in ROOT.glob(pattern)):
-        name = path.relative_to(ROOT)
-        if not any(part.startswith(".") for part in name.parts):
-            (copy / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, copy / name)
-    return copy

@@ -3,10 +3,13 @@
     grader ── start ──▶ bwrap ──▶ a process, its own file tree, network, process ids
        ╰── listen ──▶ a port inside ◀── the process           the grader carries it to one outside
 
-A submission is hostile. With bubblewrap its processes see the Python that runs the lab, the lab's
-package and its cache, all read-only, and one folder of their own; of the network they see a
-loopback that nobody else is on; and they end when the first of them ends, or the grader. What they
-hold in memory, on disk and in processes is looked at twice a second, and too much ends all of them.
+A submission is hostile. With bubblewrap (machine/isolation.py) its processes see the Python that
+runs the lab, the lab's package and its cache, all read-only, and one folder of their own; of the
+network they see a loopback that nobody else is on; and they end when the first of them ends, or the
+grader. What they hold in memory, on disk and in processes is looked at twice a second, and too much
+ends all of them.
+
+With Landlock they read and write the same files, signal only one another, and share the network.
 
 A port of the examination is not reached but handed over: a short process enters the network
 inside, opens the port there, and gives it to the grader, who carries each connection to the same
@@ -22,11 +25,12 @@ import os
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -36,16 +40,10 @@ import psutil
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError
 from lab_utils.folders import cache_folder
-from lab_utils.waiting import wait_until
+from lab_utils.machine.isolation import APART, BUBBLEWRAP, FIX, LANDLOCK, NONE, START_S, isolation
+from lab_utils.machine.java import find_java
 
-BUBBLEWRAP: Final = "bubblewrap"
-NONE: Final = "none"
 ROOT: Final = Path(__file__).parents[2]
-FIX: Final = (
-    "Debian and Ubuntu: apt-get install bubblewrap util-linux. In a container, user namespaces "
-    "must be allowed: docker run --security-opt seccomp=unconfined. Or grade with --unsafe if you "
-    "trust every submission as you trust yourself"
-)
 
 # Every process of a submission inherits this variable: the folder that it may write to, which lies
 # in the folder of its grading. Without a sandbox those are found by it that left their group.
@@ -58,6 +56,10 @@ CONFIGURATION: Final = (
     "mime.types", "nsswitch.conf", "passwd", "ssl/certs", "timezone",
 )  # fmt: skip
 SYSTEM: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
+DEVICES: Final = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random",
+                                  "/dev/urandom")))  # fmt: skip
+CONFINED: Final = "lab_utils.grading.confined"
+END_S: Final = 15
 LISTEN: Final = """
 import socket, sys
 given = socket.socket(fileno=int(sys.argv[1]))
@@ -70,7 +72,6 @@ for port in map(int, sys.argv[2:]):
 socket.send_fds(given, [b"!"], [each.fileno() for each in opened])
 """
 PORTS_MAX: Final = 16
-START_S: Final = 20
 LOOK_S: Final = 0.5
 CHUNK: Final = 65_536
 MEGABYTE: Final = 1_000_000
@@ -87,19 +88,19 @@ class Limits:
     file_mb: int = 1000
 
 
+# What has been started and not ended; for whoever is interrupted.
+_open: set[Sandbox] = set()
+
+
+def end_within(folder: Path) -> None:
+    """End every sandbox whose folder lies in this one."""
+    for sandbox in tuple(_open):
+        if sandbox.folder.is_relative_to(folder):
+            sandbox.end()
+
+
 class PortTaken(StageError):
     """A process of the submission holds a port that its examination needs."""
-
-
-@functools.cache
-def isolation() -> str:
-    """What keeps submissions apart on this machine: bubblewrap, or none."""
-    if sys.platform == "linux" and shutil.which("nsenter") and (bwrap := shutil.which("bwrap")):
-        tried = [bwrap, *APART, "--ro-bind", "/", "/", "--proc", "/proc", "--dev", "/dev", "true"]
-        with suppress(OSError, subprocess.TimeoutExpired):
-            if subprocess.run(tried, capture_output=True, timeout=START_S).returncode == 0:
-                return BUBBLEWRAP
-    return NONE
 
 
 def required_isolation(*, unsafe: bool) -> str:
@@ -111,10 +112,6 @@ def required_isolation(*, unsafe: bool) -> str:
             f"submissions or from their grades, so nothing was graded. {FIX}."
         )
     return found
-
-
-APART: Final = ("--unshare-user", "--unshare-ipc", "--unshare-pid", "--unshare-net",
-                "--unshare-uts", "--die-with-parent", "--new-session")  # fmt: skip
 
 
 class Sandbox:
@@ -134,7 +131,7 @@ class Sandbox:
         shared: Iterable[Path] = (),
         limits: Limits | None = None,
     ) -> None:
-        assert kind in (BUBBLEWRAP, NONE), kind
+        assert kind in (BUBBLEWRAP, LANDLOCK, NONE), kind
         self.kind = kind
         self.folder = folder
         self.exceeded: str | None = None
@@ -150,47 +147,69 @@ class Sandbox:
     ) -> subprocess.Popen[Any]:
         """Start the first process; when it ends, so do all that it has started."""
         assert self._first is None, self.folder
-        environment = {**environment, MARKER: str(self.folder)}
-        if self.kind == NONE:
-            self._first = processes.spawn(command, cwd=cwd, environment=environment, **how)
-            return self._first
-        said, told = os.pipe()
-        try:
-            line = [*_limited(self._limits), "bwrap", *self._view(), "--info-fd", str(told),
-                    "--chdir", str(cwd), "--", *command]  # fmt: skip
-            fds = (*how.pop("pass_fds", ()), told)
-            self._first = processes.spawn(line, environment=environment, pass_fds=fds, **how)
-        finally:
-            os.close(told)
-        with os.fdopen(said) as lines:
-            text = lines.read()
-        try:
-            self._inside = psutil.Process(json.loads(text)["child-pid"])
-        except (ValueError, KeyError, psutil.Error):
-            processes.kill_group(self._first)
-            raise StageError(
-                f"bwrap started no process in {self.folder}; it said {text!r}. Run ./lab doctor."
-            ) from None
+        _open.add(self)
+        if self.kind == BUBBLEWRAP:
+            self._first, inside = self._in_bubblewrap(command, cwd, environment, how)
+        else:
+            # What the lab starts, and the kernel, watch the grader, and end with it.
+            mine = str(os.getpid())
+            own = {MARKER: str(self.folder), processes.OWNER: mine, "JPY_PARENT_PID": mine}
+            confined = [sys.executable, "-m", CONFINED, mine, self._allowed()]
+            words = [*_limited(self._limits), *confined, *command]
+            self._first = processes.spawn(
+                words if self.kind == LANDLOCK else command,
+                cwd=cwd,
+                environment={**environment, **own},
+                **how,
+            )
+            inside = self._first.pid
+        self._inside = psutil.Process(inside)
         threading.Thread(target=self._watch, daemon=True).start()
         return self._first
 
+    def _in_bubblewrap(
+        self, command: list[str], cwd: Path, environment: Mapping[str, str], how: dict[str, Any]
+    ) -> tuple[subprocess.Popen[Any], int]:
+        """The process of bwrap, and the process id of the init inside."""
+        said, told = os.pipe()
+        try:
+            words = [*_limited(self._limits), "bwrap", *self._view(), "--info-fd", str(told),
+                     "--chdir", str(cwd), "--", *command]  # fmt: skip
+            fds = (*how.pop("pass_fds", ()), told)
+            first = processes.spawn(words, environment=environment, pass_fds=fds, **how)
+        finally:
+            os.close(told)
+        text = ""
+        with os.fdopen(said) as lines:  # its processes may hold the other end, and never close it
+            while "}" not in text and (line := lines.readline()):
+                text += line
+        try:
+            return first, int(json.loads(text)["child-pid"])
+        except (ValueError, KeyError):
+            processes.kill_group(first)
+            raise StageError(
+                f"bwrap started no process in {self.folder}; it said {text!r}. Run ./lab doctor."
+            ) from None
+
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the first process alone; nothing if it has ended."""
-        with suppress(psutil.Error, ProcessLookupError, IndexError):
-            if self._inside is None:
-                assert self._first is not None
-                os.kill(self._first.pid, number)
-            else:
-                self._inside.children()[0].send_signal(number)
+        assert self._inside is not None
+        with suppress(psutil.Error, IndexError):
+            first = self._inside if self.kind == NONE else self._inside.children()[0]
+            first.send_signal(number)
 
     def end(self) -> None:
         """End the first process and everything that it started; return when all have ended."""
         self._ended.set()
-        if self._inside is not None:
+        _open.discard(self)
+        if self._first is None or self._inside is None:
+            return
+        if self.kind == BUBBLEWRAP:
             processes.end([self._inside])
-        if self._first is not None:
-            processes.kill_group(self._first)
-        if self.kind == NONE:
+        elif self.kind == LANDLOCK:  # it ends what it has started, and then itself
+            processes.end([self._inside], (signal.SIGTERM, END_S))
+        processes.kill_group(self._first)
+        if self.kind != BUBBLEWRAP:
             processes.end_all(lambda: processes.with_variable(MARKER, str(self.folder)))
 
     @contextmanager
@@ -199,7 +218,7 @@ class Sandbox:
 
         Raises PortTaken when a process inside has one of them.
         """
-        if self.kind == NONE:
+        if self.kind != BUBBLEWRAP:  # they have the network of the machine
             yield
             return
         listeners = self._listeners(tuple(ports))
@@ -239,7 +258,7 @@ class Sandbox:
         for name in SYSTEM:
             path = Path("/", name)
             if path.is_symlink():
-                options += ["--symlink", os.readlink(path), str(path)]
+                options += ["--symlink", str(path.readlink()), str(path)]
             elif path.exists():
                 options += ["--ro-bind", str(path), str(path)]
         for name in CONFIGURATION:
@@ -249,6 +268,18 @@ class Sandbox:
         for folder in (self.folder, *self._shared):
             options += ["--bind", str(folder), str(folder)]
         return options
+
+    def _allowed(self) -> str:
+        """What may be listed, read and written, for Landlock."""
+        system = [Path("/usr"), *(Path("/", name) for name in SYSTEM), Path("/proc"), Path("/sys")]
+        configuration = [Path("/etc", name) for name in CONFIGURATION]
+        readable = [*system, *configuration, *_installation(), *self._readable]
+        paths = {
+            "listable": [ROOT],  # Python looks there for the package
+            "readable": readable,
+            "writable": [self.folder, *self._shared, *DEVICES],
+        }
+        return json.dumps({name: list(map(str, found)) for name, found in paths.items()})
 
     def _watch(self) -> None:
         """End everything when it holds too much."""
@@ -266,10 +297,9 @@ class Sandbox:
         limits = self._limits
         if len(running) > limits.processes:
             return f"{len(running)} processes ran at once, and {limits.processes} may"
-        memory = disk = 0
-        for process in running:
-            with suppress(psutil.Error):
-                memory += process.memory_info().rss
+        memory = _memory(running, "rss")
+        if memory > limits.memory_mb * MEGABYTE:  # what forks share counts once; slower to ask
+            memory = _memory(running, "pss")
         disk = sum(map(_disk, (self.folder, *self._shared)))
         for what, held, mb in (
             ("in memory", memory, limits.memory_mb),
@@ -325,16 +355,15 @@ class _Carrier(threading.Thread):
         except OSError:
             writer.close()
             return
-        # When one side ends, the other is told at once: a broker that was killed is gone.
+        # When one side ends, so does the other: a broker that was killed is gone at once.
         ways = [asyncio.ensure_future(_pump(reader, ours)),
                 asyncio.ensure_future(_pump(theirs, writer))]  # fmt: skip
-        try:
+        with suppress(asyncio.CancelledError):
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for way in ways:
-                way.cancel()
-            for end in (ours, writer):
-                end.transport.abort() if ways[0].cancelled() else end.close()
+        for way in ways:
+            way.cancel()
+        ours.close()
+        writer.close()
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -351,17 +380,31 @@ def _limited(limits: Limits) -> list[str]:
     return choom + (prlimit if shutil.which("prlimit") else [])
 
 
+def packages() -> list[Path]:
+    """Where this Python has its packages from, its own folder or a person's."""
+    names = ("site-packages", "dist-packages")
+    return [path for path in map(Path, sys.path) if path.name in names and path.is_dir()]
+
+
 @functools.cache
 def _installation() -> tuple[Path, ...]:
     """What runs the lab, read-only inside: Python, its packages, Java, the package, the cache.
 
     Of the checkout the package alone: what the labs ask, and its answers, lie beside it.
     """
-    from lab_utils.machine.java import find_java
-
     found = [Path(sys.base_prefix), Path(sys.prefix), Path(sys.executable).resolve().parents[1],
-             find_java().home, ROOT / "lab_utils", cache_folder()]  # fmt: skip
+             *packages(), find_java().home, ROOT / "lab_utils", cache_folder()]  # fmt: skip
     return tuple(path for path in dict.fromkeys(found) if not path.is_relative_to("/usr"))
+
+
+def _memory(running: list[psutil.Process], kind: str) -> int:
+    """The bytes that processes hold, as the system counts this kind."""
+    held = 0
+    for process in running:
+        with suppress(psutil.Error):
+            info = process.memory_info() if kind == "rss" else process.memory_full_info()
+            held += getattr(info, kind)
+    return held
 
 
 def _disk(folder: Path) -> int:
@@ -382,23 +425,29 @@ def _disk(folder: Path) -> int:
 
 
 def take(folder: Path, name: str, to: Path, bytes_max: int = 100 * MEGABYTE) -> bool:
-    """Copy a regular file out of a submission's folder; False where there is none.
+    """Copy a regular file out of a submission's folder; False where there is none of this name.
 
-    No link is followed and no pipe is waited for: the folder is the submission's.
+    No link is followed on the way to it, and no pipe is waited for: what is in the folder is the
+    submission's. Raises StageError for a file that is too large.
     """
-    try:
+    with ExitStack() as opened, suppress(OSError):
         within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        number = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=within)
-    except OSError:
-        return False
-    finally:
-        os.close(within)
-    with os.fdopen(number, "rb") as file, to.open("wb") as copy:
-        found = os.fstat(number)
-        if not Path(f"/proc/self/fd/{number}").is_file() or found.st_size > bytes_max:
+        opened.callback(os.close, within)
+        for part in Path(name).parts[:-1]:
+            within = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+            opened.callback(os.close, within)
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        file = opened.enter_context(
+            open(name, "rb", opener=lambda _, __: os.open(Path(name).name, flags, dir_fd=within))
+        )
+        found = os.fstat(file.fileno())
+        if not stat.S_ISREG(found.st_mode):
             return False
-        shutil.copyfileobj(file, copy)
-    return True
+        if found.st_size > bytes_max:
+            raise StageError(
+                f"{name} has {found.st_size:,} bytes, and {bytes_max:,} are the limit."
+            )
+        with to.open("wb") as copy:
+            copy.write(file.read(bytes_max))
+        return True
+    return False

@@ -6,6 +6,10 @@ what. A learner may have edited, moved, doubled or deleted any of them; nothing 
 
 from __future__ import annotations
 
+import errno
+import json
+import os
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,11 +111,11 @@ def submissions(paths: Sequence[Path]) -> list[Path]:
 
 def _notebook(path: Path) -> Any:
     try:
-        if path.stat().st_size > BYTES_MAX:
-            raise NotASubmission(f"the file has more than {BYTES_MAX:,} bytes.")
         read: Any = nbformat
-        notebook = read.read(str(path), as_version=4)
-        list(notebook.cells)
+        notebook = read.reads(_text(path), as_version=4)
+        for cell in notebook.cells:
+            if not isinstance(cell.get("source"), str):
+                raise NotASubmission("a cell of the notebook has no text.")
     except NotASubmission:
         raise
     except OSError as error:
@@ -119,6 +123,27 @@ def _notebook(path: Path) -> Any:
     except Exception as error:  # nbformat raises whatever the JSON leads it to
         raise NotASubmission(f"the file is not a notebook ({type(error).__name__}).") from error
     return notebook
+
+
+def _text(path: Path) -> str:
+    """The text of a regular file, in any encoding of Unicode; raises NotASubmission or OSError.
+
+    A link may lead to another's notebook, and a pipe or a device has no end.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        number = os.open(path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise NotASubmission("the file is a link. Hand in the notebook itself.") from None
+    with os.fdopen(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise NotASubmission("the file is no regular file, but a pipe, a device or the like.")
+        content = file.read(BYTES_MAX + 1)
+    if len(content) > BYTES_MAX:
+        raise NotASubmission(f"the file has more than {BYTES_MAX:,} bytes.")
+    return content.decode(json.detect_encoding(content))
 
 
 def _lab(notebook: Any, path: Path) -> str | None:

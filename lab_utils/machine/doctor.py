@@ -23,6 +23,8 @@ import psutil
 from lab_utils import single_server
 from lab_utils.errors import LabError
 from lab_utils.folders import cache_folder, stage_folder, state_folder
+from lab_utils.machine.isolation import FIX as ISOLATION_FIX
+from lab_utils.machine.isolation import LANDLOCK, NONE, isolation
 from lab_utils.machine.jars import locked, missing
 from lab_utils.machine.java import FIX as JAVA_FIX
 from lab_utils.machine.java import Java, find_java
@@ -82,6 +84,7 @@ def examine() -> list[Row]:
         _row("state folder", lambda: _folder(state_folder()), "set LAB_STATE to a folder of yours"),
         _row("ports", _ports, "./lab down, and end other servers"),
         _row("stages", _stages, "./lab down", required=False),
+        _row("isolation", _isolation, ISOLATION_FIX, required=False),
         _row("Chromium", _chromium, "apt-get install chromium", required=False),
     ]
 
@@ -203,6 +206,14 @@ def _stages() -> str:
         raise Ailing(f"{', '.join(dead)} ended without cleaning up")
     told = [f"{folder.name} (pid {single_server.read(folder).get('pid')})" for folder in folders]
     return f"running: {', '.join(told)}" if told else "none is running"
+
+
+def _isolation() -> str:
+    found = isolation()
+    if found == NONE:
+        raise Ailing("nothing keeps submissions apart; only ./lab grade needs it")
+    shared = "; they share the network" if found == LANDLOCK else ""
+    return f"{found} keeps submissions apart{shared}"
 
 
 def _chromium() -> str:

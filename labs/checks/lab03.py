@@ -7,8 +7,8 @@ from collections import Counter
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import (
+    after_crash,
     answer_equals,
-    attempts,
     each_order_is_stored,
     no_order_is_stored_twice,
     nothing_else_is_stored,
@@ -170,7 +170,7 @@ def crashed_somewhere(nonce):
 
 def second_process(evidence):
     """The Produce requests of the process that was started after the crash."""
-    return [row for row in evidence.requests() if attempts([row]) - {1}]
+    return after_crash(evidence, "Produce")
 
 
 EXERCISES = (

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 
-from lab_utils.grading.inside import CHARACTERS_MAX, answer_text, read_answer
+from lab_utils.grading.inside import CHARACTERS_MAX, answer_text, read_answer, read_settings
 
 
 def said(answer: Any) -> Any:
@@ -75,3 +76,46 @@ def test_what_cannot_be_read(reply: Any, kind: str, message: str) -> None:
     """What a kernel made up is refused with a reason, whatever its shape."""
     with pytest.raises(ValueError, match=message):
         read_answer(reply, kind)
+
+
+GOOD = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "producer": {"acks": "all"}}
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("producer", "message.timeout.ms", 0),
+        ("producer", "message.timeout.ms", 10**400),
+        ("producer", "message.timeout.ms", "1e3"),
+        ("producer", "acks", 7),
+        ("producer", "acks", "most"),
+        ("producer", "max.in.flight", 0),
+        ("producer", "retries", -1),
+        ("producer", "enable.idempotence", "maybe"),
+        ("topic", "min.insync.replicas", 4),
+        ("topic", "min.insync.replicas", True),
+        ("topic", "unclean.leader.election.enable", "yes"),
+    ],
+)
+def test_a_setting_out_of_range(part: str, name: str, value: Any) -> None:
+    """A value that no client takes, or with which no trial would end, is refused with its range."""
+    with pytest.raises(ValueError, match=re.escape(name)):
+        read_settings({**GOOD, part: {name: value}})
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value"),
+    [
+        ("producer", "message.timeout.ms", "30000"),
+        ("producer", "acks", -1),
+        ("producer", "acks", "ALL"),
+        ("producer", "enable.idempotence", True),
+        ("producer", "retries", 0),
+        ("topic", "unclean.leader.election.enable", "false"),
+    ],
+)
+def test_a_setting_as_a_client_takes_it(part: str, name: str, value: Any) -> None:
+    """Numbers and words are taken as text and as what they are."""
+    answer = {**GOOD, part: {name: value}}
+
+    assert answer == read_settings(answer)

@@ -32,6 +32,10 @@ def produce(records: int = 1, fate: str = "forwarded", actor: str = "producer-1"
                  partition=0, records=records, fate=fate)  # fmt: skip
 
 
+def crashed() -> Event:
+    return Event(run="r", source="workload", actor="process", kind="crashed")
+
+
 def seen(*rows: Event, orders: str = "0 1", returned: Any = None) -> Evidence:
     trial = Trial(name="a trial")
     return Evidence(trial=trial, orders=tuple(orders.split()), rows=rows, returned=returned)
@@ -81,12 +85,9 @@ def says(sentence: str | None, facts: Facts) -> bool:
             seen(produce(), produce(fate="dropped"), record("0", 0), record("1", 1)),
             ("partition 0 ", "2 records", "only 1 "),
         ),
-        (the_process_was_restarted, seen(produce(), produce(actor="producer-11")), None),
-        (
-            the_process_was_restarted,
-            seen(produce(), produce(actor="producer-2")),
-            ("restarted",),
-        ),
+        (the_process_was_restarted, seen(produce(), crashed(), produce()), None),
+        (the_process_was_restarted, seen(produce(), produce(actor="producer-11")), ("restarted",)),
+        (the_process_was_restarted, seen(produce(), crashed()), ("restarted",)),
     ],
 )
 def test_rule(rule: Rule, evidence: Evidence, expected: Facts) -> None:

@@ -1,0 +1,181 @@
+"""Why a trial proves nothing, whatever it shows.
+
+A trial assumes that its fault met the work that is examined, that a process was killed in the
+middle of its work, and that the log was read to its end. Each is read from what the witnesses
+wrote: a program may spend a fault on a request that means nothing, or die before it has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import orjson
+
+from lab_utils.grading.cases import Evidence
+from lab_utils.grading.rules import after_crash
+from lab_utils.ledger.events import Event
+from lab_utils.proxy.faults import ClientFault
+
+# What a broker says of a request that is no honest one: no retry would change it.
+BAD_REQUEST: Final = (
+    "CORRUPT_MESSAGE", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_RECORD",
+    "INVALID_REQUIRED_ACKS", "INVALID_TIMESTAMP", "INVALID_TXN_STATE", "MESSAGE_TOO_LARGE",
+    "OUT_OF_ORDER_SEQUENCE_NUMBER", "PRODUCER_FENCED", "RECORD_LIST_TOO_LARGE",
+    "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_PRODUCER_ID", "UNKNOWN_TOPIC_OR_PARTITION",
+    "UNSUPPORTED_COMPRESSION_TYPE", "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+)  # fmt: skip
+ACKS: Final = ("0", "1", "-1")
+# Faults under which an error in the answer is the broker's own word on the request.
+LEAVE_THE_ANSWER: Final = ("delay_response", "drop_request", "drop_response")
+COMMITS: Final = ("EndTxn", "OffsetCommit")
+
+
+def weakness(each: Evidence) -> str | None:
+    """Why this trial proves nothing; None if it does not."""
+    if each.trouble:
+        return f"the evidence is not whole: {each.trouble[0]}."
+    armed, fired, unfired = map(each.faults, ("armed", "fired", "unfired"))
+    if unfired or (armed and not fired):
+        return "the fault never fired, so this run proves nothing."
+    if was_spent(each):
+        return "the fault met no request that the broker would take for an order of this run, so " \
+               "this run proves nothing."  # fmt: skip
+    crashes = sum(1 for fault in each.trial.faults if type(fault).__name__ == "crash_client")
+    is_restarted = each.trial.members == 1  # else another member takes over
+    if crashes > len(each.crashes) or (crashes and is_restarted and not after_crash(each)):
+        return "the process was not seen to crash and start again, so this run proves nothing."
+    if each.unmet:
+        return f"{each.unmet[0]}, so this run proves nothing."
+    if not each.requests("Fetch" if each.trial.filled else "Produce"):
+        return "nothing was sent or read, so this run proves nothing."
+    if not each.history.is_drained:
+        return "the log could not be read to its end, so nothing can be said to be missing."
+    return None
+
+
+def was_spent(each: Evidence) -> bool:
+    """Has a fault fired, and at no request that was about an order of the run?"""
+    hits: dict[str, list[bool]] = {}
+    for row in each.faults("fired"):
+        if row.correlation_id is not None:
+            met = any(_is_about_an_order(each, request, row) for request in _met(each, row))
+            hits.setdefault(row.detail.get("fault", ""), []).append(met)
+    return any(not any(met) for met in hits.values())
+
+
+def _met(each: Evidence, fired: Event) -> list[Event]:
+    """The request that a fault fired at; a request of several partitions is several rows."""
+    connection = fired.detail.get("connection")
+    return [
+        row
+        for row in each.requests(fired.api or "")
+        if row.correlation_id == fired.correlation_id
+        and connection in (None, row.detail.get("connection"))
+    ]
+
+
+def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
+    if _is_fenced(each, request):
+        return False
+    if request.api == "EndTxn":
+        return any(
+            row.producer_id == request.producer_id and row.at_ns <= request.at_ns
+            for api in ("Produce", "TxnOffsetCommit", "AddOffsetsToTxn")
+            for row in each.requests(api)
+        )
+    if request.topic is not None and not request.topic.startswith(f"{request.run}-"):
+        return False
+    if request.api != "Produce":
+        return True
+    values = _values(request)
+    is_order = each.trial.filled or not values or bool(values & set(each.orders))
+    answers = _answers(each, request) if fired.actor in LEAVE_THE_ANSWER else []
+    refused = any(row.error in BAD_REQUEST for row in answers)
+    return bool(request.records) and is_order and request.detail.get("acks") in ACKS and not refused
+
+
+def _answers(each: Evidence, request: Event) -> list[Event]:
+    return [
+        row
+        for row in each.rows
+        if (row.source, row.kind, row.api) == ("wire", "response", request.api)
+        and row.correlation_id == request.correlation_id
+        and row.detail.get("connection") == request.detail.get("connection")
+    ]
+
+
+def _is_fenced(each: Evidence, request: Event) -> bool:
+    """Did the request carry an epoch that was not the latest of its producer id any more?"""
+    if request.producer_id is None or request.producer_id < 0:
+        return False
+    given = [
+        row.producer_epoch
+        for row in each.rows
+        if (row.source, row.kind, row.api) == ("wire", "response", "InitProducerId")
+        and row.producer_id == request.producer_id
+        and row.at_ns < request.at_ns
+    ]
+    return not given or (request.producer_epoch or 0) < max(it or 0 for it in given)
+
+
+def _values(request: Event) -> set[str]:
+    """The values that a Produce request carries, where they can be read."""
+    found = set(orjson.loads(request.detail.get("values", "[]")))
+    return {it for it in (*found, request.value) if it is not None}
+
+
+def not_done(
+    fault: ClientFault, rows: Sequence[Event], effects: int, *, writes: bool
+) -> str | None:
+    """What a process that is to be killed at a point has not yet done; None if it has done it.
+
+    rows     what its witnesses saw since it was started
+    effects  how many effects the database holds
+    writes   does the work of this run leave records in a further topic?
+
+    Points are told by the process itself; the wire says whether there is anything behind them.
+    """
+    done = _done(rows)
+    least = {
+        "after_send": ("sent", "were sent", fault.nth - 1),
+        "after_ack": ("acked", "were acked", fault.nth),
+        "after_poll": ("fetches", "fetches were answered", 1),
+        "before_process": ("acked", "were acked", writes * (fault.nth - 1)),
+        "after_process": ("acked", "were acked", writes * fault.nth),
+        "before_commit": ("acked", "were acked", writes * fault.nth),
+        "while_committing": ("asked", "commits were asked for", fault.nth),
+        "after_commit": ("commits", "commits were answered", fault.nth),
+        "after_send_offsets": ("offsets", "offsets were taken into a transaction", fault.nth),
+        "after_db_write": ("fetches", "fetches were answered", 1),
+        "before_db_commit": ("effects", "effects were in the database", fault.nth - 1),
+        "after_db_commit": ("effects", "effects were in the database", fault.nth),
+    }
+    name, words, wanted = least[fault.at]
+    there = effects if name == "effects" else done[name]
+    if there >= wanted:
+        return None
+    return f"a process came to {fault.at} for time {fault.nth}, and {there} {words}, not {wanted}"
+
+
+def _done(rows: Iterable[Event]) -> dict[str, int]:
+    """What has crossed the wire, counted: records and answers."""
+    counted = dict.fromkeys(("sent", "acked", "fetches", "asked", "commits", "offsets"), 0)
+    open_requests: dict[tuple[object, ...], int] = {}
+    for row in rows:
+        if row.source != "wire" or row.kind not in ("request", "response"):
+            continue
+        place = (row.detail.get("connection"), row.correlation_id, row.topic, row.partition)
+        is_request = row.kind == "request"
+        if row.api == "Produce" and is_request:
+            counted["sent"] += row.records or 0
+            open_requests[place] = row.records or 0
+        elif row.api == "Produce" and row.error is None:
+            counted["acked"] += open_requests.pop(place, 0)
+        elif row.api in COMMITS:
+            counted["asked" if is_request else "commits"] += row.error is None
+        elif row.api == "TxnOffsetCommit" and not is_request:
+            counted["offsets"] += row.error is None
+        elif row.api == "Fetch" and not is_request:
+            counted["fetches"] += 1
+    return counted

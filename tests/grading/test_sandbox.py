@@ -1,0 +1,303 @@
+"""What a submission's processes see, reach and may hold, and that all of them end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingTCPServer
+from tempfile import TemporaryDirectory
+from threading import Thread
+from typing import Any
+
+import psutil
+import pytest
+
+from lab_utils import processes
+from lab_utils.errors import StageError
+from lab_utils.grading.sandbox import ROOT, Limits, PortTaken, Sandbox, take
+from lab_utils.machine import landlock
+from lab_utils.machine.isolation import BUBBLEWRAP, LANDLOCK, isolation
+from lab_utils.waiting import wait_until
+
+pytestmark = pytest.mark.labs
+in_bubblewrap = pytest.mark.skipif(isolation() != BUBBLEWRAP, reason="bubblewrap is not to be had")
+has_landlock = pytest.mark.skipif(landlock.abi() < landlock.OLDEST_ABI, reason="no Landlock")
+KINDS = [
+    pytest.param(BUBBLEWRAP, marks=in_bubblewrap),
+    pytest.param(LANDLOCK, marks=has_landlock),
+]
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder of the grader's, with a short name: a socket's path is limited."""
+    with TemporaryDirectory(prefix="lab-test-") as folder:
+        yield Path(folder)
+
+
+@pytest.fixture(params=KINDS)
+def box(request: pytest.FixtureRequest, place: Path) -> Iterator[Sandbox]:
+    """A sandbox of each kind."""
+    with opened(request.param, place) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def apart(place: Path) -> Iterator[Sandbox]:
+    """One with a network and process ids of its own."""
+    if isolation() != BUBBLEWRAP:
+        pytest.skip("bubblewrap is not to be had")
+    with opened(BUBBLEWRAP, place) as sandbox:
+        yield sandbox
+
+
+@contextmanager
+def opened(kind: str, place: Path, **how: Any) -> Iterator[Sandbox]:
+    folder = place / secrets.token_hex(4)
+    folder.mkdir()
+    sandbox = Sandbox(kind, folder, **how)
+    yield sandbox
+    sandbox.end()
+
+
+def start(sandbox: Sandbox, code: str, **how: Any) -> subprocess.Popen[str]:
+    return sandbox.start(
+        [sys.executable, "-c", code],
+        cwd=sandbox.folder,
+        environment={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        text=True,
+        **how,
+    )
+
+
+def said(sandbox: Sandbox, code: str) -> str:
+    """What a process inside prints."""
+    process = start(sandbox, code)
+    return process.communicate(timeout=60)[0].strip()
+
+
+READS = """
+import os, sys
+try:
+    path = {path!r}
+    print("read", os.listdir(path) if os.path.isdir(path) else open(path).read())
+except OSError as error:
+    print(error.strerror)
+"""
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ROOT / "labs" / "source" / "03_why_did_the_order_arrive_twice.py",
+        ROOT / "labs" / "checks" / "lab03.py",
+        ROOT / "tests" / "conftest.py",
+        ROOT / ".git",
+        Path.home() / ".bashrc",
+        Path("/etc/shadow"),
+        Path("/var/log"),
+        Path("/tmp"),
+    ],
+)
+def test_it_does_not_see(box: Sandbox, path: Path) -> None:
+    """It can read no answers, no checks, no home, no passwords, and no folder that all share."""
+    if path == Path("/tmp") and box.kind == BUBBLEWRAP:
+        assert Path(box.folder).parts[2] in said(box, READS.format(path=str(path)))
+        return
+    refusals = ("No such file or directory", "Permission denied", "Not a directory")
+    if path.name == ".git" and box.kind == LANDLOCK:  # names can be listed where Python looks
+        path /= "HEAD"
+
+    assert said(box, READS.format(path=str(path))) in refusals
+
+
+def test_it_sees_no_other_submission(box: Sandbox, place: Path) -> None:
+    """What lies beside its folder it cannot read."""
+    (place / "other").mkdir()
+    (place / "other" / "answer").write_text("42")
+
+    assert "42" not in said(box, READS.format(path=str(place / "other" / "answer")))
+
+
+def test_it_sees_no_other_processes(apart: Sandbox) -> None:
+    """With process ids of its own it can count its own, and no more."""
+    assert "1 2" == said(apart, "import os; print(*filter(str.isdigit, os.listdir('/proc')))")
+
+
+def test_it_signals_nobody(box: Sandbox) -> None:
+    """The grader can neither be killed nor looked into."""
+    grader = os.getpid()
+    code = f"import os\ntry: os.kill({grader}, 0); print('killed')\n"
+    code += "except OSError as error: print(error.strerror)\n"
+
+    killed, looked = said(box, code + READS.format(path=f"/proc/{grader}/environ")).splitlines()
+
+    assert killed in ("No such process", "Operation not permitted")
+    assert looked in ("No such file or directory", "Permission denied")
+
+
+@pytest.mark.parametrize(
+    "path", [ROOT / "lab_utils" / "lab.py", Path(sys.prefix) / "pyvenv.cfg", Path("/usr/x")]
+)
+def test_it_changes_nothing_that_others_use(box: Sandbox, path: Path) -> None:
+    """The package, Python and the system are read-only inside."""
+    code = f"try: open({str(path)!r}, 'a')\nexcept OSError as error: print(error.strerror)"
+
+    assert said(box, code) in ("Read-only file system", "Permission denied")
+
+
+def test_it_knows_the_package(box: Sandbox) -> None:
+    """What a learner needs is there: the package and its libraries."""
+    assert "Lab" == said(box, "import lab_utils; print(lab_utils.Lab.__name__)")
+
+
+class Echo(StreamRequestHandler):
+    def handle(self) -> None:
+        """Send a line back."""
+        self.wfile.write(self.rfile.readline())
+
+
+@contextmanager
+def served() -> Iterator[int]:
+    with ThreadingTCPServer(("127.0.0.1", 0), Echo) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
+
+
+ASK = """
+import socket
+for _ in range(200):
+    try:
+        with socket.create_connection(("127.0.0.1", {port}), 5) as it:
+            it.sendall(b"hello\\n")
+            print(it.makefile().readline().strip() or "nothing")
+        break
+    except OSError as error:
+        last = error.strerror
+    __import__("time").sleep(0.01)
+else:
+    print(last)
+"""
+
+
+@in_bubblewrap
+def test_it_reaches_the_port_that_it_is_given_and_no_other(place: Path) -> None:
+    """A port outside is there for as long as the grader says, and none beside it."""
+    answers = []
+    with served() as given, served() as other:
+        for port, ports in ((given, [given]), (other, [given])):
+            with opened(BUBBLEWRAP, place) as sandbox:
+                process = start(sandbox, ASK.format(port=port))
+                with sandbox.reaching(ports):
+                    answers.append(process.communicate(timeout=60)[0].strip())
+
+    assert ["hello", "Connection refused"] == answers
+
+
+def test_a_port_that_is_taken_inside(apart: Sandbox) -> None:
+    """Whoever holds the examination's port is told so, and nothing is carried."""
+    opened = "import socket; it = socket.create_server(('127.0.0.1', 20500))"
+    code = f"{opened}; print(1, flush=True); input()"
+    process = start(apart, code, stdin=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.readline()
+
+    with pytest.raises(PortTaken, match="20500"), apart.reaching([20500]):
+        pass
+
+
+LEAVES = """
+import os, subprocess, sys
+sleeps = [sys.executable, "-c", "import time; time.sleep(600)"]
+subprocess.Popen(sleeps, env={}, start_new_session=True)
+if not os.fork():
+    os.setsid()
+    __import__("time").sleep(600)
+"""
+
+
+def inside(place: Path) -> list[int]:
+    """The processes of this machine that work in this folder."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(OSError, psutil.Error):
+            if process.cwd().startswith(str(place)):
+                found.append(process.pid)
+    return found
+
+
+def test_nothing_outlives_it(box: Sandbox) -> None:
+    """A child in a session of its own, with an empty environment, ends with the first process."""
+    process = start(box, LEAVES)
+    process.wait(60)
+
+    wait_until(lambda: not inside(box.folder), "everything inside to end", timeout_s=10)
+
+
+@pytest.mark.parametrize(
+    ("code", "limits", "reason"),
+    [
+        ("x = bytearray(300_000_000)", Limits(memory_mb=100), "MB in memory"),
+        ("open('f', 'wb').write(b'x' * 30_000_000)", Limits(disk_mb=10), "MB on disk"),
+        ("import os\nfor _ in range(30): os.fork() or __import__('time').sleep(60)",
+         Limits(processes=10), "processes ran at once"),
+    ],
+)  # fmt: skip
+@each_kind
+def test_its_limits(place: Path, kind: str, code: str, limits: Limits, reason: str) -> None:
+    """Who holds too much is ended, and the reason says what it held."""
+    with opened(kind, place, limits=limits) as sandbox:
+        start(sandbox, f"{code}\n__import__('time').sleep(60)").wait(30)
+
+    assert reason in (sandbox.exceeded or "")
+
+
+def test_take(place: Path) -> None:
+    """A regular file is copied; a link, a pipe, a folder and what is too large are not."""
+    folder, copy = place / "theirs", place / "copy"
+    (folder / "within").mkdir(parents=True)
+    (folder / "within" / "file").write_text("x" * 10)
+    (folder / "link").symlink_to("/etc/passwd")
+    (folder / "linked").symlink_to("within")
+    os.mkfifo(folder / "pipe")
+
+    assert take(folder, "within/file", copy)
+    assert "x" * 10 == copy.read_text()
+    for name in ("link", "linked/file", "pipe", "within", "gone"):
+        assert not take(folder, name, copy), name
+    with pytest.raises(StageError, match="10 bytes"):
+        take(folder, "within/file", copy, bytes_max=9)
+
+
+@each_kind
+def test_it_ends_with_the_grader(place: Path, kind: str) -> None:
+    """When the grader is killed, so is what runs inside."""
+    code = f"""
+import sys, os
+from pathlib import Path
+from lab_utils.grading.sandbox import Sandbox
+folder = Path({str(place)!r}) / "own"
+folder.mkdir()
+Sandbox({kind!r}, folder).start([sys.executable, "-c", "import time; time.sleep(600)"],
+                                  cwd=folder, environment=dict(os.environ))
+print("started", flush=True)
+input()
+"""
+    grader = processes.spawn(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert "started\n" == grader.stdout.readline()  # type: ignore[union-attr]
+    wait_until(lambda: inside(place / "own"), "a process inside", timeout_s=10)
+
+    grader.kill()
+    grader.wait()
+
+    wait_until(lambda: not inside(place / "own"), "everything inside to end", timeout_s=10)

@@ -1,0 +1,114 @@
+"""A trial proves something only if its fault met an order and its process died at its work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lab_utils.grading.cases import Evidence, Trial
+from lab_utils.grading.weakness import not_done, was_spent
+from lab_utils.ledger.events import Event
+from lab_utils.proxy.faults import crash_client
+
+GIVEN = {"producer_id": 7, "producer_epoch": 1}
+
+
+def wire(kind: str, api: str, at_ns: int, correlation_id: int, **columns: Any) -> Event:
+    detail = {"connection": "c", **columns.pop("detail", {})}
+    return Event(run="r", source="wire", actor="p", kind=kind, api=api, at_ns=at_ns, detail=detail,
+                 correlation_id=correlation_id, **columns)  # fmt: skip
+
+
+def produce(value: str | None = "0", acks: str = "-1", **columns: Any) -> Event:
+    given = {"topic": "r-orders", "partition": 0, "records": 1, **columns}
+    return wire("request", "Produce", 10, 1, value=value, detail={"acks": acks}, **given)
+
+
+def answered(error: str | None = None) -> Event:
+    return wire("response", "Produce", 12, 1, topic="r-orders", partition=0, error=error)
+
+
+def init(epoch: int, at_ns: int = 1) -> Event:
+    return wire("response", "InitProducerId", at_ns, 0, producer_id=7, producer_epoch=epoch)
+
+
+def fired(actor: str = "drop_response", api: str = "Produce") -> Event:
+    return Event(run="r", source="fault", actor=actor, kind="fired", api=api, correlation_id=1,
+                 detail={"fault": "f1", "connection": "c"})  # fmt: skip
+
+
+END = wire("request", "EndTxn", 10, 1, **GIVEN)
+
+
+@pytest.mark.parametrize(
+    ("rows", "is_spent"),
+    [
+        ([produce(), answered(), fired()], False),
+        ([produce(acks="1"), fired("drop_request")], False),
+        ([produce(acks="7"), fired("drop_request")], True),
+        ([produce(acks="7"), answered("INVALID_REQUIRED_ACKS"), fired()], True),
+        ([produce(), answered("NOT_ENOUGH_REPLICAS"), fired()], False),
+        ([produce(), answered("MESSAGE_TOO_LARGE"), fired()], True),
+        ([produce(), answered("CORRUPT_MESSAGE"), fired("corrupt_request")], False),
+        ([produce("hello"), answered(), fired()], True),
+        ([produce(None), answered(), fired()], False),
+        ([produce(records=0), answered(), fired()], True),
+        ([produce(topic="other-orders"), fired("drop_request")], True),
+        ([init(1), produce(**GIVEN), answered(), fired()], False),
+        ([init(1), init(2, 5), produce(**GIVEN), fired("drop_request")], True),
+        ([init(1), init(2, 11), produce(**GIVEN), fired("drop_request")], False),
+        ([produce(**GIVEN), fired("drop_request")], True),
+        ([init(1), produce(**GIVEN), END, fired(api="EndTxn")], False),
+        ([init(1), END, fired(api="EndTxn")], True),
+    ],
+)  # fmt: skip
+def test_a_fault_meets_an_order(rows: list[Event], *, is_spent: bool) -> None:
+    """A fault is spent on what the broker refuses, on other topics, and on what is no order."""
+    evidence = Evidence(trial=Trial(name="t"), orders=("0", "1"), rows=tuple(rows))
+
+    assert is_spent == was_spent(evidence)
+
+
+def acked(number: int) -> list[Event]:
+    return [row for each in range(number) for row in (
+        wire("request", "Produce", 1, each, topic="r-orders", partition=0, records=1),
+        wire("response", "Produce", 2, each, topic="r-orders", partition=0),
+    )]  # fmt: skip
+
+
+def committed(number: int, api: str = "OffsetCommit") -> list[Event]:
+    return [wire(kind, api, 1, 100 + each) for each in range(number)
+            for kind in ("request", "response")]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("at", "rows", "effects"),
+    [
+        ("after_send", acked(1), 0),
+        ("after_ack", acked(2), 0),
+        ("after_process", acked(2), 0),
+        ("before_process", acked(1), 0),
+        ("before_commit", acked(2), 0),
+        ("while_committing", committed(2), 0),
+        ("after_commit", committed(2, "EndTxn"), 0),
+        ("after_send_offsets", committed(2, "TxnOffsetCommit"), 0),
+        ("before_db_commit", [], 1),
+        ("after_db_commit", [], 2),
+    ],
+)
+def test_a_process_dies_at_its_work(at: str, rows: list[Event], effects: int) -> None:
+    """A process that comes to a point for the second time has done the first; else it says so."""
+    fault = crash_client(at, nth=2)
+
+    assert not_done(fault, rows, effects, writes=True) is None
+    lacking = not_done(fault, rows[2:], max(0, effects - 1), writes=True) or ""
+    assert f"a process came to {at} for time 2" in lacking
+
+
+def test_a_process_that_has_only_read() -> None:
+    """To have polled is to have fetched."""
+    fetched = wire("response", "Fetch", 1, 1)
+
+    assert not_done(crash_client("after_poll"), [fetched], 0, writes=True) is None
+    assert "0 fetches" in (not_done(crash_client("after_poll"), [], 0, writes=True) or "")
