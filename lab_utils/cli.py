@@ -178,7 +178,7 @@ def test(arguments: tuple[str, ...]) -> None:
               help="Write nbgrader's source notebooks into a course's folder.")  # fmt: skip
 def build(labs: tuple[str, ...], check: bool, course: Path | None) -> None:
     """Write the learners' notebooks labs/*.ipynb from labs/source/*.py."""
-    from lab_utils.grading.build import build_for_nbgrader, build_labs
+    from lab_utils.grading.build import build_for_nbgrader, build_labs, without_source
 
     if course is not None:
         for path in build_for_nbgrader(ROOT / "labs", course, labs):
@@ -187,6 +187,8 @@ def build(labs: tuple[str, ...], check: bool, course: Path | None) -> None:
     changed = build_labs(ROOT / "labs", labs, write=not check)
     for path, difference in changed:
         click.echo(difference if check else f"wrote {path.relative_to(ROOT)}")
+    for path in without_source(ROOT / "labs"):
+        click.echo(f"kept {path.relative_to(ROOT)}, which has no source in labs/source")
     if check and changed:
         raise click.ClickException("the notebooks are not what their sources say: ./lab build")
 

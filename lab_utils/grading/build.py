@@ -30,7 +30,7 @@ def build_labs(
     """Build the learners' notebooks; return each that differed with the difference as text.
 
     `only` names labs, as "03"; none is all of them. Without `write`, nothing is changed. A
-    notebook without a source counts as a difference, and is deleted.
+    notebook without a source (`without_source`) is left as it is: it may be somebody's work.
     """
     changed = []
     for path, text in sorted(_notebooks(labs, _chosen(labs, only)).items()):
@@ -39,10 +39,6 @@ def build_labs(
             changed.append((path, difference))
             if write:
                 path.write_text(text, encoding="utf-8")
-    for path in _orphans(labs) if not only else ():
-        changed.append((path, f"{path.name} has no source in labs/source.\n"))
-        if write:
-            path.unlink()
     return changed
 
 
@@ -101,7 +97,8 @@ def _difference(path: Path, text: str) -> str:
     return "".join(lines)
 
 
-def _orphans(labs: Path) -> list[Path]:
+def without_source(labs: Path) -> list[Path]:
+    """The numbered notebooks that no source in labs/source makes."""
     sources = {path.stem for path in (labs / "source").glob("*.py")}
     return [path for path in sorted(labs.glob("*.ipynb"))
             if lab_of(path.stem) and path.stem not in sources]  # fmt: skip

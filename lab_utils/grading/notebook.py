@@ -15,17 +15,28 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-import jupytext
-import nbformat
-from nbformat import NotebookNode
-
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import Exercise
+
+_grammar = sys.modules.get("rfc3987_syntax")
+# jsonschema, which nbformat loads, would build the grammar of international addresses: two seconds
+# of processor time for a format that no notebook has.
+sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]  # an import of it now fails
+try:
+    import jupytext
+    import nbformat
+    from nbformat import NotebookNode
+finally:
+    del sys.modules["rfc3987_syntax"]
+    if _grammar is not None:
+        sys.modules["rfc3987_syntax"] = _grammar
+
 
 SCHEMA_VERSION: Final = 3
 _nodes: Any = nbformat.v4  # it has no types
@@ -74,6 +85,13 @@ def marked_notebook(source: str, lab: str, exercises: Sequence[Exercise]) -> Not
 def notebook_text(notebook: NotebookNode) -> str:
     """The notebook as the text of its file; equal notebooks are equal bytes."""
     return str(_nodes.writes(notebook)).rstrip("\n") + "\n"
+
+
+def read_notebook(text: str) -> NotebookNode:
+    """The notebook of a file's text; raises whatever its JSON leads nbformat to."""
+    read: Any = nbformat
+    notebook: NotebookNode = read.reads(text, as_version=4)
+    return notebook
 
 
 def read_source(path: Path) -> str:

@@ -3,7 +3,7 @@
     grader ── start ──▶ bwrap ──▶ a process, its own file tree, network, process ids
        ╰── listen ──▶ a port inside ◀── the process           the grader carries it to one outside
 
-A submission is hostile. With bubblewrap (machine/isolation.py) its processes see the Python that
+A submission is hostile. With bubblewrap (machine/confinement.py) its processes see the Python that
 runs the lab, the lab's package and its cache, all read-only, and one folder of their own; of the
 network they see a loopback that nobody else is on; and they end when the first of them ends, or the
 grader. What they hold in memory, on disk and in processes is looked at twice a second, and too much
@@ -40,7 +40,7 @@ import psutil
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError
 from lab_utils.folders import cache_folder
-from lab_utils.machine.isolation import APART, BUBBLEWRAP, FIX, LANDLOCK, NONE, START_S, isolation
+from lab_utils.machine.confinement import APART, BUBBLEWRAP, FIX, LANDLOCK, NONE, START_S, isolation
 from lab_utils.machine.java import find_java
 
 ROOT: Final = Path(__file__).parents[2]
@@ -58,7 +58,7 @@ CONFIGURATION: Final = (
 SYSTEM: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES: Final = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                   "/dev/urandom")))  # fmt: skip
-CONFINED: Final = "lab_utils.grading.confined"
+CONFINED: Final = "lab_utils.machine.landlock"
 END_S: Final = 15
 LISTEN: Final = """
 import socket, sys

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import nbformat
-
 from lab_utils.errors import LabError
 from lab_utils.grading.cases import LABS, Exercise, exercises
 from lab_utils.grading.notebook import (
@@ -24,6 +22,7 @@ from lab_utils.grading.notebook import (
     instructor_notebook,
     lab_of,
     learner_notebook,
+    read_notebook,
     read_source,
 )
 
@@ -111,8 +110,7 @@ def submissions(paths: Sequence[Path]) -> list[Path]:
 
 def _notebook(path: Path) -> Any:
     try:
-        read: Any = nbformat
-        notebook = read.reads(_text(path), as_version=4)
+        notebook = read_notebook(_text(path))
         for cell in notebook.cells:
             if not isinstance(cell.get("source"), str):
                 raise NotASubmission("a cell of the notebook has no text.")

@@ -23,8 +23,8 @@ import psutil
 from lab_utils import single_server
 from lab_utils.errors import LabError
 from lab_utils.folders import cache_folder, stage_folder, state_folder
-from lab_utils.machine.isolation import FIX as ISOLATION_FIX
-from lab_utils.machine.isolation import LANDLOCK, NONE, isolation
+from lab_utils.machine.confinement import FIX as ISOLATION_FIX
+from lab_utils.machine.confinement import LANDLOCK, NONE, isolation
 from lab_utils.machine.jars import locked, missing
 from lab_utils.machine.java import FIX as JAVA_FIX
 from lab_utils.machine.java import Java, find_java

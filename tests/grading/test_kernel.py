@@ -15,7 +15,7 @@ import pytest
 from lab_utils.grading.kernel import Budget, Kernel, KernelSession, parsed
 from lab_utils.grading.sandbox import ROOT, Sandbox
 from lab_utils.grading.submission import Cell, Submission
-from lab_utils.machine.isolation import isolation
+from lab_utils.machine.confinement import isolation
 
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 

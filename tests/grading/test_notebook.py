@@ -10,7 +10,7 @@ import nbformat
 import pytest
 
 from lab_utils.errors import BadArgument
-from lab_utils.grading.build import build_labs
+from lab_utils.grading.build import build_labs, without_source
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import (
     for_learner,
@@ -177,14 +177,15 @@ def test_an_edited_notebook_is_a_difference(labs: Path) -> None:
     assert "Two words." in path.read_text()
 
 
-def test_a_notebook_without_a_source_goes(labs: Path) -> None:
-    """A notebook whose source is gone is a difference; a learner's own notebook is left alone."""
+def test_a_notebook_without_a_source_stays(labs: Path) -> None:
+    """A notebook whose source is gone may be somebody's work: it is named, and left as it is."""
     for name in ("78_gone.ipynb", "mine.ipynb"):
         (labs / name).write_text("{}")
 
     build_labs(labs)
 
-    assert ["77_which_way.ipynb", "mine.ipynb"] == sorted(p.name for p in labs.glob("*.ipynb"))
+    assert [labs / "78_gone.ipynb"] == without_source(labs)
+    assert "{}" == (labs / "78_gone.ipynb").read_text() == (labs / "mine.ipynb").read_text()
 
 
 def test_unknown_lab_is_refused(labs: Path) -> None:

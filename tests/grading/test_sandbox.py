@@ -21,7 +21,7 @@ from lab_utils import processes
 from lab_utils.errors import StageError
 from lab_utils.grading.sandbox import ROOT, Limits, PortTaken, Sandbox, take
 from lab_utils.machine import landlock
-from lab_utils.machine.isolation import BUBBLEWRAP, LANDLOCK, isolation
+from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK, isolation
 from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.labs
