@@ -174,14 +174,20 @@ def sentence(row: dict[str, Any]) -> str:
     return plain(f"{place}: {value}{row['evidence'] or ''}")
 
 
-def plain(text: str) -> str:
-    r"""A text in one line, without what would steer a terminal, and not longer than LONGEST.
+def plain(text: str, longest: int = LONGEST) -> str:
+    r"""A text in one line, without what would steer a terminal, and not longer than `longest`.
+
+    What is plain already stays as it is.
 
     >>> plain("a\x1b[31m\nb")
     'a\\x1b[31m\\nb'
     """
-    short = text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text):,} characters)"
-    return "".join(it if it.isprintable() else ascii(it)[1:-1] for it in short)
+    # Escapes are longer than what they stand for.
+    shown = "".join(it if it.isprintable() else ascii(it)[1:-1] for it in text[:longest])
+    if len(text) <= longest >= len(shown):
+        return shown
+    how_long = f" … ({len(text):,} characters)"
+    return shown[: longest - len(how_long)] + how_long
 
 
 def page(report: Report) -> str:
