@@ -7,13 +7,16 @@ the project's own environment.
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 from rich.console import Console
@@ -194,25 +197,49 @@ def build(labs: tuple[str, ...], check: bool, course: Path | None) -> None:
 
 
 @main.command()
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--out", type=click.Path(path_type=Path), default=Path("grades"), show_default=True,
-              help="Where results.json and the reports are written.")  # fmt: skip
+              help="Where each submission is kept when it is graded, and the reports.")  # fmt: skip
+@click.option("--only", multiple=True, metavar="NAME",
+              help="Grade only this learner or file; * stands for any text.")  # fmt: skip
+@click.option("--again", is_flag=True, help="Grade also what is graded and unchanged.")
+@click.option("--lab", metavar="NN", help="Reject notebooks of another lab than this.")
+@click.option("--nonce", help="What the unseen faults are drawn from; the first one of --out if "
+                              "not given.")  # fmt: skip
+@click.option("--learner", metavar="PATTERN",
+              help="Where a path has the learner's name: '{learner}/*.ipynb', '*_{learner}.ipynb'. "
+                   "If not given: the first folder, or what Moodle or Canvas wrote.")  # fmt: skip
+@click.option("--report", "report_only", is_flag=True,
+              help="Grade nothing; write the reports again from what --out holds.")  # fmt: skip
 @click.option("--jobs", type=click.IntRange(1), default=None,
               help="Submissions graded at once; the number of cores if not given.")  # fmt: skip
 @click.option("--cell-seconds", type=click.IntRange(1), default=120, show_default=True,
               help="The time budget of one cell.")  # fmt: skip
 @click.option("--total-seconds", type=click.IntRange(1), default=900, show_default=True,
               help="The time budget of one submission.")  # fmt: skip
-def grade(
-    paths: tuple[Path, ...], out: Path, jobs: int | None, cell_seconds: int, total_seconds: int
-) -> None:
+def grade(report_only: bool, cell_seconds: int, total_seconds: int, **given: Any) -> None:
     """Grade submitted notebooks (PATHS: files or folders) on the evidence of unseen faults.
 
-    Exit code 0 when the grading ran, whatever the scores; 2 when the infrastructure failed.
-    """
-    from lab_utils.grading.grader import grade_and_report
+    Each submission is kept as soon as it is graded. After an interruption the same command goes on.
 
-    sys.exit(grade_and_report(paths, out, jobs, cell_seconds, total_seconds, console))
+    \b
+    ./lab grade submissions/ --out grades
+    ./lab grade submissions/ --out grades --only ada --again
+
+    Exit code 0 when the grading ran, whatever the scores; 2 when the infrastructure failed.
+    """  # noqa: D301 - click wants the backspace itself
+    from lab_utils.grading.grader import Wanted, grade_and_report, report
+
+    if not report_only and not given["paths"]:
+        raise click.UsageError("Name the submissions: ./lab grade submissions/ --out grades")
+
+    after = "what is graded is kept, and the same command goes on."
+    with _interruptible(after) as ends_with, console.status("Grading") as said:
+        if report_only:
+            report(given["out"], _line)
+            return
+        wanted = Wanted(cell_s=cell_seconds, total_s=total_seconds, **given)
+        ends_with.append(grade_and_report(wanted, _line, lambda text: said.update(escape(text))))
 
 
 @main.command(name="audit")
@@ -223,7 +250,7 @@ def grade(
               help="A folder for the findings and the compacted ledger (Parquet), and for "
                    "audit.html.")  # fmt: skip
 def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | None) -> None:
-    r"""Find what happened in ledgers, and whether their configuration allows it.
+    """Find what happened in ledgers, and whether their configuration allows it.
 
     PATH is a run's folder, a folder of such folders, or a file: JSONL or Parquet, written by the
     lab or by a program of yours (docs/ledger.md).
@@ -235,35 +262,58 @@ def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | Non
 
     Exit code 0 when nothing that the configuration rules out was found; 1 when there is a breach;
     2 when the audit could not be made.
-    """
+    """  # noqa: D301 - click wants the backspace itself
     from lab_utils.audit.command import audit
 
+    with _interruptible("Spark has ended, and nothing was written.") as ends_with:
+        with console.status("Auditing") as status:
+            report = audit(paths, contract, out, lambda text: status.update(escape(text)))
+        _print_report(report, out)
+        ends_with.append(1 if report.breaches else 0)
+
+
+def _line(text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def _interruptible(after: str) -> Iterator[list[int]]:
+    """Let SIGINT, SIGTERM and SIGHUP end a command in order, a second one at once.
+
+    The process ends with the code that the block appends, with 2 after an error, and with 128 and
+    the signal's number after a signal. `after` says what an interruption leaves.
+    """
+    codes: list[int] = []
     signals: list[int] = []
 
     def interrupt(number: int, _: object) -> None:
+        if signals:
+            os._exit(128 + number)
         signals.append(number)
         raise KeyboardInterrupt
 
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, interrupt)
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:  # nohup
+            signal.signal(each, interrupt)
     try:
-        with console.status("Auditing") as status:
-            report = audit(paths, contract, out, lambda text: status.update(escape(text)))
+        yield codes
     except BaseException as error:
         # A library that is being imported turns Ctrl-C into errors of its own, and into exit(0).
         if signals:
-            console.print("Interrupted: Spark has ended, and nothing was written.")
-            sys.exit(128 + signals[0])
+            console.print(f"Interrupted: {after}")
+            sys.stdout.flush()
+            os._exit(128 + signals[0])  # The threads of a grading may still wait for something.
         if isinstance(error, LabError):
             raise _Failed(str(error)) from error
+        if isinstance(error, click.ClickException):
+            raise
         traceback.print_exc()  # And no exit code of 1, which is a breach.
         sys.exit(2)
-    _print_report(report, out)
-    sys.exit(1 if report.breaches else 0)
+    sys.exit(codes[0] if codes else 0)
 
 
 class _Failed(click.ClickException):
-    """An audit that could not be made; 1 is a breach."""
+    """A grading or an audit that could not be made; 1 is a breach."""
 
     exit_code = 2
 

@@ -1,4 +1,6 @@
-"""The grader: many submissions, as many at once as there are cores, into one Results.
+"""The grader: many submissions, as many at once as there are cores, each kept when it is graded.
+
+    paths ─▶ files ─▶ less those that OUT has ─▶ graded ─▶ OUT/submissions/NAME.json ─▶ reports
 
 Each submission has a thread, and a kernel and a stage that nobody shares with it. Its cells run in
 sequence, and each item is examined when its cell has run. Whatever a cell does costs its own item
@@ -8,6 +10,7 @@ reported as `infrastructure`.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 import shutil
@@ -17,19 +20,25 @@ import threading
 import time
 import tomllib
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
-from typing import Any, Final
+from typing import Final
 
+from lab_utils.audit.report import plain
 from lab_utils.errors import BadArgument, LabError
+from lab_utils.grading import records
 from lab_utils.grading.cases import LABS, Exercise
 from lab_utils.grading.examination import Examiner, Infrastructure
+from lab_utils.grading.handed_in import HandedIn, described, found, shown_path
 from lab_utils.grading.judge import failed, no_answer
 from lab_utils.grading.kernel import Budget, KernelSession
-from lab_utils.grading.reports import table, write_reports
+from lab_utils.grading.records import Store
+from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
     GRADED,
     INFRASTRUCTURE,
@@ -44,6 +53,7 @@ from lab_utils.machine.prepare import prepare
 
 EXIT_GRADED: Final = 0
 EXIT_INFRASTRUCTURE: Final = 2
+END_S: Final = 15
 
 # Why an answer cell that did not end well leaves nothing to examine.
 UNWELL: Final = {
@@ -70,12 +80,18 @@ class Progress:
     result: SubmissionResult | None = None
 
 
+Say = Callable[[Progress], object]
+Keep = Callable[[Path, SubmissionResult], object]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """The terms that are the same for every submission of a grading.
 
     isolation  what keeps the submissions apart (sandbox.py)
     place  a private folder; each submission gets a folder in it
+    lab    the lab that is to be graded; any if it is None
+    keep   is called with each result, on the thread that graded it
     stop   when it is set, whatever is still to be done is given up
     """
 
@@ -85,33 +101,133 @@ class Terms:
     place: Path
     isolation: str
     labs: Path = LABS
+    lab: str | None = None
+    keep: Keep = lambda *_: None
     stop: threading.Event = field(default_factory=threading.Event)
 
 
-def grade_and_report(
-    paths: Sequence[Path],
-    out: Path,
-    jobs: int | None,
-    cell_s: float,
-    total_s: float,
-    console: Any,
-) -> int:
-    """Grade, write the reports to `out`, print the table; return the exit code.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a teacher asks for with ./lab grade.
 
-    `console` is where progress is shown; the table goes to standard output.
+    only     names of learners or files, or patterns; all if there is none
+    again    grade also what is graded and unchanged
+    learner  where a path has the learner's name, as in "{learner}/*.ipynb"
+    unsafe   grade also where nothing keeps the submissions apart
     """
-    with console.status("Grading") as status:
-        results = grade(
-            paths,
-            jobs=jobs,
-            cell_s=cell_s,
-            total_s=total_s,
-            say=lambda progress: _show(progress, console, status),
-        )
+
+    paths: Sequence[Path]
+    out: Path
+    jobs: int | None = None
+    cell_s: float = 120
+    total_s: float = 900
+    nonce: str | None = None
+    lab: str | None = None
+    only: Sequence[str] = ()
+    again: bool = False
+    learner: str | None = None
+    unsafe: bool = False
+
+
+def grade_and_report(
+    wanted: Wanted, line: Callable[[str], object], status: Callable[[str], object]
+) -> int:
+    """Grade what is not graded yet, keep each in `out`, write the reports; return the exit code.
+
+    Progress goes to `line`, for each submission one, and to `status`, which shows the last text
+    that it was given; the table goes to standard output. Whatever ends it, the reports are written.
+    """
+    chosen = _chosen(found(wanted.paths, wanted.learner), wanted)
+    with records.opened(
+        wanted.out, versions(), len(chosen), wanted.nonce, again=wanted.again
+    ) as kept:
+        digests = {each.path: records.digest(each.path) for each in chosen}
+        todo = [
+            each for each in chosen
+            if wanted.again or not kept.is_current(each.path, digests[each.path], wanted.lab)
+        ]  # fmt: skip
+        learners = {each.path: each.learner for each in todo}
+
+        def keep(path: Path, result: SubmissionResult) -> None:
+            result = replace(
+                result, learner=learners[path], sha256=digests[path], wanted_lab=wanted.lab
+            )
+            kept.keep(path, described(result, path))
+
+        board = Board(len(todo), line, status)
+        if len(todo) < len(chosen):
+            line(f"{len(chosen) - len(todo)} of {len(chosen)} are graded and unchanged.")
+        try:
+            _grade(todo, kept, wanted, board.show, keep)
+        except BaseException:
+            line(f"Ended after {board.done} of {len(todo)}.")
+            raise
+        finally:
+            results, _ = records.results(wanted.out)
+            write_reports(results, wanted.out)
+        names = {kept.name(each.path) for each in chosen}
+        mine = tuple(each for each in results.submissions if each.name in names)
+        shown = replace(results, submissions=mine)
+    sys.stdout.write(table(shown) + "\n")
+    line(f"The reports are in {wanted.out}.")
+    return EXIT_INFRASTRUCTURE if shown.infrastructure_failed else EXIT_GRADED
+
+
+def report(out: Path, line: Callable[[str], object]) -> None:
+    """Write the reports again from what OUT holds, also while it is being graded."""
+    results, unreadable = records.results(out)
     write_reports(results, out)
     sys.stdout.write(table(results) + "\n")
-    console.print(f"The reports are in {out}.", markup=False, highlight=False)
-    return EXIT_INFRASTRUCTURE if results.infrastructure_failed else EXIT_GRADED
+    for each in unreadable:
+        line(f"{each} cannot be read and was left out. Delete it and grade again.")
+    line(f"The reports are in {out}.")
+
+
+class Board:
+    """Tells a terminal or a log how far a grading is; called by all of its threads."""
+
+    def __init__(
+        self, total: int, line: Callable[[str], object], status: Callable[[str], object]
+    ) -> None:
+        self.total, self.done = total, 0
+        self._line, self._status = line, status
+        self._begun = time.monotonic()
+        self._doing: dict[Path, str] = {}
+        self._lock = threading.Lock()
+
+    def show(self, progress: Progress) -> None:
+        """Take notice of what a submission is doing; a terminal that is gone ends no grading."""
+        with self._lock, suppress(OSError):
+            self._doing[progress.path] = progress.doing
+            if progress.result is not None:
+                self.done += 1
+                del self._doing[progress.path]
+                self._line(f"{self._far()}  {_told(progress.path)}  {progress.result.score}"
+                           f"  {progress.result.seconds:.1f} s{self._left()}")  # fmt: skip
+            workers = (f"\n  {_told(path)}: {doing}" for path, doing in self._doing.items())
+            self._status(f"Grading: {self._far()} are done{self._left()}{''.join(workers)}")
+
+    def _far(self) -> str:
+        return f"{self.done} of {self.total}"
+
+    def _left(self) -> str:
+        """The time left, if those to come take as long as those that are done."""
+        if not 0 < self.done < self.total:
+            return ""
+        seconds = (time.monotonic() - self._begun) / self.done * (self.total - self.done)
+        return f", about {duration(seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    """A time as one says it.
+
+    >>> duration(42), duration(130), duration(6000)
+    ('42 s', '2 min', '1 h 40 min')
+    """
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 def grade(
@@ -122,18 +238,19 @@ def grade(
     total_s: float = 900,
     nonce: str | None = None,
     labs: Path = LABS,
+    lab: str | None = None,
     unsafe: bool = False,
-    say: Callable[[Progress], object] = lambda _: None,
+    say: Say = lambda _: None,
+    keep: Keep = lambda *_: None,
 ) -> Results:
     """Grade notebooks, sources and folders of notebooks; progress is told by callback.
 
     `nonce` decides the unseen schedules; the same for all, and drawn anew if it is not given.
-    Raises BadArgument when there is nothing to grade.
+    `keep` is called with each result at once. Raises BadArgument when there is nothing to grade.
     """
     files = submissions(paths)
     if not files:
-        names = ", ".join(map(str, paths))
-        raise BadArgument(f"there is no notebook in {names}. Name files or folders with *.ipynb.")
+        raise _nothing(paths)
     isolation = required_isolation(unsafe=unsafe)
     prepare()  # what a sandbox may read, and not write
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
@@ -144,22 +261,76 @@ def grade(
             cell_s=cell_s,
             total_s=total_s,
             labs=labs,
+            lab=lab,
+            keep=keep,
             place=Path(place),
             isolation=isolation,
         )
-        found = _all(files, terms, jobs or os.cpu_count() or 1, say)
-    return Results(nonce=terms.nonce, versions=versions(), submissions=tuple(found))
+        done = _all(files, terms, jobs or os.cpu_count() or 1, say)
+    return Results(nonce=terms.nonce, versions=versions(labs), submissions=tuple(done))
 
 
-def versions() -> dict[str, str]:
-    """What a grade may depend on, by name."""
+def _grade(todo: Sequence[HandedIn], kept: Store, wanted: Wanted, say: Say, keep: Keep) -> None:
+    """Grade what is left to do, if anything is."""
+    if todo:
+        grade(
+            [each.path for each in todo],
+            jobs=wanted.jobs,
+            cell_s=wanted.cell_s,
+            total_s=wanted.total_s,
+            nonce=kept.nonce,
+            lab=wanted.lab,
+            unsafe=wanted.unsafe,
+            say=say,
+            keep=keep,
+        )
+
+
+def _nothing(paths: Sequence[Path]) -> BadArgument:
+    names = ", ".join(map(_told, paths))
+    return BadArgument(f"there is no notebook in {names}. Name files or folders with *.ipynb.")
+
+
+def _chosen(handed: Sequence[HandedIn], wanted: Wanted) -> list[HandedIn]:
+    """Those that --only names; raises BadArgument for a name that nothing has."""
+    if not handed:
+        raise _nothing(wanted.paths)
+    fits = {
+        only: [
+            each for each in handed
+            if any(fnmatch(name, only) for name in
+                   (each.learner, each.path.name, each.path.stem, each.path.as_posix()))
+        ]
+        for only in wanted.only
+    }  # fmt: skip
+    for only, its in fits.items():
+        if not its:
+            raise BadArgument(
+                f"--only {only} fits none of the {len(handed)} submissions. It is a learner's name "
+                f"or a file's, such as {handed[0].learner} or {_told(handed[0].path)}; * stands "
+                "for any text."
+            )
+    named = {each.path for its in fits.values() for each in its}
+    return [each for each in handed if each.path in named or not wanted.only]
+
+
+def _told(path: Path) -> str:
+    return short(plain(shown_path(path)))
+
+
+def versions(labs: Path = LABS) -> dict[str, str]:
+    """What a grade may depend on, by name; `checks` changes with any check of the labs."""
     import confluent_kafka
 
     from lab_utils.machine.jars import ROOTS
 
+    checks = hashlib.sha256()
+    for path in sorted((labs / "checks").glob("*.py")):
+        checks.update(path.read_bytes())
     project = (LABS.parent / "pyproject.toml").read_text(encoding="utf-8")
     return {
         "lab": str(tomllib.loads(project)["project"]["version"]),
+        "checks": checks.hexdigest()[:12],
         "python": python_version(),
         "kafka": ROOTS["kafka"][0].rpartition(":")[2],
         "confluent-kafka": version("confluent-kafka"),
@@ -168,28 +339,43 @@ def versions() -> dict[str, str]:
     }
 
 
-def _all(
-    files: Sequence[Path], terms: Terms, jobs: int, say: Callable[[Progress], object]
-) -> list[SubmissionResult]:
-    with ThreadPoolExecutor(max_workers=jobs) as pool:
-        try:
-            return list(pool.map(lambda path: _one(path, terms, say), files))
-        except BaseException:  # Ctrl-C: end the kernels, or the threads would wait for them
-            terms.stop.set()
-            pool.shutdown(wait=False, cancel_futures=True)
-            end_within(terms.place)
-            raise
+def _all(files: Sequence[Path], terms: Terms, jobs: int, say: Say) -> list[SubmissionResult]:
+    pool = ThreadPoolExecutor(max_workers=jobs)
+    grading = [pool.submit(_one, path, terms, say) for path in files]
+    try:
+        for each in as_completed(grading):
+            each.result()  # What could not be kept ends the grading at once.
+    except BaseException:  # and so does Ctrl-C
+        terms.stop.set()
+        pool.shutdown(wait=False, cancel_futures=True)
+        _end_kernels(terms.place, [each for each in grading if not each.cancelled()])
+        raise
+    pool.shutdown()
+    return [each.result() for each in grading]
 
 
-def _one(path: Path, terms: Terms, say: Callable[[Progress], object]) -> SubmissionResult:
+def _end_kernels(place: Path, grading: Sequence[Future[SubmissionResult]]) -> None:
+    """End the kernels that threads wait for, also one that was just being started."""
+    for _ in range(END_S):
+        with suppress(LabError):
+            end_within(place)
+        if not wait(grading, timeout=1).not_done:
+            return
+
+
+def _one(path: Path, terms: Terms, say: Say) -> SubmissionResult:
     started = time.monotonic()
+    say(Progress(path, "starting"))
     try:
         result = _submission(path, terms, lambda doing: say(Progress(path, doing)))
     except Exception as error:  # a defect of ours must not end the other gradings
         reason = f"the grader itself failed: {type(error).__name__}: {error}"
         result = SubmissionResult(path=str(path), lab=None, status=INFRASTRUCTURE, reason=reason)
-    result = replace(result, seconds=round(time.monotonic() - started, 1))
-    say(Progress(path, "done", result))
+    took = round(time.monotonic() - started, 1)
+    result = replace(result, path=shown_path(path), seconds=took)
+    if not terms.stop.is_set():  # What was cut short has no verdict.
+        terms.keep(path, result)
+        say(Progress(path, "done", result))
     return result
 
 
@@ -199,6 +385,9 @@ def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> Submi
         submission = read_submission(path, terms.labs)
     except NotASubmission as error:
         return SubmissionResult(path=str(path), lab=None, status=REJECTED, reason=str(error))
+    if terms.lab not in (None, submission.lab):
+        reason = f"this is a notebook of lab {submission.lab}, and lab {terms.lab} was asked for."
+        return SubmissionResult(path=str(path), lab=submission.lab, status=REJECTED, reason=reason)
     unwell = SubmissionResult(path=str(path), lab=submission.lab, status=INFRASTRUCTURE)
     for _ in range(2):
         try:
@@ -278,12 +467,3 @@ def _notes(session: KernelSession) -> tuple[str, ...]:
         for position, reply in sorted(session.replies.items())
         if reply.status in ENDED
     )
-
-
-def _show(progress: Progress, console: Any, status: Any) -> None:
-    name = progress.path.name
-    if progress.result is None:
-        status.update(f"{name}: {progress.doing}")
-    else:
-        score = f"{progress.result.points}/{progress.result.possible}"
-        console.print(f"{name}: {score}", markup=False, highlight=False)

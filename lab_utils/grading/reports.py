@@ -1,7 +1,8 @@
 """Reports, each a function of the results, and the files that hold them.
 
-Table, CSV, JUnit XML, the results.json of a Gradescope autograder, and for each learner an HTML
+Table, CSV, JUnit XML, the results.json of a Gradescope autograder, and for each submission an HTML
 page. On the page everything that comes from a submission is escaped; it loads and runs nothing.
+Every text is bounded and shows its control characters, wherever the results come from.
 """
 
 from __future__ import annotations
@@ -9,17 +10,25 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from html import escape
-from itertools import chain, count
 from pathlib import Path
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from lab_utils.grading.results import GRADED, Results, SubmissionResult, Verdict
+from lab_utils.audit.report import NOTHING_IS_LOADED
+from lab_utils.grading.records import make_folder, write_whole
+from lab_utils.grading.results import (
+    GRADED,
+    Results,
+    SubmissionResult,
+    Verdict,
+    presentable,
+    safe_name,
+)
 
-COLUMNS: Final = ("path", "lab", "item", "status", "points", "possible", "reason")
+COLUMNS: Final = ("learner", "path", "lab", "item", "status", "points", "possible", "reason")
+PATH_MAX: Final = 60  # characters of a path in a table and in what a terminal is told
 
 STYLE: Final = """
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 2rem auto; padding: 0 1rem;
@@ -33,52 +42,66 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; background: #f4f4f4; paddi
 
 
 def write_reports(results: Results, out: Path) -> None:
-    """Write results.json and everything that is made from it."""
+    """Write results.json and everything that is made from it, each file whole."""
     for folder in (out, out / "feedback", out / "gradescope"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
     texts = {"results.json": results.to_json(), "grades.csv": to_csv(results)}
     texts["junit.xml"] = to_junit(results)
-    for name, each in _named(results.submissions).items():
+    for each in results.submissions:
+        name = each.name or safe_name(each.path.encode(errors="backslashreplace"))
         texts[f"feedback/{name}.html"] = feedback(each)
         texts[f"gradescope/{name}.json"] = to_gradescope(each)
     for name, text in texts.items():
-        (out / name).write_text(text, encoding="utf-8")
+        write_whole(out / name, text)
 
 
 def table(results: Results) -> str:
     """One line for each submission, and one for each item that has not all its points."""
-    width = max((len(each.path) for each in results.submissions), default=0)
+    shown = list(map(presentable, results.submissions))
+    width = max((len(short(each.path)) for each in shown), default=0)
     lines = []
-    for each in results.submissions:
-        score = f"{each.points}/{each.possible}" if each.status == GRADED else each.status
-        lines.append(f"{each.path:<{width}}  {score:>14}  {each.seconds:>6.1f} s")
+    for each in shown:
+        lines.append(f"{short(each.path):<{width}}  {each.score:>14}  {each.seconds:>6.1f} s")
         lines += [f"    {line}" for line in _open_items(each)]
     return "\n".join(lines)
 
 
+def short(path: str) -> str:
+    """A path that leaves a line room for more: of a long one, its end."""
+    return path if len(path) <= PATH_MAX else f"…{path[1 - PATH_MAX :]}"
+
+
 def to_csv(results: Results) -> str:
     """One row for each item; a submission that was not graded has one row without an item."""
+    return csv_text(COLUMNS, _rows(results))
+
+
+def csv_text(columns: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """CSV in which no text is a formula to the spreadsheet that opens it."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(COLUMNS)
-    for each in results.submissions:
-        lab = each.lab or ""
-        if each.status != GRADED:
-            writer.writerow(_safe((each.path, lab, "", each.status, 0, 0, each.reason or "")))
-        for item in each.items:
-            row = (item.item, item.status, item.points, item.possible, item.reason)
-            writer.writerow(_safe((each.path, lab, *row)))
+    writer.writerow(columns)
+    writer.writerows(map(_safe, rows))
     return text.getvalue()
+
+
+def _rows(results: Results) -> Iterator[tuple[object, ...]]:
+    for each in map(presentable, results.submissions):
+        whose = (each.learner or "", each.path, each.lab or "")
+        if each.status != GRADED:
+            yield (*whose, "", each.status, 0, 0, each.reason or "")
+        for item in each.items:
+            yield (*whose, item.item, item.status, item.points, item.possible, item.reason)
 
 
 def to_junit(results: Results) -> str:
     """JUnit XML: a suite for each submission; INCONCLUSIVE is skipped, INFRASTRUCTURE an error."""
     root = Element("testsuites", name="delivery-lab")
-    for each in results.submissions:
+    for each in map(presentable, results.submissions):
         suite = SubElement(root, "testsuite", name=each.path, tests=str(len(each.items)))
         if each.status != GRADED:
             case = SubElement(suite, "testcase", classname=each.path, name=each.status)
-            SubElement(case, "error", message=_printable(each.reason or each.status))
+            SubElement(case, "error", message=each.reason or each.status)
         for item in each.items:
             case = SubElement(suite, "testcase", classname=each.path, name=item.item)
             _outcome(case, item)
@@ -88,6 +111,7 @@ def to_junit(results: Results) -> str:
 
 def to_gradescope(submission: SubmissionResult) -> str:
     """The results.json that a Gradescope autograder writes, for one submission."""
+    submission = presentable(submission)
     tests = [
         {
             "number": item.item,
@@ -110,33 +134,31 @@ def to_gradescope(submission: SubmissionResult) -> str:
     return json.dumps(written, indent=2, ensure_ascii=False) + "\n"
 
 
-def feedback(submission: SubmissionResult) -> str:
-    """The page for one submission."""
-    name = escape(Path(submission.path).name)
-    body = "\n".join(map(_section, submission.items)) if submission.items else _reason(submission)
-    score = (
-        f"{submission.points} of {submission.possible} points"
-        if submission.status == GRADED
-        else escape(submission.status)
-    )
+def feedback(
+    submission: SubmissionResult, *, points: float | None = None, remarks: Iterable[str] = ()
+) -> str:
+    """The page for one submission; `points` and `remarks` are what a teacher decided later."""
+    shown = presentable(submission)
+    body = "\n".join(map(_section, shown.items)) or f"<p>{escape(shown.reason or '')}</p>"
+    scored = shown.points if points is None else points
+    score = f"{scored:g} of {shown.possible} points" if shown.items else shown.status
+    whose = ", ".join(filter(None, (shown.learner, f"lab {shown.lab}" if shown.lab else None)))
+    title = whose or Path(shown.path).name
+    about = [Path(shown.path).name] if whose else []
+    lines = "".join(f"<p>{escape(line)}</p>\n" for line in (*about, *remarks))
+    return page(title, f"<p><strong>{escape(score)}</strong></p>\n{lines}{body}", aside=score)
+
+
+def page(title: str, body: str, *, aside: str = "", style: str = STYLE) -> str:
+    """A complete page of HTML that loads nothing; `body` is HTML, and `title` is text."""
+    head = escape(f"{title}: {aside}" if aside else title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{NOTHING_IS_LOADED}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{name}: {score}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{name}</h1>\n<p><strong>{score}</strong></p>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<title>{head}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{escape(title)}</h1>\n{body}\n</main>\n</body>\n</html>\n"
     )
-
-
-def _named(submissions: Sequence[SubmissionResult]) -> dict[str, SubmissionResult]:
-    """Each submission by its file's name; where names repeat, with its folder's, then a number."""
-    stems = Counter(Path(each.path).stem for each in submissions)
-    named: dict[str, SubmissionResult] = {}
-    for each in submissions:
-        path = Path(each.path)
-        first = path.stem if stems[path.stem] == 1 else f"{path.parent.name}-{path.stem}"
-        others = (f"{first}-{number}" for number in count(2))
-        named[next(name for name in chain([first], others) if name not in named)] = each
-    return named
 
 
 def _open_items(submission: SubmissionResult) -> list[str]:
@@ -157,22 +179,16 @@ def _told(item: Verdict) -> list[str]:
 def _outcome(case: Element, item: Verdict) -> None:
     tag = {"FAIL": "failure", "INCONCLUSIVE": "skipped", "INFRASTRUCTURE": "error"}.get(item.status)
     if tag:
-        SubElement(case, tag, message=_printable(item.reason))
-    SubElement(case, "system-out").text = _printable("\n".join([*_told(item), *item.evidence]))
+        SubElement(case, tag, message=item.reason)
+    SubElement(case, "system-out").text = "\n".join([*_told(item), *item.evidence])
 
 
-def _safe(row: Sequence[object]) -> list[object]:
-    """A row in which no text is a formula to the spreadsheet that opens it."""
+def _safe(row: Iterable[object]) -> list[object]:
+    """A row in which no text is a formula."""
     return [
         f"'{field}" if isinstance(field, str) and field.startswith(("=", "+", "-", "@")) else field
         for field in row
     ]
-
-
-def _printable(text: str) -> str:
-    """The text without the control characters that XML cannot hold."""
-    return "".join(it if it.isprintable() or it in "\n\t" else "\N{REPLACEMENT CHARACTER}"
-                   for it in text)  # fmt: skip
 
 
 def _section(item: Verdict) -> str:
@@ -192,7 +208,3 @@ def _evidence(item: Verdict) -> str:
         return ""
     lines = "\n".join(map(escape, item.evidence))
     return f"<details><summary>Evidence</summary><pre>{lines}</pre></details>\n"
-
-
-def _reason(submission: SubmissionResult) -> str:
-    return f"<p>{escape(submission.reason or '')}</p>"

@@ -7,11 +7,16 @@ end. docs/grading.md describes each field of results.json; every report is a fun
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import textwrap
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
-from typing import Final
+from typing import Any, Final
+
+from lab_utils.audit.report import plain
 
 SCHEMA: Final = "delivery-lab-results/1"
 
@@ -22,6 +27,10 @@ INCONCLUSIVE: Final = "INCONCLUSIVE"
 GRADED: Final = "graded"
 REJECTED: Final = "rejected"
 INFRASTRUCTURE: Final = "infrastructure"
+
+# Of a text that a submission has a say in, in characters, and how many lines of such.
+LONGEST: Final = 1_000
+LINES: Final = 100
 
 INDENT: Final = 19
 WIDTH: Final = 100
@@ -109,8 +118,32 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Believed:
+    """One question of a prediction in a notebook: what was expected, and what was then shown.
+
+    cell      the cell that asks, as it was handed out; `where` is the heading above it
+    observed  what the notebook's own output says happened; None if it has no such output
+    """
+
+    cell: str
+    where: str
+    question: str
+    predicted: str
+    observed: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SubmissionResult:
-    """One submission: `graded`, `rejected` (no notebook) or `infrastructure` (not its fault)."""
+    """One submission: `graded`, `rejected` (no notebook) or `infrastructure` (not its fault).
+
+    What the file says of itself (learner, predictions, answers, worked_s) decides no point.
+
+    name        the file that keeps it, without its ending; unique within a grading
+    wanted_lab  the lab that was asked for, if one was
+    handed_in   the time of the file
+    worked_s    seconds between the runs of cells, by item, where the notebook has such times
+    earlier     the verdicts before this one, oldest first
+    """
 
     path: str
     lab: str | None
@@ -119,6 +152,19 @@ class SubmissionResult:
     reason: str | None = None
     items: tuple[Verdict, ...] = ()
     notes: tuple[str, ...] = ()
+    isolation: str | None = None
+    name: str = ""
+    learner: str | None = None
+    wanted_lab: str | None = None
+    handed_in: str | None = None
+    graded_at: str | None = None
+    sha256: str | None = None
+    nonce: str | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)
+    answers: Mapping[str, str] = field(default_factory=dict)
+    predictions: tuple[Believed, ...] = ()
+    worked_s: Mapping[str, float] = field(default_factory=dict)
+    earlier: tuple[Mapping[str, Any], ...] = ()
 
     @property
     def points(self) -> int:
@@ -130,29 +176,100 @@ class SubmissionResult:
         """The points that a full answer has."""
         return sum(item.possible for item in self.items)
 
+    @property
+    def is_nobodys_fault(self) -> bool:
+        """Did the machinery fail, so that it should be graded again?"""
+        items = (item.status == "INFRASTRUCTURE" for item in self.items)
+        return self.status == INFRASTRUCTURE or any(items)
+
+    @property
+    def score(self) -> str:
+        """The points, or why there are none."""
+        return f"{self.points}/{self.possible}" if self.status == GRADED else self.status
+
+    def to_json(self) -> dict[str, Any]:
+        """What stands in results.json; the sums are there for whoever does not add."""
+        return asdict(self) | {"points": self.points, "possible": self.possible}
+
+
+def read_submission_result(columns: Mapping[str, Any]) -> SubmissionResult:
+    """What `to_json` made; raises ValueError, KeyError or TypeError for anything else."""
+    given = {name: value for name, value in columns.items() if name not in ("points", "possible")}
+    given["items"] = tuple(
+        Verdict(**it | {"evidence": tuple(it["evidence"]), "notes": tuple(it["notes"])})
+        for it in given["items"]
+    )
+    given["predictions"] = tuple(Believed(**it) for it in given["predictions"])
+    for name in ("notes", "earlier"):
+        given[name] = tuple(given[name])
+    return SubmissionResult(**given)
+
+
+def presentable(result: SubmissionResult) -> SubmissionResult:
+    """The result with every text that a submission has a say in bounded, and safe to show.
+
+    Control characters, escape sequences and what is no Unicode stand there as text.
+    """
+    items = tuple(
+        replace(
+            item,
+            reason=plain(item.reason, LONGEST),
+            hint=None if item.hint is None else "\n".join(_plain_lines(item.hint.splitlines())),
+            evidence=_plain_lines(item.evidence),
+            notes=_plain_lines(item.notes),
+        )
+        for item in result.items
+    )
+    return replace(
+        result,
+        path=plain(result.path, LONGEST),
+        learner=None if result.learner is None else plain(result.learner, LONGEST),
+        reason=None if result.reason is None else plain(result.reason, LONGEST),
+        items=items,
+        notes=_plain_lines(result.notes),
+    )
+
+
+def safe_name(path: bytes, longest: int = 60) -> str:
+    """A name for the files about the file at this path, which no other path has.
+
+    Also where the system knows no upper case, or no name longer than 255 bytes.
+
+    >>> safe_name(b"ada/03.ipynb"), safe_name(b"Ada/03.ipynb")
+    ('ada-03-f915a037cf03', 'Ada-03-7fe1984e68b2')
+    """
+    parts = path.decode("ascii", errors="replace").removesuffix(".ipynb").split("/")[-2:]
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-")[:longest]
+    return f"{readable}-{hashlib.sha256(path).hexdigest()[:12]}".lstrip("-")
+
+
+def _plain_lines(lines: Iterable[str]) -> tuple[str, ...]:
+    kept = [plain(line, LONGEST) for line in lines]
+    more = len(kept) - LINES
+    return tuple(kept) if more <= 0 else (*kept[: LINES - 1], f"and {more + 1:,} lines more")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results:
-    """One grading: every submission in the order of the paths."""
+    """One grading: its submissions in the order of their paths.
+
+    nonce, versions, isolation  those of the last submission that was graded; each has its own
+    """
 
     nonce: str
-    versions: dict[str, str]
+    versions: Mapping[str, str]
     submissions: tuple[SubmissionResult, ...] = ()
+    isolation: str | None = None
     schema: str = field(default=SCHEMA)
 
     @property
     def infrastructure_failed(self) -> bool:
         """Is there an item or a submission that nobody can be blamed for?"""
-        return any(
-            each.status == INFRASTRUCTURE
-            or any(item.status == "INFRASTRUCTURE" for item in each.items)
-            for each in self.submissions
-        )
+        return any(each.is_nobodys_fault for each in self.submissions)
 
     def to_json(self) -> str:
         """The text of results.json."""
-        columns = asdict(self)
-        for each, submission in zip(columns["submissions"], self.submissions, strict=True):
-            each["points"], each["possible"] = submission.points, submission.possible
-        ordered = {"schema": columns.pop("schema"), **columns}
-        return json.dumps(ordered, indent=2, ensure_ascii=False) + "\n"
+        head = {"schema": self.schema, "nonce": self.nonce, "isolation": self.isolation}
+        submissions = [each.to_json() for each in self.submissions]
+        written = {**head, "versions": dict(self.versions), "submissions": submissions}
+        return json.dumps(written, indent=2, ensure_ascii=False) + "\n"

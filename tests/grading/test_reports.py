@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+import re
+import stat
+from collections import Counter
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -16,7 +18,13 @@ from lab_utils.grading.reports import (
     to_junit,
     write_reports,
 )
-from lab_utils.grading.results import Results, Score, SubmissionResult, Verdict
+from lab_utils.grading.results import (
+    Results,
+    Score,
+    SubmissionResult,
+    Verdict,
+    read_submission_result,
+)
 
 ONCE = Verdict(
     item="03.2",
@@ -35,8 +43,9 @@ WHICH = Verdict(item="03.1", title="Which", kind="value", status="PASS", points=
 WEAK = Verdict(item="03.3", title="Weak", kind="query", status="INCONCLUSIVE", points=0,
                   possible=4, reason="the fault never fired.")  # fmt: skip
 HALF = SubmissionResult(
-    path="a/03.ipynb", lab="03", status="graded", seconds=12.5, items=(WHICH, ONCE, WEAK)
-)
+    path="a/03.ipynb", lab="03", status="graded", seconds=12.5, items=(WHICH, ONCE, WEAK),
+    learner="ada",
+)  # fmt: skip
 NONE = SubmissionResult(
     path="b/03.ipynb", lab=None, status="rejected", seconds=0.1, reason="not a notebook."
 )
@@ -50,10 +59,8 @@ def test_results_json() -> None:
     """results.json holds everything, with its schema first and the sums beside the items."""
     written = json.loads(RESULTS.to_json())
 
-    items = [Verdict(**it) for each in written["submissions"] for it in each["items"]]
-    assert [WHICH, ONCE, WEAK] == [replace(it, evidence=tuple(it.evidence), notes=tuple(it.notes))
-                                   for it in items]  # fmt: skip
-    assert ["schema", "nonce", "versions", "submissions"] == list(written)
+    assert (HALF, NONE) == tuple(map(read_submission_result, written["submissions"]))
+    assert ["schema", "nonce", "isolation", "versions", "submissions"] == list(written)
     assert "delivery-lab-results/1" == written["schema"]
     assert (3, 12) == tuple(written["submissions"][0][name] for name in ("points", "possible"))
 
@@ -78,18 +85,18 @@ def test_table() -> None:
         "    INCONCLUSIVE 03.3: the fault never fired.\n"
         "b/03.ipynb        rejected     0.1 s\n"
         "    not a notebook."
-    ) == table(RESULTS).replace("\x00", "\\x00")
+    ) == table(RESULTS)
 
 
 def test_csv_holds_no_formula() -> None:
     """A cell of the sheet that would be a formula is text."""
     assert (
-        "path,lab,item,status,points,possible,reason\n"
-        "a/03.ipynb,03,03.1,PASS,3,3,that is what happened.\n"
-        'a/03.ipynb,03,03.2,FAIL,0,5,"\'=order ""k<3>"" is there twice\\x00."\n'
-        "a/03.ipynb,03,03.3,INCONCLUSIVE,0,4,the fault never fired.\n"
-        "b/03.ipynb,,,rejected,0,0,not a notebook.\n"
-    ) == to_csv(RESULTS).replace("\x00", "\\x00")
+        "learner,path,lab,item,status,points,possible,reason\n"
+        "ada,a/03.ipynb,03,03.1,PASS,3,3,that is what happened.\n"
+        'ada,a/03.ipynb,03,03.2,FAIL,0,5,"\'=order ""k<3>"" is there twice\\x00."\n'
+        "ada,a/03.ipynb,03,03.3,INCONCLUSIVE,0,4,the fault never fired.\n"
+        ",b/03.ipynb,,,rejected,0,0,not a notebook.\n"
+    ) == to_csv(RESULTS)
 
 
 def test_junit_has_a_case_for_each_item() -> None:
@@ -129,11 +136,11 @@ def test_feedback_is_complete_and_escaped() -> None:
     """The page shows reason, hint, note and evidence as text, and loads nothing."""
     page = feedback(HALF)
 
-    assert "3 of 12 points" in page
+    assert "<title>ada, lab 03: 3 of 12 points</title>" in page
     assert "=order &quot;k&lt;3&gt;&quot; is there twice" in page
     assert "<p>Look at the wire.</p>" in page
     assert "lost answer: log &lt;0&gt; 0" in page
-    assert not any(word in page for word in ("http", "<script", "@import", "url("))
+    assert not any(word in page for word in ("http:", "https:", "<script", "@import", "url("))
 
 
 def test_feedback_of_a_rejected_file() -> None:
@@ -142,19 +149,16 @@ def test_feedback_of_a_rejected_file() -> None:
 
 
 def test_reports_are_written(tmp_path: Path) -> None:
-    """Submissions with the same name get reports of their own, named after their folders."""
+    """Submissions with the same name get reports of their own, which only the teacher reads."""
     write_reports(RESULTS, tmp_path)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
 
     assert RESULTS.to_json() == (tmp_path / "results.json").read_text(encoding="utf-8")
-    assert [
-        "feedback/a-03.html",
-        "feedback/b-03.html",
-        "grades.csv",
-        "gradescope/a-03.json",
-        "gradescope/b-03.json",
-        "junit.xml",
-        "results.json",
-    ] == sorted(p.relative_to(tmp_path).as_posix() for p in tmp_path.rglob("*") if p.is_file())
+    assert {"grades.csv": 1, "junit.xml": 1, "results.json": 1, "a-03.html": 1, "b-03.html": 1,
+            "a-03.json": 1, "b-03.json": 1} == Counter(
+        re.sub(r"-\w{12}(?=\.)", "", path.name) for path in files
+    )  # fmt: skip
+    assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in files}
 
 
 def verdict(status: str, reason: str, **columns: Any) -> Verdict:

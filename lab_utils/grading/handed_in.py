@@ -1,0 +1,277 @@
+"""Who handed in what, and what a notebook tells besides its answers; no point rests on any of it.
+
+    the path of a file  ─▶ learner
+    its text            ─▶ predictions and what its outputs say happened, answers, time at work
+
+The text is a learner's: it is read as data, within bounds, and nothing of it is run.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from lab_utils.audit.report import plain
+from lab_utils.errors import BadArgument
+from lab_utils.grading.cases import LABS, exercises
+from lab_utils.grading.notebook import grade_id, lab_of, learner_notebook, read_source
+from lab_utils.grading.records import content
+from lab_utils.grading.results import LONGEST, Believed, SubmissionResult
+from lab_utils.grading.submission import submissions
+from lab_utils.ledger.predictions import NO_ANSWER, predict
+
+# How learning platforms name what they hand over. Moodle: a folder for each learner. Canvas: the
+# name without spaces, the number of the user, that of the submission, and the file's own name.
+MOODLE: Final = re.compile(r"(?P<learner>.+)_\d+_assignsubmission_(file|onlinetext)_?.*")
+CANVAS: Final = re.compile(r"(?P<learner>[^_]+)(_LATE)?_(?P<user>\d+)_\d+_.+")
+LEARNER: Final = "{learner}"
+
+CHARACTERS_MAX: Final = 10_000  # of an answer
+CALL_MAX: Final = 4_000  # of a cell with a prediction, which Python parses
+PAUSE_S: Final = 15 * 60
+TABLE: Final = ["yours", "observed"]
+
+
+class HandedIn(NamedTuple):
+    """A file that was handed in, and by whom."""
+
+    path: Path
+    learner: str
+
+
+class Asked(NamedTuple):
+    """A prediction that a lab asks for: its cell, and the heading above it."""
+
+    cell: str
+    where: str
+
+
+def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
+    """The files to grade and who handed in each; raises BadArgument if the pattern fits not all."""
+    wanted = re.compile(_expression(pattern)) if pattern else None
+    handed = []
+    for path in submissions(paths):
+        fits = wanted.search(path.as_posix()) if wanted else None
+        if wanted and not fits:
+            raise BadArgument(
+                f"{plain(shown_path(path))} does not fit --learner {pattern}, so nobody knows who "
+                "handed it in. Write {learner} where the name stands, * for what else varies."
+            )
+        learner = fits["learner"] if fits else _learner(path, paths)
+        handed.append(HandedIn(path, plain(shown_path(learner), LONGEST)))
+    return handed
+
+
+def described(result: SubmissionResult, path: Path, labs: Path = LABS) -> SubmissionResult:
+    """The result with what its notebook tells besides answers; nothing of what cannot be read."""
+    with suppress(OSError):
+        at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
+        result = replace(result, handed_in=at)
+    if result.lab is None:
+        return result
+    # Whatever a learner's file holds: it must not end the grading of the others.
+    with suppress(Exception):
+        notebook = json.loads(content(path) or b"")
+        cells = [cell for cell in notebook["cells"] if isinstance(cell, dict)]
+        items = [each.item for each in exercises(result.lab, labs)]
+        return replace(
+            result,
+            answers=_answers(cells, items),
+            predictions=tuple(_predictions(cells, _asked(result.lab, labs))),
+            worked_s=_worked(cells, items),
+        )
+    return result
+
+
+def _expression(pattern: str) -> str:
+    """The regular expression of a pattern, which fits the end of a path.
+
+    >>> re.search(_expression("{learner}/*.ipynb"), "course/ada/03.ipynb")["learner"]
+    'ada'
+    """
+    if pattern.count(LEARNER) != 1:
+        raise BadArgument(f"--learner must have {LEARNER} once; got {pattern!r}.")
+    parts = {re.escape(LEARNER): "(?P<learner>[^/]+?)", r"\*": "[^/]*"}
+    escaped = re.escape(pattern)
+    for old, new in parts.items():
+        escaped = escaped.replace(old, new)
+    return f"(?:^|/){escaped}$"
+
+
+def _learner(path: Path, paths: Sequence[Path]) -> str:
+    """Who handed in a file, where no pattern says it.
+
+    The name in Moodle's folder or Canvas's file; else the first folder below the one that was
+    named; else the file's name without what it has of the lab's own.
+    """
+    for name in reversed(path.parent.parts):
+        if moodle := MOODLE.fullmatch(name):
+            return moodle["learner"]
+    if canvas := CANVAS.fullmatch(path.stem):
+        return f"{canvas['learner']}_{canvas['user']}"
+    root = next((root for root in paths if root != path and path.is_relative_to(root)), None)
+    below = path.relative_to(root).parts if root is not None else ()
+    if len(below) > 1:
+        return below[0]
+    for source in _stems():
+        if source in path.stem:
+            rest = path.stem.replace(source, "", 1).strip("-_ .")
+            return rest or path.absolute().parent.name
+    return path.stem
+
+
+@cache
+def _stems() -> tuple[str, ...]:
+    return tuple(source.stem for source in sorted((LABS / "source").glob("*.py")))
+
+
+def shown_path(path: Path | str) -> str:
+    r"""A path as text that says which bytes it has; two that differ never look the same.
+
+    >>> shown_path(os.fsdecode(b"Jos\xe9"))
+    'Jos\\xe9'
+    """
+    return os.fsencode(path).replace(b"\\", b"\\\\").decode(errors="backslashreplace")
+
+
+@cache
+def handed_out(lab: str, labs: Path = LABS) -> list[dict[str, Any]]:
+    """The cells of a lab's notebook as a learner gets it; none of a lab that is not there."""
+    for source in (labs / "source").glob("*.py"):
+        if lab_of(source.stem) == lab:
+            notebook = learner_notebook(read_source(source), lab, exercises(lab, labs))
+            return list(notebook.cells)
+    return []
+
+
+def handed_out_answers(lab: str, labs: Path = LABS) -> dict[str, str]:
+    """What stands in the answer cells before anyone has answered, by item."""
+    return _answers(handed_out(lab, labs), [each.item for each in exercises(lab, labs)])
+
+
+@cache
+def _asked(lab: str, labs: Path) -> tuple[Asked, ...]:
+    """The predictions that a lab asks for, in its order."""
+    asked, heading = [], ""
+    for cell in handed_out(lab, labs):
+        if cell["cell_type"] == "markdown" and cell["source"].startswith("#"):
+            heading = cell["source"].splitlines()[0].lstrip("# ")
+        if ".predict(" in _source(cell):
+            asked.append(Asked(cell["id"], heading))
+    return tuple(asked)
+
+
+def _predictions(cells: list[dict[str, Any]], asked: Sequence[Asked]) -> Iterator[Believed]:
+    """Each question of each prediction, with what the notebook's next comparison shows."""
+    places = [place for place, cell in enumerate(cells) if ".predict(" in _source(cell)]
+    by_cell = {each.cell: each for each in asked}
+    if not any(cells[place].get("id") in by_cell for place in places):  # a tool took out the ids
+        by_cell = {str(place): each for place, each in zip(places, asked, strict=False)}
+    told: set[str] = set()
+    for place, end in pairwise([*places, len(cells)]):
+        cell = cells[place]
+        about = by_cell.get(str(cell.get("id"))) or by_cell.get(str(place))
+        if about is None or about.cell in told:
+            continue
+        told.add(about.cell)  # Once each, however many copies there are.
+        seen = _observed(cells[place:end])
+        for question, answer in _expected(_source(cell)).items():
+            yield Believed(
+                cell=about.cell,
+                where=about.where,
+                question=question,
+                predicted=plain(answer),
+                observed=seen.get(question),
+            )
+
+
+def _expected(source: str) -> dict[str, str]:
+    """What a cell predicts, spelled as the lab compares it; {} if it is not written out."""
+    # What is not written out, is no Python, or is of a size that no prediction has.
+    with suppress(SyntaxError, ValueError, RecursionError, MemoryError, TypeError, BadArgument):
+        tree = ast.parse(source if len(source) <= CALL_MAX else "")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "predict":
+                said = {
+                    keyword.arg: ast.literal_eval(keyword.value)
+                    for keyword in node.keywords
+                    if keyword.arg and keyword.arg != "because"
+                }
+                expected = predict(said, "").expected
+                return {name: it for name, it in expected.items() if it != NO_ANSWER}
+    return {}
+
+
+def _observed(cells: list[dict[str, Any]]) -> dict[str, str]:
+    """What the tables in these cells' outputs say was observed, by question."""
+    seen = {}
+    for cell in cells:
+        for output in _list(cell.get("outputs")):
+            data = output.get("data") if isinstance(output, dict) else None
+            lines = _joined(data.get("text/plain") if isinstance(data, dict) else "").splitlines()
+            if lines and lines[0].split() == TABLE:
+                rows = (re.split(r" {2,}", line.strip()) for line in lines[1:LONGEST])
+                seen.update({row[0]: plain(row[2]) for row in rows if len(row) > 2})
+    return seen
+
+
+def _answers(cells: list[dict[str, Any]], items: Sequence[str]) -> dict[str, str]:
+    names = {grade_id("answer", item): item for item in items}
+    found = ((names.get(_grade_id(cell)), _source(cell)) for cell in cells)
+    return {item: _lines(source) for item, source in found if item is not None}
+
+
+def _worked(cells: list[dict[str, Any]], items: Sequence[str]) -> dict[str, float]:
+    """Seconds between the runs of cells, by the item that they lead to; a long pause is no work.
+
+    JupyterLab writes down when a cell ran last, if it is set to (recordTiming).
+    """
+    checks = {grade_id("check", item): item for item in items}
+    ends = [(place, checks[name]) for place, cell in enumerate(cells)
+            if (name := _grade_id(cell)) in checks]  # fmt: skip
+    ran: list[tuple[float, str]] = []
+    for place, cell in enumerate(cells):
+        with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
+            at = datetime.fromisoformat(cell["metadata"]["execution"]["iopub.execute_input"])
+            item = next((item for end, item in ends if place <= end), "")
+            ran.append((at.timestamp(), item))
+    worked: dict[str, float] = {}
+    for (begun, _), (ended, item) in pairwise(sorted(ran)):
+        if ended - begun <= PAUSE_S:
+            worked[item] = round(worked.get(item, 0.0) + ended - begun, 1)
+    return worked
+
+
+def _grade_id(cell: dict[str, Any]) -> str:
+    with suppress(KeyError, TypeError):
+        return str(cell["metadata"]["nbgrader"]["grade_id"])
+    return ""
+
+
+def _source(cell: dict[str, Any]) -> str:
+    return _joined(cell.get("source")) if cell.get("cell_type") == "code" else ""
+
+
+def _joined(text: Any) -> str:
+    """Jupyter's text: one, or a list of lines."""
+    if isinstance(text, list):
+        return "".join(line for line in text if isinstance(line, str))
+    return text if isinstance(text, str) else ""
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _lines(source: str) -> str:
+    return "\n".join(plain(line, LONGEST) for line in source[:CHARACTERS_MAX].splitlines())

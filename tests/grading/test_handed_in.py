@@ -1,0 +1,201 @@
+"""Who handed in what, and what a notebook tells besides its answers."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.errors import BadArgument
+from lab_utils.grading.handed_in import described, found, handed_out
+from lab_utils.grading.results import SubmissionResult
+from lab_utils.ledger.predictions import Compared
+from lab_utils.views.tables import prediction_table
+
+STEM = "03_why_did_the_order_arrive_twice"
+
+
+def touched(folder: Path, *names: str) -> list[Path]:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    return [folder]
+
+
+@pytest.mark.parametrize(
+    ("name", "learner"),
+    [
+        (f"ada/{STEM}.ipynb", "ada"),
+        (f"ada/lab03/{STEM}.ipynb", "ada"),
+        ("ada.ipynb", "ada"),
+        (f"{STEM}_ada.ipynb", "ada"),
+        (f"ada-{STEM}.ipynb", "ada"),
+        (f"Ada Lovelace_4711_assignsubmission_file_/{STEM}.ipynb", "Ada Lovelace"),
+        (f"Ada Lovelace_4711_assignsubmission_file/{STEM}.ipynb", "Ada Lovelace"),
+        (f"lovelaceada_12345_67890_{STEM}.ipynb", "lovelaceada_12345"),
+        (f"lovelaceada_LATE_12345_67890_{STEM}-1.ipynb", "lovelaceada_12345"),
+    ],
+)
+def test_whose_it_is(tmp_path: Path, name: str, learner: str) -> None:
+    """A folder a learner, a file a learner, and what Moodle and Canvas hand over."""
+    assert [learner] == [each.learner for each in found(touched(tmp_path, name))]
+
+
+def test_a_file_alone(tmp_path: Path) -> None:
+    """A lab's notebook that nobody renamed is that of its folder."""
+    touched(tmp_path, f"ada/{STEM}.ipynb")
+
+    assert ["ada"] == [each.learner for each in found([tmp_path / "ada" / f"{STEM}.ipynb"])]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name", "learner"),
+    [
+        ("{learner}/*/*.ipynb", "submitted/ada/lab03/x.ipynb", "ada"),
+        ("*_{learner}.ipynb", "spring/03_ada.ipynb", "ada"),
+        ("{learner}+*.ipynb", "a.b+03.ipynb", "a.b"),
+    ],
+)
+def test_a_pattern(tmp_path: Path, pattern: str, name: str, learner: str) -> None:
+    """A pattern says where the name stands; it fits the end of the path."""
+    assert [learner] == [each.learner for each in found(touched(tmp_path, name), pattern)]
+
+
+def test_a_pattern_that_does_not_fit(tmp_path: Path) -> None:
+    """Nobody's name is guessed where a pattern was given."""
+    with pytest.raises(BadArgument, match=r"x\.ipynb does not fit --learner \*_\{learner\}"):
+        found(touched(tmp_path, "x.ipynb"), "*_{learner}.ipynb")
+    with pytest.raises(BadArgument, match="must have"):
+        found(touched(tmp_path, "x.ipynb"), "*.ipynb")
+
+
+def cell(source: Any, **columns: Any) -> dict[str, Any]:
+    return {"cell_type": "code", "source": source, "metadata": {}, "outputs": []} | columns
+
+
+def table(*rows: Compared) -> list[dict[str, Any]]:
+    """The output of a cell that compares a prediction."""
+    return [{"output_type": "execute_result", "data": {"text/plain": repr(prediction_table(rows))}}]
+
+
+def ran(at: str) -> dict[str, Any]:
+    return {"execution": {"iopub.execute_input": f"2026-11-20T{at}Z"}}
+
+
+def read(tmp_path: Path, *cells: Any) -> SubmissionResult:
+    path = tmp_path / "03.ipynb"
+    path.write_text(json.dumps({"cells": cells}))
+    return described(SubmissionResult(path="03.ipynb", lab="03", status="graded"), path)
+
+
+def asked() -> list[str]:
+    return [it["id"] for it in handed_out("03") if ".predict(" in it["source"]]
+
+
+def test_predictions(tmp_path: Path) -> None:
+    """What was expected, as the lab spells it, and what the notebook's own table shows."""
+    first, second, *_ = asked()
+    result = read(
+        tmp_path,
+        cell('guess = lab.predict(acked=5, log=[0, 1], because="x")', id=first),
+        cell("guess.compare(twice)", outputs=table(
+            Compared("acked", "5", "4"), Compared("log", "0 1", "0 1 0"))),
+        cell('guess = lab.predict(log="0, 1 2", because=f"{1}")', id=second),
+    )  # fmt: skip
+    told = [(it.cell, it.question, it.predicted, it.observed) for it in result.predictions]
+
+    assert [
+        (first, "acked", "5", "4"),
+        (first, "log", "0 1", "0 1 0"),
+        (second, "log", "0 1 2", None),
+    ] == told
+    assert ["Predict, then break", "Several in flight"] == [
+        it.where for it in result.predictions[1:]
+    ]
+
+
+def test_predictions_without_ids(tmp_path: Path) -> None:
+    """Where a tool took out the ids, the predictions are counted."""
+    result = read(tmp_path, cell("lab.predict(acked=1)"), cell("lab.predict(log='0')"))
+
+    assert asked()[:2] == [it.cell for it in result.predictions]
+
+
+def test_a_prediction_that_was_copied(tmp_path: Path) -> None:
+    """It counts once, so no number of copies makes a large file."""
+    copies = [cell("lab.predict(acked=1)", id=asked()[0])] * 1_000
+
+    assert 1 == len(read(tmp_path, *copies).predictions)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "lab.predict(acked=..., because='...')",
+        "lab.predict(acked=5",
+        "lab.predict(nonsense=5)",
+        "lab.predict(acked=open('x').read())",
+        "lab.predict(**{'acked': 5})",
+        f"lab.predict(acked={'(' * 1_000})",
+        f"lab.predict(acked={'-' * 3_900}1)",
+        f"lab.predict(acked={'-' * 1_000_000}1)",
+        None,
+        5,
+        ["lab.predict(", 3],
+    ],
+    ids=lambda it: str(it)[:20],
+)
+def test_what_is_no_prediction(tmp_path: Path, source: Any) -> None:
+    """Not answered, no Python, no question of ours, not written out, or a trap."""
+    assert () == read(tmp_path, cell(source, id=asked()[0])).predictions
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no JSON",
+        "[]",
+        "{}",
+        '{"cells": 5}',
+        '{"cells": [[], 5, {}]}',
+        "[" * 100_000,
+        '{"cells": [{"cell_type": "code", "id": [], "source": "lab.predict(acked=1)"}]}',
+    ],
+)
+def test_what_is_no_notebook(tmp_path: Path, text: str) -> None:
+    """Of what cannot be read nothing is told but the time of the file."""
+    path = tmp_path / "03.ipynb"
+    path.write_text(text)
+    result = described(SubmissionResult(path="x", lab="03", status="graded"), path)
+
+    assert ({}, (), {}) == (result.answers, result.predictions, result.worked_s)
+    assert result.handed_in is not None
+
+
+def test_time_at_work(tmp_path: Path) -> None:
+    """The time up to a check is its item's; a long pause is no work."""
+    check = {"nbgrader": {"grade_id": "check-03-1"}}
+    result = read(
+        tmp_path,
+        cell("1", metadata=ran("08:00:00")),
+        cell("2", metadata=ran("08:10:00")),
+        cell("lab.check", metadata=ran("08:12:00.5") | check),
+        cell("3", metadata=ran("11:00:00")),
+        cell("4", metadata=ran("11:01:00")),
+        cell("5", metadata={"execution": "yesterday"}),
+    )
+
+    assert {"03.1": 720.5, "": 60.0} == result.worked_s
+
+
+def test_answers(tmp_path: Path) -> None:
+    """The text of the answers is kept, bounded, with its control characters shown."""
+    graded = {"nbgrader": {"grade_id": "answer-03-2"}}
+    result = read(tmp_path, cell(["a = 1\n", "b = '\x1b'\n", "c" * 10**6], metadata=graded))
+
+    assert {"03.2"} == set(result.answers)
+    assert result.answers["03.2"].startswith("a = 1\nb = '\\x1b'\nccc")
+    assert 15_000 > len(result.answers["03.2"])

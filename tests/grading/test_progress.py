@@ -1,0 +1,50 @@
+"""What a terminal and a log are told while a class is being graded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lab_utils.grading.grader import Board, Progress
+from lab_utils.grading.results import SubmissionResult
+
+
+def done(name: str, status: str = "rejected") -> Progress:
+    return Progress(Path(name), "done", SubmissionResult(path=name, lab=None, status=status))
+
+
+def test_a_log_has_a_line_for_each_submission() -> None:
+    """It says how far the grading is, what came of the submission, and how long it will take."""
+    lines: list[str] = []
+    board = Board(2, lines.append, lambda _: None)
+    for progress in (Progress(Path("a"), "cell 1 of 2"), done("a"), done("b\x1b[2J")):
+        board.show(progress)
+
+    assert ["1 of 2  a  rejected  0.0 s, about 0 s left", "2 of 2  b\\x1b[2J  rejected  0.0 s"] == (
+        lines
+    )
+
+
+def test_a_terminal_shows_what_each_worker_does() -> None:
+    """One line for each submission that is being graded, while it is."""
+    shown: list[str] = []
+    board = Board(3, lambda _: None, shown.append)
+    for progress in (Progress(Path("a"), "03.2"), Progress(Path("b"), "starting"), done("a")):
+        board.show(progress)
+
+    assert [
+        "Grading: 0 of 3 are done\n  a: 03.2",
+        "Grading: 0 of 3 are done\n  a: 03.2\n  b: starting",
+        "Grading: 1 of 3 are done, about 0 s left\n  b: starting",
+    ] == shown
+
+
+def test_a_terminal_that_is_gone() -> None:
+    """What cannot be told to anyone ends no grading."""
+
+    def gone(_: str) -> None:
+        raise OSError("Input/output error")
+
+    board = Board(1, gone, gone)
+    board.show(done("a"))
+
+    assert 1 == board.done
