@@ -1,4 +1,4 @@
-"""The command line: up, prepare, down, doctor, test, build, grade, audit, bench.
+"""The command line: up, prepare, down, doctor, test, build, grade, gradebook, audit, bench.
 
 Each command is a few lines around a function of another room. The front door `./lab` calls it in
 the project's own environment.
@@ -240,6 +240,30 @@ def grade(report_only: bool, cell_seconds: int, total_seconds: int, **given: Any
             return
         wanted = Wanted(cell_s=cell_seconds, total_s=total_seconds, **given)
         ends_with.append(grade_and_report(wanted, _line, lambda text: said.update(escape(text))))
+
+
+@main.command()
+@click.argument("outs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="OUT...")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("gradebook"),
+              show_default=True, help="Where the gradebook is written.")  # fmt: skip
+@click.option("--roster", type=click.Path(path_type=Path, dir_okay=False),
+              help="Who is in the class, as CSV; roster.csv of OUT if not given. An export of "
+                   "Moodle's or Canvas's will do.")  # fmt: skip
+@click.option("--due", multiple=True, metavar="[NN=]TIME",
+              help="When a lab was due, or every lab: 03=2026-11-20T18:00.")  # fmt: skip
+@click.option("--handed-in", type=click.Path(path_type=Path, dir_okay=False),
+              help="When each was handed in, as CSV: learner, lab, handed_in; the times of the "
+                   "files if not given.")  # fmt: skip
+def gradebook(outs: tuple[Path, ...], out: Path, **given: Any) -> None:
+    """Write one row for each learner over all gradings OUT, what to send back, what is alike.
+
+    For Moodle and Canvas there is a CSV that they import. What overrides.csv of an OUT says stands
+    above what was graded: learner, lab, item, points, reason.
+    """
+    from lab_utils.gradebook.book import gradebook
+
+    book = gradebook(outs, out, **given, line=_line)
+    _line(f"{len(book.rows())} learners, labs {', '.join(book.labs)}: the gradebook is in {out}.")
 
 
 @main.command(name="audit")

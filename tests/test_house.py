@@ -33,7 +33,7 @@ ROOM_FILES: Final = 15
 LEAVES: Final = {"errors", "folders", "waiting", "processes", "single_server"}
 # Who may import whom, beside the leaves. What knows all rooms is small: the lab and its commands.
 ROOMS: Final = {"ledger", "machine", "codec", "proxy", "stage", "clients", "audit", "views",
-                "grading"}  # fmt: skip
+                "grading", "gradebook"}  # fmt: skip
 KNOWS: Final = {
     "errors": set[str](),
     "folders": set[str](),
@@ -49,13 +49,14 @@ KNOWS: Final = {
     "audit": {"ledger"},
     "views": {"ledger", "audit"},
     "grading": {"ledger", "audit"},
+    "gradebook": {"audit", "grading"},
     "working_folder": set[str](),
     "jupyter": {"stage"},  # ends it
     "readback": {"ledger", "codec", "clients", "stage"},
     "experiment": {"ledger", "proxy", "clients", "stage", "readback"},
     "run": {"ledger", "audit", "views"},
     "checking": {"ledger", "clients", "grading", "experiment", "run", "lab"},
-    "lab": ROOMS - {"codec", "grading"} | {"experiment", "run", "checking"},
+    "lab": ROOMS - {"codec", "grading", "gradebook"} | {"experiment", "run", "checking"},
     "cli": ROOMS - {"codec", "views"} | {"jupyter", "working_folder"},
     "__init__": {"proxy", "run", "lab"},
 }

@@ -1,0 +1,356 @@
+"""./lab gradebook: one row for each learner over the labs, for Moodle, for Canvas, to send back.
+
+    OUT/submissions   ─╮                               ╭─ gradebook.csv  moodle.csv  canvas.csv
+    OUT/overrides.csv ─┼─▶ a Mark by learner and lab ─┼─ learners/NAME/lab03.html
+    roster, due times ─╯                               ╰─ similar.csv, a hint and no grade
+
+It grades nothing and changes nothing in OUT. Of several notebooks of a learner for a lab the last
+one handed in counts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Final
+
+from lab_utils.errors import BadArgument
+from lab_utils.gradebook.roster import Person, Roster, read_roster, read_rows
+from lab_utils.gradebook.similarity import alike
+from lab_utils.grading import records
+from lab_utils.grading.handed_in import handed_out_answers
+from lab_utils.grading.reports import csv_text, feedback
+from lab_utils.grading.results import GRADED, REJECTED, SubmissionResult, safe_name
+
+OVERRIDES: Final = "overrides.csv"
+ROSTER: Final = "roster.csv"
+CANVAS: Final = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+MOODLE: Final = ("Username", "ID number", "Email address")
+ALIKE: Final = ("lab", "item", "learner", "and", "share of what is rare", "runs of tokens")
+FEEDBACK_MAX: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Override:
+    """Points that a teacher gave, for an item or for a whole lab, and why."""
+
+    learner: str
+    lab: str
+    item: str
+    points: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """What a learner has for a lab: what was graded, and what the teacher decided.
+
+    result  None if there is only an override
+    count   how many notebooks were handed in
+    late    by how much the due time was missed; None if it is unknown or was not missed
+    """
+
+    result: SubmissionResult | None = None
+    count: int = 0
+    late: timedelta | None = None
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def points(self) -> float | None:
+        """The points; None where there is no grade: the teacher, or a new grading, decides."""
+        whole = [each.points for each in self.overrides if not each.item]
+        if whole:
+            return whole[-1]
+        if self.result is None or self.result.status != GRADED:
+            return None
+        given = {each.item: each.points for each in self.overrides}
+        left = [item for item in self.result.items if item.item not in given]
+        if any(item.status == "INFRASTRUCTURE" for item in left):
+            return None
+        return sum(given.values()) + sum(item.points for item in left)
+
+    def remarks(self) -> Iterator[str]:
+        """What the learner should know beside the verdicts."""
+        if self.late:
+            yield f"Handed in {_hours(self.late)} h late."
+        if self.count > 1:
+            yield f"{self.count} notebooks were handed in; the last one counts."
+        for each in self.overrides:
+            yield f"{each.item or 'The whole lab'}: {each.points:g} points, {each.reason}"
+
+
+@dataclass(slots=True)
+class Book:
+    """The marks by learner and lab, and what the teacher should know of."""
+
+    roster: Roster
+    marks: dict[str, dict[str, Mark]] = field(default_factory=lambda: defaultdict(dict))
+    possible: dict[str, int] = field(default_factory=dict)
+    notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+
+    @property
+    def labs(self) -> list[str]:
+        """The labs that somebody handed in."""
+        return sorted(self.possible)
+
+    def rows(self) -> list[tuple[str, Person, dict[str, Mark]]]:
+        """Each learner: whoever handed in, and whoever is on the roster."""
+        here = [(it, self.roster.find(it) or Person(learner=it)) for it in self.marks | self.notes]
+        present = {id(person) for _, person in here}
+        absent = [("", person) for person in self.roster.people if id(person) not in present]
+        rows = [(name or person.shown, person, self.marks.get(name, {}))
+                for name, person in (*here, *absent)]  # fmt: skip
+        return sorted(rows, key=lambda row: (row[1].shown.casefold(), row[0]))
+
+
+def gradebook(
+    outs: Sequence[Path],
+    out: Path,
+    *,
+    roster: Path | None = None,
+    due: Sequence[str] = (),
+    handed_in: Path | None = None,
+    line: Callable[[str], object] = lambda _: None,
+) -> Book:
+    """Write the gradebook of one or several gradings; raises BadArgument for what does not fit."""
+    lists = [roster] if roster else [it / ROSTER for it in outs if (it / ROSTER).exists()]
+    people = read_roster(lists[0]) if lists else Roster([])
+    book = Book(people)
+    submissions = [each for folder in outs for each in _submissions(folder, line)]
+    _enter(book, submissions, _due(due), _times(handed_in))
+    for folder in outs:
+        for override in _overrides(folder / OVERRIDES, book):
+            mark = book.marks[override.learner].get(override.lab, Mark())
+            changed = replace(mark, overrides=(*mark.overrides, override))
+            book.marks[override.learner][override.lab] = changed
+    similar = list(_similar(book))
+    records.make_folder(out)
+    texts = {"gradebook.csv": _gradebook_csv(book), "moodle.csv": _moodle_csv(book),
+             "canvas.csv": _canvas_csv(book), "similar.csv": csv_text(ALIKE, similar)}  # fmt: skip
+    for name, text in texts.items():
+        records.write_whole(out / name, text)
+    _send_back(book, out / "learners")
+    for learner, notes in sorted(book.notes.items()):
+        for note in notes:
+            line(f"{learner}: {note}")
+    unknown = sorted(it for it in book.marks if people.people and not people.find(it))
+    if unknown:
+        line(f"Not, or more than once, on the roster: {', '.join(unknown)}.")
+    if similar:
+        line(f"{len(similar)} pairs of answers are alike: {out / 'similar.csv'}. Look at them; "
+             "that two answers are alike is no proof of anything.")  # fmt: skip
+    return book
+
+
+def _submissions(folder: Path, line: Callable[[str], object]) -> Sequence[SubmissionResult]:
+    results, unreadable = records.results(folder)
+    for file in unreadable:
+        line(f"{file} cannot be read and was left out. Delete it and grade again.")
+    return results.submissions
+
+
+def _enter(
+    book: Book,
+    submissions: Iterable[SubmissionResult],
+    due: Mapping[str, datetime],
+    times: Mapping[tuple[str, str], datetime],
+) -> None:
+    """Enter what was graded; of several for a lab the last."""
+    handed: dict[tuple[str, str], list[tuple[datetime, SubmissionResult]]] = defaultdict(list)
+    for each in submissions:
+        learner, lab = each.learner or each.path, each.lab
+        if lab is None or each.status == REJECTED:
+            book.notes[learner].append(f"{each.path}: {each.status}: {each.reason}")
+            continue
+        if each.is_nobodys_fault:
+            why = each.reason or "an item could not be examined."
+            book.notes[learner].append(f"{each.path}: no grade yet, grade it again: {why}")
+        at = datetime.fromisoformat(each.handed_in or "1970-01-01T00:00:00+00:00")
+        at = times.get((learner, lab)) or times.get((learner, "")) or at
+        handed[learner, lab].append((at, each))
+        if each.status == GRADED:
+            book.possible[lab] = max(book.possible.get(lab, 0), each.possible)
+        book.possible.setdefault(lab, 0)
+    for (learner, lab), its in handed.items():
+        at, last = max(its, key=lambda it: (it[0], it[1].graded_at or "", it[1].path))
+        until = due.get(lab) or due.get("")
+        late = at - until if until and at > until else None
+        book.marks[learner][lab] = Mark(result=last, count=len(its), late=late)
+
+
+def _overrides(file: Path, book: Book) -> Iterator[Override]:
+    """What a teacher decided; raises BadArgument for a line that would change nothing."""
+    if not file.exists():
+        return
+    for number, row in read_rows(file):
+        learner, lab, item = (row.get(name, "") for name in ("learner", "lab", "item"))
+        mark = book.marks.get(learner, {}).get(lab)
+        items = [it.item for it in mark.result.items] if mark and mark.result else []
+        wrong = ""
+        is_known = learner in book.marks or learner in book.notes
+        if not is_known and not book.roster.find(learner):
+            wrong = f"no learner {learner!r} handed in anything or is on the roster"
+        elif lab not in book.possible:
+            wrong = f"the lab {lab!r} is not among {', '.join(book.labs)}"
+        elif item and item not in items:
+            wrong = f"the item {item!r} is not among {', '.join(items) or 'those graded'}"
+        elif not row.get("reason"):
+            wrong = "there is no reason; a learner may ask for it"
+        points = _number(row.get("points", ""))
+        if points is None and not wrong:
+            wrong = f"{row.get('points', '')!r} is no number of points"
+        if wrong or points is None:
+            raise BadArgument(
+                f"{file}:{number}: {wrong}. Its columns are learner, lab, item (empty for the "
+                "whole lab), points and reason. Correct the line, then run the command again."
+            )
+        yield Override(learner, lab, item, points, row["reason"])
+
+
+def _number(text: str) -> float | None:
+    """A number of points, with a comma or a point; None for what is none."""
+    try:
+        number = float(text.replace(",", "."))
+    except ValueError:
+        return None
+    return number if 0 <= number < float("inf") else None
+
+
+def _due(given: Sequence[str]) -> dict[str, datetime]:
+    """When each lab is due; "" is every lab that is not named."""
+    due = {}
+    for text in given:
+        lab, is_of_lab, at = text.rpartition("=")
+        due[lab if is_of_lab else ""] = _time("--due", at)
+    return due
+
+
+def _times(file: Path | None) -> dict[tuple[str, str], datetime]:
+    """When each was handed in, by learner and lab, where a CSV says so."""
+    if file is None:
+        return {}
+    rows = read_rows(file)
+    if any(not {"learner", "handed_in"} <= row.keys() for _, row in rows):
+        raise BadArgument(f"{file} must have the columns learner and handed_in, and may have lab.")
+    return {
+        (row["learner"], row.get("lab", "")): _time(str(file), row["handed_in"])
+        for _, row in rows
+        if row["handed_in"]
+    }
+
+
+def _time(where: str, text: str) -> datetime:
+    """A time; without an offset it is this machine's."""
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone()
+    except ValueError as error:
+        raise BadArgument(
+            f"{where}: {text!r} is no time. Write it as 2026-11-20T18:00, or with its offset as "
+            "2026-11-20T18:00+01:00."
+        ) from error
+
+
+def _gradebook_csv(book: Book) -> str:
+    each_lab = [f"{kind} {lab}" for lab in book.labs for kind in ("lab", "late hours")]
+    columns = ["learner", "name", "email", *each_lab, "total", "possible", "percent", "notes"]
+    possible = sum(book.possible.values())
+    rows = []
+    for learner, person, marks in book.rows():
+        cells: list[object] = []
+        total = 0.0
+        notes = list(book.notes.get(learner, ()))
+        for lab in book.labs:
+            mark = marks.get(lab, Mark())
+            total += mark.points or 0
+            cells += [_points(mark), _hours(mark.late) if mark.late else ""]
+            notes += [f"lab {lab}: {remark}" for remark in mark.remarks()]
+        percent = round(100 * total / possible, 1) if possible else ""
+        about = (learner, person.shown, person.email)
+        rows.append((*about, *cells, _short(total), possible, percent, " | ".join(notes)))
+    return csv_text(columns, rows)
+
+
+def _moodle_csv(book: Book) -> str:
+    """What Grades, Import, CSV file takes; it asks which column is which."""
+    each_lab = [name for lab in book.labs for name in (f"Lab {lab}", f"Lab {lab} feedback")]
+    rows = [
+        (
+            person.username or learner, person.id_number, person.email,
+            *(cell for lab in book.labs for cell in _moodle_cells(marks.get(lab, Mark()))),
+        )
+        for learner, person, marks in book.rows()
+    ]  # fmt: skip
+    return csv_text((*MOODLE, *each_lab), rows)
+
+
+def _moodle_cells(mark: Mark) -> tuple[object, str]:
+    items = mark.result.items if mark.result else ()
+    told = [f"{it.item} {it.points}/{it.possible} {it.status}: {it.reason}" for it in items]
+    text = " | ".join([*mark.remarks(), *told])
+    return _points(mark), text if len(text) <= FEEDBACK_MAX else f"{text[:FEEDBACK_MAX]} …"
+
+
+def _canvas_csv(book: Book) -> str:
+    """What Canvas takes as a gradebook: five columns of its own, and the points in a second row."""
+    points = ("    Points Possible", "", "", "", "", *(book.possible[lab] for lab in book.labs))
+    rows = [
+        (
+            person.shown, person.canvas_id, person.sis_user_id, person.sis_login_id or
+            ("" if book.roster.people else learner), person.section,
+            *(_points(marks.get(lab, Mark())) for lab in book.labs),
+        )
+        for learner, person, marks in book.rows()
+    ]  # fmt: skip
+    return csv_text((*CANVAS, *(f"Lab {lab}" for lab in book.labs)), [points, *rows])
+
+
+def _send_back(book: Book, folder: Path) -> None:
+    """A folder for each learner, with a page for each lab."""
+    names: dict[str, str] = {}
+    for learner, person, marks in book.rows():
+        graded = {lab: mark for lab, mark in marks.items() if mark.result is not None}
+        if not graded:
+            continue
+        # Where the system knows no upper case, Ada and ada would be one folder.
+        is_plain = learner.replace(" ", "").isalnum() and len(learner) <= 60
+        is_free = names.setdefault(learner.casefold(), learner) == learner
+        name = learner if is_plain and is_free else safe_name(os.fsencode(learner))
+        for made in (folder, folder / name):
+            records.make_folder(made)
+        for lab, mark in graded.items():
+            assert mark.result is not None
+            told = replace(mark.result, learner=person.shown)
+            score = None if mark.points is None else mark.points
+            page = feedback(told, points=score, remarks=tuple(mark.remarks()))
+            records.write_whole(folder / name / f"lab{lab}.html", page)
+
+
+def _similar(book: Book) -> Iterator[tuple[object, ...]]:
+    for lab in book.labs:
+        results = {
+            learner: marks[lab].result for learner, marks in book.marks.items() if lab in marks
+        }
+        items = sorted({item for it in results.values() if it for item in it.answers})
+        for item in items:
+            answers = {
+                learner: it.answers[item] for learner, it in results.items()
+                if it and item in it.answers
+            }  # fmt: skip
+            for pair in alike(answers, handed_out_answers(lab).get(item, "")):
+                yield (lab, item, pair.first, pair.second, round(pair.share, 2), pair.runs)
+
+
+def _points(mark: Mark) -> object:
+    return "" if mark.points is None else _short(mark.points)
+
+
+def _short(points: float) -> object:
+    return int(points) if points == int(points) else points
+
+
+def _hours(late: timedelta) -> float:
+    return round(late.total_seconds() / 3600, 1)

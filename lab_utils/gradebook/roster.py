@@ -1,0 +1,124 @@
+"""Who is who: the people of a class from a CSV, under the names that Moodle and Canvas give them.
+
+A list that either of them exports can be used as it is. A learner of the grading is found in it by
+any column: the name, the email, what stands before its @, the username, an id.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Final
+
+from lab_utils.errors import BadArgument
+
+# The columns that are known, by the names that they have in Moodle, Canvas and nbgrader.
+COLUMNS: Final = {
+    "learner": ("learner", "student_id"),
+    "name": ("name", "student", "full name"),
+    "first_name": ("first name", "first_name", "firstname"),
+    "last_name": ("last name", "last_name", "lastname", "surname"),
+    "email": ("email", "email address"),
+    "username": ("username",),
+    "id_number": ("id number", "id_number", "idnumber"),
+    "canvas_id": ("id",),
+    "sis_user_id": ("sis user id", "sis_user_id"),
+    "sis_login_id": ("sis login id", "sis_login_id"),
+    "section": ("section",),
+}
+# What Canvas writes between the header and the learners.
+NOT_PEOPLE: Final = ("points possible", "student, test")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """One person of a class; what the list does not say is empty."""
+
+    learner: str = ""
+    name: str = ""
+    first_name: str = ""
+    last_name: str = ""
+    email: str = ""
+    username: str = ""
+    id_number: str = ""
+    canvas_id: str = ""
+    sis_user_id: str = ""
+    sis_login_id: str = ""
+    section: str = ""
+
+    @property
+    def shown(self) -> str:
+        """The name as one says it."""
+        return self.name or f"{self.first_name} {self.last_name}".strip() or self.learner
+
+    def keys(self) -> Iterator[str]:
+        """Under what a submission may call this person, in lower case."""
+        alone = (self.learner, self.name, self.email, self.email.partition("@")[0], self.username,
+                 self.id_number, self.canvas_id, self.sis_user_id, self.sis_login_id)  # fmt: skip
+        yield from alone
+        last, _, first = self.name.partition(",")
+        pairs = {(self.first_name, self.last_name), (first.strip(), last) if first else ("", "")}
+        for pair in pairs - {("", "")}:
+            yield " ".join(pair)
+            # Canvas: lovelaceada_12345
+            squeezed = "".join(reversed(pair)).replace(" ", "")
+            yield f"{squeezed}_{self.canvas_id}"
+
+
+class Roster:
+    """The people of a class, found by what a submission calls them."""
+
+    def __init__(self, people: Sequence[Person]) -> None:
+        self.people = people
+        self._found: dict[str, set[int]] = defaultdict(set)
+        for number, person in enumerate(people):
+            for key in person.keys():  # noqa: SIM118 - no dictionary
+                self._found[key.casefold()].add(number)
+
+    def find(self, learner: str) -> Person | None:
+        """The one person whom a submission calls so; None if there is none, or several."""
+        numbers = self._found.get(learner.casefold(), set())
+        return self.people[next(iter(numbers))] if learner and len(numbers) == 1 else None
+
+
+def read_roster(file: Path) -> Roster:
+    """The people in a CSV; raises BadArgument when no column of it says who they are."""
+    names = {old: new for new, olds in COLUMNS.items() for old in olds}
+    people = []
+    for _, row in read_rows(file):
+        known = {names[column]: value for column, value in row.items() if column in names}
+        person = Person(**known)
+        if not any(known.values()) or person.shown.strip().casefold() in NOT_PEOPLE:
+            continue
+        people.append(person)
+    if not people:
+        expected = ", ".join(sorted(names))
+        raise BadArgument(f"{file} names nobody. Its first line must have one of {expected}.")
+    return Roster(people)
+
+
+def read_rows(file: Path) -> list[tuple[int, dict[str, str]]]:
+    """The rows of a CSV, each with its line, by the names of its columns in lower case.
+
+    Its separator is a comma, a semicolon or a tab; it is UTF-8, or else what Excel writes.
+    """
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise BadArgument(f"{file} cannot be read: {error.strerror}.") from error
+    try:
+        text = raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = raw.decode("cp1252", errors="replace")
+    head = text.partition("\n")[0]
+    reader = csv.reader(StringIO(text), delimiter=max(",;\t", key=head.count))
+    header = [name.strip().casefold() for name in next(reader, [])]
+    return [
+        (reader.line_num, {name: it.strip() for name, it in zip(header, row, strict=False)})
+        for row in reader
+        if any(row)
+    ]

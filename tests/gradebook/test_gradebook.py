@@ -1,0 +1,271 @@
+"""One row for each learner: who is who, what counts, what a teacher decided, what is sent back."""
+
+from __future__ import annotations
+
+import csv
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from lab_utils.cli import main
+from lab_utils.errors import BadArgument
+from lab_utils.gradebook.book import Book, gradebook
+from lab_utils.gradebook.roster import read_roster, read_rows
+from lab_utils.gradebook.similarity import alike
+from lab_utils.grading import records
+from lab_utils.grading.results import SubmissionResult, Verdict
+
+MOODLE_LIST = """"First name","Last name","ID number","Email address"
+Ada,Lovelace,007,ada@example.org
+Bob,"O'Neill, Jr.",008,bob@example.org
+Zoe,Late,009,zoe@example.org
+"""
+CANVAS_LIST = """Student,ID,SIS User ID,SIS Login ID,Section,Lab 00 (91)
+    Points Possible,,,,,10
+"Lovelace, Ada",11,S11,ada,Tuesday,3
+"Student, Test",12,,x,Tuesday,
+"""
+
+
+def verdict(item: str, points: int, possible: int, status: str | None = None) -> Verdict:
+    status = status or ("PASS" if points else "FAIL")
+    return Verdict(item=item, title="Title", kind="value", status=status, points=points,
+                   possible=possible, reason="=said <b>so</b>.")  # fmt: skip
+
+
+def result(learner: str, lab: str, *points: int, **columns: Any) -> SubmissionResult:
+    items = tuple(verdict(f"{lab}.{n}", it, 4) for n, it in enumerate(points, start=1))
+    given = {"path": f"{learner}/{lab}.ipynb", "status": "graded", "items": items,
+             "handed_in": "2026-11-20T17:00:00+00:00"} | columns  # fmt: skip
+    return SubmissionResult(learner=learner, lab=lab, **given)
+
+
+def graded(out: Path, *results: SubmissionResult) -> Path:
+    with records.opened(out, {}, len(results), "5eed") as kept:
+        for each in results:
+            kept.keep(out / each.path, each)
+    return out
+
+
+@pytest.fixture
+def outs(tmp_path: Path) -> list[Path]:
+    """Two labs: ada has both, bob one, and a file of cleo's was no notebook."""
+    late = "2026-11-21T19:30:00+00:00"
+    broken = verdict("04.1", 0, 4, "INFRASTRUCTURE")
+    return [
+        graded(tmp_path / "03", result("ada", "03", 4, 0),
+               result("bob", "03", 4, 4, handed_in=late),
+               result("ada", "03", 0, 0, path="ada/old.ipynb",
+                      handed_in="2026-11-19T17:00:00+00:00"),
+               SubmissionResult(path="cleo/x.ipynb", lab=None, status="rejected", learner="cleo",
+                                reason="no notebook.")),
+        graded(tmp_path / "04", result("ada", "04", 4), result("bob", "04", items=(broken,))),
+    ]  # fmt: skip
+
+
+def rows(file: Path) -> list[dict[str, str]]:
+    with file.open(newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_a_row_for_each_learner(outs: list[Path], tmp_path: Path) -> None:
+    """The last notebook counts; what nobody is to blame for has no grade, and a note says why."""
+    said: list[str] = []
+    gradebook(outs, tmp_path / "book", due=["03=2026-11-20T18:00+00:00"], line=said.append)
+    ada, bob, cleo = rows(tmp_path / "book" / "gradebook.csv")
+
+    assert ("ada", "4", "", "4", "8", "12", "66.7") == tuple(
+        ada[it] for it in ("learner", "lab 03", "late hours 03", "lab 04", "total", "possible",
+                           "percent")
+    )  # fmt: skip
+    assert "lab 03: 2 notebooks were handed in; the last one counts." == ada["notes"]
+    assert ("8", "25.5", "") == (bob["lab 03"], bob["late hours 03"], bob["lab 04"])
+    assert "no grade yet, grade it again" in bob["notes"]
+    assert ("", "0") == (cleo["lab 03"], cleo["total"])
+    assert "cleo: cleo/x.ipynb: rejected: no notebook." in said
+
+
+def test_overrides(outs: list[Path], tmp_path: Path) -> None:
+    """What a teacher decides stands above what was graded, with its reason."""
+    decided = (
+        "learner;lab;item;points;reason\nada;03;03.2;2,5;the idea is right\n"
+        "bob;04;;3;shown in person\ncleo;03;;1;on paper\n"
+    )
+    (outs[0] / "overrides.csv").write_text(decided)
+    gradebook(outs, tmp_path / "book")
+    ada, bob, cleo = rows(tmp_path / "book" / "gradebook.csv")
+
+    assert ("6.5", "3", "1") == (ada["lab 03"], bob["lab 04"], cleo["lab 03"])
+    assert "03.2: 2.5 points, the idea is right" in ada["notes"]
+    assert decided == (outs[0] / "overrides.csv").read_text()
+    page = (tmp_path / "book" / "learners" / "ada" / "lab03.html").read_text()
+    assert "<h1>ada, lab 03</h1>\n<p><strong>6.5 of 8 points</strong></p>" in page
+    assert "<p>03.2: 2.5 points, the idea is right</p>" in page
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("eve,03,,1,why", "no learner 'eve'"),
+        ("ada,05,,1,why", "the lab '05' is not among 03, 04"),
+        ("ada,03,03.9,1,why", r"the item '03.9' is not among 03.1, 03.2"),
+        ("ada,03,,one,why", "'one' is no number"),
+        ("ada,03,,-1,why", "'-1' is no number"),
+        ("ada,03,,nan,why", "'nan' is no number"),
+        ("ada,03,,1,", "there is no reason"),
+    ],
+)
+def test_an_override_that_would_change_nothing(
+    outs: list[Path], tmp_path: Path, line: str, said: str
+) -> None:
+    """A slip is named with its line, and nothing is written."""
+    (outs[0] / "overrides.csv").write_text(f"learner,lab,item,points,reason\n{line}\n")
+
+    with pytest.raises(BadArgument, match=f"overrides.csv:2: {said}"):
+        gradebook(outs, tmp_path / "book")
+    assert not (tmp_path / "book").exists()
+
+
+def test_moodle(outs: list[Path], tmp_path: Path) -> None:
+    """A column by which Moodle knows people, a grade for each lab, and feedback; no formula."""
+    (tmp_path / "people.csv").write_text(MOODLE_LIST)
+    gradebook(outs, tmp_path / "book", roster=tmp_path / "people.csv")
+    by_mail = {row["Email address"]: row for row in rows(tmp_path / "book" / "moodle.csv")}
+    ada = by_mail["ada@example.org"]
+
+    assert ("007", "4", "4") == (ada["ID number"], ada["Lab 03"], ada["Lab 04"])
+    assert "03.1 4/4 PASS: =said <b>so</b>." in ada["Lab 03 feedback"]
+    assert {"zoe@example.org", "bob@example.org", ""} < by_mail.keys() | {""}
+    assert "" == by_mail["zoe@example.org"]["Lab 03"], "no submission is no grade"
+
+
+def test_canvas(outs: list[Path], tmp_path: Path) -> None:
+    """The columns of Canvas's own export, in its order, and the points possible below them."""
+    (tmp_path / "people.csv").write_text(CANVAS_LIST)
+    gradebook(outs, tmp_path / "book", roster=tmp_path / "people.csv")
+    lines = (tmp_path / "book" / "canvas.csv").read_text().splitlines()
+
+    assert "Student,ID,SIS User ID,SIS Login ID,Section,Lab 03,Lab 04" == lines[0]
+    assert "    Points Possible,,,,,8,4" == lines[1]
+    assert '"Lovelace, Ada",11,S11,ada,Tuesday,4,4' in lines
+    assert not any("Student, Test" in line for line in lines)
+
+
+def test_who_is_who(tmp_path: Path) -> None:
+    """A learner is found by any column that is one person's; in UTF-8 and in Excel's own way."""
+    file = tmp_path / "people.csv"
+    file.write_bytes("Name;Email address;Username\nJosé Ruiz;j@x.org;jr\nAda X;a@x.org;jr\n"
+                     .encode("cp1252"))  # fmt: skip
+    roster = read_roster(file)
+
+    assert ["José Ruiz", "José Ruiz", "José Ruiz"] == [
+        person.shown for it in ("j@x.org", "josé ruiz", "J") if (person := roster.find(it))
+    ]
+    assert [None, None, None] == [roster.find(it) for it in ("jr", "eve", "")]
+
+
+def test_canvas_knows_its_own_names(tmp_path: Path) -> None:
+    """What Canvas calls a file's learner is found in its list."""
+    (tmp_path / "people.csv").write_text(CANVAS_LIST)
+    found = read_roster(tmp_path / "people.csv").find("lovelaceada_11")
+
+    assert found is not None
+    assert "Lovelace, Ada" == found.name
+
+
+def test_a_list_of_nobody(tmp_path: Path) -> None:
+    """A file without a known column is refused with those that are known."""
+    (tmp_path / "x.csv").write_text("colour\nred\n")
+
+    with pytest.raises(BadArgument, match=r"names nobody.*email address"):
+        read_roster(tmp_path / "x.csv")
+    with pytest.raises(BadArgument, match="cannot be read: No such file"):
+        read_rows(tmp_path / "y.csv")
+
+
+def test_times_from_a_list(outs: list[Path], tmp_path: Path) -> None:
+    """A platform knows better than a file when something was handed in."""
+    (tmp_path / "t.csv").write_text(
+        "learner,lab,handed_in\nada,03,2026-11-20T19:00+01:00\nbob,,2026-11-20T12:00Z\n"
+    )
+    book: Book = gradebook(outs, tmp_path / "book", due=["2026-11-20T17:30Z"],
+                           handed_in=tmp_path / "t.csv")  # fmt: skip
+
+    assert timedelta(minutes=30) == book.marks["ada"]["03"].late
+    assert book.marks["bob"]["03"].late is None
+
+
+def test_a_time_that_is_none(outs: list[Path], tmp_path: Path) -> None:
+    """It is quoted, with the way to write it."""
+    with pytest.raises(BadArgument, match="'Friday' is no time"):
+        gradebook(outs, tmp_path / "book", due=["03=Friday"])
+
+
+def test_folders_to_send_back(tmp_path: Path) -> None:
+    """Each learner has a folder, also where the file system knows no upper case."""
+    names = ["ada", "Ada", "../../etc", "a/b", "Ada Lovelace", "\x1b[31m", "n" * 300]
+    out = graded(tmp_path / "03", *(result(it, "03", 4, path=f"{n}.ipynb")
+                                    for n, it in enumerate(names)))  # fmt: skip
+    gradebook([out], tmp_path / "book")
+    folders = [it.name for it in (tmp_path / "book" / "learners").iterdir()]
+
+    assert len(names) == len({it.casefold() for it in folders})
+    assert {"Ada", "Ada Lovelace"} < set(folders) or {"ada", "Ada Lovelace"} < set(folders)
+    assert len(names) == len([*(tmp_path / "book").rglob("lab03.html")])
+    assert sorted(it.name for it in tmp_path.iterdir()) == ["03", "book"]
+
+
+COPIED = """
+def send_all(run):
+    producer = run.producer({"acks": "all", "linger.ms": 5, "retries": 7})
+    for number, order in enumerate(run.orders):
+        while True:
+            try:
+                producer.produce(run.topic, order, partition=number % 3)
+                break
+            except BufferError:
+                producer.poll(0.25)
+    producer.flush(30)
+"""
+OTHER = """
+def send_all(run):
+    for chunk in chunks(run.orders, 10):
+        with_retry(lambda: [run.producer({"acks": 1}).produce(run.topic, it) for it in chunk])
+    assert not errors, "some were lost"
+    return sorted(errors, key=lambda error: error.code())
+"""
+
+
+def test_answers_that_are_alike() -> None:
+    """Other names, comments and layout hide nothing; another way to do it is another answer."""
+    disguised = COPIED.replace("producer =", "sender  =").replace("producer.", "sender.")
+    disguised = disguised.replace("number", "k").replace("    for", "    # mine\n\n    for")
+    found = alike({"ada": COPIED, "bob": disguised, "cleo": OTHER})
+
+    assert [("ada", "bob", 1.0)] == [it[:3] for it in found]
+
+
+def test_what_was_handed_out_or_all_have_is_no_likeness() -> None:
+    """Nor is an answer of a line."""
+    assert [] == alike({"ada": COPIED, "bob": COPIED}, handed_out=COPIED)
+    assert [] == alike(dict.fromkeys("abcdefgh", COPIED))
+    assert [] == alike({"ada": "x = 1\n", "bob": "x = 1\n"})
+    assert [] == alike({"ada": "def (", "bob": "'" * 7, "cleo": "\x00"})
+
+
+def test_the_command(outs: list[Path], tmp_path: Path) -> None:
+    """It says where the gradebook is, and that likeness proves nothing."""
+    for learner in ("ada", "bob"):
+        graded(outs[0], result(learner, "03", 4, 4, path=f"{learner}/2.ipynb",
+                               answers={"03.2": COPIED},
+                               handed_in="2026-11-22T00:00:00+00:00"))  # fmt: skip
+    done = CliRunner().invoke(main, ["gradebook", *map(str, outs), "--out", str(tmp_path / "book")])
+
+    assert 0 == done.exit_code, done.output
+    assert "1 pairs of answers are alike" in done.output
+    assert f"3 learners, labs 03, 04: the gradebook is in {tmp_path / 'book'}." in done.output
+    (pair,) = rows(tmp_path / "book" / "similar.csv")
+    assert ("ada", "bob") == (pair["learner"], pair["and"])
