@@ -23,6 +23,7 @@ MODULES: Final = {
     "same_outcome_of_labs": "same_outcome_of_labs",
     "stage_at_rest": "stage_at_rest",
     "audit_scaling": "audit_scaling",
+    "class_analysis": "classes",
 }
 NAMES: Final = tuple(MODULES)
 

@@ -1,4 +1,4 @@
-"""The command line: up, prepare, down, doctor, test, build, grade, gradebook, audit, bench.
+"""The command line: up, prepare, down, doctor, test, build, grade, gradebook, class, audit, bench.
 
 Each command is a few lines around a function of another room. The front door `./lab` calls it in
 the project's own environment.
@@ -264,6 +264,25 @@ def gradebook(outs: tuple[Path, ...], out: Path, **given: Any) -> None:
 
     book = gradebook(outs, out, **given, line=_line)
     _line(f"{len(book.rows())} learners, labs {', '.join(book.labs)}: the gradebook is in {out}.")
+
+
+@main.command(name="class")
+@click.argument("outs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="OUT...")
+@click.option("--out", type=click.Path(path_type=Path), default=Path("class"), show_default=True,
+              help="Where class.html and the tables are written.")  # fmt: skip
+@click.option("--names", is_flag=True, help="Show who is who, and no pseudonyms.")
+def class_command(outs: tuple[Path, ...], out: Path, names: bool) -> None:
+    """Show what the class of the gradings OUT understood: one page, and Parquet.
+
+    How hard each item is and how well it tells who knows the rest, the commonest mistakes, what
+    the class believed before each run, where learners are stuck, and how long they took.
+    """
+    from lab_utils.gradebook.understood import PAGE, understand
+
+    after = "Spark has ended, and what was there before is as it was."
+    with _interruptible(after), console.status("Reading") as status:
+        understand(outs, out, names=names, say=lambda text: status.update(escape(text)))
+        _line(f"Open {out / PAGE}.")
 
 
 @main.command(name="audit")

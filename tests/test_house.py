@@ -95,7 +95,7 @@ HOMES: Final = {
     # grading: what the processes of a sandbox hold.
     "psutil": {"grading", "machine", "processes", "single_server"},
     "psycopg": {"clients"},
-    "pyspark": {"audit", "ledger"},  # one definition of an event gives both schemas
+    "pyspark": {"audit", "gradebook", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},
     "sqlalchemy": {"clients"},
     "tornado": {"stage"},
