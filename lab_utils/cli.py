@@ -181,7 +181,7 @@ def test(arguments: tuple[str, ...]) -> None:
               help="Write nbgrader's source notebooks into a course's folder.")  # fmt: skip
 def build(labs: tuple[str, ...], check: bool, course: Path | None) -> None:
     """Write the learners' notebooks labs/*.ipynb from labs/source/*.py."""
-    from lab_utils.grading.build import build_for_nbgrader, build_labs, without_source
+    from lab_utils.grading.notebook import build_for_nbgrader, build_labs, without_source
 
     if course is not None:
         for path in build_for_nbgrader(ROOT / "labs", course, labs):
@@ -217,6 +217,9 @@ def build(labs: tuple[str, ...], check: bool, course: Path | None) -> None:
               help="The time budget of one cell.")  # fmt: skip
 @click.option("--total-seconds", type=click.IntRange(1), default=900, show_default=True,
               help="The time budget of one submission.")  # fmt: skip
+@click.option("--unsafe", is_flag=True,
+              help="Grade without a sandbox: a submission can then read, change and end whatever "
+                   "you can.")  # fmt: skip
 def grade(report_only: bool, cell_seconds: int, total_seconds: int, **given: Any) -> None:
     """Grade submitted notebooks (PATHS: files or folders) on the evidence of unseen faults.
 

@@ -21,10 +21,9 @@ import pytest
 
 from lab_utils import checking
 from lab_utils.grading import cases
-from lab_utils.grading.build import build_labs
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.grader import grade
-from lab_utils.grading.notebook import notebook_text
+from lab_utils.grading.notebook import build_labs, notebook_text
 from lab_utils.proxy.faults import ClientFault, StageFault
 from lab_utils.stage import client
 from tests.grading import recorded

@@ -267,7 +267,9 @@ def grade(
             isolation=isolation,
         )
         done = _all(files, terms, jobs or os.cpu_count() or 1, say)
-    return Results(nonce=terms.nonce, versions=versions(labs), submissions=tuple(done))
+    return Results(
+        nonce=terms.nonce, versions=versions(labs), isolation=isolation, submissions=tuple(done)
+    )
 
 
 def _grade(todo: Sequence[HandedIn], kept: Store, wanted: Wanted, say: Say, keep: Keep) -> None:
@@ -372,7 +374,7 @@ def _one(path: Path, terms: Terms, say: Say) -> SubmissionResult:
         reason = f"the grader itself failed: {type(error).__name__}: {error}"
         result = SubmissionResult(path=str(path), lab=None, status=INFRASTRUCTURE, reason=reason)
     took = round(time.monotonic() - started, 1)
-    result = replace(result, path=shown_path(path), seconds=took)
+    result = replace(result, path=shown_path(path), seconds=took, isolation=terms.isolation)
     if not terms.stop.is_set():  # What was cut short has no verdict.
         terms.keep(path, result)
         say(Progress(path, "done", result))
@@ -462,8 +464,9 @@ def _item(
 
 def _notes(session: KernelSession) -> tuple[str, ...]:
     """Which cells did not end well; a cell that answers nothing costs nothing."""
-    return tuple(
+    ended = tuple(
         f"Code cell {position + 1} {ENDED[reply.status].format(reply.error)}"
         for position, reply in sorted(session.replies.items())
         if reply.status in ENDED
     )
+    return (*ended, *(f"Its processes were ended: {each}." for each in session.exceeded))

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lab_utils.checking import decide, perform
-from lab_utils.grading.build import build_labs
 from lab_utils.grading.cases import exercise
 from lab_utils.grading.grader import grade
+from lab_utils.grading.notebook import build_labs
 from lab_utils.lab import Lab
 from tests.notebooks import ROOT
 

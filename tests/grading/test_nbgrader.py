@@ -12,9 +12,8 @@ from typing import Any
 import nbformat
 import pytest
 
-from lab_utils.grading.build import build_for_nbgrader
 from lab_utils.grading.cases import LABS, exercises
-from lab_utils.grading.notebook import without_markers
+from lab_utils.grading.notebook import build_for_nbgrader, without_markers
 
 pytestmark = [pytest.mark.install, pytest.mark.timeout(900)]
 LAB = "00"

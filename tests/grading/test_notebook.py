@@ -10,14 +10,15 @@ import nbformat
 import pytest
 
 from lab_utils.errors import BadArgument
-from lab_utils.grading.build import build_labs, without_source
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import (
+    build_labs,
     for_learner,
     has_solution,
     instructor_notebook,
     learner_notebook,
     without_markers,
+    without_source,
 )
 
 SOURCE = """\
