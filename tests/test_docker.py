@@ -75,7 +75,7 @@ class Store:
         assert done.returncode == 0, f"{arguments}: {done.stdout[-2000:]}{done.stderr[-3000:]}"
         return str(done.stdout).strip()
 
-    def build(self, dockerfile: str, name: str) -> None:
+    def build(self, dockerfile: str, name: str, *more: str) -> None:
         """Build an image from the repository, in a checkout in which somebody has worked."""
         checkout = self.folder / "checkout"
         if not checkout.exists():
@@ -85,7 +85,7 @@ class Store:
         if CERTIFICATES.exists():
             options += ["--volume", f"{CERTIFICATES}:/run/ca.crt:ro"]
             options += ["--build-arg", "CERTIFICATES=/run/ca.crt"]
-        self.must("bud", *options, checkout)
+        self.must("bud", *options, *more, checkout)
 
 
 @pytest.fixture(scope="module")
@@ -272,6 +272,18 @@ def test_it_grades(run: Run, work: Path) -> None:
     (graded,) = json.loads((work / "grades" / "results.json").read_text())["submissions"]
 
     assert graded["possible"] == graded["points"], done.stdout
+
+
+@marked
+def test_a_seat_has_no_solutions(store: Store) -> None:
+    """An image for seats has the notebooks and their checks, and no solution in any layer."""
+    store.build("docker/Dockerfile", "seat", "--build-arg", "SOLUTIONS=no", "--target", "files")
+    labs = Path(store.must("mount", store.must("from", "--pull-never", "seat"))) / "opt/lab/labs"
+    names = {path.relative_to(labs).as_posix() for path in labs.rglob("*") if path.is_file()}
+    handed_out = {name for name in tracked() if re.match(r"labs/(\d\d_.*ipynb|checks/)", name)}
+    store.must("rm", "--all")
+
+    assert handed_out == {f"labs/{name}" for name in names}
 
 
 @marked

@@ -42,6 +42,7 @@ from lab_utils.grading.submission import Submission
 START_S: Final = 60
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
+LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 # All that a kernel may know of the grader's environment: no tokens, no owner's settings. Its Spark
 # runs where it runs: a server that several share would run the Python of each for all.
@@ -267,10 +268,14 @@ class KernelSession:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The JSON object in an expression's text, which is the repr of a str; {} if it is none."""
+    """The JSON object in an expression's text, which is the repr of a str; {} if it is none.
+
+    Nothing but one literal of a text reaches the parser, which anything nested could break.
+    """
+    if not LITERAL.fullmatch(text):
+        return {}
     try:
-        literal = ast.literal_eval(text)
-        value = json.loads(literal) if isinstance(literal, str) else None
+        value = json.loads(ast.literal_eval(text))
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
     return value if isinstance(value, dict) else {}

@@ -147,7 +147,6 @@ class Sandbox:
     ) -> subprocess.Popen[Any]:
         """Start the first process; when it ends, so do all that it has started."""
         assert self._first is None, self.folder
-        _open.add(self)
         if self.kind == BUBBLEWRAP:
             self._first, inside = self._in_bubblewrap(command, cwd, environment, how)
         else:
@@ -164,6 +163,7 @@ class Sandbox:
             )
             inside = self._first.pid
         self._inside = psutil.Process(inside)
+        _open.add(self)
         threading.Thread(target=self._watch, daemon=True).start()
         return self._first
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -159,21 +160,42 @@ def _known(path: Path, lab: str | None, found: Any) -> str:
 
 
 def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
+    """The code cells, each with the item that it answers or checks.
+
+    A cell is known by its metadata, or by its id. Where an item has none that is known, because a
+    tool has stripped them or the cell was typed anew, it is the cell that binds the answer's name,
+    or the one that calls the check and does nothing else.
+    """
     answers = {grade_id("answer", each.item): each.item for each in items}
     checks = {grade_id("check", each.item): each.item for each in items}
     cells = []
     for cell in notebook.cells:
         if cell.get("cell_type") == "code":
-            name = _grade_id(cell)
-            source = cell.get("source", "")
-            cells.append(Cell(source, answers.get(name), checks.get(name)))
+            name = _name(cell, answers.keys() | checks.keys())
+            cells.append(Cell(cell.source, answers.get(name), checks.get(name)))
+    for each in items:
+        binds = rf"(?m)^(def\s+{each.answer}\b|{each.answer}\s*(:[^=\n]*)?=(?!=))"
+        calls = rf"""\A\s*lab\.check\(\s*["']{re.escape(each.item)}["'][^\n]*\s*\Z"""
+        for role, pattern in (("answers", binds), ("checks", calls)):
+            if all(getattr(cell, role) != each.item for cell in cells):
+                cells = _found(cells, role, each.item, pattern)
     return tuple(cells)
 
 
-def _grade_id(cell: Any) -> str:
+def _found(cells: list[Cell], role: str, item: str, pattern: str) -> list[Cell]:
+    """The cells, of which the last that nobody knows and that has this pattern gets this role."""
+    for position, cell in reversed(list(enumerate(cells))):
+        if cell.answers is cell.checks is None and re.search(pattern, cell.source):
+            known = replace(cell, **{role: item})
+            return [*cells[:position], known, *cells[position + 1 :]]
+    return cells
+
+
+def _name(cell: Any, known: Set[str]) -> str:
+    """The grade_id of a cell, or its id if that is one."""
     graded = cell.get("metadata", {}).get("nbgrader")
-    name = graded.get("grade_id") if isinstance(graded, dict) else None
-    return name if isinstance(name, str) else ""
+    name = graded.get("grade_id") if isinstance(graded, dict) else cell.get("id")
+    return name if isinstance(name, str) and name in known else ""
 
 
 def _latest(*positions: int | None) -> int:

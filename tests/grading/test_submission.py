@@ -99,6 +99,38 @@ def test_a_source_is_a_submission() -> None:
     assert all(submission.answer_cell(each.item) is not None for each in submission.exercises)
 
 
+def test_cells_without_metadata(tmp_path: Path) -> None:
+    """Where a tool has stripped them, a cell's id tells; where it was typed anew, what it binds."""
+    by_id = {**cell("answer_1 = 1"), "id": "answer-90-1"}
+    by_text = cell("# mine\nfault_4: object = drop_response('Produce')")
+    function = cell("def send_once(run):\n    answer_1 = 2")
+    check = cell('lab.check("90.4", fault_4)')
+    more = cell('lab.check("90.2", send_once)\nx = 1')
+
+    submission = read(tmp_path, by_id, by_text, function, check, more)
+
+    assert [0, 1, 2] == [submission.answer_cell(item) for item in ("90.1", "90.4", "90.2")]
+    assert [None, 3, None] == [submission.check_cell(item) for item in ("90.1", "90.4", "90.2")]
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_any_unicode(tmp_path: Path, encoding: str) -> None:
+    """An editor may have written another encoding of Unicode, or a byte order mark."""
+    path = read(tmp_path, ANSWER).path
+    path.write_text(path.read_text(), encoding=encoding)
+
+    assert 0 == read_submission(path, LABS).answer_cell("90.1")
+
+
+def test_a_link_is_no_submission(tmp_path: Path) -> None:
+    """A link may lead to another's notebook."""
+    path = read(tmp_path, ANSWER).path
+    (tmp_path / "90_link.ipynb").symlink_to(path)
+
+    with pytest.raises(NotASubmission, match="is a link"):
+        read_submission(tmp_path / "90_link.ipynb", LABS)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
