@@ -13,7 +13,11 @@ from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
-from lab_utils.grading.rules import Misshapen, everything_crossed_the_proxy
+from lab_utils.grading.rules import (
+    Misshapen,
+    everything_crossed_the_proxy,
+    only_what_clients_need,
+)
 from lab_utils.grading.weakness import weakness
 from lab_utils.ledger.events import Event
 
@@ -145,7 +149,7 @@ def _breach(exercise: Exercise, answer: Any, each: Evidence) -> str | None:
     """The first rule that does not hold."""
     rules = exercise.rules
     if exercise.kind == "workload":
-        rules = (everything_crossed_the_proxy, *rules)
+        rules = (everything_crossed_the_proxy, only_what_clients_need, *rules)
     for rule in rules:
         try:
             broken = rule(answer, each)

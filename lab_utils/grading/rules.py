@@ -14,6 +14,17 @@ from lab_utils.grading.cases import Evidence, Rule
 from lab_utils.ledger.events import Event
 
 FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
+# What producers and consumers ask a broker for, run.add_partition, and what only looks.
+CLIENTS_NEED: Final = frozenset(
+    """
+    ApiVersions Metadata Produce Fetch ListOffsets OffsetForLeaderEpoch FindCoordinator JoinGroup
+    SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch ConsumerGroupHeartbeat InitProducerId
+    AddPartitionsToTxn AddOffsetsToTxn TxnOffsetCommit EndTxn CreatePartitions
+    ConsumerGroupDescribe DescribeCluster DescribeConfigs DescribeGroups DescribeProducers
+    DescribeTopicPartitions DescribeTransactions GetTelemetrySubscriptions ListGroups
+    ListTransactions PushTelemetry
+    """.split()  # noqa: SIM905 - a table reads better than a list of strings
+)
 
 
 def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
@@ -64,6 +75,23 @@ def everything_crossed_the_proxy(_: Any, evidence: Evidence) -> str | None:
                 f"partition {partition} holds {stored} records, but only "
                 f"{carried[topic, partition]} crossed the proxy."
             )
+    return None
+
+
+def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
+    """Did the workload ask for nothing that changes topics, groups or the cluster itself?
+
+    Whoever deletes a topic and makes it anew leaves a log in which nothing went wrong.
+    """
+    for row in evidence.rows:
+        if row.source == "wire" and row.kind in ("request", "opaque"):
+            if row.api is None:
+                return "a request crossed the wire that nobody can read."
+            if row.kind == "request" and row.api not in CLIENTS_NEED:
+                return (
+                    f"your function asked the broker for {row.api}, which no producer and no "
+                    "consumer needs."
+                )
     return None
 
 

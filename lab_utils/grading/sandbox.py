@@ -84,7 +84,7 @@ class Limits:
 
     memory_mb: int = 5000
     disk_mb: int = 3000
-    processes: int = 400
+    processes: int = 100
     file_mb: int = 1000
 
 

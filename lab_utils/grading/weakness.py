@@ -79,7 +79,7 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
     if _is_fenced(each, request):
         return False
     if request.api == "EndTxn":
-        return any(
+        return request.detail.get("committed") == "True" and any(
             row.producer_id == request.producer_id and row.at_ns <= request.at_ns
             for api in ("Produce", "TxnOffsetCommit", "AddOffsetsToTxn")
             for row in each.requests(api)

@@ -14,6 +14,7 @@ from lab_utils.grading.rules import (
     everything_crossed_the_proxy,
     no_order_is_stored_twice,
     nothing_else_is_stored,
+    only_what_clients_need,
     rows_equal,
     the_process_was_restarted,
 )
@@ -30,6 +31,10 @@ def record(value: str, offset: int, partition: int = 0) -> Event:
 def produce(records: int = 1, fate: str = "forwarded", actor: str = "producer-1") -> Event:
     return Event(run="r", source="wire", actor=actor, kind="request", api="Produce", topic="t",
                  partition=0, records=records, fate=fate)  # fmt: skip
+
+
+def asked(api: str | None, kind: str = "request") -> Event:
+    return Event(run="r", source="wire", actor="admin", kind=kind, api=api)
 
 
 def crashed() -> Event:
@@ -85,6 +90,9 @@ def says(sentence: str | None, facts: Facts) -> bool:
             seen(produce(), produce(fate="dropped"), record("0", 0), record("1", 1)),
             ("partition 0 ", "2 records", "only 1 "),
         ),
+        (only_what_clients_need, seen(produce(), asked("CreatePartitions")), None),
+        (only_what_clients_need, seen(produce(), asked("DeleteTopics")), ("DeleteTopics",)),
+        (only_what_clients_need, seen(asked(None, "opaque")), ("nobody can read",)),
         (the_process_was_restarted, seen(produce(), crashed(), produce()), None),
         (the_process_was_restarted, seen(produce(), produce(actor="producer-11")), ("restarted",)),
         (the_process_was_restarted, seen(produce(), crashed()), ("restarted",)),

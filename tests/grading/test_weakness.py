@@ -38,7 +38,8 @@ def fired(actor: str = "drop_response", api: str = "Produce") -> Event:
                  detail={"fault": "f1", "connection": "c"})  # fmt: skip
 
 
-END = wire("request", "EndTxn", 10, 1, **GIVEN)
+def end(committed: str = "True") -> Event:
+    return wire("request", "EndTxn", 10, 1, detail={"committed": committed}, **GIVEN)
 
 
 @pytest.mark.parametrize(
@@ -59,8 +60,9 @@ END = wire("request", "EndTxn", 10, 1, **GIVEN)
         ([init(1), init(2, 5), produce(**GIVEN), fired("drop_request")], True),
         ([init(1), init(2, 11), produce(**GIVEN), fired("drop_request")], False),
         ([produce(**GIVEN), fired("drop_request")], True),
-        ([init(1), produce(**GIVEN), END, fired(api="EndTxn")], False),
-        ([init(1), END, fired(api="EndTxn")], True),
+        ([init(1), produce(**GIVEN), end(), fired(api="EndTxn")], False),
+        ([init(1), produce(**GIVEN), end("False"), fired(api="EndTxn")], True),
+        ([init(1), end(), fired(api="EndTxn")], True),
     ],
 )  # fmt: skip
 def test_a_fault_meets_an_order(rows: list[Event], *, is_spent: bool) -> None:
