@@ -20,7 +20,7 @@ from tests.grading.recorded import LABS, Case, all_cases, keep, kept, key, read,
 def main(arguments: Sequence[str]) -> None:
     """Record the labs that are named; all, if none is."""
     wanted = [it for it in arguments if it != "--all"] or LABS
-    with tempfile.TemporaryDirectory(prefix="lab-record-") as state:
+    with tempfile.TemporaryDirectory(prefix="lab-record-", ignore_cleanup_errors=True) as state:
         os.environ["LAB_STATE"] = state
         with labs() as lab_of:
             for lab in wanted:

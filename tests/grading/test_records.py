@@ -76,7 +76,7 @@ def grading(handed_in: Path, *options: str) -> subprocess.Popen[str]:
 
 def wait_for_the_last(handed_in: Path) -> None:
     """Wait until the three are kept, and the last one's kernel has begun."""
-    begun = lambda: [*temporary(handed_in).glob("lab-grade-*/grade-*-theirs/connection.json")]  # noqa: E731
+    begun = lambda: [*temporary(handed_in).glob("lab-grade-*/grade-*-theirs/*/connection.json")]  # noqa: E731
     wait_until(lambda: len(kept(handed_in)) == 3 and begun(), "the last one", timeout_s=100)
 
 
