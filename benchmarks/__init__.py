@@ -24,6 +24,7 @@ MODULES: Final = {
     "stage_at_rest": "stage_at_rest",
     "audit_scaling": "audit_scaling",
     "class_analysis": "classes",
+    "grading": "grading",
 }
 NAMES: Final = tuple(MODULES)
 

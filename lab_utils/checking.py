@@ -86,9 +86,8 @@ def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
 
 def _queried(evidence: Evidence, answer: Any) -> Evidence:
     """The learner's query on a copy of the ledger, less what the trial leaves out."""
-    kept = [row for row in evidence.rows if row.source not in evidence.trial.without]
     with tempfile.TemporaryDirectory(prefix="lab-check-") as folder:
-        write_ledger(Path(folder), kept)
+        write_ledger(Path(folder), evidence.ledger)
         said = json.loads(inside.run_query(answer, folder))
     rows = None if "blank" in said else tuple(said.get("rows", ()))
     return replace(evidence, returned=rows, raised=said.get("raised"))

@@ -113,6 +113,14 @@ class Evidence:
         return [row for row in self.rows if (row.source, row.kind) == ("workload", "crashed")]
 
     @property
+    def ledger(self) -> list[Event]:
+        """What a query is given, the newest line first: in which order lines lie nobody promises.
+
+        A query that keeps whichever copy it meets first is wrong here, and right by chance there.
+        """
+        return [row for row in reversed(self.rows) if row.source not in self.trial.without]
+
+    @property
     def history(self) -> History:
         """What became of each order, from these rows."""
         return History(self.rows)

@@ -200,9 +200,8 @@ class Examiner:
         if "blank" in said:
             return None
         folder = self._session.given_folder()
-        kept = [row for row in evidence.rows if row.source not in evidence.trial.without]
-        write_ledger(folder, kept)
-        if reason := self._no_spark(position, folder, kept):
+        write_ledger(folder, evidence.ledger)
+        if reason := self._no_spark(position, folder, evidence.ledger):
             return replace(evidence, raised=reason)
         said = self._ask(position, f"{INSIDE}.run_query({exercise.answer}, {str(folder)!r})")
         if "blank" in said:

@@ -104,6 +104,13 @@ WRONG: Final = (
     ),
     (
         "03.4",
+        "the last copy",
+        COPIES.format(
+            result='records.dropDuplicates(["value"]).select("value", "partition", "offset")'
+        ),
+    ),
+    (
+        "03.4",
         "only the doubled ones",
         COPIES.format(
             result='records.groupBy("value", "partition")'

@@ -75,6 +75,7 @@ WRONG: Final = (
         THREADS.format(bookmark="min(given - done, default=max(given))"),
     ),
     ("05.4", "not read yet", EVERY_ORDER),
+    ("05.4", "not read yet", QUERY.format(repeated="times > 1", skipped="times = 0")),
     (
         "05.4",
         "counted deliveries",
