@@ -290,7 +290,9 @@ class Sandbox:
                     return
                 if exceeded := self._too_much(self._inside.children(recursive=True)):
                     self.exceeded = exceeded
-                    self._inside.kill()
+                    # Under Landlock it is the one that ends the others, also those without a mark.
+                    end = signal.SIGTERM if self.kind == LANDLOCK else signal.SIGKILL
+                    self._inside.send_signal(end)
                     return
 
     def _too_much(self, running: list[psutil.Process]) -> str | None:
@@ -408,7 +410,7 @@ def _memory(running: list[psutil.Process], kind: str) -> int:
 
 
 def _disk(folder: Path) -> int:
-    """The bytes that a folder takes; of a great many files, those of the first."""
+    """The bytes that a folder takes; more than FILES_MAX files are too much of any size."""
     taken = 0
     waiting = [str(folder)]
     files = 0

@@ -260,6 +260,17 @@ def test_its_limits(place: Path, kind: str, code: str, limits: Limits, reason: s
     assert reason in (sandbox.exceeded or "")
 
 
+@each_kind
+def test_too_much_ends_also_what_has_no_mark(place: Path, kind: str) -> None:
+    """Who holds too much ends with all that it started, in whatever session and environment."""
+    code = f"{LEAVES}\nx = bytearray(300_000_000)\n__import__('time').sleep(60)"
+    with opened(kind, place, limits=Limits(memory_mb=150)) as sandbox:
+        start(sandbox, code).wait(30)
+        wait_until(lambda: not inside(sandbox.folder), "everything inside to end", timeout_s=10)
+
+    assert "MB in memory" in (sandbox.exceeded or "")
+
+
 def test_take(place: Path) -> None:
     """A regular file is copied; a link, a pipe, a folder and what is too large are not."""
     folder, copy = place / "theirs", place / "copy"
