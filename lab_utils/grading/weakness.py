@@ -172,8 +172,11 @@ def _done(rows: Iterable[Event]) -> dict[str, int]:
             open_requests[place] = row.records or 0
         elif row.api == "Produce" and row.error is None:
             counted["acked"] += open_requests.pop(place, 0)
-        elif row.api in COMMITS:
-            counted["asked" if is_request else "commits"] += row.error is None
+        elif row.api in COMMITS and is_request:
+            open_requests[place] = row.detail.get("committed") != "False"  # an abort is no commit
+            counted["asked"] += open_requests[place]
+        elif row.api in COMMITS and row.error is None:
+            counted["commits"] += open_requests.pop(place, 0)
         elif row.api == "TxnOffsetCommit" and not is_request:
             counted["offsets"] += row.error is None
         elif row.api == "Fetch" and not is_request:

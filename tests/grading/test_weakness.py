@@ -108,6 +108,15 @@ def test_a_process_dies_at_its_work(at: str, rows: list[Event], effects: int) ->
     assert f"a process came to {at} for time 2" in lacking
 
 
+def test_an_abort_is_no_commit() -> None:
+    """A process that has aborted twice has not committed twice."""
+    rows = [wire(kind, "EndTxn", 1, each, detail={"committed": "False"})
+            for each in range(2) for kind in ("request", "response")]  # fmt: skip
+
+    for at in ("while_committing", "after_commit"):
+        assert "0 commits" in (not_done(crash_client(at, nth=2), rows, 0, writes=True) or "")
+
+
 def test_a_process_that_has_only_read() -> None:
     """To have polled is to have fetched."""
     fetched = wire("response", "Fetch", 1, 1)
