@@ -266,6 +266,7 @@ class Examiner:
                 evidence = Evidence(
                     trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),)
                 )
+                self.close()  # its run is still open
             if not evidence.trouble or last_time:
                 return evidence
             self.close()
