@@ -62,6 +62,8 @@ KNOWS: Final = {
 }
 # Modules that join rooms, each with its reason.
 JOIN: Final = {
+    # Spark's Java, and how an archive is made once
+    "audit/spark_server.py": {"machine"},
     "clients/crash.py": {"proxy"},  # reaches the points that a fault may name
     # runs the learner's function
     "grading/examination.py": {"clients", "proxy", "stage", "experiment"},
@@ -82,7 +84,7 @@ HOMES: Final = {
     "crc32c": {"codec"},
     "filelock": {"machine"},
     "httpx": {"stage", "jupyter"},  # ./lab up waits until JupyterLab answers
-    "IPython": {"views"},
+    "IPython": {"views", "grading"},  # what a cell's magics are in Python
     "ipywidgets": {"views"},
     "jgo": {"machine"},
     "jupyter_client": {"grading"},

@@ -384,7 +384,7 @@ def _one(path: Path, terms: Terms, say: Say) -> SubmissionResult:
 def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> SubmissionResult:
     """Grade one file. Raises nothing that a submission can cause."""
     try:
-        submission = read_submission(path, terms.labs)
+        submission = read_submission(path, terms.labs).needed()
     except NotASubmission as error:
         return SubmissionResult(path=str(path), lab=None, status=REJECTED, reason=str(error))
     if terms.lab not in (None, submission.lab):
@@ -428,7 +428,7 @@ def _examined(
 ) -> tuple[Verdict, ...]:
     found: dict[str, Verdict] = {}
     for position, cell in enumerate(submission.cells):
-        if not cell.checks:
+        if not cell.checks and (cell.source or cell.answers):
             say(f"cell {position + 1} of {len(submission.cells)}")
             session.run_cell(position)
         for exercise in submission.due_after(position):

@@ -2,16 +2,22 @@
 
 It reads notebooks (and sources, whose solutions are the submission then) and says which cell is
 what. A learner may have edited, moved, doubled or deleted any of them; nothing here trusts them.
+
+    answer cells ── the names that they use ──▶ the cells that bind or change these ──▶ and so on
+
+Most cells show something, and no answer rests on them: they need not run to be graded.
 """
 
 from __future__ import annotations
 
+import ast
 import errno
 import json
 import os
 import re
 import stat
-from collections.abc import Sequence, Set
+import symtable
+from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +34,16 @@ from lab_utils.grading.notebook import (
 )
 
 BYTES_MAX: Final = 50_000_000
+
+# Who asks for one of these may use or change any name.
+DYNAMIC: Final = frozenset((
+    "globals", "locals", "vars", "exec", "eval", "compile", "setattr", "delattr", "__import__",
+    "importlib", "builtins", "__builtins__", "gc", "get_ipython", "In", "Out", "_", "__", "___",
+))  # fmt: skip
+# What is called with a value and leaves it as it is.
+HARMLESS: Final = frozenset((
+    "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
+))  # fmt: skip
 
 
 class NotASubmission(LabError):
@@ -78,9 +94,68 @@ class Submission:
             return ("The check cell was edited; the grader's own examination stands in its place.",)
         return ()
 
+    def needed(self) -> Submission:
+        """The same submission, without the text of cells that no answer rests on.
+
+        Of a cell that is as it was handed out, its statements are looked at one by one. Where an
+        answer, or what it rests on, uses the lab itself or finds names by their text, all stays.
+        """
+        handed_out = {cell.source for cell in self.handed_out}
+        labs = {name for source in handed_out for name in _labs(source)}
+        pieces = [
+            piece
+            for position, cell in enumerate(self.cells) if not cell.checks
+            for piece in _pieces(position, cell, is_own=cell.source not in handed_out)
+        ]  # fmt: skip
+        names = {each.answer for each in self.exercises}
+        taken: list[_Piece] = []
+        while more := [each for each in pieces if each not in taken and each.matters(names, labs)]:
+            taken += more
+            names = names.union(*(each.loads for each in more))
+        if names & labs or any(each.is_dynamic for each in taken):
+            return self
+        texts: dict[int, list[str]] = {}
+        for piece in sorted(taken, key=pieces.index):
+            texts.setdefault(piece.position, []).append(piece.source)
+        return replace(self, cells=tuple(
+            cell if cell.checks else replace(cell, source="\n".join(texts.get(position, [])))
+            for position, cell in enumerate(self.cells)
+        ))  # fmt: skip
+
     def _last(self, wanted: Any) -> int | None:
         found = [position for position, cell in enumerate(self.cells) if wanted(cell)]
         return found[-1] if found else None
+
+
+@dataclass(frozen=True, eq=False)
+class _Piece:
+    """A cell, or a statement of one: the names of the notebook that it binds, uses and changes.
+
+    changes  those whose attributes or elements it sets
+    touches  those that it may change in other ways, by a call of theirs or with them
+    reaches_out  does it set something of a module, or of what has no name?
+    """
+
+    position: int
+    source: str
+    is_answer: bool
+    is_own: bool
+    binds: Set[str] = frozenset()
+    loads: Set[str] = frozenset()
+    changes: Set[str] = frozenset()
+    touches: Set[str] = frozenset()
+    reaches_out: bool = False
+
+    @property
+    def is_dynamic(self) -> bool:
+        """May it use or change what nobody sees in its text? Nothing handed out does."""
+        return (self.is_own or self.is_answer) and (self.reaches_out or bool(self.loads & DYNAMIC))
+
+    def matters(self, names: Set[str], labs: Set[str]) -> bool:
+        """Can it make a difference to these names? A lab changes no function that it performs."""
+        if self.is_answer or self.is_dynamic or (self.binds | self.changes) & names:
+            return True
+        return self.is_own and bool((self.touches - labs) & names)
 
 
 def read_submission(path: Path, labs: Path = LABS) -> Submission:
@@ -150,6 +225,112 @@ def _lab(notebook: Any, path: Path) -> str | None:
     said = notebook.metadata.get("delivery_lab")
     lab = said.get("lab") if isinstance(said, dict) else None
     return lab if isinstance(lab, str) else lab_of(path.stem)
+
+
+def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
+    """A cell that is a learner's as one piece, of another one each statement."""
+    source = cell.source if is_own or cell.answers else None
+    for text in [source] if source is not None else _statements(cell.source):
+        piece = _Piece(position, text, cell.answers is not None, is_own)
+        try:
+            python = _python(text)
+            tree, table = ast.parse(python), symtable.symtable(python, "cell", "exec")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            if cell.answers:
+                yield piece  # it will not run, and its reader is told why
+            continue
+        binds, loads = _names(table)
+        changes = set(map(_root, _stores(tree)))
+        yield replace(
+            piece,
+            binds=binds,
+            loads=loads,
+            changes=changes,
+            touches=_touched(tree),
+            reaches_out=any(not name or _is_imported(table, name) for name in changes),
+        )
+
+
+def _python(text: str) -> str:
+    """The text of a cell as Python: magics are calls of IPython's."""
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        from IPython.core.inputtransformer2 import TransformerManager
+
+        manager: Any = TransformerManager
+        return str(manager().transform_cell(text))
+    return text
+
+
+def _statements(source: str) -> list[str]:
+    return [ast.unparse(statement) for statement in ast.parse(_python(source)).body]
+
+
+def _labs(source: str) -> Iterator[str]:
+    """The names that a cell gives to a Lab."""
+    for statement in ast.parse(_python(source)).body:
+        match statement:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="Lab"))):
+                yield name
+
+
+def _names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
+    """Which names of the notebook a cell binds, and which it uses, in its functions, too."""
+    is_top = table.get_type() == "module"
+    binds, loads = set(), set()
+    for symbol in table.get_symbols():
+        if is_top or symbol.is_global():
+            if symbol.is_assigned() or symbol.is_imported() or symbol.is_namespace():
+                binds.add(symbol.get_name())
+            if symbol.is_referenced():
+                loads.add(symbol.get_name())
+    for child in table.get_children():
+        inner_binds, inner_loads = _names(child)
+        binds |= inner_binds
+        loads |= inner_loads
+    return binds, loads
+
+
+def _is_imported(table: symtable.SymbolTable, name: str) -> bool:
+    return any(each.get_name() == name and each.is_imported() for each in table.get_symbols())
+
+
+def _stores(tree: ast.AST) -> Iterator[ast.expr]:
+    """Whatever has an attribute or an element set or deleted."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield node
+
+
+def _root(node: ast.AST) -> str:
+    """The name at the beginning of an expression like a.b[0].c(); empty if there is none."""
+    while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _touched(tree: ast.AST) -> set[str]:
+    """The names whose values a call may change: its own, and those it is called with.
+
+    What is handed to the lab itself is called `lab` here, as it is everywhere.
+    """
+    touched: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            root = _root(node.func)
+            touched.add(root)
+            if root not in HARMLESS:
+                given = (*node.args, *(keyword.value for keyword in node.keywords))
+                touched |= {root} if root == "lab" else set(_loaded(given))
+    return touched - {""}
+
+
+def _loaded(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for each in nodes:
+        for node in ast.walk(each):
+            if isinstance(node, ast.Name):
+                yield node.id
 
 
 def _known(path: Path, lab: str | None, found: Any) -> str:

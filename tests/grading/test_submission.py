@@ -16,6 +16,7 @@ from lab_utils.grading.submission import (
 )
 
 LABS = Path(__file__).parent / "files" / "labs"
+ROOT_LABS = Path(__file__).parents[2] / "labs"
 NOTES = "The check cell {}; the grader's own examination stands in its place."
 
 
@@ -180,3 +181,118 @@ def test_folders_are_searched(tmp_path: Path) -> None:
     a, b = tmp_path / "a" / "x.ipynb", tmp_path / "b" / "x.ipynb"
 
     assert [b, a] == submissions([b, tmp_path])
+
+
+ANSWERS = "def send_once(run):\n    return settings, helper(run)"
+SEND = cell(ANSWERS, "answer-90-2")
+OPENS = cell('from lab_utils import Lab, drop_response\n\nlab = Lab("90")')
+
+
+def left(submission: Submission) -> list[str]:
+    """The texts of the cells that are to run."""
+    return [each.source for each in submission.needed().cells if each.source]
+
+
+@pytest.mark.parametrize("lab", [path.stem for path in (ROOT_LABS / "source").glob("0*.py")])
+def test_no_solution_needs_a_lab(lab: str) -> None:
+    """The answers of each lab as they are handed out run without a demonstration of theirs."""
+    submission = read_submission(ROOT_LABS / "source" / f"{lab}.py")
+    needed = submission.needed()
+
+    assert all(needed.cells[at].source for at in map(needed.answer_cell, items(submission)))
+    assert not any("Lab(" in each.source for each in needed.cells)
+    assert len([each for each in needed.cells if each.source and not each.checks]) < 10
+
+
+def items(submission: Submission) -> list[str]:
+    return [each.item for each in submission.exercises]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "settings = {}",
+        "settings['acks'] = 'all'",
+        "settings.update(acks='all')",
+        "settings.acks = 'all'",
+        "for settings in ({}, {}): pass",
+        "def helper(run): pass",
+        "import json as helper",
+        "def change():\n    global settings\n    settings = {}",
+        "with open('x') as settings: pass",
+        "change(settings)",
+        "[change(each, settings) for each in 'ab']",
+        "def send_once(run):\n    return 'a better one'",
+        "del settings",
+    ],
+)
+def test_what_an_answer_rests_on_runs(tmp_path: Path, source: str) -> None:
+    """A learner's own cell runs that binds, or may change, what an answer uses."""
+    assert [source, ANSWERS] == left(read(tmp_path, OPENS, cell(source), SEND))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "lab.run(send_once, orders=6)",
+        "mine = lab.run(send_once)\nmine.findings()\nmine.settings = 3",
+        "guess = lab.predict(acked=3, because='settings')",
+        "print(settings, helper)",
+        "x = [settings for settings in 'ab']",
+        "this is no Python",
+        "",
+    ],
+)
+def test_what_no_answer_rests_on_does_not_run(tmp_path: Path, source: str) -> None:
+    """What only shows something is left out, a run with an answer, too."""
+    assert [ANSWERS] == left(read(tmp_path, OPENS, cell(source), SEND))
+
+
+def test_what_that_rests_on_runs_too(tmp_path: Path) -> None:
+    """A name leads to the cell that binds it, and so on; also one that is bound later."""
+    cells = [
+        cell("import json"),
+        cell("unused = other_kind = 1"),
+        cell("def helper(run):\n    return [other(each) for each in run]"),
+        SEND,
+        cell("def other(each):\n    return json.dumps(each)"),
+    ]
+    texts = [each["source"] for each in cells]
+
+    assert [texts[0], *texts[2:]] == left(read(tmp_path, *cells))
+
+
+def test_of_a_cell_that_was_handed_out_only_statements_run(tmp_path: Path) -> None:
+    """The lab need not be opened for what is imported beside it; in a learner's cell it is."""
+    answer = cell("fault_4 = drop_response('Produce', nth=1)", "answer-90-4")
+
+    assert left(read(tmp_path, OPENS, answer)) == [
+        "from lab_utils import Lab, drop_response", answer["source"]
+    ]  # fmt: skip
+    own = cell(OPENS["source"] + "\nprint(lab)")
+    assert left(read(tmp_path, own, answer)) == [own["source"], answer["source"]]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "globals()['settings'] = {}",
+        "exec('settings = {}')",
+        "%run settings.py",
+        "!ls",
+        "get_ipython().user_ns['settings'] = {}",
+        "import lab_utils.lab\nlab_utils.lab.x = 1",
+        "import json\njson.settings['x'] = 1",
+        "(a or b).settings = 1",
+        "settings = lab.run(print).settings",
+        "def helper(run):\n    return lab",
+    ],
+)
+def test_where_nobody_can_tell_all_runs(tmp_path: Path, source: str) -> None:
+    """A cell that finds names by their text, changes a module or uses the lab: nothing is left out.
+
+    What the lab says depends on all that was done with it.
+    """
+    submission = read(tmp_path, OPENS, cell("x = 1"), cell(source), SEND)
+
+    assert submission.needed() is submission
