@@ -107,10 +107,14 @@ def prepare_command() -> None:
 
 
 def _prepare() -> None:
+    from lab_utils.audit.spark_server import make_class_archive
     from lab_utils.machine.prepare import prepare
 
     with console.status("Preparing Kafka") as status:
         prepare(lambda text: status.update(str(text)))
+        make_class_archive(
+            lambda: status.update("starting Spark once, to keep its classes for quicker starts")
+        )
 
 
 @main.command()

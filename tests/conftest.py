@@ -70,10 +70,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if os.environ.get("PYTEST_XDIST_WORKER", "gw0") == "gw0" and any(
         item.get_closest_marker("labs") for item in session.items
     ):
-        from lab_utils.audit import session as audit
         from lab_utils.audit import spark_server
 
-        Thread(target=spark_server.join, args=(audit.LOCAL_MASTER,), daemon=True).start()
+        Thread(target=spark_server.join, args=(spark_server.LOCAL_MASTER,), daemon=True).start()
 
 
 def _group(item: pytest.Item) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab_utils import processes
 from lab_utils.audit import ledgers, spark_server
-from lab_utils.audit.spark_server import SparkServer
+from lab_utils.audit.spark_server import LOCAL_MASTER, SparkServer
 from lab_utils.errors import LedgerError, StageError
 from lab_utils.folders import state_folder
 from lab_utils.ledger.events import spark_schema
@@ -29,7 +29,6 @@ from lab_utils.ledger.store import torn_lines
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LOCAL_MASTER: Final = "local[2]"
 EVERY_CORE: Final = "local[*]"
 # From so many bytes on a ledger is worth compiling for; see settings_for().
 LARGE: Final = 16 * 2**20

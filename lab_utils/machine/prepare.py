@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
-from filelock import FileLock
-
-from lab_utils.folders import cache_folder
 from lab_utils.machine.broker import Broker, new_ports
 from lab_utils.machine.jars import spark_kafka_jars
-from lab_utils.machine.quick_start import Kafka, Progress, quick_kafka
+from lab_utils.machine.quick_start import Kafka, Progress, make_once, quick_kafka
 from lab_utils.machine.settings import Node
 
 
@@ -21,20 +17,19 @@ def prepare(progress: Progress = lambda _: None) -> Kafka:
     """
     kafka = quick_kafka(progress)
     spark_kafka_jars(progress)
-    if not kafka.archive.exists():
-        with FileLock(cache_folder() / "archive.lock"):
-            if not kafka.archive.exists():
-                progress("starting Kafka once, to keep its classes for quicker starts")
-                _make_archive(kafka)
+    make_once(
+        kafka.archive,
+        lambda aside: _make_archive(kafka, aside),
+        lambda: progress("starting Kafka once, to keep its classes for quicker starts"),
+    )
     return kafka
 
 
-def _make_archive(kafka: Kafka) -> None:
-    """Let a broker that is stopped properly write its archive aside, then rename it into place."""
-    with tempfile.TemporaryDirectory(prefix="archiving-", dir=cache_folder()) as folder:
-        archive = Path(folder) / "kafka.jsa"
-        broker = Broker(kafka, Path(folder) / "broker", Node(1, new_ports(proxy=1)))
-        broker.start(f"-XX:ArchiveClassesAtExit={archive}")
-        broker.stop()
-        if archive.exists():  # A JVM that cannot make one runs without it, only slower.
-            archive.replace(kafka.archive)
+def _make_archive(kafka: Kafka, archive: Path) -> None:
+    """Let a broker that is stopped properly write its archive.
+
+    A JVM that cannot make one runs without it, only slower.
+    """
+    broker = Broker(kafka, archive.with_name("broker"), Node(1, new_ports(proxy=1)))
+    broker.start(f"-XX:ArchiveClassesAtExit={archive}")
+    broker.stop()

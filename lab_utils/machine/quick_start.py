@@ -14,7 +14,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -68,12 +68,8 @@ class Kafka:
 
     @cached_property
     def key(self) -> str:
-        """What an archive is valid for: the JVM compares each jar's time (seconds) and size."""
-        seen = hashlib.sha256(self.java.text.encode())
-        for jar in self.jars:
-            stat = jar.stat()
-            seen.update(f"{jar} {int(stat.st_mtime)} {stat.st_size}".encode())
-        return seen.hexdigest()[:16]
+        """What its archive and its template are valid for."""
+        return archive_key(self.java, self.jars)
 
     @property
     def archive(self) -> Path:
@@ -115,35 +111,58 @@ def quick_kafka(progress: Progress = lambda _: None) -> Kafka:
     Raises SetupError when something cannot be had.
     """
     kafka = Kafka(find_java(progress), tuple(kafka_jars(progress)))
-    if not kafka.template.exists():
-        with FileLock(cache_folder() / "template.lock"):
-            if not kafka.template.exists():
-                progress("formatting a template, once")
-                _format(kafka)
+    make_once(
+        kafka.template,
+        lambda aside: _format(kafka, aside),
+        lambda: progress("formatting a template, once"),
+    )
     return kafka
 
 
-def _format(kafka: Kafka) -> None:
-    """Format a data folder aside, then rename it into place."""
-    with tempfile.TemporaryDirectory(prefix="formatting-", dir=cache_folder()) as folder:
-        data = Path(folder) / "data"
-        properties = Path(folder) / "server.properties"
-        settings = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": "1@127.0.0.1:9093",
-            "controller.listener.names": "CONTROLLER",
-            "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-            "log.dirs": str(data),
-        }
-        properties.write_text(_lines(settings), encoding="utf-8")
-        command = kafka.tool(
-            "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)
+def make_once(path: Path, make: Callable[[Path], object], begin: Callable[[], object]) -> None:
+    """Let `make` write what is to be at `path` aside, and rename it into place; one does, once.
+
+    What `make` leaves out is no error: there is nothing at `path` then.
+    """
+    if path.exists():
+        return
+    with FileLock(path.with_suffix(".lock")):
+        if not path.exists():
+            begin()
+            with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
+                aside = Path(folder) / path.name
+                make(aside)
+                if aside.exists():
+                    aside.rename(path)
+
+
+def archive_key(java: Java, jars: Iterable[Path]) -> str:
+    """What a class archive is valid for: the JVM compares each jar's time (seconds) and size."""
+    seen = hashlib.sha256(java.text.encode())
+    for jar in jars:
+        stat = jar.stat()
+        seen.update(f"{jar} {int(stat.st_mtime)} {stat.st_size}".encode())
+    return seen.hexdigest()[:16]
+
+
+def _format(kafka: Kafka, data: Path) -> None:
+    """Format a data folder."""
+    properties = data.with_name("server.properties")
+    settings = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": "1@127.0.0.1:9093",
+        "controller.listener.names": "CONTROLLER",
+        "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        "log.dirs": str(data),
+    }
+    properties.write_text(_lines(settings), encoding="utf-8")
+    command = kafka.tool(
+        "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        raise SetupError(
+            f"Kafka could not format a data folder in {data.parent}: "
+            f"{(done.stderr or done.stdout).strip()[-800:]}\nRun ./lab doctor."
         )
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-        if done.returncode:
-            raise SetupError(
-                f"Kafka could not format a data folder in {folder}: "
-                f"{(done.stderr or done.stdout).strip()[-800:]}\nRun ./lab doctor."
-            )
-        data.rename(kafka.template)

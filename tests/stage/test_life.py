@@ -246,8 +246,9 @@ def test_a_template_that_is_gone_is_made_again(
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     join("own").shutdown()
 
-    made = sorted(path.name.partition("-")[0] for path in (tmp_path / "cache").iterdir())
-    assert ["archive.lock", "jars", "kafka", "template", "template.lock"] == made
+    made = (tmp_path / "cache").iterdir()
+    kinds = sorted(path.name.partition("-")[0] for path in made if path.suffix != ".lock")
+    assert ["jars", "kafka", "template"] == kinds
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
