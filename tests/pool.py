@@ -1,23 +1,20 @@
 """The stages that tests share: how one is made whole after each test, and replaced if it cannot be.
 
-A stage takes seconds of processor time to start, and a test that breaks something in it takes
-none to repair: faults are disarmed, runs closed, links healed and brokers started again. What
-cannot be repaired (its controller or its server is gone) is ended; the test that left it so fails,
-and the next one gets a new stage under the same name. Who needs to destroy a stage asks for
-`own_stage` instead.
+A stage that cannot be repaired (stage/lending.py) is ended; the test that left it so fails, and the
+next one gets a new stage under the same name. Who needs to destroy a stage asks for `own_stage`
+instead.
 """
 
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lab_utils.clients.reader import HonestReader
-from lab_utils.errors import LabError
 from lab_utils.stage import client
 from lab_utils.stage.client import Stage
+from lab_utils.stage.lending import make_whole
 
 WAKE_S = 60
 WORKER = os.environ.get("PYTEST_XDIST_WORKER", "")
@@ -54,16 +51,7 @@ class Pooled:
         Who holds the Stage keeps it: it is given the address of the new one.
         """
         stage = self.join()
-        try:
-            state = stage.state()
-            if left_in(state):
-                for run in state["runs"]:
-                    stage.close_run(run)
-                state = stage.reset()
-            left = left_in(state)
-        except LabError as error:
-            left = [str(error)]
-        if left:
+        if left := make_whole(stage):
             stage.shutdown()
             vars(stage).update(vars(self._new()))
             raise AssertionError(f"the shared stage could not be made whole: {'; '.join(left)}")
@@ -83,16 +71,3 @@ def wake_coordinators(stage: Stage) -> None:
     producer.send_offsets_to_transaction([place], group, WAKE_S)
     producer.commit_transaction(WAKE_S)
     consumer.close()
-
-
-def left_in(state: dict[str, Any]) -> list[str]:
-    """What is not as it was at the beginning, in words."""
-    broken = [
-        f"broker {broker['id']} is {broker['state']}"
-        for broker in state["brokers"]
-        if broker["state"] != "running"
-    ]
-    if state["controller"] not in (None, "running"):
-        broken.append(f"the controller has {state['controller']}")
-    named = {"links": "a stopped link", "faults": "an armed fault", "runs": "an open run"}
-    return broken + [f"{what}: {each}" for key, what in named.items() for each in state[key]]

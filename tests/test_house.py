@@ -66,11 +66,12 @@ JOIN: Final = {
     "audit/spark_server.py": {"machine"},
     "clients/crash.py": {"proxy"},  # reaches the points that a fault may name
     # runs the learner's function
-    "grading/examination.py": {"clients", "proxy", "stage", "experiment"},
+    "grading/examination.py": {"clients", "machine", "proxy", "stage", "experiment"},
     "grading/inside.py": {"clients", "proxy"},  # is that function's process
     "grading/weakness.py": {"proxy"},  # the faults by their names
     "grading/sandbox.py": {"machine"},  # which Java it may read, and what there is to isolate with
-    "grading/grader.py": {"machine"},  # prepares it, and says which Kafka it graded with
+    # prepares it, says which Kafka it graded with, and ends the stages
+    "grading/grader.py": {"machine", "stage"},
     "views/panel/__init__.py": {"proxy", "stage"},  # its buttons speak to a stage
 }
 # Each third-party library has one home. What stands in a set of two has its reason beside it.

@@ -35,12 +35,15 @@ from lab_utils.grading.inside import raised, read_answer
 from lab_utils.grading.judge import decide, failed, no_answer, witnessed
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import Verdict
+from lab_utils.grading.rules import only_what_clients_need
 from lab_utils.grading.sandbox import PortTaken, take
 from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import read_ledger, write_ledger
+from lab_utils.machine.confinement import BUBBLEWRAP
 from lab_utils.proxy.faults import ClientFault, crash_client
-from lab_utils.stage import client
+from lab_utils.stage.client import Stage
+from lab_utils.stage.lending import Lending
 from lab_utils.waiting import wait_until
 
 INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
@@ -70,13 +73,19 @@ class Infrastructure(LabError):
 class Examiner:
     """Examines the items of one submission on a stage that only the grader holds."""
 
-    def __init__(self, session: KernelSession, folder: Path, nonce: str, name: str) -> None:
+    def __init__(
+        self, session: KernelSession, folder: Path, nonce: str, name: str, stages: Lending
+    ) -> None:
         self._session = session
         self._folder = folder
         self._nonce = nonce
         self._name = name
-        self._stage: client.Stage | None = None
+        self._stages = stages
+        self._stage: Stage | None = None
         self._reader: HonestReader | None = None
+        # Where the network is shared, a submission may know its stage again.
+        self._is_odd = session.isolation != BUBBLEWRAP
+        self._topics: list[str] = []
         self._runs = 0
 
     def examine(self, exercise: Exercise, position: int) -> Verdict:
@@ -97,15 +106,22 @@ class Examiner:
             lambda trial: self._evidence(exercise, trial, position),
         )
 
-    def close(self) -> None:
-        """End the examination stage."""
+    def close(self, *, is_odd: bool = False) -> None:
+        """Give the examination stage back, or end it if anything about it was odd.
+
+        The next submission finds nothing of this one's: its topics are deleted.
+        """
+        is_odd = is_odd or self._is_odd
         with suppress(LabError, KafkaException, RuntimeError, OSError):
             if self._reader is not None:
+                if not is_odd:
+                    self._reader.delete_topics(self._topics)
                 self._reader.close()
         with suppress(LabError, OSError):
             if self._stage is not None:
-                self._stage.shutdown()
+                self._stages.take_back(self._stage, is_odd=is_odd)
         self._stage = self._reader = None
+        self._topics.clear()
 
     def _evidence(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
         """The evidence of one trial; None if the learner's function is still blank."""
@@ -141,6 +157,8 @@ class Examiner:
         evidence = self._run(
             trial, in_processes if in_children else in_kernel, plain_names=False, is_learners=True
         )
+        if only_what_clients_need(None, evidence):  # the cluster may be another one now
+            self._is_odd = True
         return replace(evidence, rows=witnessed(evidence.rows), unmet=tuple(unmet))
 
     def _in_processes(
@@ -266,10 +284,10 @@ class Examiner:
                 evidence = Evidence(
                     trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),)
                 )
-                self.close()  # its run is still open
+                self.close(is_odd=True)  # its run is still open
             if not evidence.trouble or last_time:
                 return evidence
-            self.close()
+            self.close(is_odd=True)
         raise AssertionError("unreachable")
 
     def _performed(
@@ -294,7 +312,7 @@ class Examiner:
             trouble = (*trouble, *experiment.trouble)
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
-            self.close()  # the next run gets a new stage
+            self.close(is_odd=True)  # the next run gets a new stage
         return Evidence(
             trial=trial,
             orders=experiment.orders,
@@ -320,7 +338,7 @@ class Examiner:
                 folder = self._client_folder() if in_kernel else None
                 return experiment, experiment.begin(folder)
             except (LabError, KafkaException, OSError) as error:
-                self.close()
+                self.close(is_odd=True)
                 if last_time:
                     raise Infrastructure(_one_line(error)) from error
         raise AssertionError("unreachable")
@@ -329,13 +347,13 @@ class Examiner:
         if self._stage is not None and self._stage.brokers != trial.brokers:
             self.close()
         if self._stage is None or self._reader is None:
-            self._stage = client.join(self._name, trial.brokers)
+            self._stage = self._stages.lend(trial.brokers)
             self._reader = HonestReader(self._stage.direct)
         self._runs += 1
         # The names tell nothing of the nonce, from which the schedules can be computed.
         mark = hashlib.blake2s(f"{self._nonce} {self._name} {self._runs}".encode()).hexdigest()
         numbers = [str(number) for number in range(trial.orders)]
-        return Experiment(
+        experiment = Experiment(
             self._stage,
             self._reader,
             run=f"x-{mark[:8]}",
@@ -344,6 +362,8 @@ class Examiner:
             faults=tuple(trial.faults),
             **trial.conditions,
         )
+        self._topics += [experiment.topic, *experiment.further_topics.values()]
+        return experiment
 
     def _client_folder(self) -> Path:
         """Where a workload of the submission's keeps its part of a run; nobody believes it."""

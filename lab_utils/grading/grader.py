@@ -2,10 +2,11 @@
 
     paths ─▶ files ─▶ less those that OUT has ─▶ graded ─▶ OUT/submissions/NAME.json ─▶ reports
 
-Each submission has a thread, and a kernel and a stage that nobody shares with it. Its cells run in
-sequence, and each item is examined when its cell has run. Whatever a cell does costs its own item
-at most. A failure of the grader's own machinery is no verdict: the item or the submission is
-reported as `infrastructure`.
+Each submission has a thread, a kernel of its own, and a stage that nobody shares with it and that
+is made whole before the next one has it. The cells that its answers rest on run in sequence, and
+each item is examined when its cell has run. Whatever a cell does costs its own item at most. A
+failure of the grader's own machinery is no verdict: the item or the submission is reported as
+`infrastructure`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import time
 import tomllib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from importlib.metadata import version
@@ -30,6 +31,7 @@ from platform import python_version
 from typing import Final
 
 from lab_utils.audit.report import plain
+from lab_utils.audit.spark_server import make_class_archive
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.grading import records
 from lab_utils.grading.cases import LABS, Exercise
@@ -50,6 +52,7 @@ from lab_utils.grading.results import (
 from lab_utils.grading.sandbox import end_within, required_isolation
 from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
 from lab_utils.machine.prepare import prepare
+from lab_utils.stage.lending import Lending
 
 EXIT_GRADED: Final = 0
 EXIT_INFRASTRUCTURE: Final = 2
@@ -92,6 +95,7 @@ class Terms:
     place  a private folder; each submission gets a folder in it
     lab    the lab that is to be graded; any if it is None
     keep   is called with each result, on the thread that graded it
+    stages  from which each submission is lent one, or two
     stop   when it is set, whatever is still to be done is given up
     """
 
@@ -100,6 +104,7 @@ class Terms:
     total_s: float
     place: Path
     isolation: str
+    stages: Lending
     labs: Path = LABS
     lab: str | None = None
     keep: Keep = lambda *_: None
@@ -253,9 +258,14 @@ def grade(
         raise _nothing(paths)
     isolation = required_isolation(unsafe=unsafe)
     prepare()  # what a sandbox may read, and not write
+    make_class_archive()
+    jobs = jobs or os.cpu_count() or 1
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
-    with tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place:
+    with (
+        tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place,
+        closing(Lending(f"grade-{secrets.token_hex(6)}", jobs)) as stages,
+    ):
         terms = Terms(
             nonce=nonce or secrets.token_hex(8),
             cell_s=cell_s,
@@ -265,8 +275,9 @@ def grade(
             keep=keep,
             place=Path(place),
             isolation=isolation,
+            stages=stages,
         )
-        done = _all(files, terms, jobs or os.cpu_count() or 1, say)
+        done = _all(files, terms, jobs, say)
     return Results(
         nonce=terms.nonce, versions=versions(labs), isolation=isolation, submissions=tuple(done)
     )
@@ -410,7 +421,7 @@ def _graded(
     ours.mkdir(mode=0o700)
     budget = Budget(terms.cell_s, terms.total_s, terms.stop)
     session = KernelSession(submission, theirs, budget, terms.isolation)
-    examiner = Examiner(session, ours, terms.nonce, name)
+    examiner = Examiner(session, ours, terms.nonce, name, terms.stages)
     try:
         return _examined(submission, session, examiner, say), _notes(session)
     finally:

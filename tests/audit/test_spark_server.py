@@ -19,6 +19,7 @@ from lab_utils import processes, single_server
 from lab_utils.audit import spark_server
 from lab_utils.audit.spark_server import SparkServer
 from lab_utils.errors import StageError
+from lab_utils.machine.java import find_java
 from lab_utils.waiting import wait_until
 
 JOIN = """
@@ -143,7 +144,10 @@ def test_a_spark_that_does_not_start(
     """The error says why: how its JVM ended, and what that printed."""
     java = tmp_path / "jdk" / "bin" / "java"
     java.parent.mkdir(parents=True)
-    java.write_text("#!/bin/sh\necho 'There is no memory for this JVM.' >&2\nexit 7\n")
+    java.write_text(
+        f"#!/bin/sh\n[ $1 = -version ] && exec {find_java().executable} -version\n"
+        "echo 'There is no memory for this JVM.' >&2\nexit 7\n"
+    )
     java.chmod(0o755)
     monkeypatch.setenv("LAB_JAVA", str(java))
     with pytest.raises(StageError) as raised:
