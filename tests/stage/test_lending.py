@@ -1,0 +1,53 @@
+"""A stage is lent as its last user found it, and not again when anything about it is odd."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lab_utils.folders import stage_folder
+from lab_utils.proxy.faults import drop_response
+from lab_utils.single_server import down, is_served
+from lab_utils.stage.lending import Lending, left_in
+
+pytestmark = pytest.mark.kafka
+
+
+@pytest.fixture
+def lending(state: Path) -> Iterator[Lending]:
+    with closing(Lending("lent", idle_max=1)) as lending:
+        yield lending
+    down()
+
+
+def test_what_a_user_has_broken_is_whole_for_the_next(lending: Lending, tmp_path: Path) -> None:
+    """A run that is open, a fault that is armed and a broker that is dead are repaired."""
+    stage = lending.lend(1)
+    stage.open_run("forgotten", tmp_path)
+    stage.arm("", drop_response("Produce"))
+    stage.broker("kill")
+    assert 3 == len(left_in(stage.state()))
+    lending.take_back(stage, is_odd=False)
+
+    assert lending.lend(1) is stage
+    assert [] == left_in(stage.state())
+    lending.take_back(stage, is_odd=True)
+    assert not is_served(stage_folder(stage.name))
+
+
+def test_each_user_has_another(lending: Lending) -> None:
+    """What is lent is nobody else's; of the idle ones no more are kept than were asked for."""
+    stages = [lending.lend(1), lending.lend(1)]
+    assert 2 == len({stage.bootstrap for stage in stages})
+    for stage in stages:
+        lending.take_back(stage, is_odd=False)
+
+    assert [False, True] == [is_served(stage_folder(stage.name)) for stage in stages]
+    lending.close()
+    assert not is_served(stage_folder(stages[1].name))
+    late = lending.lend(1)
+    lending.take_back(late, is_odd=False)
+    assert not is_served(stage_folder(late.name)), "a grading that is over keeps nothing"
