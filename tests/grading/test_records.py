@@ -30,7 +30,7 @@ LAB: Final = [
     "from lab_utils.cli import main; main(prog_name='lab')",
     "grade",
 ]
-ENDLESS: Final = "while True:\n    pass"
+ENDLESS: Final = "answer_1 = {}\nwhile True:\n    pass"
 VERSIONS: Final = {"kafka": "4.3.1"}
 
 
