@@ -77,6 +77,12 @@ class Submission:
         """Where the check of an item is."""
         return self._last(lambda cell: cell.checks == item)
 
+    def is_untouched(self, item: str) -> bool:
+        """Is the cell of this answer as it was handed out?"""
+        answer = self.answer_cell(item)
+        handed_out = [cell.source for cell in self.handed_out if cell.answers == item]
+        return answer is not None and handed_out == [self.cells[answer].source]
+
     def due_after(self, position: int) -> list[Exercise]:
         """The exercises that are examined when the cell at this position has run."""
         return [

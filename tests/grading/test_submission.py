@@ -183,6 +183,15 @@ def test_folders_are_searched(tmp_path: Path) -> None:
     assert [b, a] == submissions([b, tmp_path])
 
 
+def test_untouched() -> None:
+    """An answer's cell is held against what was handed out."""
+    blank = read_submission(next((ROOT_LABS).glob("03_*.ipynb")))
+    solved = read_submission(next((ROOT_LABS / "source").glob("03_*.py")))
+
+    assert {True} == set(map(blank.is_untouched, items(blank)))
+    assert {False} == set(map(solved.is_untouched, items(solved)))
+
+
 ANSWERS = "def send_once(run):\n    return settings, helper(run)"
 SEND = cell(ANSWERS, "answer-90-2")
 OPENS = cell('from lab_utils import Lab, drop_response\n\nlab = Lab("90")')
