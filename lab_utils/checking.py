@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from lab_utils.run import Run
 
 
-def score(lab: str, checked: Mapping[str, Verdict]) -> Score:
-    """The score of a lab from the checks that were made so far."""
+def score(lab: str, best: Mapping[str, tuple[str, int]]) -> Score:
+    """The score of a lab from the best verdicts so far, status and points by exercise."""
     rows = []
     for each in cases.exercises(lab):
-        found = checked.get(each.item)
-        status, points = (found.status, found.points) if found else ("not checked", 0)
+        status, points = best.get(each.item, ("not checked", 0))
         rows.append((each.item, each.title, status, points, each.points))
     return Score(lab, tuple(rows))
 

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from lab_utils import course
 from lab_utils.errors import LabError, SetupError
 from lab_utils.working_folder import WORKING_FOLDER, hand_out
 
@@ -99,6 +100,7 @@ def notebooks(folder: Path) -> None:
 def _hand_out(folder: Path) -> None:
     for sentence in hand_out(folder).sentences():
         console.print(sentence, highlight=False)
+    course.write(folder)
 
 
 @main.command("prepare")

@@ -17,6 +17,7 @@ from typing import Final
 import httpx
 
 from lab_utils import processes
+from lab_utils.course import FOLDER, PAGE
 from lab_utils.errors import SetupError
 from lab_utils.folders import state_folder
 from lab_utils.waiting import wait_until
@@ -39,6 +40,7 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.open_browser={browser}",
+        f"--LabApp.default_url=/lab/tree/{PAGE}",
         f"--IdentityProvider.token={token}",
         "--ServerApp.allow_root=True",
         # Else JupyterLab asks each learner whether it may fetch news from the internet.
@@ -50,10 +52,14 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
     ]
 
 
-def environment(root: Path) -> dict[str, str]:
+def environment(root: Path, folder: Path) -> dict[str, str]:
     """The kernels' environment: they find lab_utils, and their stages end with this process."""
-    path = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
-    own = {"PYTHONPATH": path, processes.OWNER: str(os.getpid()), "LAB_STATE": str(state_folder())}
+    own = {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")])),
+        processes.OWNER: str(os.getpid()),
+        "LAB_STATE": str(state_folder()),
+        FOLDER: str(folder.absolute()),
+    }
     return {**os.environ, **own}
 
 
@@ -72,11 +78,11 @@ def serve(
     log = state_folder() / "jupyter.log"
     log.unlink(missing_ok=True)
     jupyter = command(folder.absolute(), port, token, browser=browser, ip=ip)
-    server = processes.spawn(jupyter, log=log, environment=environment(root))
+    server = processes.spawn(jupyter, log=log, environment=environment(root, folder))
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     try:
         _wait_until_serving(server, address, token, log)
-        say(f"The labs are at {address}/lab?token={token}\nCtrl-C ends them.")
+        say(f"The labs are at {address}/lab/tree/{PAGE}?token={token}\nCtrl-C ends them.")
         return server.wait()
     except KeyboardInterrupt:
         say("Ending JupyterLab and its stages.")

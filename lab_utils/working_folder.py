@@ -49,6 +49,18 @@ class Handed:
         ]
 
 
+def handed_out(labs: Path = ROOT / "labs") -> list[Path]:
+    """The notebooks that have a source: what else lies in the folder is nobody's lab.
+
+    At a seat that has no solutions there is no source, and nothing else either.
+    """
+    sources = labs / "source"
+    return [
+        path for path in sorted(labs.glob("*.ipynb"))
+        if not sources.exists() or (sources / f"{path.stem}.py").exists()
+    ]  # fmt: skip
+
+
 def hand_out(folder: Path, labs: Path = ROOT / "labs") -> Handed:
     """Bring the notebooks of `labs` into `folder`; what the learner has changed stays as it is.
 
@@ -58,21 +70,15 @@ def hand_out(folder: Path, labs: Path = ROOT / "labs") -> Handed:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         record = _record(folder)
-        for name in _names(labs):
-            _bring((labs / name).read_bytes(), folder / name, record, handed)
-        _write(folder / RECORD, json.dumps(record, indent=1).encode())
+        for path in handed_out(labs):
+            _bring(path.read_bytes(), folder / path.name, record, handed)
+        write_whole(folder / RECORD, json.dumps(record, indent=1).encode())
     except OSError as error:
         raise SetupError(
             f"The notebooks could not be put into {folder}: {error.strerror}. What you do is saved "
             "there, so you need to be able to write to it. Choose another: ./lab up --folder FOLDER"
         ) from error
     return handed
-
-
-def _names(labs: Path) -> list[str]:
-    """The notebooks that have a source: what else lies in the folder is not handed out."""
-    notebooks = sorted(labs.glob("*.ipynb"))
-    return [path.name for path in notebooks if (labs / "source" / f"{path.stem}.py").exists()]
 
 
 def _bring(text: bytes, path: Path, record: dict[str, str], handed: Handed) -> None:
@@ -86,7 +92,7 @@ def _bring(text: bytes, path: Path, record: dict[str, str], handed: Handed) -> N
             record[place.name] = edition
             return
         if there in (None, record.get(place.name)):
-            _write(place, text)
+            write_whole(place, text)
             record[place.name] = edition
             break
     if place != path:
@@ -117,7 +123,7 @@ def _digest(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
 
 
-def _write(path: Path, text: bytes) -> None:
+def write_whole(path: Path, text: bytes) -> None:
     """Write a file, whole or not at all."""
     aside = path.with_name(f".{path.name}.writing")
     aside.write_bytes(text)

@@ -51,13 +51,14 @@ KNOWS: Final = {
     "grading": {"ledger", "audit"},
     "gradebook": {"audit", "grading"},
     "working_folder": set[str](),
-    "jupyter": {"stage"},  # ends it
+    "course": {"working_folder"},
+    "jupyter": {"stage", "course"},  # ends it
     "readback": {"ledger", "codec", "clients", "stage"},
     "experiment": {"ledger", "proxy", "clients", "stage", "readback"},
     "run": {"ledger", "audit", "views"},
     "checking": {"ledger", "clients", "grading", "experiment", "run", "lab"},
-    "lab": ROOMS - {"codec", "grading", "gradebook"} | {"experiment", "run", "checking"},
-    "cli": ROOMS - {"codec", "views"} | {"jupyter", "working_folder"},
+    "lab": ROOMS - {"codec", "grading", "gradebook"} | {"experiment", "run", "checking", "course"},
+    "cli": ROOMS - {"codec", "views"} | {"jupyter", "working_folder", "course"},
     "__init__": {"proxy", "run", "lab"},
 }
 # Modules that join rooms, each with its reason.

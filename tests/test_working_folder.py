@@ -6,6 +6,7 @@ Each edition is a folder of notebooks as a clone has it, and each step is a star
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from click.testing import CliRunner
 
 from lab_utils.cli import main
+from lab_utils.course import PAGE
 from lab_utils.errors import SetupError
 from lab_utils.working_folder import RECORD, Handed, hand_out
 
@@ -51,6 +53,14 @@ def test_what_is_unchanged_is_replaced(labs: Path, tmp_path: Path) -> None:
     edition(labs, "b", "01_two")
     assert Handed(["01_two.ipynb"], ["00_one.ipynb"]) == hand_out(work, labs)
     assert {"00_one.ipynb": "B", "01_two.ipynb": "b"} == contents(work)
+
+
+def test_a_seat_without_solutions(labs: Path, tmp_path: Path) -> None:
+    """Where there is no source at all, each notebook is a lab."""
+    shutil.rmtree(labs / "source")
+    (labs / "Untitled.ipynb").unlink()
+
+    assert Handed(added=["00_one.ipynb"]) == hand_out(tmp_path / "work", labs)
 
 
 def test_what_is_changed_is_kept(labs: Path, tmp_path: Path) -> None:
@@ -115,8 +125,9 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / RECORD).unlink()
     said.append(CliRunner().invoke(main, ["notebooks"]))
     first, second, third = ("".join(each.output.split()) for each in said)
+    there = set(contents(tmp_path)) - {new_name(names[3]), PAGE}
 
-    assert (7, names) == (len(names), sorted(set(contents(tmp_path)) - {new_name(names[3])}))
+    assert (7, names) == (len(names), sorted(there))
     assert [] == [name for name in names if name not in first]
     assert "" == second
     assert f"changedit:{names[3]}.Theneweditionisbesideit:{new_name(names[3])}." in third
@@ -124,20 +135,20 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.kafka
 def test_up_serves_the_folder(tmp_path: Path) -> None:
-    """`./lab up` fills the folder and serves it, and nothing but the notebooks is seen there."""
+    """`./lab up` fills the folder and serves it: the notebooks and the course page."""
     command = [sys.executable, "-m", "lab_utils.cli", "up", "--port", "0"]
     chosen = {"LAB_FOLDER": str(tmp_path / "work"), "LAB_TOKEN": "t", "COLUMNS": "200"}
     environment = {**os.environ, **chosen}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as up:
         assert up.stderr is not None
         said = next((line for line in up.stderr if "http://" in line), "ended")
-        address = said.split()[-1].partition("/lab?")[0]
+        address = said.split()[-1].partition("/lab/tree/Course.md?")[0]
         shown = httpx.get(f"{address}/api/contents", params={"token": "t"}).json()["content"]
         up.terminate()
         assert 0 == up.wait(30)
 
     assert set(contents(tmp_path / "work")) == {each["name"] for each in shown}
-    assert 7 == len(shown)
+    assert 7 + len([PAGE]) == len(shown)
 
 
 def new_name(name: str) -> str:

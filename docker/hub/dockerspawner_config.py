@@ -15,7 +15,7 @@ c.DockerSpawner.volumes = {"delivery-lab-{username}": "/home/learner/work"}
 c.DockerSpawner.mem_limit = "2G"
 c.DockerSpawner.cpu_limit = 2
 c.DockerSpawner.remove = True
-c.DockerSpawner.default_url = "/lab"
+c.DockerSpawner.default_url = "/lab/tree/Course.md"
 c.DockerSpawner.start_timeout = 120
 # Only the work folder and /tmp are written to; no capability is needed.
 c.DockerSpawner.extra_host_config = {

@@ -68,7 +68,7 @@ def jupyterlab(home: Path) -> Iterator[Lab]:
     command.append("--LabApp.expose_app_in_browser=True")
     with (home / "jupyter.log").open("wb") as log:
         server = subprocess.Popen(
-            command, env=_settings(home), stdout=log, stderr=subprocess.STDOUT
+            command, env=_settings(home, folder), stdout=log, stderr=subprocess.STDOUT
         )
     try:
         lab = Lab(f"http://127.0.0.1:{port}", token, folder)
@@ -93,12 +93,12 @@ def _answers(lab: Lab, server: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _settings(home: Path) -> dict[str, str]:
+def _settings(home: Path, folder: Path) -> dict[str, str]:
     """Nothing of this machine's Jupyter settings is read or written."""
     names = ("CONFIG_DIR", "CONFIG_PATH", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{name}": str(home / name) for name in names}
     own |= {f"JUPYTERLAB_{name}_DIR": str(home / name) for name in ("SETTINGS", "WORKSPACES")}
-    return {**jupyter.environment(ROOT), **own, "LAB_OWNER": str(os.getpid())}
+    return {**jupyter.environment(ROOT, folder), **own, "LAB_OWNER": str(os.getpid())}
 
 
 @contextmanager
