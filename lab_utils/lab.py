@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     from lab_utils.clients.live_run import Ticket, Workload
     from lab_utils.experiment import Experiment
     from lab_utils.stage.client import Brokers
+    from lab_utils.views.explorer import Explorer
+    from lab_utils.views.explorer.run_data import RunData
 
 # What the first run and the first picture need.
 LOADED: Final = (
@@ -73,6 +75,7 @@ class Lab:
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None
         self._stepped: ConsumerByHand | None = None
+        self._explorer: Explorer | None = None
         self._is_checking = False
 
     def run(
@@ -173,6 +176,40 @@ class Lab:
 
         return score(self.name, course.best(self.name))
 
+    def explorer(self, lab: str = "") -> Any:
+        """This lab's explorer: change a choice, and a real run is made and drawn in place.
+
+        `lab` names another lab whose choices are offered here.
+        """
+        from lab_utils.views.explorer import Explorer
+        from lab_utils.views.explorer.offers import offer_of
+
+        offer = offer_of(lab or self.name)
+
+        def perform(choice: Mapping[str, str]) -> RunData:
+            return self._explored(offer.code(choice), offer, choice)
+
+        if self._explorer is None or self._explorer.comm is None:
+            self._explorer = Explorer(offer, perform, [perform({})])
+        return self._explorer
+
+    def _explored(self, code: str, offer: Any, choice: Mapping[str, str]) -> RunData:
+        """Execute the program of a choice, which is the one that is shown; its run, as data."""
+        from lab_utils.views.explorer.run_data import run_data
+
+        # As in a notebook: what is to be killed takes the workload along by value.
+        names: dict[str, Any] = {"__name__": "__main__", "lab": self}
+        exec(compile(code, "<explorer>", "exec"), names)  # noqa: S102 - the lab's own program
+        run = names["run"]
+        return run_data(
+            run.rows,
+            about=offer.places(choice).get("about", offer.about),
+            apis=offer.apis,
+            choice=offer.chosen(choice),
+            code=code,
+            trouble=run.trouble,
+        )
+
     def panel(self, faults: Sequence[Fault] = ()) -> Any:
         """Buttons for faults and brokers, live, also while a cell is running.
 
@@ -240,6 +277,10 @@ class Lab:
             with suppress(LabError, KafkaException):
                 if hand is not None:
                     hand.close()
+        if self._explorer is not None:
+            from lab_utils.views.explorer import CLOSED
+
+            self._explorer.tell(CLOSED)
         self._reader.close()
         with doing("Ending the stage"):
             self.stage.shutdown()

@@ -206,6 +206,22 @@ class History:
         return [order for order in self.orders.values() if len(order.copies) > 1]
 
     @cached_property
+    def reordered(self) -> list[tuple[Order, str]]:
+        """The orders that are stored after one that was sent later, each with that one's value."""
+        sent = reversed(list(enumerate(self.of("client", "sent"))))
+        place = {(row.topic, row.value or ""): number for number, row in sent}
+        latest: dict[Partition, str] = {}
+        late: dict[str, tuple[Order, str]] = {}
+        for row in self.log:
+            here, value = (row.topic, row.partition), row.value or ""
+            ahead = latest.get(here, value)
+            if place.get((row.topic, value), -1) < place.get((row.topic, ahead), -1):
+                late.setdefault(value, (self.orders[row.topic, value], ahead))
+            else:
+                latest[here] = value
+        return list(late.values())
+
+    @cached_property
     def work(self) -> Counter[str]:
         """How often the work was done for each value."""
         return Counter(row.value or "" for row in self.of("client", "processed"))

@@ -21,6 +21,12 @@ PURPLE: Final = "#a3527f"
 ORANGE: Final = "#b87a00"
 SKY: Final = "#3b93c9"
 
+# The same hues on a dark page, lighter.
+DARK: Final = {
+    BLACK: "#e8e8e8", GREY: "#a8a8a8", BLUE: "#56b4e9", GREEN: "#4cc79f", VERMILLION: "#ff8a4c",
+    PURPLE: "#dc9cc0", ORANGE: "#e6b53c", SKY: "#8fcaf0",
+}  # fmt: skip
+
 FONT: Final = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', sans-serif"
 
 # What stands before the name of a batch that crossed the wire before.

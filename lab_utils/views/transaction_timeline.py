@@ -279,6 +279,11 @@ def transaction_timeline(rows: Sequence[Event]) -> Picture:
     return Picture(title, drawn, _summary(of), _table(of))
 
 
+def headline(rows: Sequence[Event]) -> str:
+    """What became of the transactions of a run, in one sentence without a full stop."""
+    return _title(scene(rows))
+
+
 def _title(of: Scene) -> str:
     """The picture in one sentence."""
     if not of.spans:

@@ -97,19 +97,8 @@ def _duplicated(run: History) -> str:
 
 
 def _reordered(run: History) -> str:
-    sent = reversed(list(enumerate(run.of("client", "sent"))))
-    place = {(row.topic, row.value or ""): number for number, row in sent}
-    latest: dict[tuple[str | None, int | None], str] = {}
-    late: dict[str, tuple[Order, str]] = {}
-    for row in run.log:
-        here, value = (row.topic, row.partition), row.value or ""
-        ahead = latest.get(here, value)
-        if place.get((row.topic, value), -1) < place.get((row.topic, ahead), -1):
-            late.setdefault(value, (run.orders[row.topic, value], ahead))
-        else:
-            latest[here] = value
-    orders = [order for order, _ in late.values()]
-    behind = next((shown(ahead) for _, ahead in late.values()), "")
+    orders = [order for order, _ in run.reordered]
+    behind = next((shown(ahead) for _, ahead in run.reordered), "")
     return _say(f"{{orders}} {{were}} stored after order {behind}", orders, _why_again(orders))
 
 

@@ -52,18 +52,6 @@ three.panel()
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rig.Lab]:
-    with rig.jupyterlab(tmp_path_factory.mktemp("jupyterlab")) as lab:
-        yield lab
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with rig.chromium() as browser:
-        yield browser
-
-
-@pytest.fixture(scope="module")
 def asked() -> list[str]:
     """Every address that the page has asked for."""
     return []

@@ -1,0 +1,75 @@
+"""The outcome of a whole run, in a word or two that fit into the cell of a table.
+
+The words are facts that `history` has computed. They judge nothing: whether the configuration
+allows a duplicate is for the audit to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
+
+# Worst first. A run may have several; the last four stand alone.
+LOST: Final = "lost"
+SKIPPED: Final = "skipped"
+DUPLICATED: Final = "duplicated"
+REPEATED: Final = "repeated"
+OUT_OF_SEQUENCE: Final = "out of sequence"
+UNKNOWN: Final = "unknown"
+FAILED: Final = "failed"
+ONCE: Final = "stored once"
+PROCESSED: Final = "processed once"
+NOTHING: Final = "nothing stored"
+UNPROVEN: Final = "inconclusive"
+
+
+def outcomes(rows: Iterable[Event], trouble: bool = False) -> tuple[str, ...]:
+    """What happened to the orders of a run, worst first.
+
+    lost             acked, and not in the log
+    duplicated       in the log of one topic more than once
+    out of sequence  in the log after an order that was sent later
+    unknown          reported with an error that does not rule the record out
+    failed           reported with an error that does
+    skipped, repeated   never processed though the group reads on after it; processed twice
+    inconclusive     a fault that was armed has not fired, or the evidence is not whole
+    """
+    run = History(rows)
+    if trouble or not run.is_drained or is_unproven(run):
+        return (UNPROVEN,)
+    found = {
+        LOST: run.lost,
+        SKIPPED: _skipped(run),
+        DUPLICATED: run.duplicated,
+        REPEATED: [value for value, times in run.work.items() if times > 1],
+        OUT_OF_SEQUENCE: [] if run.duplicated else run.reordered,
+        UNKNOWN: run.of("client", "unknown"),
+        FAILED: run.of("client", "failed"),
+    }
+    said = tuple(word for word, cases in found.items() if cases)
+    return said or (_calm(run),)
+
+
+def is_unproven(run: History) -> bool:
+    """Was a fault armed that has not fired?"""
+    armed = [row.detail.get("fault") for row in run.of("fault", "armed")]
+    fired = {row.detail.get("fault") for row in run.of("fault", "fired")}
+    return bool(run.of("fault", "unfired")) or any(fault not in fired for fault in armed)
+
+
+def _skipped(run: History) -> list[str]:
+    committed = max((row.offset or 0 for row in run.committed), default=0)
+    places = {row.value: row.offset or 0 for row in run.log}
+    return [
+        value for value in run.given
+        if run.work and not run.work[value] and places.get(value, committed) < committed
+    ]  # fmt: skip
+
+
+def _calm(run: History) -> str:
+    if run.work:
+        return PROCESSED
+    return ONCE if run.log else NOTHING

@@ -1,0 +1,96 @@
+"""The explorer of lab 03 in a real JupyterLab: a choice makes a real run, keys step through it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page
+
+from lab_utils.stage.client import Stage
+from tests.browser import rig
+
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.timeout(300),
+    pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
+]
+
+SHOW = """\
+from lab_utils import Lab
+lab = Lab({stage.name!r})
+lab.explorer("03")
+"""
+
+
+@pytest.fixture(scope="module")
+def asked() -> list[str]:
+    """Every address that the page has asked for."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def page(browser: Browser, asked: list[str], stage: Stage, lab: rig.Lab) -> Iterator[Page]:
+    """A notebook that shows the explorer with its first run."""
+    with rig.new_page(browser, asked) as page:
+        rig.open_notebook(page, lab, lab.write("explorer.ipynb", SHOW.format(stage=stage)))
+        rig.run_all(page)
+        explorer(page).locator(".step.now").wait_for()
+        yield page
+
+
+def explorer(page: Page) -> Locator:
+    return page.locator(".lab-explorer")
+
+
+def log(page: Page) -> str:
+    """The values of the log, as it was at the step that is shown."""
+    row = explorer(page).locator(".log tbody tr").filter(has_text="log").first
+    return " ".join(row.locator("td").all_inner_texts()).strip()
+
+
+def test_a_choice_makes_a_run(page: Page, asked: list[str], tmp_path: Path) -> None:
+    """The first run has a duplicate; with idempotence a new run has none; nothing goes out."""
+    assert "0 1 2 2 3" == log(page)
+    explorer(page).get_by_text("Order 2 was stored twice").first.wait_for()
+    explorer(page).get_by_role("radio", name="true").press("Space")
+
+    explorer(page).get_by_text("was stored once: the broker knew").first.wait_for()
+    assert "0 1 2 3" == log(page)
+    assert 2 == explorer(page).locator(".earlier button").count()
+    assert [] == rig.elsewhere(asked)
+    explorer(page).screenshot(path=tmp_path / "explorer.png")
+
+
+def test_keyboard_steps_through_the_run(page: Page) -> None:
+    """Sentence, arrow and cell of the log follow the scrubber; the notebook keeps its cells."""
+    scrubber = explorer(page).get_by_role("slider", name="Step of the run")
+    scrubber.focus()
+    scrubber.press("Home")
+    first = explorer(page).locator(".said").inner_text()
+    scrubber.press("ArrowDown")
+    scrubber.press("ArrowRight")
+
+    assert "The producer sends order 0." == first
+    assert "0" == log(page)
+    assert 1 == explorer(page).locator(".log td.lit").count()
+    assert "1" == explorer(page).locator(".step.now").get_attribute("data-step")
+
+
+def test_closed_lab_says_so(page: Page) -> None:
+    """When the lab has been closed the explorer says what to run, and keeps its runs."""
+    rig.run_in_kernel(page, "lab.stage.shutdown = lambda: None\nlab.close()")
+    explorer(page).get_by_text("This lab is closed: its broker has ended.").wait_for()
+
+    assert 2 == explorer(page).locator(".earlier button").count()
+
+
+def test_ended_kernel_is_said_in_words(page: Page) -> None:
+    """A choice that no kernel hears says what to run."""
+    rig.end_kernel(page)
+    explorer(page).get_by_role("radio", name="false").press("Space")
+
+    rig.wait_for_text(
+        page, explorer(page).locator(".status").inner_text, "the notebook's first cell, then"
+    )

@@ -1,0 +1,206 @@
+"""The explorer's data and words: what a step says, when a cell fills, what a choice's program is."""
+
+from __future__ import annotations
+
+import ast
+from itertools import product
+from typing import Any
+
+import pytest
+
+from lab_utils.errors import BadArgument
+from lab_utils.ledger.events import Event
+from lab_utils.views.explorer.offers import OFFERS, Offer, offer_of
+from lab_utils.views.explorer.run_data import HEADLINES, RunData, run_data
+from lab_utils.views.explorer.steps import STYLES, Steps
+from tests.views import (
+    consuming_histories,
+    histories,
+    replica_histories,
+    transaction_histories,
+)
+
+CHOICES = [
+    (lab, dict(zip([it.name for it in offer.choices], options, strict=True)))
+    for lab, offer in OFFERS.items()
+    for options in product(*(it.options for it in offer.choices))
+]
+
+
+def texts(rows: list[Event], *apis: str) -> list[str]:
+    return [step.text for step in Steps(rows, apis or ("Produce",)).all]
+
+
+def row(data: RunData, name: str, step: int = 1000) -> str:
+    """What a row of the log shows at a step."""
+    cells = next(it["cells"] for it in data["log"] if it["name"] == name)
+    states = ([state for state in cell["states"] if state[0] <= step] for cell in cells)
+    return " ".join(found[-1][1] for found in states if found)
+
+
+def kinds(data: RunData, name: str) -> list[str]:
+    """What each cell of a row is in the end."""
+    cells = next(it["cells"] for it in data["log"] if it["name"] == name)
+    return [cell["states"][-1][2] for cell in cells]
+
+
+def test_lost_answer_is_told_step_by_step() -> None:
+    """The broker stores, the proxy drops, the client sends again, the broker stores again."""
+    told = texts(histories.lost_answer())[6:11]
+
+    assert told == [
+        "The producer sends order 2.",
+        "Broker 1 has stored order 2 at offset 2 and answers. "
+        "The proxy drops the answer: the client never gets it.",
+        "The producer sends order 2 again.",
+        "Broker 1 has stored order 2 at offset 3 and answers.",
+        "The producer reports order 2 as acked, at offset 3.",
+    ]
+
+
+def test_broker_that_knows_a_batch_is_told() -> None:
+    """A repeat that is answered with the offset of the original was recognised, and only that."""
+    recognised = "Broker 1 recognises order 2: it is stored already, at offset 2. It answers so."
+
+    assert recognised in texts(histories.recognised())
+    assert not any("recognises" in text for text in texts(histories.refused()))
+
+
+def test_what_the_proxy_holds_are_two_steps() -> None:
+    """A held answer arrives at the proxy, and leaves it later."""
+    steps = Steps(histories.late_answer()).all
+    held = next(step for step in steps if step.style == "held")
+    gone = next(step for step in steps if step.since_ns == held.at_ns)
+
+    assert ("broker 1", "proxy") == held.path
+    assert ("proxy", "producer") == gone.path
+    assert "after 1,500 ms" in gone.text
+
+
+def test_refusal_is_the_proxys() -> None:
+    """What the proxy answers is not said of the broker."""
+    told = [text for text in texts(histories.refused()) if "NOT_ENOUGH_REPLICAS" in text]
+
+    assert told == ["The proxy answers NOT_ENOUGH_REPLICAS in the place of broker 1."]
+
+
+def test_log_grows_with_the_answers() -> None:
+    """A cell fills when the broker has said that it is stored; a second copy marks both."""
+    data = run_data(histories.lost_answer())
+
+    assert ["", "0", "0 1 2", "0 1 2 2", "0 1 2 2 3 4"] == [
+        row(data, "log", step) for step in (0, 1, 7, 9, 17)
+    ]
+    assert ["once", "once", "twice", "twice", "once", "once"] == kinds(data, "log")
+    assert ["duplicated"] == data["outcomes"]
+
+
+def test_lost_order_stands_beside_the_log() -> None:
+    """An order that was acked and is nowhere has a row of its own, once the log is read back."""
+    data = run_data(histories.hole())
+    last = len(data["steps"]) - 1
+
+    assert "1 2 3" == row(data, "log")
+    assert ["", "0"] == [row(data, "acked, not in the log", step) for step in (last - 1, last)]
+
+
+def test_values_that_two_brokers_disagree_about_are_not_guessed() -> None:
+    """Where two orders stood at one offset, a broker's log says how far it reached, not which."""
+    data = run_data(replica_histories.acked_alone(), about="replicas")
+
+    assert ["? 1", "?"] == [row(data, name) for name in ("broker 1", "broker 2")]
+    assert "broker 2 became leader without them" in data["finding"]
+
+
+def test_bookmark_and_work_of_a_consumer() -> None:
+    """The rows below the log say what was handed out, done, and where the group reads on."""
+    rows = consuming_histories.repeated_and_skipped()
+    data = run_data(rows, about="work", apis=("OffsetCommit",))
+
+    assert "done again never" == " ".join(kinds(data, "work done"))
+    assert ["process"] == [lane for lane in data["lanes"] if not lane.startswith(("b", "proxy"))]
+    assert "skipped" in data["finding"]
+
+
+def test_transactions_say_who_is_given_what() -> None:
+    """Records, markers and what a read_committed reader is given."""
+    data = run_data(transaction_histories.torn(), about="transactions", apis=("EndTxn",))
+
+    assert "0 C 1 C" == row(data, "log, partition 0")
+    assert ["hidden"] == kinds(data, "read_committed: log, partition 1")
+
+
+@pytest.mark.parametrize("about", HEADLINES)
+def test_no_rows(about: str) -> None:
+    """A run of which nothing is known is still a run."""
+    data = run_data([], about=about)
+
+    assert [[], [], ["client"]] == [data["steps"], data["log"], data["lanes"]]
+    assert ["inconclusive"] == data["outcomes"]
+
+
+def test_trouble_makes_it_no_proof() -> None:
+    """Evidence that is not whole says nothing, and the finding says why."""
+    data = run_data(histories.calm(), trouble=["the log was not read to its end"])
+
+    assert "This run proves nothing: the log was not read to its end." == data["finding"]
+
+
+def test_unfired_fault_proves_nothing() -> None:
+    """A fault that was armed and never fired is the finding."""
+    data = run_data([*histories.calm(), histories.armed(0.1, "drop_response", 9)])
+
+    assert "The fault never fired, so this run proves nothing." == data["finding"]
+
+
+def test_steps_have_a_style_and_lanes() -> None:
+    """Each step names a style that there is and lanes that are drawn."""
+    for rows in (histories.twin(), replica_histories.last_one(), transaction_histories.torn()):
+        data = run_data(rows)
+        assert {step["style"] for step in data["steps"]} <= STYLES.keys()
+        assert all(lane < len(data["lanes"]) for step in data["steps"] for lane in step["path"])
+
+
+def test_each_program_is_a_program() -> None:
+    """Every choice of every lab makes a program without a place left open, in lines that fit."""
+    for lab, choice in CHOICES:
+        code = OFFERS[lab].code(choice)
+        calls = {it.func.id for it in ast.walk(ast.parse(code))
+                 if isinstance(it, ast.Call) and isinstance(it.func, ast.Name)}  # fmt: skip
+        imported = {name.name for it in ast.walk(ast.parse(code))
+                    if isinstance(it, ast.ImportFrom) for name in it.names}  # fmt: skip
+
+        assert "$" not in code
+        assert calls == imported
+        assert max(map(len, code.splitlines())) < 100, code
+        assert OFFERS[lab].places(choice).get("about", OFFERS[lab].about) in HEADLINES
+
+
+def test_program_of_a_calm_choice_has_no_fault() -> None:
+    """Where nothing goes wrong nothing of it is in the program."""
+    code = OFFERS["03"].code({"fault": "nothing"})
+
+    assert "faults" not in code
+    assert "import" not in code
+
+
+@pytest.mark.parametrize("choice", [{"speed": "1"}, {"nth": "9"}, {"fault": "$body"}])
+def test_choice_that_is_not_offered(choice: dict[str, str]) -> None:
+    """What a page asks for is a choice that is offered, or refused."""
+    with pytest.raises(BadArgument):
+        OFFERS["03"].code(choice)
+
+
+def test_lab_without_explorer() -> None:
+    """The error names the labs that have one."""
+    with pytest.raises(BadArgument, match="there is one for 00, 01"):
+        offer_of("mine")
+
+
+def test_offer_names_its_defaults() -> None:
+    """What a page shows at first is among its options."""
+
+    def wrong(offer: Offer) -> list[Any]:
+        return [it for it in offer.to_json()["choices"] if it["default"] not in it["options"]]
+
+    assert [] == [found for offer in OFFERS.values() for found in wrong(offer)]
