@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     from lab_utils.clients.live_run import Ticket, Workload
     from lab_utils.experiment import Experiment
     from lab_utils.stage.client import Brokers
+    from lab_utils.sweep import Swept
     from lab_utils.views.explorer import Explorer
+    from lab_utils.views.explorer.offers import Offer
     from lab_utils.views.explorer.run_data import RunData
 
 # What the first run and the first picture need.
@@ -187,28 +189,34 @@ class Lab:
         offer = offer_of(lab or self.name)
 
         def perform(choice: Mapping[str, str]) -> RunData:
-            return self._explored(offer.code(choice), offer, choice)
+            return _explored(self, offer, choice)
 
         if self._explorer is None or self._explorer.comm is None:
             self._explorer = Explorer(offer, perform, [perform({})])
         return self._explorer
 
-    def _explored(self, code: str, offer: Any, choice: Mapping[str, str]) -> RunData:
-        """Execute the program of a choice, which is the one that is shown; its run, as data."""
-        from lab_utils.views.explorer.run_data import run_data
+    def sweep(
+        self,
+        workload: Swept,
+        *,
+        faults: Sequence[Fault | Sequence[Fault]] = (),
+        settings: Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]] = (),
+        orders: int = 4,
+        **given: Any,
+    ) -> Any:
+        """One real run for each setting and each fault, and a table of what became of the orders.
 
-        # As in a notebook: what is to be killed takes the workload along by value.
-        names: dict[str, Any] = {"__name__": "__main__", "lab": self}
-        exec(compile(code, "<explorer>", "exec"), names)  # noqa: S102 - the lab's own program
-        run = names["run"]
-        return run_data(
-            run.rows,
-            about=offer.places(choice).get("about", offer.about),
-            apis=offer.apis,
-            choice=offer.chosen(choice),
-            code=code,
-            trouble=run.trouble,
-        )
+        `workload(run, settings)` makes its client with these settings. A fault may be a list of
+        faults that happen in one run. What else lab.run takes is taken here, too. A click on a
+        cell shows that run.
+        """
+        from lab_utils.sweep import sweep
+        from lab_utils.views.explorer.sweep_table import SweepTable
+
+        def perform(bound: Workload, broken: Sequence[Fault]) -> Run:
+            return self.run(bound, orders=orders, faults=broken, **given)
+
+        return SweepTable(list(sweep(perform, workload, faults, settings, orders=orders)))
 
     def panel(self, faults: Sequence[Fault] = ()) -> Any:
         """Buttons for faults and brokers, live, also while a cell is running.
@@ -392,6 +400,25 @@ def _performed(
     if isinstance(error, LabError) and not isinstance(error, WorkloadError):
         raise error
     return error
+
+
+def _explored(lab: Lab, offer: Offer, choice: Mapping[str, str]) -> RunData:
+    """Execute the program of a choice, which is the one that is shown; its run, as data."""
+    from lab_utils.views.explorer.run_data import run_data
+
+    code = offer.code(choice)
+    # As in a notebook: a process that is to be killed is given the workload by value.
+    names: dict[str, Any] = {"__name__": "__main__", "lab": lab}
+    exec(compile(code, "<explorer>", "exec"), names)  # noqa: S102 - the lab's own program
+    run = names["run"]
+    return run_data(
+        run.rows,
+        about=offer.places(choice).get("about", offer.about),
+        apis=offer.apis,
+        choice=offer.chosen(choice),
+        code=code,
+        trouble=run.trouble,
+    )
 
 
 def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, str]]:

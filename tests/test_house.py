@@ -56,8 +56,10 @@ KNOWS: Final = {
     "readback": {"ledger", "codec", "clients", "stage"},
     "experiment": {"ledger", "proxy", "clients", "stage", "readback"},
     "run": {"ledger", "audit", "views"},
+    "sweep": {"ledger", "proxy", "views", "run"},
     "checking": {"ledger", "clients", "grading", "experiment", "run", "lab"},
-    "lab": ROOMS - {"codec", "grading", "gradebook"} | {"experiment", "run", "checking", "course"},
+    "lab": ROOMS - {"codec", "grading", "gradebook"}
+    | {"experiment", "run", "sweep", "checking", "course"},
     "cli": ROOMS - {"codec", "views"} | {"jupyter", "working_folder", "course"},
     "__init__": {"proxy", "run", "lab"},
 }

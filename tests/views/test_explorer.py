@@ -1,4 +1,4 @@
-"""The explorer's data and words: what a step says, when a cell fills, what a choice's program is."""
+"""The explorer's data and words: what a step says, when a cell fills, which program a choice is."""
 
 from __future__ import annotations
 

@@ -22,6 +22,8 @@ from lab_utils.views.explorer.offers import Offer
 from lab_utils.views.explorer.run_data import RunData, styles
 
 HERE: Final = Path(__file__).parent
+MODULE: Final = (HERE / "explorer.js").read_text(encoding="utf-8")
+CSS: Final = (HERE / "explorer.css").read_text(encoding="utf-8")
 RUNS_KEPT: Final = 12
 CLOSED: Final = (
     "This lab is closed: its broker has ended. Run the notebook's first cell, then this cell, to "
@@ -38,8 +40,8 @@ Perform = Callable[[Mapping[str, str]], RunData]
 class Explorer(anywidget.AnyWidget):
     """The widget: what is offered, the runs so far, and how another one is made."""
 
-    _esm = (HERE / "explorer.js").read_text(encoding="utf-8")
-    _css = (HERE / "explorer.css").read_text(encoding="utf-8")
+    _esm = MODULE
+    _css = CSS
 
     offer: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)

@@ -305,8 +305,8 @@ function marked(step, paint, style, x, y, apart, width) {
 
 /** A run at a glance: the arrows of its diagram, without a word. */
 function thumbnail(run, styles) {
-  const row = Math.min(7, 96 / Math.max(run.steps.length, 1));
-  const { ys } = heights(run, row, row);
+  const { ys: all, height } = heights(run, 7, 7);
+  const ys = all.map((y) => y * Math.min(1, 108 / height));
   const width = 132;
   const x = (lane) => (width / run.lanes.length) * (lane + 0.5);
   const root = s("svg", { viewBox: `0 0 ${width} 112`, width, height: 112, "aria-hidden": "true" });
@@ -359,8 +359,10 @@ function logTable(run, styles, step) {
 }
 
 function logCell(cell, styles, step) {
-  const [since, text, kind] = cell ? stateAt(cell, step) : [-1, "", ""];
+  if (!cell) return h("td", { class: "none" });
+  const [since, text, kind] = stateAt(cell, step);
   const style = styles.cells[kind];
+  if (!style && cell.states.some((state) => state[2] === "pointer")) return h("td", { class: "none" });
   const made = h("td", {}, h("span", {}, text || (style ? "–" : "")));
   if (!style) return made;
   made.firstChild.title = style.name;
@@ -462,6 +464,7 @@ class Shown {
     this.width = 0;
     this.fit();
     this.go(run.steps.length - 1);
+    this.picture.scrollTop = 0;
   }
 
   /** Draw the diagram anew where the page has become wider or narrower. */
@@ -622,9 +625,8 @@ function chosenWords(choice, option) {
 
 /** The log of a run as one line of small squares, and behind it what is missing there. */
 function strip(run, styles) {
-  const rows = run.log.filter((it) => STRIP.some((name) => it.name.startsWith(name)));
   const made = h("span", { class: "strip" });
-  for (const cell of (rows.length ? rows : run.log.slice(0, 1)).flatMap((row) => row.cells)) {
+  for (const cell of run.log.filter((row) => row.glance).flatMap((row) => row.cells)) {
     const [, text, kind] = cell.states.at(-1);
     const style = styles.cells[kind];
     if (!style) continue;
@@ -636,7 +638,6 @@ function strip(run, styles) {
   return made;
 }
 
-const STRIP = ["log", "acked, not in the log", "rows in the database"];
 let groups = 0;
 
 /** What a learner changes: a group of buttons, one of them chosen, or a slider. */
@@ -670,6 +671,56 @@ function control(choice, changed) {
   };
 }
 
+// ---------------------------------------------------------------------------------------- a sweep
+
+/** Show the table of a sweep in `el`: an outcome for each setting and position; a click its run. */
+export function tabulate(el, { grid, styles, runs, signal }) {
+  const shown = new Shown(styles);
+  const root = h("section", {
+    class: "lab-explorer", "aria-label": "Sweep", "data-lm-suppress-shortcuts": "true",
+  });
+  const positions = [...new Set(grid.faults.flatMap((fault) => fault.positions))];
+  const columns = grid.faults.reduce((sum, fault) => sum + fault.positions.length, 0);
+  const table = h("table", { class: "sweep" },
+    h("caption", {}, "What became of the orders. Press a cell to see its run."),
+    h("thead", {}, h("tr", {}, h("td"),
+      ...positions.map((at) => h("th", { scope: "col" }, at ? `nth=${at}` : "")))));
+  const pick = (run, cell) => {
+    table.querySelectorAll("button").forEach((it) => it.setAttribute("aria-pressed", "false"));
+    cell.setAttribute("aria-pressed", "true");
+    shown.show(run);
+  };
+  const cell = (setting, fault, position, words, run) => {
+    const style = styles.outcomes[words[0]];
+    const button = h("button", { type: "button", "aria-pressed": "false", title: style.name,
+      "aria-label": `${words.join(", ")}: ${setting}; ${fault}${position ? `, nth=${position}` : ""}` },
+    h("b", { "aria-hidden": "true" }, style.symbol), " ", words.join(", "));
+    button.style.setProperty("--c", colour(style));
+    button.classList.toggle("right", words[0].endsWith(" once"));
+    button.addEventListener("click", () => pick(run, button));
+    return h("td", {}, button);
+  };
+  let before = 0;
+  for (const fault of grid.faults) {
+    const name = h("th", { scope: "rowgroup", colspan: positions.length + 1 }, fault.name);
+    const rows = grid.settings.map((setting, row) => h("tr", {},
+      h("th", { scope: "row" }, setting),
+      ...positions.map((position) => {
+        const at = fault.positions.indexOf(position);
+        if (at < 0) return h("td");
+        const words = grid.words[row][before + at];
+        return cell(setting, fault.name, position, words, runs[row * columns + before + at]);
+      })));
+    table.append(h("tbody", {}, h("tr", {}, name), ...rows));
+    before += fault.positions.length;
+  }
+  root.append(h("div", { class: "scrolls" }, table), shown.el);
+  el.append(root);
+  const fit = new ResizeObserver(() => root.classList.toggle("wide", root.clientWidth >= WIDE));
+  fit.observe(root);
+  signal?.addEventListener("abort", () => { fit.disconnect(); shown.watch.disconnect(); });
+}
+
 // ------------------------------------------------------------------------------------- the widget
 
 export default () => {
@@ -679,6 +730,11 @@ export default () => {
       sources.set(model, kernelSource(model, signal));
     },
     render({ model, el, signal }) {
+      if (model.get("grid")) {
+        const given = { grid: model.get("grid"), styles: model.get("styles"), runs: model.get("runs") };
+        tabulate(el, { ...given, signal });
+        return;
+      }
       const source = sources.get(model) ?? kernelSource(model, signal);
       const names = ["offer", "styles", "runs", "closed"];
       const given = Object.fromEntries(names.map((name) => [name, model.get(name)]));

@@ -25,6 +25,7 @@ from lab_utils.views.words import shown
 
 END_NS: Final = 1 << 62  # when the log is read back
 BEGIN_NS: Final = 0
+MISSING: Final = "acked, not in the log"
 CELLS_LIMIT: Final = 40
 POINTER: Final = "\N{BLACK UP-POINTING TRIANGLE}"
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
@@ -157,7 +158,7 @@ def _names(run: History) -> dict[tuple[str, int], str]:
 
 def _missing(run: History) -> Row:
     """The orders that were acked and are not in the log."""
-    row = Row("acked, not in the log")
+    row = Row(MISSING)
     for number, lost in enumerate(run.lost):
         row.put(number, END_NS, lost.value or "", "lost")
     return row
@@ -231,7 +232,8 @@ def _visible_rows(run: History) -> list[Row]:
         is_seen = (topic, partition, offset) in visible
         kind, text = ("visible", row.value or "") if is_seen else ("hidden", DASH)
         found[topic, partition].put(offset, END_NS, text, kind)
-    return [row for place, row in found.items() if not run.work or not place[0].endswith("-orders")]
+    written = {row.topic for row in run.of("client", "sent")}
+    return [row for (topic, _), row in found.items() if topic in written]
 
 
 def _effect_rows(run: History) -> list[Row]:

@@ -154,16 +154,17 @@ run = lab.run(send_orders, orders=4, faults=[$fault])
 )  # fmt: skip
 
 CUT_OFF: Final = (
-    'cut_link(1, 2$moment), cut_link(1, 3$moment), kill_broker(1, api="Produce", nth=$nth$when)'
+    'cut_link(1, 2$cut), cut_link(1, 3$cut), kill_broker(1, api="Produce", nth=$nth$when)'
 )
 LAB_01: Final = Offer(
     "What did the acknowledgement promise?",
     (
         Choice("acks", "acks", {
-            "0": {"acks": "0", "moment": "", "when": ', when="received"'},
-            "1": {"acks": "1", "moment": "", "when": ""},
+            "0": {"acks": "0", "when": ', when="received"', "cut": ""},
+            "1": {"acks": "1", "when": "", "cut": ""},
+            # The leader has to die before the ISR has shrunk to it alone.
             "all": {
-                "acks": '"all"', "moment": ', api="Produce", nth=1', "when": ', when="received"',
+                "acks": '"all"', "when": ', when="received"', "cut": ', api="Produce", nth=$before',
             },
         }, "1"),
         Choice("fault", "Who dies?", {
@@ -172,13 +173,15 @@ LAB_01: Final = Offer(
             "the leader, cut off": CUT_OFF,
             "a follower": 'kill_broker(2, api="Produce", nth=$nth$when)',
         }, "the leader, cut off"),
-        _slider("nth", "At which Produce request?", 2, 4, 3),
+        Choice("nth", "At which Produce request?", {
+            str(nth): {"nth": str(nth), "before": str(nth - 1)} for nth in (2, 3, 4)
+        }, "3", is_slider=True),
     ),
-    SEND_ONE_BY_ONE.replace("$settings", '"acks": $acks') + """
+    SEND_ONE_BY_ONE.replace("$settings", '"acks": $acks, "message.timeout.ms": 6000') + """
 run = lab.run(send_orders, orders=5, faults=[$fault])
 """,
     about="replicas",
-    takes="A dead leader is noticed after about 3 seconds, so such a run takes 4 to 8.",
+    takes="A dead leader is noticed after about 3 seconds, so such a run takes 5 to 10.",
 )  # fmt: skip
 
 LAB_02: Final = Offer(

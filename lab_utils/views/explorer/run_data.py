@@ -15,12 +15,20 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from lab_utils.ledger import outcomes as words_of
 from lab_utils.ledger.counts import count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
-from lab_utils.ledger.outcomes import UNPROVEN, is_unproven, outcomes
-from lab_utils.views import bookmarks, in_out, replica_history, transaction_timeline, words
-from lab_utils.views.explorer.log_rows import BEGIN_NS, CELLS, END_NS, Row, log_rows
+from lab_utils.ledger.outcomes import is_unproven, outcomes
+from lab_utils.views import (
+    bookmarks,
+    in_out,
+    palette,
+    replica_history,
+    transaction_timeline,
+    words,
+)
+from lab_utils.views.explorer.log_rows import BEGIN_NS, CELLS, END_NS, MISSING, Row, log_rows
 from lab_utils.views.explorer.steps import STYLES, Step, Steps
 from lab_utils.views.palette import DARK, Style
 from lab_utils.views.picture import MS, ms_text
@@ -29,6 +37,26 @@ RunData = dict[str, Any]
 
 NOT_FIRED: Final = "The fault never fired, so this run proves nothing"
 SAYS_NOTHING: Final = "This run proves nothing: {}"
+
+
+# A cell of a sweep, by its worst word; the sign stands before the word.
+GONE: Final = "\N{BALLOT X}"
+TWICE: Final = "2x"
+LATE: Final = "\N{RIGHTWARDS ARROW OVER LEFTWARDS ARROW}"
+RIGHT: Final = "\N{CHECK MARK}"
+OUTCOME_STYLES: Final = {
+    words_of.LOST: Style("acked, and not in the log", palette.BLACK, symbol=GONE),
+    words_of.SKIPPED: Style("never processed", palette.BLACK, symbol=GONE),
+    words_of.DUPLICATED: Style("in the log more than once", palette.VERMILLION, symbol=TWICE),
+    words_of.REPEATED: Style("processed more than once", palette.VERMILLION, symbol=TWICE),
+    words_of.OUT_OF_SEQUENCE: Style("after a later order", palette.ORANGE, symbol=LATE),
+    words_of.UNKNOWN: Style("the client cannot know", palette.PURPLE, symbol="?"),
+    words_of.FAILED: Style("reported as failed", palette.PURPLE, symbol="!"),
+    words_of.ONCE: Style("each order once, in sequence", palette.BLUE, symbol=RIGHT),
+    words_of.PROCESSED: Style("each order processed once", palette.BLUE, symbol=RIGHT),
+    words_of.NOTHING: Style("nothing in the log", palette.GREY, symbol="0"),
+    words_of.UNPROVEN: Style("the run proves nothing", palette.GREY, symbol="-"),
+}
 
 
 def _effects(rows: Sequence[Event]) -> str:
@@ -57,6 +85,16 @@ HEADLINES: Final[Mapping[str, Callable[[Sequence[Event]], str]]] = {
 }
 
 
+# The rows that say it at a glance, by how their names begin.
+GLANCE: Final[Mapping[str, tuple[str, ...]]] = {
+    "orders": ("log", MISSING),
+    "transactions": ("read_committed",),
+    "work": ("work done", "committed"),
+    "invoices": ("read_committed",),
+    "effects": ("rows in the database",),
+}
+
+
 def run_data(
     rows: Sequence[Event],
     *,
@@ -80,7 +118,7 @@ def run_data(
         "counts": str(count(rows)),
         "lanes": lanes,
         "steps": [_step(step, lanes, begun, moments) for step in steps],
-        "log": [_row(row, moments) for row in log_rows(rows)],
+        "log": [_row(row, moments, about) for row in log_rows(rows)],
     }
 
 
@@ -93,16 +131,12 @@ def finding(rows: Sequence[Event], about: str, trouble: Sequence[str] = ()) -> s
     return f"{HEADLINES[about](rows)}."
 
 
-def is_proof(data: RunData) -> bool:
-    """Does this run say anything?"""
-    return UNPROVEN not in data["outcomes"]
-
-
 def styles() -> dict[str, dict[str, Any]]:
     """How each kind of step is drawn, and each kind of cell, on a light and on a dark page."""
     return {
         "steps": {name: _style(style) for name, style in STYLES.items()},
         "cells": {name: _style(style) for name, style in CELLS.items()},
+        "outcomes": {name: _style(style) for name, style in OUTCOME_STYLES.items()},
     }
 
 
@@ -127,12 +161,13 @@ def _step(step: Step, lanes: list[str], begun: int, moments: Sequence[int]) -> d
     return data
 
 
-def _row(row: Row, moments: Sequence[int]) -> dict[str, Any]:
+def _row(row: Row, moments: Sequence[int], about: str) -> dict[str, Any]:
     cells = [
         {"at": column, "states": [[_index(it.at_ns, moments), it.text, it.kind] for it in states]}
         for column, states in sorted(row.cells.items())
     ]
-    return {"name": row.name, "cells": cells}
+    at_a_glance = row.name.startswith(GLANCE.get(about, GLANCE["orders"]))
+    return {"name": row.name, "cells": cells, "glance": at_a_glance}
 
 
 def _index(at_ns: int, moments: Sequence[int]) -> int:

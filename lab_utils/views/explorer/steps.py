@@ -31,6 +31,10 @@ PROXY: Final = "proxy"
 PROCESS: Final = "process"
 CLIENTS: Final = ("created", "sent", "acked", "delivered")
 NAMED: Final = ("producer-", "consumer-")
+COMMITS: Final = {
+    "OffsetCommit": "the commit of offset {}",
+    "TxnOffsetCommit": "offset {} as part of the transaction",
+}
 ENDS: Final = {"True": "commit", "False": "abort"}
 
 STYLES: Final = {
@@ -308,8 +312,8 @@ def what(it: Exchange) -> str:
         short = into.removeprefix(f"{row.run}-")
         where = "" if short in ("orders", into) else f" to {short}"
         return f"order{'' if one else 's'} {names}{where}" if it.values else f"{names}{where}"
-    if row.api in ("OffsetCommit", "TxnOffsetCommit"):
-        return f"the commit of offset {row.offset}" if row.offset is not None else ""
+    if row.api in COMMITS:
+        return COMMITS[row.api].format(row.offset) if row.offset is not None else ""
     if row.api == "EndTxn":
         return f"the {ENDS.get(row.detail.get('committed', ''), 'end')} of the transaction (EndTxn)"
     return f"a request {row.api}"
@@ -320,8 +324,8 @@ def _name(it: Exchange) -> str:
     row = it.first
     if row.api == "Produce":
         return batch_text(it.values, sum(part.records or 0 for part in it.requests))
-    if row.api in ("OffsetCommit", "TxnOffsetCommit"):
-        return f"commit {row.offset}"
+    if row.api in COMMITS:
+        return f"{'commit' if row.api == 'OffsetCommit' else 'offset'} {row.offset}"
     return ENDS.get(row.detail.get("committed", ""), row.api or "?")
 
 

@@ -1,0 +1,65 @@
+"""A sweep's table: what its columns and rows are called, and what a page is given."""
+
+from __future__ import annotations
+
+import pytest
+
+from lab_utils import corrupt_request, crash_client, cut_link, drop_response, kill_broker
+from lab_utils.errors import BadArgument
+from lab_utils.sweep import columns_of, rows_of
+from lab_utils.views.explorer.run_data import OUTCOME_STYLES, run_data
+from lab_utils.views.explorer.sweep_table import SweepTable, Swept
+from tests.views import histories
+
+
+def test_columns_are_faults_and_positions() -> None:
+    """What differs in its position alone is one fault at several positions."""
+    columns = columns_of([drop_response("Produce", nth=nth) for nth in (1, 3)])
+
+    assert [('drop_response("Produce")', "1"), ('drop_response("Produce")', "3")] == [
+        (it.fault, it.position) for it in columns
+    ]
+
+
+def test_several_faults_of_one_run_are_a_column() -> None:
+    """A list within the list happens in one run; without a fault there is one calm column."""
+    (both,) = columns_of([[cut_link(1, 2), kill_broker(1)]])
+
+    assert ("cut_link(1, 2), kill_broker(1)", "") == (both.fault, both.position)
+    assert ["no fault"] == [it.fault for it in columns_of([])]
+    assert "after_ack" in columns_of([crash_client("after_ack", nth=2)])[0].fault
+
+
+@pytest.mark.parametrize("faults", [drop_response("Produce"), "drop", [1]])
+def test_what_is_no_list_of_faults(faults: object) -> None:
+    with pytest.raises(BadArgument, match="Write it as in"):
+        columns_of(faults)
+
+
+def test_rows_are_settings() -> None:
+    """A row is called by its settings, or as the caller says."""
+    assert ["enable.idempotence=true", "the client's defaults"] == list(
+        rows_of([{"enable.idempotence": True}, {}])
+    )
+    assert ["safe"] == list(rows_of({"safe": {"acks": "all"}}))
+    assert ["the client's defaults"] == list(rows_of([]))
+    with pytest.raises(BadArgument, match="a client's configuration"):
+        rows_of(["acks=all"])
+
+
+def test_table_has_a_cell_for_each_run() -> None:
+    """The page is given the words of each cell; a terminal gets the same as text."""
+    broken = corrupt_request("Produce").code
+    cells = [
+        Swept("plain", broken, "1", ("out of sequence",), run_data(histories.last())),
+        Swept("plain", broken, "2", ("stored once",), run_data(histories.calm())),
+        Swept("safe", broken, "1", ("lost",), run_data(histories.hole())),
+        Swept("safe", broken, "2", ("stored once",), run_data(histories.calm())),
+    ]
+    table = SweepTable(cells)
+
+    assert [{"name": broken, "positions": ["1", "2"]}] == table.grid["faults"]
+    assert [["lost"], ["stored once"]] == table.grid["words"][1]
+    assert "safe      lost" in repr(table)
+    assert 4 == len(table.runs)
+    assert {word for cell in cells for word in cell.words} <= OUTCOME_STYLES.keys()
