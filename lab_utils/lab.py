@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 # What the first run and the first picture need.
 LOADED: Final = (
     "lab_utils.experiment", "lab_utils.clients.workload", "lab_utils.views.timeline",
+    "lab_utils.views.explorer",
 )  # fmt: skip
 
 

@@ -28,9 +28,9 @@ ONE_BROKER = [
      "Out equals in: 4 orders, each once"),
 ]  # fmt: skip
 THREE_BROKERS = [
-    ("01", {}, "lost"),
-    ("01", {"acks": "all", "nth": "2"}, "stored once"),
-    ("02", {"floor": "1"}, "stored once"),
+    ("01", {"fault": "the leader, cut off"}, "lost"),
+    ("01", {"fault": "the leader, cut off", "acks": "all"}, "stored once"),
+    ("02", {"fault": "broker 3"}, "stored once"),
     ("02", {"replicas": "1"}, "stored once"),
 ]  # fmt: skip
 

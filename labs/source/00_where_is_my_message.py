@@ -11,6 +11,15 @@
 from lab_utils import Lab, delay_response, drop_response, source
 lab = Lab("00")
 
+# %% [markdown]
+# ## Try it first
+#
+# Each choice makes a real run on the broker. The arrow keys step through it. Lose the answer to one
+# request: where is its order then?
+
+# %%
+lab.explorer()
+
 # %%
 lab
 

@@ -11,8 +11,14 @@ from lab_utils import (Lab, cut_link, drop_request, drop_response, kill_broker, 
                        slow_link, stop_broker)
 lab = Lab("01", brokers=3)
 
+# %% [markdown]
+# ## Try it first
+#
+# Each choice makes a real run on the three brokers. The arrow keys step through it. With which `acks`
+# does every acked order survive the death of its leader?
+
 # %%
-lab
+lab.explorer()
 
 # %% [markdown]
 # ## Words

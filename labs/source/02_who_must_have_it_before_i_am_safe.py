@@ -11,8 +11,14 @@ from lab_utils import (Lab, cut_link, drop_response, hold_link, kill_broker, pau
                        resume_broker, stop_broker)
 lab = Lab("02", brokers=3)
 
+# %% [markdown]
+# ## Try it first
+#
+# Each choice makes a real run on the three brokers. The arrow keys step through it. When does a write
+# wait, and when is it refused?
+
 # %%
-lab
+lab.explorer()
 
 # %% [markdown]
 # ## Words

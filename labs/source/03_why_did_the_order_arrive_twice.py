@@ -10,8 +10,14 @@
 from lab_utils import Lab, corrupt_request, crash_client, drop_response, refuse, source
 lab = Lab("03")
 
+# %% [markdown]
+# ## Try it first
+#
+# Each choice makes a real run on the broker. The arrow keys step through it. One choice loses an
+# order, and every report still says success. Can you find it?
+
 # %%
-lab
+lab.explorer()
 
 # %% [markdown]
 # ## Words
@@ -348,6 +354,22 @@ hole.findings()
 # takes a later success as proof of the earlier one. The one trace is a report *without an offset*.
 # This is confluent-kafka 2.16.1 on Kafka 4.3.1. The broker's half is KAFKA-15591; its fix ships
 # with Kafka 4.5.
+#
+# Is it only the first batch, and only a flipped byte? One run for each setting and position says so.
+
+# %%
+def all_with(run, settings):
+    producer = run.producer(settings)
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+    producer.flush()
+
+kinds = (drop_response, refuse, corrupt_request)
+lab.sweep(all_with, faults=[kind("Produce", nth=nth) for kind in kinds for nth in (1, 2, 3)],
+          settings=[{"max.in.flight": 5}, {"enable.idempotence": True}])
+
+# %% [markdown]
+# A refused first batch is lost in the same way. From the second batch on nothing is lost.
 #
 # The twin below gives the very same report. This time the broker stores the batch, and its answer
 # is replaced with an error. `refuse` gives that error 40 ms later (`after_ms`): the client has sent

@@ -11,8 +11,14 @@ from confluent_kafka import KafkaException, TopicPartition
 from lab_utils import Lab, drop_response, hold_link, late_request, refuse, source, stop_broker
 lab = Lab("04")
 
+# %% [markdown]
+# ## Try it first
+#
+# Each choice makes a real run on the broker. The arrow keys step through it. After which choices can
+# readers have order 1 and not order 2, although both belong to one transaction?
+
 # %%
-lab
+lab.explorer()
 
 # %% [markdown]
 # ## Words

@@ -11,8 +11,14 @@
 from lab_utils import Lab, crash_client, drop_request, drop_response, source, stall_client
 lab = Lab("05")
 
+# %% [markdown]
+# ## Try it first
+#
+# Each choice makes a real run: the process is really killed, and started again. The arrow keys step
+# through it. Which loop repeats an order, which one loses an order, and where must the process die?
+
 # %%
-lab
+lab.explorer()
 
 # %% [markdown]
 # ## Words

@@ -13,8 +13,14 @@ from lab_utils import Lab, crash_client, delay_response, kill_broker, source
 from sqlalchemy import text
 lab = Lab("06")
 
+# %% [markdown]
+# ## Try it first
+#
+# Each choice makes a real run: the process is really killed, and started again. The arrow keys step
+# through it. Which of the three has each order exactly once, wherever the process dies?
+
 # %%
-lab
+lab.explorer()
 
 # %% [markdown]
 # ## Words

@@ -172,7 +172,7 @@ LAB_01: Final = Offer(
             "the leader": 'kill_broker(1, api="Produce", nth=$nth$when)',
             "the leader, cut off": CUT_OFF,
             "a follower": 'kill_broker(2, api="Produce", nth=$nth$when)',
-        }, "the leader, cut off"),
+        }, "nobody"),
         Choice("nth", "At which Produce request?", {
             str(nth): {"nth": str(nth), "before": str(nth - 1)} for nth in (2, 3, 4)
         }, "3", is_slider=True),
@@ -194,7 +194,7 @@ LAB_02: Final = Offer(
             "broker 3": 'pause_broker(3, api="Produce", nth=$nth)',
             "brokers 2 and 3": 'pause_broker(2, api="Produce", nth=$nth), '
                                'pause_broker(3, api="Produce", nth=$nth)',
-        }, "broker 3"),
+        }, "nobody"),
         _slider("nth", "After which Produce request?", 1, 3, 1),
     ),
     SEND_ONE_BY_ONE.replace("$settings", '"acks": "all", "message.timeout.ms": 3000') + """
