@@ -36,7 +36,6 @@ from lab_utils.views.progress import doing
 
 if TYPE_CHECKING:
     from lab_utils.clients.by_hand import ByHand
-    from lab_utils.clients.consumer_by_hand import ConsumerByHand
     from lab_utils.clients.live_run import Ticket, Workload
     from lab_utils.experiment import Experiment
     from lab_utils.stage.client import Brokers
@@ -77,7 +76,6 @@ class Lab:
         self._reader = HonestReader(self.stage.direct)
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None
-        self._stepped: ConsumerByHand | None = None
         self._explorer: Explorer | None = None
         self._is_checking = False
 
@@ -246,17 +244,6 @@ class Lab:
             self._by_hand = ByHand(self._reader, *self._hands())
         return transaction_panel(self._by_hand.act, self._by_hand.given, self._by_hand.begin_again)
 
-    def consumer_panel(self) -> Any:
-        """A consumer by hand: poll, process, commit, and kill its process in between."""
-        from lab_utils.clients.consumer_by_hand import ORDERS, ConsumerByHand
-        from lab_utils.views.panel.by_hand_panels import consumer_panel
-
-        if self._stepped is None:
-            hands = self._hands(orders=ORDERS, filled=True)
-            self._stepped = ConsumerByHand(self.stage.direct, *hands)
-        it = self._stepped
-        return consumer_panel(it.act, it.standing, it.begin_again)
-
     def cost_of_transactions(self, repeats: int = 5) -> Any:
         """Records a second by how many share a transaction, measured now, drawn."""
         from lab_utils.clients.cost import costs
@@ -282,10 +269,9 @@ class Lab:
         """End the stage of this lab, brokers and all; the ledgers of its runs stay."""
         from confluent_kafka import KafkaException
 
-        for hand in (self._by_hand, self._stepped):
-            with suppress(LabError, KafkaException):
-                if hand is not None:
-                    hand.close()
+        with suppress(LabError, KafkaException):
+            if self._by_hand is not None:
+                self._by_hand.close()
         if self._explorer is not None:
             from lab_utils.views.explorer import CLOSED
 
@@ -321,9 +307,7 @@ class Lab:
             self.stage, self._reader, run, folder, orders, faults, schema=schema, **given
         )
 
-    def _hands(
-        self, *, orders: tuple[str, ...] = (), filled: bool = False
-    ) -> tuple[Callable[[], Ticket], Callable[[], object]]:
+    def _hands(self) -> tuple[Callable[[], Ticket], Callable[[], object]]:
         """How a panel begins a run of its own, and how it finishes it."""
         from lab_utils.experiment import Experiment
 
@@ -331,9 +315,7 @@ class Lab:
 
         def begin() -> Ticket:
             run, folder = _new_run(self.name)
-            experiments.append(
-                Experiment(self.stage, self._reader, run, folder, orders=orders, filled=filled)
-            )
+            experiments.append(Experiment(self.stage, self._reader, run, folder, orders=()))
             return experiments[-1].begin()
 
         return begin, lambda: experiments[-1].finish()

@@ -39,7 +39,6 @@ PROGRAMS: Final = {
     SPARK_SERVER: "Spark server",
     SPARK_MAIN_CLASS: "Spark",
     "lab_utils.clients.workload": "workload",
-    "lab_utils.clients.consumer_by_hand": "consumer by hand",
 }
 SERVERS: Final = ("stage server", "Spark server")
 SERVER_END_S: Final = 15

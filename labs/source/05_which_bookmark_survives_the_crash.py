@@ -503,17 +503,13 @@ lab.run(goes_back, orders=6, filled=True).bookmarks()
 #
 # ## By hand
 #
-# One consumer, in a process of its own, and you are its loop. Poll, process, commit; crash it
-# between any two of them, start it again and poll. Try to skip an order, then to repeat one.
-
-# %%
-lab.consumer_panel()
-
-# %% [markdown]
-# The faults of this panel meet the consumer above, too. Arm one, then press *commit now*.
+# Arm a fault, then run the cell below it again.
 
 # %%
 lab.panel()
+
+# %%
+lab.run(process_then_commit, orders=6, filled=True)
 
 # %% [markdown]
 # ## What this does not cover

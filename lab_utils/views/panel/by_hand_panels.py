@@ -1,15 +1,14 @@
-"""Panels for clients by hand: two producers with transactions, and one consumer, step by step.
+"""A panel for clients by hand: two producers with transactions, step by step.
 
-A panel is given functions and knows nothing of Kafka. It works through the kernel, so a click
-waits while a cell is running. What a cell of a table means is in its words and signs, and in no
-colour.
+It is given functions and knows nothing of Kafka. It works through the kernel, so a click waits
+while a cell is running.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 import ipywidgets
 
@@ -22,20 +21,7 @@ PRODUCER: Final = {
     "commit": ("commit_transaction", "commit_transaction()"),
     "abort": ("abort_transaction", "abort_transaction()"),
 }
-CONSUMER: Final = {
-    "start": ("start", "Start the consumer's process; again after a crash"),
-    "poll": ("poll one", "poll(): hand me the next record"),
-    "process": ("process it", "Do the work for the record in hand"),
-    "commit": ("commit now", "commit() the offset after the record in hand, and wait"),
-    "crash": ("crash here", "SIGKILL: the process ends at once"),
-}
-POINTER: Final = "\N{BLACK UP-POINTING TRIANGLE}"
-# What should not have happened is bold.
-BREACHES: Final = ("twice", "times", "skipped")
 LEFT: Final = "text-align: left; padding: 2px 10px 2px 0; white-space: nowrap"
-CELL: Final = "text-align: center; padding: 2px 4px; min-width: 62px; border-left: 1px solid"
-
-Standing = Mapping[str, Any]
 
 
 class ByHandPanel(ipywidgets.VBox):  # type: ignore[misc]
@@ -114,61 +100,3 @@ def transaction_panel(
         return f"<table>{''.join(rows)}</table>"
 
     return ByHandPanel({"A": PRODUCER, "B": PRODUCER}, act, standing, begin_again)
-
-
-def consumer_panel(
-    act: Callable[[str], str], standing: Callable[[], Standing], begin_again: Callable[[], str]
-) -> ByHandPanel:
-    """One consumer, and where its bookmark stands."""
-    return ByHandPanel(
-        {"": CONSUMER}, lambda _, verb: act(verb), lambda: consumer_table(standing()), begin_again
-    )
-
-
-def consumer_table(standing: Standing) -> str:
-    """Each order of the log with what became of it; below, the two offsets that read on there."""
-    orders: Sequence[str] = standing["orders"]
-    places = range(len(orders) + 1)
-    marks = {"position": "position (client)", "committed": "committed (broker)"}
-    body = [
-        ("offset", [str(place) for place in places]),
-        ("order", [*orders, "end"]),
-        ("delivered", [*map(_times, standing["delivered"]), ""]),
-        ("in hand", [_pointer(standing["in_hand"], place) for place in places]),
-        ("processed", [*map(_work, places, standing["processed"], [standing] * len(orders)), ""]),
-        *((words, [_pointer(standing[name], place) for place in places])
-          for name, words in marks.items()),
-    ]  # fmt: skip
-    rows = "".join(_row(name, cells) for name, cells in body)
-    offsets = {name: "none" if standing[name] is None else standing[name] for name in marks}
-    numbers = [f"{name} {offset}" for name, offset in offsets.items()]
-    caption = ", ".join([standing["process"], *numbers, f"log end {len(orders)}"])
-    return (
-        "<table style='border-collapse: collapse; margin: 8px 0'>"
-        f"<caption style='{LEFT}'>{escape(caption)}</caption>{rows}</table>"
-    )
-
-
-def _row(name: str, cells: Sequence[str]) -> str:
-    head = f"<th scope='row' style='{LEFT}'>{escape(name)}</th>"
-    return f"<tr>{head}{''.join(map(_cell, cells))}</tr>"
-
-
-def _cell(text: str) -> str:
-    weight = "bold" if any(word in text for word in BREACHES) else "normal"
-    return f"<td style='{CELL}; font-weight: {weight}'>{escape(text)}</td>"
-
-
-def _times(count: int) -> str:
-    return {0: "", 1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def _work(place: int, count: int, standing: Standing) -> str:
-    """How often the work was done; that it never will be, where the bookmark has passed it."""
-    if count or place == standing["in_hand"]:
-        return _times(count)
-    return "skipped" if place < (standing["committed"] or 0) else ""
-
-
-def _pointer(offset: int | None, place: int) -> str:
-    return POINTER if offset == place else ""
