@@ -104,11 +104,14 @@ def test_lost_order_stands_beside_the_log() -> None:
     assert ["", "0"] == [row(data, "acked, not in the log", step) for step in (last - 1, last)]
 
 
-def test_values_that_two_brokers_disagree_about_are_not_guessed() -> None:
-    """Where two orders stood at one offset, a broker's log says how far it reached, not which."""
+def test_two_brokers_have_different_orders_at_one_offset() -> None:
+    """Each broker's log has what was stored while it led, or what its leader then had."""
     data = run_data(replica_histories.acked_alone(), about="replicas")
 
-    assert ["? 1", "?"] == [row(data, name) for name in ("broker 1", "broker 2")]
+    last = len(data["steps"]) - 1
+
+    assert ["0 1", "2", "2"] == [row(data, f"broker {number}") for number in (1, 2, 3)]
+    assert ["", "2"] == [row(data, "log read back", step) for step in (last - 1, last)]
     assert "broker 2 became leader without them" in data["finding"]
 
 

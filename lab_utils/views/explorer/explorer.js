@@ -16,6 +16,7 @@ const HEAD = 26; // the names of the lanes
 const GAP = 16; // more, where the wait was long
 const GAP_MS = 20;
 const LETTER = 6.7;
+const LABEL_LEFT = 0.62; // a mark further to the right has its label on its left
 const TIME = 52; // the column of milliseconds
 const KEPT = 12; // earlier runs
 const WIDE = 860;
@@ -145,11 +146,15 @@ function diagram(run, styles, width, pick) {
   const lanes = [...run.lanes, ...(grown.some((each) => each.log.length) ? ["log"] : [])];
   const apart = (width - TIME - 4) / lanes.length;
   const x = (lane) => TIME + apart * (lane + 0.5);
-  const heading = s("svg", { width, height: HEAD, class: "heading", "aria-hidden": "true" });
+  // Names that do not fit beside each other stand in two rows.
+  const rows = lanes.some((name) => name.length * (LETTER + 1.4) > apart) ? 2 : 1;
+  const high = HEAD + 17 * (rows - 1);
+  const heading = s("svg", { width, height: high, class: "heading", "aria-hidden": "true" });
   const root = s("svg", { width, height, role: "img", "aria-label": run.finding });
   lanes.forEach((name, lane) => {
-    const text = s("text", { x: x(lane), y: 17, class: "lane", "text-anchor": "middle" });
-    text.textContent = short(name, apart - 4);
+    const y = 17 + 17 * (lane % rows);
+    const text = s("text", { x: x(lane), y, class: "lane", "text-anchor": "middle" });
+    text.textContent = short(name, apart * rows - 4);
     heading.append(text);
     root.append(...laneLines(run, lane, x(lane), ys, height));
   });
@@ -170,7 +175,10 @@ function diagram(run, styles, width, pick) {
     }
     grown[at].log.forEach((text, each) => group.append(...box(places[each], y, text, "log")));
     for (const [lane, text] of grown[at].lanes) {
-      group.append(...box(x(lane) + 15, y, text, "copy"));
+      // A mark on this lane has its label on one side; the box takes the other.
+      const isMark = step.path.length === 1 && step.path[0] === lane;
+      const left = isMark && x(lane) < width * LABEL_LEFT;
+      group.append(...box(x(lane) + (left ? -17 : 15), y, text, "copy"));
     }
     group.addEventListener("click", () => pick(at));
     root.append(group);
@@ -294,7 +302,7 @@ function marked(step, paint, style, x, y, apart, width) {
   parts.forEach((part) => {
     part.style[part.classList.contains("open") ? "stroke" : "fill"] = paint;
   });
-  const right = x < width * 0.62;
+  const right = x < width * LABEL_LEFT;
   const label = s("text", {
     x: x + (right ? 10 : -10), y: y + 4, "text-anchor": right ? "start" : "end", class: "label",
   });
@@ -438,7 +446,7 @@ class Shown {
     this.said = h("p", { class: "said" });
     this.table = h("div", { class: "scrolls" });
     this.code = h("pre", { tabindex: 0, "aria-label": "The program of this run" });
-    this.copy = h("button", { type: "button", class: "copy" }, "Copy");
+    this.copy = h("button", { type: "button", class: "copier" }, "Copy");
     this.copy.addEventListener("click", () => this.copied());
     this.el = h("div", { class: "shown", hidden: true },
       h("div", { class: "scene" }, h("div", {}, this.picture, this.key), this.log),

@@ -72,12 +72,12 @@ def log_rows(rows: Sequence[Event]) -> list[Row]:
     run = History(rows)
     replication = Replication(rows)
     several = len(replication.replicas) > 1
-    found = _replica_rows(run, replication) if several else []
-    found += _topic_rows(run)
+    replicas = _replica_rows(run, replication) if several else []
+    found = list(_topic_rows(run, is_read_back=several))
     found += _work_rows(run) if run.work or run.of("client", "delivered") else []
     found += _visible_rows(run)
     found += _effect_rows(run)
-    return [row for row in found if row.cells]
+    return [*replicas, *(row for row in found if row.cells)]
 
 
 def stored_ns(run: History) -> dict[Place, int]:
@@ -103,12 +103,16 @@ def stored_ns(run: History) -> dict[Place, int]:
     return found
 
 
-def _topic_rows(run: History) -> Iterable[Row]:
-    """A row for each partition that was read back, and one for what is missing there."""
-    known, kinds = stored_ns(run), _kinds(run)
+def _topic_rows(run: History, *, is_read_back: bool) -> Iterable[Row]:
+    """A row for each partition that was read back, and one for what is missing there.
+
+    Of several replicas each has a row of its own, and this one is what is left in the end.
+    """
+    known, kinds = {} if is_read_back else stored_ns(run), _kinds(run)
     written = {row.topic for row in run.of("client", "sent")}
     names = _names(run)
-    found = {place: Row(name) for place, name in names.items()}
+    end = " read back" if is_read_back else ""
+    found = {place: Row(f"{name}{end}") for place, name in names.items()}
     seen: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
     for row in sorted(run.log, key=lambda it: known.get(place_of(it), END_NS)):
         topic, partition, offset = place_of(row)
@@ -166,24 +170,51 @@ def _missing(run: History) -> Row:
 
 def _replica_rows(run: History, seen: Replication) -> list[Row]:
     """How far the log of each broker reached, with the values where they are known."""
-    values: dict[int, set[str]] = defaultdict(set)
-    for placed in (*run.log, *run.of("client", "acked")):
-        if placed.offset is not None and placed.partition == seen.partition:
-            values[placed.offset].add(placed.value or "")
+    answered = _answered(run, seen)
     found = {broker: Row(f"broker {broker}") for broker in seen.replicas}
     reach: Counter[int] = Counter()
     for step in seen.ends:
         if seen.healing_ns is not None and step.at_ns >= seen.healing_ns:
             continue
         row, before = found[step.broker], reach[step.broker]
+        decision = seen.decided(step.at_ns)
+        leader = decision.leader if decision and decision.leader else step.broker
         for offset in range(before, step.offset):
-            # Where two values stood at one offset, the log ends do not say which one this is.
-            known = values[offset]
-            row.put(offset, step.at_ns, next(iter(known)) if len(known) == 1 else "?", "copy")
+            row.put(offset, step.at_ns, _value(answered[offset], leader), "copy")
         for offset in range(step.offset, before):
             row.put(offset, step.at_ns, "", "")
         reach[step.broker] = step.offset
     return list(found.values())
+
+
+def _answered(run: History, seen: Replication) -> dict[int, dict[int, str]]:
+    """The value at each offset, by the broker that led when it was answered or reported."""
+    found: dict[int, dict[int, str]] = defaultdict(dict)
+    leaders = {it.leader for it in seen.decisions if it.leader}
+    for row in run.log if len(leaders) == 1 else ():
+        if row.partition == seen.partition:
+            found[row.offset or 0][min(leaders)] = row.value or ""
+    for exchange in run.exchanges:
+        for row in exchange.responses:
+            if row.offset is not None and not row.error and row.partition == seen.partition:
+                asked = (it for it in exchange.requests if it.partition == seen.partition)
+                values = [value for it in asked for value in carried(it)]
+                for number, value in enumerate(values):
+                    found[row.offset + number][int(row.detail.get("broker", "1"))] = value
+    for row in seen.reports:
+        decision = seen.decided(row.at_ns)
+        if row.offset is not None and decision and decision.leader:
+            found[row.offset].setdefault(decision.leader, row.value or "")
+    return found
+
+
+def _value(by_broker: dict[int, str], leader: int) -> str:
+    """What a broker has at an offset: what the leader of the time has there, or all that answered.
+
+    Where two leaders have answered and neither leads now, nobody has said which it is.
+    """
+    values = set(by_broker.values())
+    return by_broker.get(leader) or (values.pop() if len(values) == 1 else "?")
 
 
 def _work_rows(run: History) -> list[Row]:

@@ -181,7 +181,7 @@ LAB_01: Final = Offer(
 run = lab.run(send_orders, orders=5, faults=[$fault])
 """,
     about="replicas",
-    takes="A dead leader is noticed after about 3 seconds, so such a run takes 5 to 10.",
+    takes="A dead leader is noticed after about 3 seconds, so such a run takes 5 to 12.",
 )  # fmt: skip
 
 LAB_02: Final = Offer(

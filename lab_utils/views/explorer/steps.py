@@ -93,10 +93,10 @@ class Steps:
         self.apis = tuple(apis)
         self._replication = Replication(rows)
         self._stored: dict[tuple[str | None, str], int | None] = {}
-        started = self.history.of("workload", "started")
+        begun = self.history.of("workload", "started") + self.history.of("fault", "armed")
         healing = self._replication.healing_ns
         ended = self.history.of("workload", "finished", "raised")
-        self._from_ns = started[0].at_ns if started else 0
+        self._from_ns = min((row.at_ns for row in begun), default=0)
         self._until_ns = min(healing or 1 << 63, ended[-1].at_ns if ended else 1 << 63)
         self._is_one_process = bool(
             self.history.of("workload", "crashed") or self.history.of("client", "delivered")
@@ -153,7 +153,7 @@ class Steps:
         elif _wait_ms(row) >= HELD_MS:
             text = f"{told}. The proxy holds the request."
             yield Step(row.at_ns, "held", (client, PROXY), text, label)
-            late = f"The proxy lets it go after {ms_text(_wait_ms(row))} ms, and {broker} gets it."
+            late = f"The proxy lets {what(it)} go after {ms_text(_wait_ms(row))} ms."
             yield Step(released_ns(row), "request", (PROXY, broker), late, label, row.at_ns)
         else:
             yield Step(row.at_ns, "request", (client, PROXY, broker), f"{told}.", label)
