@@ -1,0 +1,174 @@
+"""The explorer's module in a real browser, on a page without a kernel: runs come from a record."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from lab_utils.ledger.events import Event
+from lab_utils.views.explorer import CSS, MODULE
+from lab_utils.views.explorer.offers import OFFERS
+from lab_utils.views.explorer.run_data import run_data, styles
+from lab_utils.views.explorer.sweep_table import Swept, grid
+from tests.views import histories, replica_histories, transaction_histories
+
+pytestmark = pytest.mark.browser
+
+HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
+CHOICE = {"idempotence": "false", "in_flight": "1", "fault": "the answer is lost", "nth": "3"}
+SAFE = CHOICE | {"idempotence": "true"}
+EXPLORE = """async ([module, given, recorded]) => {
+    const blob = new Blob([module], { type: "text/javascript" });
+    window.explorer = await import(URL.createObjectURL(blob));
+    const el = document.body.appendChild(document.createElement("div"));
+    window.explorer.explore(el, { ...given, source: window.explorer.recorded(recorded) });
+}"""
+TABULATE = """async ([module, given]) => {
+    const blob = new Blob([module], { type: "text/javascript" });
+    const el = document.body.appendChild(document.createElement("div"));
+    (await import(URL.createObjectURL(blob))).tabulate(el, given);
+}"""
+
+
+def recorded(rows: list[Event], choice: dict[str, str], **more: Any) -> dict[str, Any]:
+    return run_data(rows, choice=choice, code="run = lab.run(send_orders)\n", **more)
+
+
+def show(page: Page, *runs: dict[str, Any], first: int = 1) -> None:
+    """Show an explorer that has the first of these runs, and a source that has them all."""
+    given = {"offer": OFFERS["03"].to_json(), "styles": styles(), "runs": list(runs[:first])}
+    page.add_style_tag(content=CSS)
+    page.evaluate(EXPLORE, [MODULE, given, list(runs)])
+    page.wait_for_selector(".step.now")
+
+
+def log(page: Page) -> list[str]:
+    return page.locator(".log tbody tr").first.locator("td").all_inner_texts()
+
+
+@pytest.fixture
+def both(page: Page) -> Page:
+    """The page with the duplicate of lab 03 on it, and the run with idempotence in the record."""
+    show(page, recorded(histories.lost_answer(), CHOICE), recorded(histories.recognised(), SAFE))
+    return page
+
+
+def test_recorded_run_is_shown(both: Page) -> None:
+    """A page without a kernel shows another run when a choice is changed, and keeps the first."""
+    before = log(both)
+    both.get_by_role("radio", name="true").check()
+    both.get_by_text("the broker knew its sequence number").first.wait_for()
+
+    assert ["0", "1", "2", "2", "3", "4"] == before
+    assert ["0", "1", "2", "3", "4"] == log(both)
+    assert 2 == both.locator(".earlier button").count()
+
+
+def test_choice_that_was_not_recorded_says_so(both: Page) -> None:
+    """What the record does not have is said, and the run that is shown stays."""
+    both.get_by_role("slider", name="At which Produce request?").press("Home")
+
+    both.get_by_text("This choice was not recorded.").wait_for()
+    assert "2" == log(both)[3]
+
+
+def test_without_a_run_the_first_is_made(page: Page) -> None:
+    """An explorer that is given no run asks its source for the one of the first choices."""
+    show(page, recorded(histories.lost_answer(), CHOICE), first=0)
+
+    assert page.locator(".finding").inner_text().startswith("Order 2 was stored twice")
+
+
+def test_earlier_run_comes_back_with_its_choices(both: Page) -> None:
+    """A click on an earlier run shows it and what was chosen for it."""
+    both.get_by_role("radio", name="true").check()
+    both.get_by_text("the broker knew its sequence number").first.wait_for()
+    both.locator(".earlier button").last.click()
+
+    assert both.get_by_role("radio", name="false").is_checked()
+    assert 6 == len(log(both))
+
+
+def test_step_lights_arrow_sentence_and_cell(both: Page) -> None:
+    """The step of the scrubber is one arrow, one sentence and the cell that it filled."""
+    both.get_by_role("slider", name="Step of the run").fill("7")
+
+    assert "The proxy drops the answer" in both.locator(".said").inner_text()
+    assert "7" == both.locator(".step.now").get_attribute("data-step")
+    assert ["2"] == both.locator(".log td.lit").all_inner_texts()
+    assert ["0", "1", "2", "", "", ""] == log(both)
+
+
+def test_arrow_is_a_handle(both: Page) -> None:
+    """A click on an arrow goes to its step."""
+    both.locator('.step[data-step="8"] .band').click()
+
+    assert "The producer sends order 2 again." == both.locator(".said").inner_text()
+
+
+def test_same_as_text(both: Page) -> None:
+    """Who cannot see the diagram has its finding, and each step as a row of a table."""
+    both.get_by_text("The same as text").click()
+    rows = both.locator(".steps tbody tr").all_inner_texts()
+    picture = both.get_by_role("img", name="Order 2 was stored twice: its answer was lost")
+
+    assert 18 == len(rows)
+    assert "8\t2.8\tbroker 1 → proxy\tBroker 1 has stored order 2" in rows[7]
+    assert 1 == picture.count()
+
+
+def test_code_is_shown(both: Page) -> None:
+    """The program of the run that is shown stands below it, to be copied."""
+    both.get_by_text("The code that does the same").click()
+
+    assert "run = lab.run(send_orders)" == both.locator("pre").inner_text().strip()
+    assert both.get_by_role("button", name="Copy").is_visible()
+
+
+def test_hostile_text_is_text(page: Page) -> None:
+    """Markup in an order, an error or a choice is shown letter by letter."""
+    rows = [
+        histories.sent(0, HOSTILE), histories.request(1, HOSTILE, 1),
+        histories.response(2, 1, error=HOSTILE), histories.unknown(3, HOSTILE, HOSTILE),
+        *histories.log(HOSTILE),
+    ]  # fmt: skip
+    show(page, recorded(rows, CHOICE | {"fault": HOSTILE}))
+
+    assert 0 == page.locator(".lab-explorer img, .log b").count()
+    assert page.evaluate("window.hurt === undefined")
+
+
+@pytest.mark.parametrize(
+    ("rows", "about"),
+    [(histories.hole, "orders"), (replica_histories.acked_alone, "replicas"),
+     (transaction_histories.torn, "transactions")],
+)  # fmt: skip
+def test_narrow_page_does_not_scroll(page: Page, rows: Any, about: str) -> None:
+    """On a page as narrow as a phone nothing is wider than the page, and no name is cut off."""
+    page.set_viewport_size({"width": 390, "height": 800})
+    show(page, recorded(rows(), CHOICE, about=about, apis=("Produce", "EndTxn")))
+
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert not any("…" in name for name in page.locator(".lane").all_text_contents())
+
+
+def test_cell_of_a_sweep_shows_its_run(page: Page) -> None:
+    """Each cell says what became of the orders; a click shows the run step by step."""
+    runs = [run_data(rows) for rows in (histories.last(), histories.calm(), histories.hole())]
+    words = (("out of sequence",), ("stored once",), ("lost",))
+    places = (("plain", "1"), ("plain", "2"), ("safe", "1"))
+    cells = [
+        Swept(setting, "corrupt_request(…)", nth, said, run)
+        for (setting, nth), said, run in zip(places, words, runs, strict=True)
+    ]
+    cells.append(Swept("safe", "corrupt_request(…)", "2", ("stored once",), runs[1]))
+    given = {"grid": grid(cells), "styles": styles(), "runs": [cell.data for cell in cells]}
+    page.add_style_tag(content=CSS)
+    page.evaluate(TABULATE, [MODULE, json.loads(json.dumps(given))])
+    page.get_by_role("button", name="lost: safe; corrupt_request(…), nth=1").click()
+
+    assert "Order 0 was acked and is not in the log" in page.locator(".finding").inner_text()
+    assert 4 == page.locator(".sweep button").count()
