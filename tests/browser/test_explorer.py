@@ -82,6 +82,8 @@ def test_closed_lab_says_so(page: Page) -> None:
     """When the lab has been closed the explorer says what to run, and keeps its runs."""
     rig.run_in_kernel(page, "lab.stage.shutdown = lambda: None\nlab.close()")
     explorer(page).get_by_text("This lab is closed: its broker has ended.").wait_for()
+    explorer(page).get_by_role("radio", name="it is refused").press("Space")
+    explorer(page).get_by_text("This lab is closed: its broker has ended.").wait_for()
 
     assert 2 == explorer(page).locator(".earlier button").count()
 

@@ -10,6 +10,7 @@ import pytest
 
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
+from lab_utils.views.explorer import CLOSED, Explorer
 from lab_utils.views.explorer.offers import OFFERS, Offer, offer_of
 from lab_utils.views.explorer.run_data import HEADLINES, RunData, run_data
 from lab_utils.views.explorer.steps import STYLES, Steps
@@ -198,6 +199,59 @@ def test_lab_without_explorer() -> None:
     """The error names the labs that have one."""
     with pytest.raises(BadArgument, match="there is one for 00, 01"):
         offer_of("mine")
+
+
+class Heard(Explorer):
+    """An explorer whose messages are kept instead of sent."""
+
+    def send(self, content: Any, buffers: Any = None) -> None:  # noqa: D102
+        self.said = [*getattr(self, "said", []), content]
+
+
+def heard(perform: Any, *asked: object) -> Heard:
+    explorer = Heard(OFFERS["03"], perform, [])
+    for each in asked:
+        explorer._answer(explorer, each, None)
+    return explorer
+
+
+def test_kernel_says_that_it_has_begun_and_then_answers() -> None:
+    """Each message that has a number gets two: that the run begins, and the run."""
+    shown = heard(lambda choice: {"choice": dict(choice)}, {"number": 1, "choice": {"nth": "2"}})
+
+    assert [{"number": 1, "begun": True}, {"number": 1, "run": {"choice": {"nth": "2"}}}] == (
+        shown.said
+    )
+    assert [{"choice": {"nth": "2"}}] == shown.runs
+
+
+@pytest.mark.parametrize("asked", [None, "x", {}, {"number": "1"}, {"number": None}])
+def test_what_is_no_question_gets_no_answer(asked: object) -> None:
+    assert not hasattr(heard(lambda _: {}, asked), "said")
+
+
+def test_refusal_and_breakage_are_said_in_words() -> None:
+    """What the lab refuses is said in its own words; anything else says what to run."""
+
+    def refuse(_: object) -> RunData:
+        raise BadArgument("nth must be at most 4.")
+
+    def breaks(_: object) -> RunData:
+        raise RuntimeError("the client is closed")
+
+    assert "nth must be at most 4." == heard(refuse, {"number": 1}).said[-1]["error"]
+    assert "run the notebook's first cell" in heard(breaks, {"number": 1}).said[-1]["error"]
+
+
+def test_closed_lab_makes_no_run() -> None:
+    """Once its lab is closed the explorer says so, and performs nothing."""
+    shown = heard(lambda _: pytest.fail("it was performed"))
+    shown.tell(CLOSED)
+    shown._answer(shown, {"number": 1, "choice": {}}, None)
+
+    assert [{"news": CLOSED}, {"number": 1, "error": CLOSED}] == [
+        it for it in shown.said if "begun" not in it
+    ]
 
 
 def test_offer_names_its_defaults() -> None:

@@ -70,12 +70,14 @@ class Explorer(anywidget.AnyWidget):
         self.send({"number": number, **self._made(asked.get("choice"))})
 
     def _made(self, choice: object) -> dict[str, Any]:
+        if self.closed:
+            return {"error": self.closed}
         try:
             run = self._perform(choice if isinstance(choice, Mapping) else {})
         except LabError as error:
             return {"error": str(error)}
         except Exception as error:
-            return {"error": self.closed or BROKEN.format(type(error).__name__)}
+            return {"error": BROKEN.format(type(error).__name__)}
         # In place: the page has it from the answer, and one that is opened anew asks for all.
         self.runs.append(run)
         del self.runs[:-RUNS_KEPT]

@@ -30,6 +30,7 @@ const ENDED =
   "The kernel of this explorer has ended or was restarted. " +
   "Run the notebook's first cell, then this cell. The runs below stay.";
 const STARTING = "The first run is being made.";
+const AGAIN = "This run proves nothing. Press “Run again”, or change a choice.";
 const NOT_RECORDED = "This choice was not recorded. Choose another one.";
 
 // ------------------------------------------------------------------------------------ the sources
@@ -542,10 +543,13 @@ function stepTable(run, pick) {
 
 // ------------------------------------------------------------------------------------- the explorer
 
-/** Show an explorer in `el`: an offer of choices, runs that were made, and a source of others. */
+/**
+ * Show an explorer in `el`: an offer of choices, runs that were made, and a source of others.
+ * A run that is made is added to `runs`.
+ */
 export function explore(el, { offer, styles, runs = [], source, signal, closed = "" }) {
   const shown = new Shown(styles);
-  const made = [...runs];
+  const made = runs;
   const controls = new Map();
   let running = false;
   let next = null;
@@ -571,10 +575,10 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
       try {
         const run = await source.ask(choice, tell);
         made.push(run);
-        tell("");
+        tell(run.outcomes.includes("inconclusive") ? AGAIN : "");
         if (!next) present(run);
       } catch (error) {
-        tell(`${error.message} Or press “Run again”.`);
+        tell(error.message);
       }
       clearTimeout(slow);
     }
@@ -733,9 +737,11 @@ export function tabulate(el, { grid, styles, runs, signal }) {
 
 export default () => {
   const sources = new WeakMap();
+  const kept = new WeakMap(); // the runs of a widget, for a view that is shown again
   return {
     initialize({ model, signal }) {
       sources.set(model, kernelSource(model, signal));
+      kept.set(model, [...(model.get("runs") ?? [])]);
     },
     render({ model, el, signal }) {
       if (model.get("grid")) {
@@ -744,9 +750,9 @@ export default () => {
         return;
       }
       const source = sources.get(model) ?? kernelSource(model, signal);
-      const names = ["offer", "styles", "runs", "closed"];
+      const names = ["offer", "styles", "closed"];
       const given = Object.fromEntries(names.map((name) => [name, model.get(name)]));
-      explore(el, { ...given, source, signal });
+      explore(el, { ...given, runs: kept.get(model), source, signal });
     },
   };
 };
