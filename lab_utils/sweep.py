@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any, Final
 
 from lab_utils.errors import BadArgument
@@ -43,6 +44,7 @@ def sweep(
     perform: Perform, workload: Swept, faults: object, settings: object, *, orders: int
 ) -> Iterator[Cell]:
     """The cells, setting by setting; raises BadArgument for what is no list of faults."""
+    require_settings(workload)
     columns, rows = columns_of(faults), rows_of(settings)
     with doing(f"Sweep of {len(rows) * len(columns)} runs"):
         for name, given in rows.items():
@@ -65,6 +67,17 @@ def _code(workload: Swept, settings: Settings, faults: Sequence[Fault], orders: 
         f"settings = {dict(settings)!r}\n"
         f"run = lab.run(lambda run: {name}(run, settings), orders={orders}{broken})\n"
     )
+
+
+def require_settings(workload: object) -> None:
+    """Raise BadArgument for what does not take a run and its settings."""
+    try:
+        signature(workload).bind(None, {})  # type: ignore[arg-type]
+    except TypeError:
+        raise BadArgument(
+            "a workload that is swept takes the run and the settings of its cell, as in "
+            f"def send(run, settings); got {workload!r}."
+        ) from None
 
 
 def _bound(workload: Swept, settings: Settings) -> Callable[[Any], object]:

@@ -6,7 +6,7 @@ import pytest
 
 from lab_utils import corrupt_request, crash_client, cut_link, drop_response, kill_broker
 from lab_utils.errors import BadArgument
-from lab_utils.sweep import columns_of, rows_of
+from lab_utils.sweep import columns_of, require_settings, rows_of
 from lab_utils.views.explorer.run_data import OUTCOME_STYLES, run_data
 from lab_utils.views.explorer.sweep_table import SweepTable, Swept
 from tests.views import histories
@@ -45,6 +45,14 @@ def test_rows_are_settings() -> None:
     assert ["the client's defaults"] == list(rows_of([]))
     with pytest.raises(BadArgument, match="a client's configuration"):
         rows_of(["acks=all"])
+
+
+@pytest.mark.parametrize("workload", [lambda run: run, "send", None])
+def test_workload_that_takes_no_settings(workload: object) -> None:
+    """What lab.run takes is not what a sweep takes; the error shows how to write it."""
+    require_settings(lambda run, settings: (run, settings))
+    with pytest.raises(BadArgument, match="def send\\(run, settings\\)"):
+        require_settings(workload)
 
 
 def test_table_has_a_cell_for_each_run() -> None:
