@@ -16,6 +16,7 @@ pytestmark = pytest.mark.kafka
 ONE_BROKER = [
     ("00", {}, "Order 2 was stored twice: its answer was lost"),
     ("00", {"fault": "the request is lost", "nth": "1"}, "Order 0 crossed the wire twice"),
+    ("00", {"fault": "the answer is late"}, "Order 2 is in the log, and the client cannot know"),
     ("03", {"fault": "it is refused"}, "Order 2 was stored after order 3: its first answer was"),
     ("03", {"idempotence": "true"}, "Order 2 crossed the wire twice and was stored once"),
     ("04", {}, "Transaction 2 of producer-1 was told aborted: order 1 can be read, order 2"),
