@@ -716,7 +716,7 @@ export function tabulate(el, { grid, styles, runs, signal }) {
   for (const fault of grid.faults) {
     const name = h("th", { scope: "rowgroup", colspan: positions.length + 1 }, fault.name);
     const rows = grid.settings.map((setting, row) => h("tr", {},
-      h("th", { scope: "row" }, setting),
+      h("th", { scope: "row" }, ...setting.split(/(?<=[.=])/).flatMap((part) => [part, h("wbr")])),
       ...positions.map((position) => {
         const at = fault.positions.indexOf(position);
         if (at < 0) return h("td");
