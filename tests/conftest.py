@@ -123,6 +123,15 @@ def stage_of_three(pooled: dict[str, Any]) -> Any:
     return pooled["stage_of_three"].join()
 
 
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """One Chromium: Playwright's loop stays in its thread, where no second one can begin."""
+    from tests.browser import rig
+
+    with rig.chromium() as browser:
+        yield browser
+
+
 @pytest.fixture(scope="module")
 def reader(stage: Any) -> Iterator[Any]:
     """The lab's own connection to the broker, past the proxy."""

@@ -1,23 +1,11 @@
-"""One Chromium for all tests of pictures and panels; it has no network."""
+"""A blank page for the tests of pictures and panels."""
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
-
-
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=shutil.which("chromium"),
-            args=["--no-sandbox", "--disable-gpu", "--host-resolver-rules=MAP * ~NOTFOUND"],
-        )
-        yield browser
-        browser.close()
+from playwright.sync_api import Browser, Page
 
 
 @pytest.fixture
