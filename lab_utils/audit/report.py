@@ -168,10 +168,9 @@ def unsaid(events: DataFrame) -> list[str]:
 
 
 def sentence(row: dict[str, Any]) -> str:
-    """One finding as a line of text: its run, topic and partition, its value, what proves it."""
+    """One finding as a line of text: its run, topic and partition, and what proves it."""
     place = "/".join(str(row[it]) for it in ("run", "topic", "partition") if row[it] is not None)
-    value = "" if row["value"] is None else f"{row['value']} "
-    return plain(f"{place}: {value}{row['evidence'] or ''}")
+    return plain(f"{place}: {row['evidence'] or ''}")
 
 
 def plain(text: str, longest: int = LONGEST) -> str:

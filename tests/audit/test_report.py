@@ -10,11 +10,12 @@ from lab_utils.audit.ledgers import Rejected
 from lab_utils.audit.report import MISSING, Group, Report, page
 
 HOSTILE = '<script src="//evil">&\x1b[2J\u202e</script>'
-ROW = {"run": HOSTILE, "topic": "orders", "partition": 0, "value": HOSTILE, "evidence": "is lost"}
 
 
 def group(judgement: str, count: int, value: str = "1") -> Group:
-    return Group("lost-write", judgement, f"because {HOSTILE}", count, [ROW | {"value": value}] * 3)
+    row = {"run": HOSTILE, "topic": "orders", "partition": 0, "value": value,
+           "evidence": f"order {value} is lost"}  # fmt: skip
+    return Group("lost-write", judgement, f"because {HOSTILE}", count, [row] * 3)
 
 
 def report(*groups: Group) -> Report:
@@ -67,6 +68,13 @@ def test_a_long_value_is_shortened() -> None:
 
     assert len(told) < 1000
     assert "characters)" in told
+
+
+def test_a_sentence_names_its_order_once() -> None:
+    """The evidence begins with the order."""
+    (told, *_) = group("breach", 3, "17").told()
+
+    assert 1 == told.count("17")
 
 
 def test_the_findings_that_a_ledger_cannot_have_exist() -> None:
