@@ -276,8 +276,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
 
 def _polls(rows: DataFrame) -> DataFrame:
     """What each consumer was given, beside the offset before it, since it was placed anew."""
-    by = "run, actor, topic, partition"
-    placed = f"count_if(kind <> 'delivered') OVER (PARTITION BY {by} ORDER BY at_ns) AS placed"
-    earlier = f"lag(offset) OVER (PARTITION BY {by}, placed ORDER BY at_ns) AS earlier"
-    given = rows.selectExpr("*", placed).where("kind = 'delivered'").selectExpr("*", earlier)
+    window = "OVER (PARTITION BY run, actor, topic, partition ORDER BY at_ns)"
+    beside = f"if(lag(kind) {window} = 'delivered', lag(offset) {window}, NULL) AS earlier"
+    given = rows.selectExpr("*", beside).where("kind = 'delivered'")
     return given.select(*PLACE, "key", "value", "kind", "actor", "consumer_group", "earlier")
