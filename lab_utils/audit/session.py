@@ -55,6 +55,7 @@ class _Shared:
         self.server: SparkServer | None = None
         self.own: _Place | None = None
         self.settings: dict[str, str] = {}
+        self.is_large = False
         self.warming: threading.Thread | None = None
 
     @property
@@ -89,6 +90,7 @@ def settings_for(size: int) -> dict[str, str]:
         return spark_server.SMALL
     parts = str(max(2 * (os.cpu_count() or 1), size // PART))
     return {
+        "spark.sql.adaptive.enabled": "true",
         "spark.sql.shuffle.partitions": parts,
         "spark.sql.files.minPartitionNum": parts,
         "spark.sql.codegen.wholeStage": "true",
@@ -103,10 +105,16 @@ def suit(size: int) -> None:
     A Spark Connect server that somebody else runs keeps the settings that they have chosen.
     """
     session, wanted = spark(), settings_for(size)
+    _shared.is_large = size >= LARGE
     if _shared.server is not None and wanted != _shared.settings:
         for name, value in wanted.items():
             session.conf.set(name, value)
         _shared.settings = wanted
+
+
+def is_large() -> bool:
+    """Was the session last suited to a large ledger?"""
+    return _shared.is_large
 
 
 @contextmanager
@@ -119,7 +127,7 @@ def own_spark(size: int) -> Iterator[SparkSession]:
     stop_session()
     is_large = size >= LARGE
     master = _master(EVERY_CORE if is_large else LOCAL_MASTER)
-    folder = state_folder() / "audits" / str(os.getpid())
+    folder = own_folder()
     _shared.own = _Place(master, folder, is_large, os.getpid())
     try:
         suit(size)
@@ -132,6 +140,11 @@ def own_spark(size: int) -> Iterator[SparkSession]:
         stop_session()
         spark_server.stop(folder)
         _shared.own = None
+
+
+def own_folder() -> Path:
+    """The folder of the Spark that own_spark() starts for this process."""
+    return state_folder() / "audits" / str(os.getpid())
 
 
 def shared_address() -> str:

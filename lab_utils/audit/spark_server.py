@@ -55,8 +55,8 @@ FRAME_HEADER: Final = 9
 # in the machine's temp folder.
 JVM: Final = "-XX:-UsePerfData -Djava.net.preferIPv4Stack=true"
 SMALL_JVM: Final = (
-    "-Xms64m -XX:+UseSerialGC -XX:TieredStopAtLevel=1 "
-    "-XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
+    "-Xms160m -XX:NewSize=48m -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=96m "
+    "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 )
 # Which classes are mapped from the archive is nothing that a log should hold.
 ARCHIVE_LOG: Final = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
@@ -81,9 +81,11 @@ LOCAL: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
 }
 # What a session may change, and what suits the tables of a lab, which are tiny: compiling a query
-# would take longer than interpreting it, and a broadcast is a job of its own.
+# would take longer than interpreting it, a broadcast is a job of its own, and so is each stage of a
+# plan that adapts itself, which is planned anew.
 SMALL: Final = {
-    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.shuffle.partitions": "1",
     "spark.sql.files.minPartitionNum": "1",
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",

@@ -35,6 +35,32 @@ def test_a_torn_line_is_reported(tmp_path: Path) -> None:
     assert events.count() == 3
 
 
+def test_the_size_chooses(tmp_path: Path) -> None:
+    """A large run is compiled for and read in parts, its torn lines are counted; and back again."""
+    large, small = tmp_path / "large", tmp_path / "small"
+    write_ledger(large, in_run("00-a", [sent("x" * 17_000)] * 1000))
+    write_ledger(small, in_run("00-b", log("1")))
+    with (large / "client.jsonl").open("w", encoding="utf-8") as file:
+        file.write('{"torn\n' * 2)
+    with pytest.warns(UserWarning, match=r"client.jsonl \(2 lines\)"):
+        events = session.read_events(large)
+
+    assert 1000 == events.count()
+    assert "true" == session.spark().conf.get("spark.sql.codegen.wholeStage")
+    assert 2 == session.read_events(small).count()
+    assert "false" == session.spark().conf.get("spark.sql.codegen.wholeStage")
+
+
+def test_more_parts_for_more_bytes() -> None:
+    """As many as fit the memory of a core each, and at least as many as keep all cores busy."""
+    parts = [
+        int(session.settings_for(size)["spark.sql.shuffle.partitions"])
+        for size in (0, session.LARGE, 100 * session.PART)
+    ]
+
+    assert 1 == parts[0] <= parts[1] < parts[2] == 100
+
+
 def test_no_ledger(tmp_path: Path) -> None:
     """A folder without a ledger is refused by name."""
     with pytest.raises(LedgerError, match="there is no ledger in"):
