@@ -22,7 +22,7 @@ MODULES: Final = {
     "same_outcome": "same_outcome",
     "same_outcome_of_labs": "same_outcome_of_labs",
     "stage_at_rest": "stage_at_rest",
-    "audit_scaling": "audit_scaling",
+    "audit": "audit",
     "class_analysis": "classes",
     "grading": "grading",
 }

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, clause
-from lab_utils.audit.finding import FINDING_COLUMNS, RULES, found_by
+from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Sieve, found_by
 from lab_utils.audit.findings.isolation import READER
-from lab_utils.audit.session import read_events
+from lab_utils.audit.session import is_large, read_events
+from lab_utils.audit.sieve import SIEVE
 from lab_utils.audit.survey import Survey, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
@@ -41,10 +42,10 @@ EXTREMES: Final[Sequence[Mapping[str, str]]] = (
 
 def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
     """One row for each finding: FINDING_COLUMNS, judgement, allowed_by and reason."""
-    # One run is small: in one partition nothing is shuffled, and the query takes half the time.
-    events = events.coalesce(1)
+    # A lab's run is small: in one partition nothing is shuffled, and the query takes half the time.
+    events = events if is_large() else events.coalesce(1)
     seen = survey(events)
-    rows = found_by(RULES.values(), events, seen).collect()
+    rows = found_by(RULES.values(), events, seen, _sieve()).collect()
     found = [judged(row.asDict(), seen) for row in rows]
     return sorted(found, key=_place)
 
@@ -52,7 +53,7 @@ def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
 def judged_frame(events: DataFrame) -> DataFrame:
     """The same as a DataFrame, for a ledger whose findings are too many for a list."""
     seen = survey(events)
-    found = found_by(RULES.values(), events, seen).cache()
+    found = found_by(RULES.values(), events, seen, _sieve()).cache()
     cases = [row.asDict() for row in found.select(*CASE).distinct().collect()]
     rows = [tuple(case[name] for name in CASE) + _judgement(case, seen) for case in cases]
     schema = ", ".join(f"{name} {FINDING_COLUMNS[name]}" for name in CASE)
@@ -62,6 +63,10 @@ def judged_frame(events: DataFrame) -> DataFrame:
         *(found[name] for name in FINDING_COLUMNS),
         *(clauses[name] for name in ("judgement", "allowed_by", "reason")),
     )
+
+
+def _sieve() -> Sieve | None:
+    return SIEVE if is_large() else None
 
 
 def rehearse() -> None:

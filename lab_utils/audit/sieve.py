@@ -1,0 +1,356 @@
+"""The sieve: of a large ledger, the events of the orders and places that may have a finding.
+
+    events ──▶ one row of numbers an order, or a place ──▶ suspects ──▶ their events ──▶ facts
+
+Most orders are sent, acked and stored once, and no finding is about them. Texts and lists cost ten
+times what numbers do; so here an order, a place and a topic are hashes of 64 bits. What is left out
+has no finding, and what is kept is looked at. Where a finding is about neighbours both are kept:
+between two neighbours among what is kept, all that was left out is in order.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from lab_utils.audit.facts import (
+    OF_ORDERS,
+    OF_PLACES,
+    POLLS,
+    TRANSACTIONAL,
+    orders,
+    places,
+    sql,
+    transactions,
+)
+from lab_utils.audit.finding import Facts, Sieve
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lab_utils.audit.survey import Survey, TopicFacts
+
+# More suspects than this are not sent to every worker.
+BROADCAST_MAX: Final = 1_000_000
+# Each group of consumers of a run has a bit.
+GROUPS_MAX: Final = 62
+
+TOPIC: Final = "xxhash64(run, topic) AS of"
+# Spark's hash skips what is null.
+ORDER: Final = "xxhash64(run, topic, key IS NULL, key, value IS NULL, value) AS id"
+# Partition and offset as one number, which sorts as they do; what does not fit is a suspect.
+OFFSETS: Final = 2**44
+PARTITIONS: Final = 2**18
+TOPICS_SCHEMA: Final = (
+    "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN,"
+    " is_transactional BOOLEAN, worked_in_topic BOOLEAN, groups BIGINT"
+)
+PARTITIONS_SCHEMA: Final = (
+    "run STRING, topic STRING, number BIGINT, is_drained BOOLEAN, end BIGINT, bookmark BIGINT,"
+    " owners BIGINT"
+)
+MEMBERS_SCHEMA: Final = "run STRING, actor STRING, bit BIGINT"
+
+
+def _sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
+    """The events that these facts are made of, without those that no finding is about."""
+    if facts not in SIEVES or max(map(len, _bits(survey).values()), default=0) > GROUPS_MAX:
+        return events
+    return SIEVES[facts](events, survey)
+
+
+def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
+    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey))
+    if not TRANSACTIONAL & survey.kinds:
+        return kept
+    return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
+
+
+def _of_suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
+    rows = events.where(f"({OF_PLACES}) OR (source = 'client' AND kind = 'delivered')")
+    place = _place("offset", of="xxhash64(run, topic)")
+    kept = _kept(rows, place, "at", _suspect_places(events, survey))
+    return kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
+
+
+# A finding about orders or places that is not named here is looked for in all of them.
+KNOWN: Final = frozenset({
+    "lost-write", "duplicate", "phantom", "unavailable", "nonmonotonic-send", "unseen",
+    "aborted-read", "precommitted-read",
+    "duplicate-delivery", "skipped-processing", "nonmonotonic-poll", "poll-skip",
+    "duplicate-effect", "inconsistent-offsets",
+})  # fmt: skip
+SIEVES: Final[dict[Facts, Callable[[DataFrame, Survey], DataFrame]]] = {
+    orders: _of_suspect_orders,
+    places: _of_suspect_places,
+}
+
+
+SIEVE: Final = Sieve(KNOWN, _sift)
+
+
+def _kept(events: DataFrame, hashed: str, key: str, suspects: DataFrame) -> DataFrame:
+    """The events whose hash is one of the suspects'."""
+    from pyspark.sql import functions
+
+    suspects = suspects.persist()
+    if suspects.count() <= BROADCAST_MAX:
+        suspects = functions.broadcast(suspects)
+    kept = events.selectExpr("*", hashed).join(suspects, key, "left_semi")
+    return kept.select(*events.columns)
+
+
+# Orders.
+
+# What is known of an order when its events are counted, and none of its texts is looked at.
+COUNTS: Final = (
+    "any_value(of) AS of",
+    "count_if(kind = 'sent') AS sends",
+    "count_if(kind = 'acked') AS acks",
+    "count_if(kind IN ('failed', 'unknown')) AS reports",
+    "count_if(kind = 'record') AS records",
+    "count_if(kind = 'visible') AS visibles",
+    "count_if(kind = 'delivered') AS deliveries",
+    "bit_or(bit) AS given_to",
+    "min(if(kind = 'delivered', at_ns, NULL)) AS given_at",
+    "min(if(kind = 'sent', at_ns, NULL)) AS sent_at",
+    "max(if(kind = 'sent', who, NULL)) AS sender",
+    "min(if(kind = 'record', place, NULL)) AS first_copy",
+    "max(if(kind = 'record', place, NULL)) AS last_copy",
+    "min(if(kind = 'acked', place, NULL)) AS first_ack",
+    "max(if(kind = 'acked', partition, NULL)) AS acked_in",
+    f"bool_or(kind <> 'sent' AND (offset >= {OFFSETS}L OR partition >= {PARTITIONS})"
+    " OR kind = 'record' AND place IS NULL) AS is_odd",
+)
+OF_TRANSACTIONS: Final = (
+    "count_if(outcome = 'txn_aborted') AS aborted",
+    "count_if(outcome = 'txn_committed') AS committed",
+    "count_if(transaction IS NOT NULL) AS in_transactions",
+    "min(asked_at_ns) AS asked_at",
+)
+NO_TRANSACTIONS: Final = (
+    "0L AS aborted", "0L AS committed", "0L AS in_transactions", "CAST(NULL AS BIGINT) AS asked_at",
+)  # fmt: skip
+EXPECTED: Final = (
+    "least(acks - if(in_transactions = 0, 0, sends - committed),"
+    " if(all_drained, if(is_transactional, visibles, records), acks))"
+)
+COVERED: Final = f"acks = 1 AND first_copy = last_copy AND acked_in = first_copy div {OFFSETS}L"
+# Why an order is looked at: the findings about it that are not ruled out by these numbers.
+SUSPECT_ORDER: Final = (
+    "is_odd",
+    f"acks > 0 AND some_drained AND NOT coalesce({COVERED}, false)",
+    "first_copy < last_copy",
+    "acks = 0 AND reports > 0 AND (records > 0 OR all_drained)",
+    f"acks > 0 AND {EXPECTED} > 0 AND groups <> 0"
+    f" AND ({EXPECTED} > 1 OR (given_to & groups) <> groups)",
+    "aborted > 0 AND aborted = sends AND deliveries + visibles > 0",
+    "deliveries > 0 AND sends > 0 AND in_transactions = sends AND aborted = 0"
+    " AND if(asked_at IS NULL, visibles = 0, given_at < asked_at)",
+)
+# Where an order that was sent once is, as in the facts; for a few the numbers do not tell.
+CERTAIN: Final = (
+    "CASE WHEN sends <> 1 THEN NULL WHEN first_copy = last_copy THEN first_copy"
+    " WHEN first_ack IN (first_copy, last_copy) THEN first_ack END"
+)
+UNCERTAIN: Final = "sends = 1 AND (is_odd OR first_copy < last_copy AND first_ack IS NOT NULL)"
+
+
+def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a suspect: id."""
+    rows = _with_bits(events.where(OF_ORDERS), survey, events).selectExpr(
+        TOPIC, ORDER, "run", "actor", "kind", "at_ns", "bit", "partition", "offset",
+        "xxhash64(actor) AS who", f"partition * {OFFSETS}L + offset AS place",
+        "detail['transaction'] AS transaction" if _has_transactions(survey) else
+        "CAST(NULL AS STRING) AS transaction",
+    )  # fmt: skip
+    if _has_transactions(survey):
+        rows = _with_ends(rows, events)
+    counted = sql(rows, ["id"], *COUNTS, *(OF_TRANSACTIONS if _has_transactions(survey) else ()))
+    if not _has_transactions(survey):
+        counted = counted.selectExpr("*", *NO_TRANSACTIONS)
+    found = counted.join(_topics(events, survey), "of", "left")
+    suspect = " OR ".join(f"coalesce({why}, false)" for why in SUSPECT_ORDER)
+    if not {"sent", "record"} <= survey.kinds:
+        return found.where(suspect).select("id")
+    placed = found.selectExpr("id", "of", "sender", "sent_at", f"{suspect} AS is_suspect",
+                              f"{CERTAIN} AS place", f"{UNCERTAIN} AS is_uncertain")  # fmt: skip
+    # One order without a certain place makes the neighbours of all that its producer sent unknown.
+    unsure = placed.where("is_uncertain AND place IS NULL").selectExpr("of", "sender", "true AS x")
+    window = (
+        f"(PARTITION BY of, sender, coalesce(place div {OFFSETS}L, id) ORDER BY sent_at, place)"
+    )
+    return (
+        placed.selectExpr("*", f"lag(place) OVER {window} AS earlier",
+                          f"lead(place) OVER {window} AS later")
+        .join(unsure.distinct(), ["of", "sender"], "left")
+        .where("is_suspect OR x OR earlier > place OR later < place")
+        .select("id")
+    )  # fmt: skip
+
+
+def _has_transactions(survey: Survey) -> bool:
+    return bool(TRANSACTIONAL & survey.kinds)
+
+
+def _with_ends(rows: DataFrame, events: DataFrame) -> DataFrame:
+    """Sends with what their program was told of their transaction; the other events as they are."""
+    ends = transactions(events).selectExpr(
+        "xxhash64(run, actor, transaction) AS within", "outcome", "asked_at_ns"
+    )
+    sends = rows.where("kind = 'sent'").selectExpr(
+        "*", "xxhash64(run, actor, transaction) AS within"
+    )
+    told = sends.join(ends, "within", "left").drop("within")
+    others = rows.where("kind <> 'sent'").drop("transaction")
+    return told.unionByName(others, allowMissingColumns=True)
+
+
+# Places.
+
+
+def _place(offset: str, of: str = "of", name: str = "at") -> str:
+    """The hash of a place in a log, as SQL."""
+    values = f"{of}, partition IS NULL, partition, {offset} IS NULL, {offset}"
+    return f"xxhash64({values}) AS {name}"
+
+
+OF_A_PLACE: Final = (
+    "any_value(of) AS of",
+    "any_value(partition) AS partition",
+    "any_value(offset) AS offset",
+    "min(id) AS first_id",
+    "max(id) AS last_id",
+    "bool_or(kind IN ('record', 'visible')) AS is_held",
+    "bool_or(kind = 'visible') AS is_visible",
+    "bool_or(kind IN ('acked', 'delivered')) AS is_told",
+    "count_if(kind = 'delivered') AS deliveries",
+    "bit_or(bit) AS given_to",
+    "count_if(kind = 'processed') AS worked",
+    "bool_or(offset <= earlier) AS is_back",
+    "min(earlier) AS jumped_from",
+)
+READABLE: Final = "(is_visible OR (is_held AND NOT coalesce(is_transactional, false)))"
+JUMPED: Final = "coalesce(is_back, false) OR coalesce(before > jumped_from, false)"
+SUSPECT_PLACE: Final = (
+    "offset IS NULL OR partition IS NULL",
+    "first_id <> last_id",
+    "is_told AND NOT is_held AND is_drained AND offset < end",
+    "deliveries > bit_count(given_to)",
+    "worked > 1",
+    f"{READABLE} AND worked_in_topic AND bookmark > offset"
+    " AND (worked = 0 OR deliveries > 0 AND (given_to & owners) <> owners)",
+    JUMPED,
+)
+
+
+def _suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a suspect: at."""
+    has_polls = "delivered" in survey.kinds
+    columns = (TOPIC, ORDER, "kind", "partition", "offset")
+    rows = events.where(OF_PLACES).selectExpr(
+        *columns, "0L AS bit", "CAST(NULL AS BIGINT) AS earlier"
+    )
+    polls = _polls(events, survey, columns)
+    if has_polls:
+        rows = rows.unionByName(polls)
+    found = (
+        sql(rows.selectExpr("*", _place("offset")), ["at"], *OF_A_PLACE)
+        .join(_topics(events, survey), "of", "left")
+        .join(_partitions(events, survey).withColumnRenamed("number", "partition"),
+              ["of", "partition"], "left")
+    )  # fmt: skip
+    window = (
+        "OVER (PARTITION BY of, partition ORDER BY offset"
+        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    )
+    before = f"last(if({READABLE}, offset, NULL), true) {window}" if has_polls else "NULL"
+    suspect = " OR ".join(f"coalesce({why}, false)" for why in SUSPECT_PLACE)
+    suspects = found.selectExpr("*", f"CAST({before} AS BIGINT) AS before").where(suspect)
+    if not has_polls:
+        return suspects.select("at")
+    jumped = suspects.where(JUMPED)
+    passed = jumped.where("before IS NOT NULL").selectExpr(_place("before"))
+    left = polls.where("earlier IS NOT NULL").selectExpr(
+        _place("offset"), _place("earlier", name="left")
+    ).join(jumped.select("at"), "at", "left_semi").selectExpr("left AS at")  # fmt: skip
+    return suspects.select("at").unionByName(passed).unionByName(left)
+
+
+def _polls(events: DataFrame, survey: Survey, columns: tuple[str, ...]) -> DataFrame:
+    """What each consumer was given, beside the offset before it, since it was placed anew."""
+    rows = _with_bits(events.where(POLLS), survey, events).selectExpr(
+        *columns, "bit", "xxhash64(actor) AS who", "at_ns"
+    )
+    window = "OVER (PARTITION BY of, who, partition ORDER BY at_ns)"
+    beside = f"if(lag(kind) {window} = 'delivered', lag(offset) {window}, NULL) AS earlier"
+    return rows.selectExpr("*", beside).where("kind = 'delivered'").drop("who", "at_ns")
+
+
+# What the survey knows, as small tables.
+
+
+def _bits(survey: Survey) -> dict[str, dict[str, int]]:
+    """The bit of each group of consumers, by run and name."""
+    groups: dict[str, set[str]] = defaultdict(set)
+    for (run, _), topic in survey.topics.items():
+        groups[run] |= topic.actors.keys() | topic.bookmarks.keys()
+    return {
+        run: {name: 1 << at for at, name in enumerate(sorted(names))}
+        for run, names in groups.items()
+    }
+
+
+def _with_bits(rows: DataFrame, survey: Survey, events: DataFrame) -> DataFrame:
+    """Events with the bit of the group of the consumer who said them; 0 for all others."""
+    if "delivered" not in survey.kinds:
+        return rows.selectExpr("*", "0L AS bit")
+    bits = _bits(survey)
+    members = {
+        (run, actor, bits[run][group])
+        for (run, _), topic in survey.topics.items()
+        for group, actors in topic.actors.items()
+        for actor in actors
+    }
+    known = events.sparkSession.createDataFrame(sorted(members), MEMBERS_SCHEMA)
+    joined = rows.join(known.withColumnRenamed("bit", "known"), ["run", "actor"], "left")
+    is_given = "kind = 'delivered'"
+    return joined.selectExpr("*", f"if({is_given}, coalesce(known, 0L), 0L) AS bit").drop("known")
+
+
+def _topics(events: DataFrame, survey: Survey) -> DataFrame:
+    bits = _bits(survey)
+    rows = [
+        (run, topic, any(end.drained for end in it.ends.values()), it.all_drained,
+         it.is_transactional, it.worked, sum(bits[run][group] for group in it.actors))
+        for (run, topic), it in survey.topics.items()
+    ]  # fmt: skip
+    frame = events.sparkSession.createDataFrame(rows, TOPICS_SCHEMA)
+    return frame.selectExpr(TOPIC, "*").drop("run", "topic")
+
+
+def _partitions(events: DataFrame, survey: Survey) -> DataFrame:
+    bits = _bits(survey)
+    rows = [
+        (run, topic, number, *_of_partition(it, number, bits[run]))
+        for (run, topic), it in survey.topics.items()
+        for number in sorted(it.ends.keys() | set(_booked(it)))
+    ]
+    frame = events.sparkSession.createDataFrame(rows, PARTITIONS_SCHEMA)
+    return frame.selectExpr(TOPIC, "*").drop("run", "topic")
+
+
+def _booked(it: TopicFacts) -> Iterator[int]:
+    for at in it.bookmarks.values():
+        yield from at
+
+
+def _of_partition(
+    it: TopicFacts, number: int, bits: dict[str, int]
+) -> tuple[bool, int | None, int | None, int]:
+    end = it.ends.get(number)
+    held = {group: at[number] for group, at in it.bookmarks.items() if number in at}
+    owners = sum(bits[group] for group in held if group in it.actors)
+    is_drained, offset = (end.drained, end.offset) if end else (False, None)
+    return is_drained, offset, max(held.values(), default=None), owners
