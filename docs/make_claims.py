@@ -33,6 +33,7 @@ OUTDATED = {
     "half": "holds in part",
 }
 
+FURTHER = "further."  # before a run that a further notebook makes
 Claims = dict[str, dict[str, Any]]
 
 
@@ -49,6 +50,19 @@ def page(claims: Claims) -> str:
 def lab_source(lab: str) -> Path:
     """Where a lab is written down; raises ValueError if it is not there once."""
     (found,) = sorted((ROOT / "labs" / "source").glob(f"{lab}_*.py"))
+    return found
+
+
+def further_source(lab: str, run: str) -> Path:
+    """The further notebook of a lab with this run; raises ValueError if it is not in one."""
+    folder = ROOT / "labs" / "source" / "further"
+    (found,) = (
+        path
+        for path in sorted(folder.glob(f"{lab}_*.py"))
+        if re.search(
+            rf"^{run} = |^def {run}\(|\.{run}\(", path.read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
     return found
 
 
@@ -98,17 +112,27 @@ def _groups(claims: Claims) -> Iterator[str]:
 
 
 def _row(name: str, claim: dict[str, Any]) -> str:
-    runs = ", ".join(f"`{run}`" for run in claim["run"])
     cells = (
         name,
         claim["claim"],
         claim["holds"],
-        f"[{claim['lab']}](../labs/{lab_source(claim['lab']).stem}.ipynb): {runs}",
+        _runs(claim["lab"], claim["run"]),
         _finding(claim["finding"]),
         "<br>".join(map(_test, claim["test"])),
         claim.get("note", ""),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _runs(lab: str, runs: list[str]) -> str:
+    """The runs with the notebooks that they are in; `further.spread` is in a further one."""
+    places: dict[str, list[str]] = {}
+    for run in runs:
+        name = run.removeprefix(FURTHER)
+        path = f"further/{further_source(lab, name).stem}" if name != run else lab_source(lab).stem
+        title = f"{lab}, further" if name != run else lab
+        places.setdefault(f"[{title}](../labs/{path}.ipynb)", []).append(f"`{name}`")
+    return "; ".join(f"{place}: {', '.join(names)}" for place, names in places.items())
 
 
 def _finding(name: str) -> str:

@@ -22,6 +22,7 @@ from lab_utils.errors import SetupError
 ROOT: Final = Path(__file__).parents[1]
 WORKING_FOLDER: Final = ROOT / "work"
 RECORD: Final = ".handed-out.json"
+FURTHER: Final = "further"  # the notebooks without exercises; no two notebooks share a name
 
 
 @dataclass(slots=True)
@@ -49,15 +50,16 @@ class Handed:
         ]
 
 
-def handed_out(labs: Path = ROOT / "labs") -> list[Path]:
+def handed_out(labs: Path = ROOT / "labs", folder: str = "") -> list[Path]:
     """The notebooks that have a source: what else lies in the folder is nobody's lab.
 
-    At a seat that has no solutions there is no source, and nothing else either.
+    They are those of the labs, or in `folder`, FURTHER, those without exercises. At a seat that
+    has no solutions there is no source, and nothing else either.
     """
-    sources = labs / "source"
+    sources = labs / "source" / folder
     return [
-        path for path in sorted(labs.glob("*.ipynb"))
-        if not sources.exists() or (sources / f"{path.stem}.py").exists()
+        path for path in sorted((labs / folder).glob("*.ipynb"))
+        if not (labs / "source").exists() or (sources / f"{path.stem}.py").exists()
     ]  # fmt: skip
 
 
@@ -70,8 +72,8 @@ def hand_out(folder: Path, labs: Path = ROOT / "labs") -> Handed:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         record = _record(folder)
-        for path in handed_out(labs):
-            _bring(path.read_bytes(), folder / path.name, record, handed)
+        for path in [*handed_out(labs), *handed_out(labs, FURTHER)]:
+            _bring(path.read_bytes(), folder / path.relative_to(labs), record, handed)
         write_whole(folder / RECORD, json.dumps(record, indent=1).encode())
     except OSError as error:
         raise SetupError(
@@ -124,7 +126,8 @@ def _digest(text: bytes) -> str:
 
 
 def write_whole(path: Path, text: bytes) -> None:
-    """Write a file, whole or not at all."""
+    """Write a file, whole or not at all; its folder is made if it is not there."""
+    path.parent.mkdir(exist_ok=True)
     aside = path.with_name(f".{path.name}.writing")
     aside.write_bytes(text)
     aside.replace(path)

@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import (
+    further_sources,
     instructor_notebook,
     lab_of,
     learner_notebook,
@@ -32,6 +33,8 @@ SOURCES: Final = {
     for path in sorted((ROOT / "labs" / "source").glob("*.py"))
     if (lab := lab_of(path.stem))
 }
+# The notebooks without exercises, by the stem of their source.
+FURTHER: Final = {path.stem: path for path in further_sources(ROOT / "labs")}
 CELL_S: Final = 120
 DEFINITIONS: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 

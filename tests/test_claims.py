@@ -8,9 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from docs.make_claims import PAGE, TABLE, lab_source, page, read_claims, split_test
+from docs.make_claims import FURTHER, PAGE, TABLE, lab_source, page, read_claims, split_test
 from lab_utils.audit.finding import RULES
 from lab_utils.grading.cases import exercises
+from lab_utils.grading.notebook import further_sources
 
 ROOT: Final = Path(__file__).parents[1]
 COUNTS: Final = {"A": 7, "B": 10, "C": 10, "D": 9, "E": 15, "F": 10, "G": 5}
@@ -26,9 +27,16 @@ def tree(path: Path) -> ast.Module:
 
 
 def names(lab: str) -> set[str]:
-    """What the source of a lab calls a run: a name, a workload, a method of the lab, an item."""
-    found = {each.item for each in exercises(lab)}
-    for node in ast.walk(tree(lab_source(lab))):
+    """What a lab calls its runs, and its further notebooks: those begin with `further.`."""
+    more = [f"{FURTHER}{name}" for path in further_sources(ROOT / "labs", lab)
+            for name in names_of(path)]  # fmt: skip
+    return {each.item for each in exercises(lab)} | names_of(lab_source(lab)) | set(more)
+
+
+def names_of(source: Path) -> set[str]:
+    """What a source calls a run: a name, a workload, a method of the lab."""
+    found = set()
+    for node in ast.walk(tree(source)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, ast.FunctionDef):
@@ -108,7 +116,8 @@ def exists(path: str, function: str, case: str) -> bool:
     if not module.is_file() or function not in functions(module):
         return False
     if path == "tests/test_labs.py":
-        return not case or bool(list(ROOT.glob(f"labs/source/{case}_*.py")))
+        return not case or bool([*ROOT.glob(f"labs/source/{case}_*.py"),
+                                 *ROOT.glob(f"labs/source/further/{case}.py")])  # fmt: skip
     made = {f"{fault} {api}" for fault in names_in(module) for api in ("EndTxn", "Produce")}
     return not case or case in texts(module) | made
 

@@ -23,11 +23,12 @@ from lab_utils import checking
 from lab_utils.grading import cases
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.grader import grade
-from lab_utils.grading.notebook import build_labs, notebook_text
+from lab_utils.grading.notebook import build_labs, further_notebook, notebook_text
 from lab_utils.proxy.faults import ClientFault, StageFault
 from lab_utils.stage import client
 from tests.grading import recorded
 from tests.notebooks import (
+    FURTHER,
     ROOT,
     SOURCES,
     Shown,
@@ -150,6 +151,18 @@ def test_two_notebooks_at_once() -> None:
     assert {lab: full_points(lab) for lab in shown} == {
         lab: it.verdicts for lab, it in shown.items()
     }
+
+
+@pytest.mark.labs
+@pytest.mark.long
+@pytest.mark.timeout(TIMEOUT_S)
+@pytest.mark.parametrize("name", FURTHER)
+def test_further(name: str) -> None:
+    """A further notebook runs from top to bottom without a trouble; nothing in it is graded."""
+    with kernel(further_notebook(FURTHER[name])) as notebook:
+        shown = notebook.run_all()
+
+    assert ([], {}) == (shown.troubles, shown.verdicts)
 
 
 @pytest.mark.labs

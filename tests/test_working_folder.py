@@ -35,13 +35,16 @@ def labs(tmp_path: Path) -> Path:
 
 def edition(labs: Path, text: str, name: str = "00_one") -> None:
     """What an update brings."""
+    for folder in ("", "source"):
+        (labs / folder / name).parent.mkdir(exist_ok=True)
     (labs / "source" / f"{name}.py").touch()
     (labs / f"{name}.ipynb").write_text(text)
 
 
 def contents(folder: Path) -> dict[str, str]:
     """The files that the learner sees."""
-    return {path.name: path.read_text() for path in folder.iterdir() if path.name[0] != "."}
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
+    return {path.relative_to(folder).as_posix(): path.read_text() for path in files}
 
 
 def test_what_is_unchanged_is_replaced(labs: Path, tmp_path: Path) -> None:
@@ -51,8 +54,13 @@ def test_what_is_unchanged_is_replaced(labs: Path, tmp_path: Path) -> None:
     assert Handed() == hand_out(work, labs)
     edition(labs, "B")
     edition(labs, "b", "01_two")
-    assert Handed(["01_two.ipynb"], ["00_one.ipynb"]) == hand_out(work, labs)
-    assert {"00_one.ipynb": "B", "01_two.ipynb": "b"} == contents(work)
+    edition(labs, "more", "further/00_more")
+    (labs / "further" / "mine.ipynb").touch()
+    added = ["01_two.ipynb", "00_more.ipynb"]
+    assert Handed(added, ["00_one.ipynb"]) == hand_out(work, labs)
+    given = {"00_one.ipynb": "B", "01_two.ipynb": "b", "further/00_more.ipynb": "more"}
+    assert given == contents(work)
+    assert Handed() == hand_out(work, labs)
 
 
 def test_a_seat_without_solutions(labs: Path, tmp_path: Path) -> None:
@@ -121,11 +129,12 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("LAB_FOLDER", str(tmp_path))
     said = [CliRunner().invoke(main, ["notebooks"]) for _ in range(2)]
     names = sorted(path.name for path in (ROOT / "labs").glob("0*.ipynb"))
+    more = {f"further/{path.name}" for path in (ROOT / "labs").glob("further/*.ipynb")}
     (tmp_path / names[3]).write_text("mine")
     (tmp_path / RECORD).unlink()
     said.append(CliRunner().invoke(main, ["notebooks"]))
     first, second, third = ("".join(each.output.split()) for each in said)
-    there = set(contents(tmp_path)) - {new_name(names[3]), PAGE}
+    there = set(contents(tmp_path)) - {new_name(names[3]), PAGE} - more
 
     assert (7, names) == (len(names), sorted(there))
     assert [] == [name for name in names if name not in first]
@@ -147,8 +156,9 @@ def test_up_serves_the_folder(tmp_path: Path) -> None:
         up.terminate()
         assert 0 == up.wait(30)
 
-    assert set(contents(tmp_path / "work")) == {each["name"] for each in shown}
-    assert 7 + len([PAGE]) == len(shown)
+    given = {name.partition("/")[0] for name in contents(tmp_path / "work")}
+    assert given == {each["name"] for each in shown}
+    assert 7 + len([PAGE, "further"]) == len(shown)
 
 
 def new_name(name: str) -> str:

@@ -1,5 +1,7 @@
 """The notebook format: from labs/source/*.py to notebooks, one for learners, one with solutions.
 
+A further notebook, labs/source/further/*.py, has no exercises: it is the same for all.
+
 A source is jupytext py:percent. Two options of a cell marker are ours: `answer="03.2"` for the
 cell that holds an answer, `check="03.2"` for the one that checks it. They become nbgrader's
 metadata (schema version 3), with the points of labs/checks. Nothing here reads or runs a kernel.
@@ -44,6 +46,8 @@ _nodes: Any = nbformat.v4  # it has no types
 KERNEL: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CellText: TypeAlias = Callable[[str], str]
 SOURCE_NAME: Final = re.compile(r"^(\d\d)_[a-z0-9_]+$")
+# Notebooks without exercises, for whoever wants more: labs/source/further/03_title.py.
+FURTHER: Final = "further"
 SOLUTION: Final = "SOLUTION"
 HIDDEN_TESTS: Final = "HIDDEN TESTS"
 MARKER: Final = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
@@ -86,6 +90,16 @@ def instructor_notebook(source: str, lab: str, exercises: Sequence[Exercise]) ->
 def marked_notebook(source: str, lab: str, exercises: Sequence[Exercise]) -> NotebookNode:
     """The notebook with its solutions and their markers: what nbgrader makes an assignment of."""
     return _notebook(source, lab, exercises, lambda cell: cell)
+
+
+def further_notebook(source: Path) -> NotebookNode:
+    """A further notebook, which has no exercises and counts as no submission of its lab."""
+    return _notebook(read_source(source), f"{FURTHER}/{lab_of(source.stem)}", (), for_learner)
+
+
+def further_sources(labs: Path, lab: str = "[0-9][0-9]") -> list[Path]:
+    """The sources of the further notebooks, of one lab or of all."""
+    return sorted((labs / "source" / FURTHER).glob(f"{lab}_*.py"))
 
 
 def notebook_text(notebook: NotebookNode) -> str:
@@ -269,6 +283,7 @@ def build_labs(
         if difference:
             changed.append((path, difference))
             if write:
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     return changed
 
@@ -313,6 +328,8 @@ def _notebooks(labs: Path, sources: Sequence[Path]) -> dict[Path, str]:
         lab = lab_of(source.stem) or ""
         notebook = learner_notebook(read_source(source), lab, exercises(lab, labs))
         built[labs / f"{source.stem}.ipynb"] = notebook_text(notebook)
+        for more in further_sources(labs, lab):
+            built[labs / FURTHER / f"{more.stem}.ipynb"] = notebook_text(further_notebook(more))
     return built
 
 
@@ -331,5 +348,10 @@ def _difference(path: Path, text: str) -> str:
 def without_source(labs: Path) -> list[Path]:
     """The numbered notebooks that no source in labs/source makes."""
     sources = {path.stem for path in (labs / "source").glob("*.py")}
-    return [path for path in sorted(labs.glob("*.ipynb"))
-            if lab_of(path.stem) and path.stem not in sources]  # fmt: skip
+    more = {path.stem for path in further_sources(labs)}
+    return [
+        path
+        for folder, known in ((labs, sources), (labs / FURTHER, more))
+        for path in sorted(folder.glob("*.ipynb"))
+        if lab_of(path.stem) and path.stem not in known
+    ]
