@@ -20,6 +20,7 @@ from nbclient import NotebookClient
 
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import (
+    further_notebook,
     further_sources,
     instructor_notebook,
     lab_of,
@@ -70,6 +71,12 @@ def answers_in(notebook: Any) -> dict[str, Any]:
 def solutions(lab: str) -> dict[str, Any]:
     """The answers of a lab's source, and the functions of its cells, by name."""
     return answers_in(source_notebook(lab))
+
+
+@cache
+def further(name: str) -> dict[str, Any]:
+    """The functions of a further notebook, by name."""
+    return answers_in(further_notebook(FURTHER[name]))
 
 
 def code_cells(notebook: Any) -> list[Any]:

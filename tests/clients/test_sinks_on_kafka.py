@@ -15,7 +15,7 @@ from lab_utils.clients.workload import WorkloadError
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import Fault, crash_client, delay_response
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
-from tests.notebooks import solutions
+from tests.notebooks import further, solutions
 from tests.performed import Perform
 
 pytestmark = pytest.mark.kafka
@@ -59,12 +59,18 @@ def booked(rows: list[Event]) -> Counter[str | None]:
     return times
 
 
+def sink(name: str) -> Callable[[Any], None]:
+    """A sink of lab 06, from its notebook or from the further one."""
+    found: Callable[[Any], None] = (further("06_six_crash_points") | solutions("06"))[name]
+    return found
+
+
 @pytest.mark.parametrize("name", SINKS_OF_THE_NOTEBOOK)
 def test_sinks_of_the_notebook(name: str, schema: Callable[[], str], perform: Perform) -> None:
     """Killed right after a commit of the database, a sink has an effect twice, or each once."""
     given = schema()
     crash = crash_client("after_db_commit", nth=3)
-    rows = perform(solutions("06")[name], crash, orders=4, filled=True, schema=given)
+    rows = perform(sink(name), crash, orders=4, filled=True, schema=given)
 
     assert SINKS_OF_THE_NOTEBOOK[name] == " ".join(sorted(booked(rows).elements()))
     assert {"PostgreSQL" if given else "SQLite"} == {
@@ -138,7 +144,7 @@ def test_sinks_at_every_point(
         orders = chance.randint(4, 12)
         nth = chance.randint(1, orders)
         faults = POINTS[point](nth, writes)
-        rows = perform(solutions("06")[kind], *faults, orders=orders, filled=True, schema=schema())
+        rows = perform(sink(kind), *faults, orders=orders, filled=True, schema=schema())
         times = booked(rows)
         wanted = Counter(map(str, range(orders)))
         assert 1 == sum(row.kind == "crashed" for row in rows)
