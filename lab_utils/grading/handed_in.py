@@ -164,8 +164,9 @@ def _asked(lab: str, labs: Path) -> tuple[Asked, ...]:
     """The predictions that a lab asks for, in its order."""
     asked, heading = [], ""
     for cell in handed_out(lab, labs):
-        if cell["cell_type"] == "markdown" and cell["source"].startswith("#"):
-            heading = cell["source"].splitlines()[0].lstrip("# ")
+        if cell["cell_type"] == "markdown":
+            headings = [line for line in cell["source"].splitlines() if line.startswith("#")]
+            heading = headings[-1].lstrip("# ") if headings else heading
         if ".predict(" in _source(cell):
             asked.append(Asked(cell["id"], heading))
     return tuple(asked)

@@ -28,7 +28,7 @@ lab.explorer()
 # - An *idempotent* producer writes a **producer id** and a **sequence** number into each batch.
 #   Without idempotence, both are -1.
 #
-# ## One order at a time
+# ## Predict, then break
 #
 # The workload waits for the report of each order. The third request will reach the broker; its
 # answer is dropped and the connection is cut. How many orders will be reported as acked? What will

@@ -122,7 +122,7 @@ guess.compare(tick)
 
 # %% [markdown]
 # Order 2 is skipped, without an error: the client committed it while the program still worked on it.
-# With the default interval the same program repeats orders instead. Only the timer decides.¹ One cure
+# With a longer interval the same program repeats orders instead. Only the timer decides.¹ One cure
 # is to commit yourself, after the work.
 #
 # ## 05.2 Lose nothing (5 points)
