@@ -12,6 +12,7 @@ and tests/clients/test_crash_points.py.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -45,6 +46,12 @@ OF_ONE = tuple(lab for lab in LABS if lab not in OF_THREE)
 PAIR = ("00", "03")
 ONE_OR_LONG = [pytest.param(lab, marks=() if lab == "00" else pytest.mark.long) for lab in LABS]
 TIMEOUT_S = 400
+# What one sitting can hold, and what its minutes are made of: reading, what the exercises take, and
+# all runs once on a quiet machine.
+BUDGETS = {"cells": 45, "words": 1000, "lines": 100}
+WORDS_A_MINUTE = 200
+MINUTES_A_POINT = 2
+MINUTES_OF_RUNS = 1.5
 
 
 def full_points(lab: str) -> dict[str, tuple[str, int, None]]:
@@ -54,6 +61,24 @@ def full_points(lab: str) -> dict[str, tuple[str, int, None]]:
 def test_notebooks_are_what_their_sources_say() -> None:
     """`./lab build --check` finds no difference."""
     assert [] == build_labs(ROOT / "labs", write=False)
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_budgets(lab: str) -> None:
+    """A lab fits its time: few cells, few words, little code, and the minutes that it states."""
+    cells = blank_notebook(lab).cells
+    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    words = sum(len(text.split()) for text in texts)
+    code = [line for cell in cells if cell.cell_type == "code" for line in cell.source.splitlines()]
+    spent = {"cells": len(cells), "words": words, "lines": len(list(filter(str.strip, code)))}
+
+    assert {} == {name: spent[name] for name, most in BUDGETS.items() if spent[name] > most}
+
+    stated = re.search(r"^(\d+) minutes", texts[0], re.MULTILINE)
+    points = sum(each.points for each in cases.exercises(lab))
+    needed = words / WORDS_A_MINUTE + MINUTES_A_POINT * points + MINUTES_OF_RUNS
+    assert stated is not None
+    assert needed <= int(stated[1]) < needed + 5
 
 
 @pytest.fixture

@@ -2,33 +2,26 @@
 # # Where is my message?
 #
 # A program calls `produce()`. Later, perhaps, somebody uses what it sent. In between the message
-# is somewhere, and most arguments about delivery are about where.
-# This lab gives each place a name and shows the tools of the course once.
+# is somewhere. This lab gives each place a name and shows the tools of the course once.
 #
 # 15 minutes · one broker · 5 points
-
-# %%
-from lab_utils import Lab, delay_response, drop_response, source
-lab = Lab("00")
-
-# %% [markdown]
+#
 # ## Try it first
 #
 # Each choice makes a real run on the broker. The arrow keys step through it. Lose the answer to one
 # request: where is its order then?
 
 # %%
-lab.explorer()
+from lab_utils import Lab, delay_response, drop_response, source
+lab = Lab("00")
 
 # %%
-lab
+lab.explorer()
 
 # %% [markdown]
-# The card says that a real Kafka broker is running on this machine, and that a **proxy** stands in
-# front of it. Every request of your clients crosses the proxy. It writes down what it sees, and it
-# breaks what you ask it to break. Nothing else in this lab lies.
-
-# %% [markdown]
+# A real Kafka broker runs on this machine. Every request of your clients crosses a **proxy** in front
+# of it. The proxy writes down what it sees, and it breaks what you ask it to break.
+#
 # ## Seven words
 #
 # - **sent**: your program called `produce()`.
@@ -39,14 +32,12 @@ lab
 # - **processed**: the program has done its work with it.
 # - **committed**: the group's bookmark has moved past it.
 #
-# A record can be acked and gone, or failed for you and stored for everybody else. The words are
-# about what one party knows. The log is what is.
-
-# %% [markdown]
+# Each word says what one party knows. The log says what is stored.
+#
 # ## A quiet run
 #
-# For each order: hand it to the client, then wait for its report. A function like this is called
-# a *workload*. It gets the run and nothing else.
+# For each order: hand it to the client, then wait for its report. A function like this is called a
+# *workload*.
 
 # %%
 def send_orders(run):
@@ -55,35 +46,23 @@ def send_orders(run):
         producer.produce(run.topic, order)
         producer.flush()  # returns when the order is acked, failed or unknown
 
-# %%
 calm = lab.run(send_orders, orders=10)
 calm
-
-# %% [markdown]
-# Nothing went wrong, so we have learned nothing about failure yet. But we can look at what a
-# success is made of.
 
 # %%
 calm.timeline()
 
 # %% [markdown]
-# Each arrow is a real request. Time runs from left to right. An order leaves the client, crosses
-# the proxy, reaches the broker, and an answer comes back. Here is the first pair as the proxy
-# decoded it from the bytes.
+# Each arrow is a real request. Time runs from left to right. An order leaves the client, crosses the
+# proxy and reaches the broker, and an answer comes back. Here is the first answer as the proxy decoded
+# it. Its **offset** is the place of the record in the log of its partition.
 
 # %%
-calm.requests("Produce")[0]
-
-# %%
-calm.requests("Produce")[1].offset
+calm.requests("Produce")[1]
 
 # %% [markdown]
-# The answer carries an **offset**: the place of the record in the log of its partition. The first
-# record of an empty topic has offset 0.
-#
-# All of this is in the **ledger**: one line for each thing that one witness saw. The client, the
-# proxy, and the reader that reads the log back when a run is over each keep their own. Spark reads
-# it as a table.
+# All of this is in the **ledger**: one row for each observed event. The client, the proxy, and the
+# reader that reads the log back after a run each write their own. Spark reads it as a table.
 
 # %%
 calm.events().groupBy("source", "kind").count().orderBy("source", "kind")
@@ -91,37 +70,22 @@ calm.events().groupBy("source", "kind").count().orderBy("source", "kind")
 # %% [markdown]
 # ## Predict, then break
 #
-# Now we lose one answer. The third `Produce` request will reach the broker. Its response will be
-# dropped, and the connection cut.
-#
-# Say what you expect, before you run it. A prediction is stored. It is never scored.
+# The third `Produce` request will reach the broker. Its answer is dropped, and the connection is cut.
+# Say what you expect before you run it. A prediction is stored, and it is never scored.
 
 # %%
 guess = lab.predict(acked=..., stored=..., because="...")
 
 # %%
 broken = lab.run(send_orders, orders=10, faults=[drop_response("Produce", nth=3)])
-broken
-
-# %%
 guess.compare(broken)
-
-# %% [markdown]
-# Look at the reports first. They are as good as those of the quiet run. Then look at the log.
-
-# %%
-broken.events().where("source = 'client'").groupBy("kind").count()
 
 # %%
 broken.log
 
-# %%
-broken.timeline()
-
 # %% [markdown]
-# Order 2 is there twice, and no report says so. We do not explain it yet; lab 03 does. For now it
-# is enough to see that the reports and the log are two different things, and that a **finding**
-# can name the difference.
+# Order 2 is in the log twice, and no report says so. Lab 03 explains it. For now: the reports and the
+# log are two different things, and a **finding** names the difference.
 
 # %%
 broken.findings()
@@ -141,27 +105,25 @@ def count_acked(events):
     return acked.agg(F.countDistinct("value").alias("acked"))
     ### END SOLUTION
 
+# %%
+count_acked(broken.events())
+
 # %% check="00.1"
 lab.check("00.1", count_acked)
 
 # %% [markdown]
 # ## A report that does not know
 #
-# This workload is impatient. It gives an order one second, then it wants a report. We hold the
-# answer to the fourth request back for longer than that.
+# This workload gives an order one second. The answer to the fourth request is held back for longer.
 
 # %%
 def impatient(run):
     producer = run.producer({"message.timeout.ms": 1000})
     for order in run.orders:
         producer.produce(run.topic, order)
-        producer.flush()
+        producer.flush()  # so the fourth request has order 3
 
-# %%
 late = lab.run(impatient, orders=6, faults=[delay_response("Produce", nth=4, by_ms=1500)])
-late
-
-# %%
 reports = late.events().where("source = 'client' AND kind IN ('acked', 'failed', 'unknown')")
 reports.select("value", "kind", "error", "offset")
 
@@ -169,8 +131,8 @@ reports.select("value", "kind", "error", "offset")
 late.log
 
 # %% [markdown]
-# Order 3 has a report with an error, `_MSG_TIMED_OUT`, and no offset. Order 3 is also in the log.
-# The client is not wrong: it was asked to stop waiting, and at that moment it could not know.
+# Order 3 has a report with an error, `_MSG_TIMED_OUT`, and no offset. It is also in the log. The
+# program had asked the client to stop waiting, and at that moment the client could not know.
 #
 # ## 00.2 Name the outcome (2 points)
 #
@@ -205,14 +167,12 @@ lab.run(send_orders, orders=10, faults=[fault_3])
 lab.check("00.3", fault_3)
 
 # %% [markdown]
-# INCONCLUSIVE is the third verdict. A test whose fault never fired looks exactly like a test that
-# passed, and that is why this lab keeps the two apart. You will meet it again.
-
-# %% [markdown]
+# INCONCLUSIVE is the third verdict. A test whose fault never fired looks like a test that passed.
+#
 # ## By hand
 #
-# The same faults have buttons. Arm one, then run the cell below the panel. The panel also acts
-# while a cell is running. No check depends on it.
+# The same faults have buttons. Arm one, then run the cell below the panel. The panel also acts while a
+# cell is running.
 
 # %%
 lab.panel()
@@ -223,22 +183,18 @@ lab.run(send_orders, orders=10).log
 # %% [markdown]
 # ## What this does not cover
 #
-# Nobody has consumed anything yet, so *delivered*, *processed* and *committed* are still words.
-# Lab 05 makes them events. One broker has no replicas; labs 01 and 02 have three.
+# Nothing has been consumed yet: lab 05. One broker has no replicas: labs 01 and 02 have three.
 #
 # ## Questions
 #
-# - Which party knows that a record was sent? Which knows that it was stored?
 # - Is `acked` a statement about the log or about the client?
 # - Why is `_MSG_TIMED_OUT` not a failure?
-# - What does a run prove whose fault never fired?
 # - Further: what would you need to know to turn *unknown* into a fact?
-
-# %% [markdown]
+#
 # ## Under the hood
 #
-# You can skip this. `source` shows the text of anything in the lab. This is the query that named
-# the finding above.
+# You can skip this. `source` shows the text of anything in the lab, here the query that named the
+# finding above.
 
 # %%
 from lab_utils.audit.findings.producing import duplicate
