@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from lab_utils.folders import runs_folder
-from lab_utils.working_folder import ROOT, handed_out, write_whole
+from lab_utils.working_folder import FURTHER, ROOT, handed_out, write_whole
 
 PAGE: Final = "Course.md"
 KEPT: Final = "points.json"
@@ -38,6 +38,13 @@ happened.
 
 | lab | minutes | runs on | builds on | points |
 |:----|--------:|:--------|:----------|-------:|
+{rows}
+"""
+MORE: Final = """
+More runs, without points:
+
+| further | minutes | runs on | builds on |
+|:--------|--------:|:--------|:----------|
 {rows}
 """
 FOOT: Final = """
@@ -66,7 +73,12 @@ class Entry:
 
 def entries(labs: Path = ROOT / "labs") -> list[Entry]:
     """The labs of the course, in sequence."""
-    return [_entry(path) for path in handed_out(labs)]
+    return [_entry(path, labs) for path in handed_out(labs)]
+
+
+def further(labs: Path = ROOT / "labs") -> list[Entry]:
+    """The notebooks without exercises."""
+    return [_entry(path, labs) for path in handed_out(labs, FURTHER)]
 
 
 def best(lab: str) -> dict[str, tuple[str, int]]:
@@ -93,18 +105,22 @@ def keep(lab: str, item: str, status: str, points: int) -> None:
 
 def write(folder: Path, labs: Path = ROOT / "labs") -> None:
     """Write the course page into the folder where a learner works."""
-    write_whole(folder / PAGE, page(entries(labs)).encode())
+    write_whole(folder / PAGE, page(entries(labs), further(labs)).encode())
 
 
-def page(course: list[Entry]) -> str:
-    """The course page, as Markdown."""
+def page(course: list[Entry], more: Sequence[Entry] = ()) -> str:
+    """The course page, as Markdown; `more` are the notebooks without exercises."""
     reached = {each.lab: sum(points for _, points in best(each.lab).values()) for each in course}
     rows = "\n".join(
         f"| {each.link} | {each.minutes} | {each.runs_on} | {each.builds_on} "
         f"| {reached[each.lab]} of {each.points}{' ✓' * (reached[each.lab] >= each.points)} |"
         for each in course
     )
-    return HEAD.format(next=_next(course, reached), rows=rows) + FOOT
+    others = "\n".join(
+        f"| {each.link} | {each.minutes} | {each.runs_on} | {each.builds_on} |" for each in more
+    )
+    head = HEAD.format(next=_next(course, reached), rows=rows)
+    return head + (MORE.format(rows=others) if more else "") + FOOT
 
 
 def _next(course: list[Entry], reached: Mapping[str, int]) -> str:
@@ -126,11 +142,12 @@ def _checked_at(lab: str) -> float:
         return 0
 
 
-def _entry(path: Path) -> Entry:
+def _entry(path: Path, labs: Path) -> Entry:
     """What the first cell of a notebook says: its question, and a line of facts."""
     first = "".join(json.loads(path.read_bytes())["cells"][0]["source"])
     about = ABOUT.search(first)
     assert about is not None, path
     minutes, runs_on, points, builds_on = about.groups("")
     question = first.partition("\n")[0].removeprefix("# ")
-    return Entry(path.name[:2], path.name, question, minutes, runs_on, int(points or 0), builds_on)
+    place = path.relative_to(labs).as_posix()
+    return Entry(path.name[:2], place, question, minutes, runs_on, int(points or 0), builds_on)

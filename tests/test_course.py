@@ -27,6 +27,18 @@ def test_each_lab_is_on_it() -> None:
     assert all(f"| {each.link} | {each.minutes} | {each.runs_on} |" in text for each in entries)
 
 
+def test_the_further_notebooks_are_on_it() -> None:
+    """A row says of each what its first cell says, and links to it; none has points."""
+    more = course.further()
+    text = course.page(course.entries(), more)
+
+    assert {f"further/{it.name}" for it in course.ROOT.glob("labs/further/*.ipynb")} == {
+        each.notebook for each in more
+    }
+    assert [] == [each for each in more if each.points or not each.builds_on]
+    assert all(f"| {each.link} | {each.minutes} | {each.runs_on} |" in text for each in more)
+
+
 def test_it_says_where_to_go_on() -> None:
     """Begin with the first; go on with the lab that was checked last, while it lacks points."""
     first, *_, third, _, _, last = course.entries()

@@ -19,6 +19,7 @@ JUNK: Final = (
     "lab_utils/__pycache__/lab.cpython-311.pyc", "lab_utils/views/.hypothesis/x", ".git/config",
     "lab_utils/.ipynb_checkpoints/lab-checkpoint.py", "grades/results.json", "derby.log",
     "tests/test_mine.py", "benchmarks/figures.json", "docker/key.pem",
+    "labs/further/mine.ipynb",
 )  # fmt: skip
 
 
