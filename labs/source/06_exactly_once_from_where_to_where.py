@@ -79,8 +79,9 @@ forgotten.findings()
 
 # %% [markdown]
 # Two orders are lost for good, without an error: the consumer's position had moved on, and the next
-# transaction committed it. The audit calls this **aborted-output**. Only a `read_uncommitted` reader sees all eight. An abort does not rewind the
-# consumer; the loop must. Predict how many invoices the log holds twice then.
+# transaction committed it. The audit calls this **aborted-output**. Only a `read_uncommitted` reader
+# sees all eight. An abort does not rewind the consumer; the loop must. Predict how many invoices the
+# log holds twice then.
 
 # %%
 def rewind(consumer):
