@@ -51,7 +51,7 @@ def stops_in_good_order(run):
         run.processed(message)
     consumer.close()
 
-guess = lab.predict(processed=..., skipped=..., committed=..., because="...")
+guess = lab.predict(processed=..., committed=..., because="...")
 
 # %%
 stopped = lab.run(stops_in_good_order, orders=6, filled=True)
