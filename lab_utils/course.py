@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lab_utils.folders import runs_folder
-from lab_utils.working_folder import FURTHER, ROOT, handed_out, write_whole
+from lab_utils.folders import FURTHER, runs_folder
+from lab_utils.working_folder import ROOT, handed_out, write_whole
 
 PAGE: Final = "Course.md"
 KEPT: Final = "points.json"

@@ -12,6 +12,8 @@ from pathlib import Path
 import platformdirs
 
 APPLICATION = "delivery-lab"
+# Of the labs: the notebooks without exercises. No two notebooks share a name.
+FURTHER = "further"
 
 
 def cache_folder() -> Path:

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from lab_utils.errors import SetupError
+from lab_utils.folders import FURTHER
 
 ROOT: Final = Path(__file__).parents[1]
 WORKING_FOLDER: Final = ROOT / "work"
 RECORD: Final = ".handed-out.json"
-FURTHER: Final = "further"  # the notebooks without exercises; no two notebooks share a name
 
 
 @dataclass(slots=True)

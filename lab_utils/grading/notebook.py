@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from lab_utils.errors import BadArgument
+from lab_utils.folders import FURTHER
 from lab_utils.grading.cases import Exercise, exercises
 
 _grammar = sys.modules.get("rfc3987_syntax")
@@ -46,8 +47,6 @@ _nodes: Any = nbformat.v4  # it has no types
 KERNEL: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
 CellText: TypeAlias = Callable[[str], str]
 SOURCE_NAME: Final = re.compile(r"^(\d\d)_[a-z0-9_]+$")
-# Notebooks without exercises, for whoever wants more: labs/source/further/03_title.py.
-FURTHER: Final = "further"
 SOLUTION: Final = "SOLUTION"
 HIDDEN_TESTS: Final = "HIDDEN TESTS"
 MARKER: Final = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab_utils.errors import LabError
+from lab_utils.folders import FURTHER
 from lab_utils.grading.cases import LABS, Exercise, exercises
 from lab_utils.grading.notebook import (
     grade_id,
@@ -34,6 +35,8 @@ from lab_utils.grading.notebook import (
 )
 
 BYTES_MAX: Final = 50_000_000
+# Folders in which nothing is handed in: JupyterLab's copies, and notebooks without exercises.
+SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
 
 # Who asks for one of these may use or change any name.
 DYNAMIC: Final = frozenset((
@@ -184,7 +187,7 @@ def submissions(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             below = sorted(path.rglob("*.ipynb"))
-            files += [each for each in below if ".ipynb_checkpoints" not in each.parts]
+            files += [each for each in below if not SKIPPED & set(each.relative_to(path).parts)]
         else:
             files.append(path)
     return list(dict.fromkeys(files))

@@ -174,8 +174,9 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_folders_are_searched(tmp_path: Path) -> None:
-    """A folder stands for the notebooks below it, each once, without Jupyter's own copies."""
-    for name in ("b/x.ipynb", "a/x.ipynb", "a/.ipynb_checkpoints/x.ipynb", "a/notes.txt"):
+    """A folder stands for the labs' notebooks below it, each once, without Jupyter's own copies."""
+    others = ("a/.ipynb_checkpoints/x.ipynb", "a/further/x.ipynb", "a/notes.txt")
+    for name in ("b/x.ipynb", "a/x.ipynb", *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     a, b = tmp_path / "a" / "x.ipynb", tmp_path / "b" / "x.ipynb"
