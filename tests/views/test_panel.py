@@ -135,7 +135,8 @@ def test_hostile_message_is_refused(stage: Any, tell: Any, message: dict[str, An
     (answer,) = tell(Panel(stage, PANEL_FAULTS), {"number": 1, **message})
 
     assert "BadArgument" == answer["kind"]
-    assert before == stage.state()
+    # Others may speak to the broker meanwhile.
+    assert before | {"seen": 0} == stage.state() | {"seen": 0}
 
 
 @pytest.mark.kafka
