@@ -192,11 +192,13 @@ def _archive(archive: Path) -> None:
                 "Spark to answer",
                 timeout_s=START_S,
             )
-            remote = {"SPARK_REMOTE": f"sc://localhost:{port}/;token={token}"}
+            environment = {
+                **os.environ,
+                "PYTHONPATH": processes.python_path(),
+                "SPARK_REMOTE": f"sc://localhost:{port}/;token={token}",
+            }
             rehearsal = [sys.executable, "-c", REHEARSE]
-            subprocess.run(
-                rehearsal, env={**os.environ, **remote}, timeout=ARCHIVED_S, capture_output=True
-            )
+            subprocess.run(rehearsal, env=environment, timeout=ARCHIVED_S, capture_output=True)
             jvm.terminate()
             jvm.wait(ARCHIVED_S)
     finally:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
 
-from lab_utils.audit import session
+from lab_utils.audit import session, spark_server
 from lab_utils.errors import LedgerError
 from lab_utils.grading.inside import run_query
 from lab_utils.ledger.store import write_ledger
@@ -22,6 +23,14 @@ def test_warm_up_does_not_block() -> None:
 
     assert session.spark().range(3).count() == 3
     assert session.spark() is session.spark()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process has mapped")
+def test_classes_are_mapped_from_the_archive() -> None:
+    """A Spark that is started has its classes from the archive that ./lab prepare has made."""
+    jvm = spark_server.join(spark_server.LOCAL_MASTER).jvm
+
+    assert str(spark_server.class_archive()) in Path(f"/proc/{jvm}/maps").read_text()
 
 
 def test_a_torn_line_is_reported(tmp_path: Path) -> None:
