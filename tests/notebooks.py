@@ -27,6 +27,7 @@ from lab_utils.grading.notebook import (
     learner_notebook,
     read_source,
 )
+from lab_utils.grading.submission import names_of
 
 ROOT: Final = Path(__file__).parents[1]
 SOURCES: Final = {
@@ -106,7 +107,8 @@ def run_here(cells: list[Any]) -> dict[str, Any]:
 def cells_of_answers(notebook: Any) -> list[Any]:
     """The cells that answer, that show what an answer does, and all that these need."""
     cells = code_cells(notebook)
-    made, used = zip(*map(_names, cells), strict=True)
+    tables = (symtable.symtable(cell.source, cell.id, "exec") for cell in cells)
+    made, used = zip(*map(names_of, tables), strict=True)
     chosen, touched = set[int](), set[str]()
     for number, cell in enumerate(cells):
         touched -= made[number]
@@ -119,18 +121,6 @@ def cells_of_answers(notebook: Any) -> list[Any]:
             chosen.add(number)
             wanted = wanted - made[number] | used[number]
     return [cells[number] for number in sorted(chosen)]
-
-
-def _names(cell: Any) -> tuple[set[str], set[str]]:
-    """The names that a cell binds for the cells below, and those that it reads."""
-    top = symtable.symtable(cell.source, cell.id, "exec")
-    made = {it.get_name() for it in top.get_symbols() if it.is_assigned() or it.is_imported()}
-    used = {it.get_name() for it in top.get_symbols() if it.is_referenced()}
-    tables = list(top.get_children())
-    for table in tables:
-        used |= {it.get_name() for it in table.get_symbols() if it.is_global()}
-        tables += table.get_children()
-    return made, used
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,7 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
             if cell.answers:
                 yield piece  # it will not run, and its reader is told why
             continue
-        binds, loads = _names(table)
+        binds, loads = names_of(table)
         changes = set(map(_root, _stores(tree)))
         yield replace(
             piece,
@@ -284,7 +284,7 @@ def _labs(source: str) -> Iterator[str]:
                 yield name
 
 
-def _names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
+def names_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
     """Which names of the notebook a cell binds, and which it uses, in its functions, too."""
     is_top = table.get_type() == "module"
     binds, loads = set(), set()
@@ -295,7 +295,7 @@ def _names(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
             if symbol.is_referenced():
                 loads.add(symbol.get_name())
     for child in table.get_children():
-        inner_binds, inner_loads = _names(child)
+        inner_binds, inner_loads = names_of(child)
         binds |= inner_binds
         loads |= inner_loads
     return binds, loads
