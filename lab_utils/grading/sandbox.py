@@ -340,10 +340,11 @@ class _Carrier(threading.Thread):
         await self._stopped.wait()
         for server in servers:
             server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+        # Also those of a connection that came at the very last.
+        while others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
 
     @functools.cached_property
     def _stopped(self) -> asyncio.Event:
@@ -354,7 +355,7 @@ class _Carrier(threading.Thread):
     ) -> None:
         try:
             theirs, ours = await asyncio.open_connection("127.0.0.1", port)
-        except OSError:
+        except (OSError, asyncio.CancelledError):
             writer.close()
             return
         # When one side ends, so does the other: a broker that was killed is gone at once.
