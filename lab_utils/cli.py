@@ -28,8 +28,6 @@ from lab_utils.errors import LabError, SetupError
 from lab_utils.working_folder import WORKING_FOLDER, hand_out
 
 if TYPE_CHECKING:
-    from rich.status import Status
-
     from lab_utils.audit.report import Report
 
 ROOT = Path(__file__).parents[1]
@@ -111,18 +109,12 @@ def prepare_command() -> None:
 
 
 def _prepare() -> None:
-    with console.status("Preparing Kafka") as status:
-        _prepare_with(status)
-
-
-def _prepare_with(status: Status) -> None:
     from lab_utils.audit.spark_server import make_class_archive
     from lab_utils.machine.prepare import prepare
 
-    prepare(lambda text: status.update(str(text)))
-    make_class_archive(
-        lambda: status.update("starting Spark once, to keep its classes for quicker starts")
-    )
+    with console.status("Preparing Kafka") as status:
+        prepare(lambda text: status.update(str(text)))
+        make_class_archive(lambda text: status.update(str(text)))
 
 
 @main.command()
@@ -253,7 +245,6 @@ def grade(report_only: bool, cell_seconds: int, total_seconds: int, **given: Any
         if report_only:
             report(given["out"], _line)
             return
-        _prepare_with(said)
         wanted = Wanted(cell_s=cell_seconds, total_s=total_seconds, **given)
         ends_with.append(grade_and_report(wanted, _line, lambda text: said.update(escape(text))))
 

@@ -33,7 +33,7 @@ from lab_utils import processes
 from lab_utils.errors import SetupError, StageError, WaitTimeout
 from lab_utils.folders import cache_folder, state_folder
 from lab_utils.machine.java import find_java
-from lab_utils.machine.quick_start import archive_key, make_once
+from lab_utils.machine.quick_start import Progress, archive_key, make_once
 from lab_utils.single_server import Joining, Life, end, is_served, read, remove
 from lab_utils.waiting import wait_until
 
@@ -58,13 +58,13 @@ SMALL_JVM: Final = (
     "-Xms160m -XX:NewSize=48m -XX:MetaspaceSize=256m -XX:ReservedCodeCacheSize=96m "
     "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=10 -XX:MaxHeapFreeRatio=20"
 )
+LARGE_JVM: Final = "-XX:+UseParallelGC"
+SMALL_MEMORY: Final = "512m"
+LARGE_MEMORY: Final = "2g"
 # Which classes are mapped from the archive is nothing that a log should hold.
 ARCHIVE_LOG: Final = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 ARCHIVED_S: Final = 120
 REHEARSE: Final = "from lab_utils.audit.judged import rehearse; rehearse()"
-LARGE_JVM: Final = "-XX:+UseParallelGC"
-SMALL_MEMORY: Final = "512m"
-LARGE_MEMORY: Final = "2g"
 SETTINGS: Final = {
     "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.ui.enabled": "false",
@@ -173,9 +173,13 @@ def class_archive() -> Path:
     return cache_folder() / f"spark-{archive_key(find_java(), jars)}.jsa"
 
 
-def make_class_archive(begin: Callable[[], object] = lambda: None) -> None:
+def make_class_archive(progress: Progress = lambda _: None) -> None:
     """Make the class archive of this machine if it has none; half a minute, and 0.2 GB."""
-    make_once(class_archive(), _archive, begin)
+    make_once(
+        class_archive(),
+        _archive,
+        lambda: progress("starting Spark once, to keep its classes for quicker starts"),
+    )
 
 
 def _archive(archive: Path) -> None:

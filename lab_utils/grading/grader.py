@@ -20,8 +20,8 @@ import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
@@ -39,7 +39,6 @@ from lab_utils.grading.examination import Examiner, Infrastructure
 from lab_utils.grading.handed_in import HandedIn, described, found, shown_path
 from lab_utils.grading.judge import failed, no_answer
 from lab_utils.grading.kernel import Budget, KernelSession
-from lab_utils.grading.records import Store
 from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
     GRADED,
@@ -57,6 +56,7 @@ from lab_utils.stage.lending import Lending
 EXIT_GRADED: Final = 0
 EXIT_INFRASTRUCTURE: Final = 2
 END_S: Final = 15
+LOOK_S: Final = 0.5
 
 # Why an answer cell that did not end well leaves nothing to examine.
 UNWELL: Final = {
@@ -163,7 +163,19 @@ def grade_and_report(
         if len(todo) < len(chosen):
             line(f"{len(chosen) - len(todo)} of {len(chosen)} are graded and unchanged.")
         try:
-            _grade(todo, kept, wanted, board.show, keep)
+            if todo:
+                grade(
+                    [each.path for each in todo],
+                    jobs=wanted.jobs,
+                    cell_s=wanted.cell_s,
+                    total_s=wanted.total_s,
+                    nonce=kept.nonce,
+                    lab=wanted.lab,
+                    unsafe=wanted.unsafe,
+                    say=board.show,
+                    keep=keep,
+                    progress=status,
+                )
         except BaseException:
             line(f"Ended after {board.done} of {len(todo)}.")
             raise
@@ -247,18 +259,20 @@ def grade(
     unsafe: bool = False,
     say: Say = lambda _: None,
     keep: Keep = lambda *_: None,
+    progress: Callable[[str], object] = lambda _: None,
 ) -> Results:
     """Grade notebooks, sources and folders of notebooks; progress is told by callback.
 
     `nonce` decides the unseen schedules; the same for all, and drawn anew if it is not given.
+    What has to be fetched or made first, once for a machine, is told to `progress`.
     `keep` is called with each result at once. Raises BadArgument when there is nothing to grade.
     """
     files = submissions(paths)
     if not files:
         raise _nothing(paths)
     isolation = required_isolation(unsafe=unsafe)
-    prepare()  # what a sandbox may read, and not write
-    make_class_archive()
+    prepare(progress)  # what a sandbox may read, and not write
+    make_class_archive(progress)
     jobs = jobs or os.cpu_count() or 1
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
@@ -281,22 +295,6 @@ def grade(
     return Results(
         nonce=terms.nonce, versions=versions(labs), isolation=isolation, submissions=tuple(done)
     )
-
-
-def _grade(todo: Sequence[HandedIn], kept: Store, wanted: Wanted, say: Say, keep: Keep) -> None:
-    """Grade what is left to do, if anything is."""
-    if todo:
-        grade(
-            [each.path for each in todo],
-            jobs=wanted.jobs,
-            cell_s=wanted.cell_s,
-            total_s=wanted.total_s,
-            nonce=kept.nonce,
-            lab=wanted.lab,
-            unsafe=wanted.unsafe,
-            say=say,
-            keep=keep,
-        )
 
 
 def _nothing(paths: Sequence[Path]) -> BadArgument:
@@ -356,7 +354,7 @@ def _all(files: Sequence[Path], terms: Terms, jobs: int, say: Say) -> list[Submi
     pool = ThreadPoolExecutor(max_workers=jobs)
     grading = [pool.submit(_one, path, terms, say) for path in files]
     try:
-        for each in as_completed(grading):
+        for each in finished(grading):
             each.result()  # What could not be kept ends the grading at once.
     except BaseException:  # and so does Ctrl-C
         terms.stop.set()
@@ -365,6 +363,18 @@ def _all(files: Sequence[Path], terms: Terms, jobs: int, say: Say) -> list[Submi
         raise
     pool.shutdown()
     return [each.result() for each in grading]
+
+
+def finished(grading: Iterable[Future[SubmissionResult]]) -> Iterator[Future[SubmissionResult]]:
+    """Each of them as soon as it is done.
+
+    Python hears a signal when its main thread runs. One that came as it began to wait, or that
+    another thread took, would be heard when the next submission is done: it wakes up for it.
+    """
+    left = set(grading)
+    while left:
+        done, left = wait(left, timeout=LOOK_S, return_when=FIRST_COMPLETED)
+        yield from done
 
 
 def _end_kernels(place: Path, grading: Sequence[Future[SubmissionResult]]) -> None:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import signal
+import sys
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from lab_utils.grading.grader import Board, Progress
+import pytest
+
+from lab_utils.grading.grader import Board, Progress, finished
 from lab_utils.grading.results import SubmissionResult
 
 
@@ -48,3 +55,31 @@ def test_a_terminal_that_is_gone() -> None:
     board.show(done("a"))
 
     assert 1 == board.done
+
+
+def test_a_signal_that_another_thread_takes_is_heard() -> None:
+    """The main thread, which waits for submissions, hears it before one of them is done."""
+    begun, over = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def take_it() -> None:
+        begun.wait(10)
+        while sys._current_frames()[main or 0].f_code is not threading.Condition.wait.__code__:
+            pass
+        signal.pthread_kill(threading.get_ident(), signal.SIGUSR1)
+        over.wait(30)
+
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    with ThreadPoolExecutor(1) as pool:
+        taken: Future[Any] = pool.submit(take_it)
+        begun.set()
+        with pytest.raises(KeyboardInterrupt):
+            list(finished([taken]))
+        was_over = taken.done()
+        over.set()
+    signal.signal(signal.SIGUSR1, before)
+
+    assert not was_over
