@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from lab_utils import folders
+
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "claims.toml"
 PAGE = ROOT / "docs" / "claims.md"
@@ -33,7 +35,7 @@ OUTDATED = {
     "half": "holds in part",
 }
 
-FURTHER = "further."  # before a run that a further notebook makes
+FURTHER = f"{folders.FURTHER}."  # before a run that a further notebook makes
 Claims = dict[str, dict[str, Any]]
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lab_utils.clients.live_run import Ticket, Workload
     from lab_utils.experiment import Experiment
     from lab_utils.stage.client import Brokers
-    from lab_utils.sweep import Swept
+    from lab_utils.sweep import SweptWorkload
     from lab_utils.views.explorer import Explorer
     from lab_utils.views.explorer.offers import Offer
     from lab_utils.views.explorer.run_data import RunData
@@ -196,7 +196,7 @@ class Lab:
 
     def sweep(
         self,
-        workload: Swept,
+        workload: SweptWorkload,
         *,
         faults: Sequence[Fault | Sequence[Fault]] = (),
         settings: Sequence[Mapping[str, Any]] | Mapping[str, Mapping[str, Any]] = (),

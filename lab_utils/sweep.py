@@ -18,7 +18,7 @@ from lab_utils.errors import BadArgument
 from lab_utils.proxy.faults import Fault, from_json, to_json
 from lab_utils.run import Run
 from lab_utils.views.explorer.run_data import run_data
-from lab_utils.views.explorer.sweep_table import Swept as Cell
+from lab_utils.views.explorer.sweep_table import Cell
 from lab_utils.views.progress import doing
 
 CALM: Final = "no fault"
@@ -26,8 +26,8 @@ DEFAULTS: Final = "the client's defaults"
 HOW: Final = 'Write it as in faults=[drop_response("Produce", nth=n) for n in (1, 2, 3)].'
 
 Settings = Mapping[str, Any]
-# What is swept: it takes a run, as every workload does, and the settings of its cell.
-Swept = Callable[[Any, dict[str, Any]], object]
+# A workload that is swept takes a run, as every one does, and the settings of its cell.
+SweptWorkload = Callable[[Any, dict[str, Any]], object]
 Perform = Callable[[Callable[[Any], object], Sequence[Fault]], Run]
 
 
@@ -41,7 +41,7 @@ class Column:
 
 
 def sweep(
-    perform: Perform, workload: Swept, faults: object, settings: object, *, orders: int
+    perform: Perform, workload: SweptWorkload, faults: object, settings: object, *, orders: int
 ) -> Iterator[Cell]:
     """The cells, setting by setting; raises BadArgument for what is no list of faults."""
     require_settings(workload)
@@ -59,7 +59,7 @@ def sweep(
                 yield Cell(name, column.fault, column.position, tuple(data["outcomes"]), data)
 
 
-def _code(workload: Swept, settings: Settings, faults: Sequence[Fault], orders: int) -> str:
+def _code(workload: SweptWorkload, settings: Settings, faults: Sequence[Fault], orders: int) -> str:
     """The call that makes this run again."""
     name = getattr(workload, "__name__", "workload")
     broken = f", faults=[{', '.join(it.code for it in faults)}]" if faults else ""
@@ -80,7 +80,7 @@ def require_settings(workload: object) -> None:
         ) from None
 
 
-def _bound(workload: Swept, settings: Settings) -> Callable[[Any], object]:
+def _bound(workload: SweptWorkload, settings: Settings) -> Callable[[Any], object]:
     def bound(run: Any) -> object:
         return workload(run, dict(settings))
 
@@ -91,7 +91,7 @@ def columns_of(faults: object) -> list[Column]:
     """A column for each fault, or each list of faults that happen in one run."""
     if not isinstance(faults, Sequence) or isinstance(faults, str):
         raise BadArgument(f"faults is a list of faults; got {faults!r}. {HOW}")
-    return [_column(each) for each in faults] or [Column(CALM, "", ())]
+    return list(dict.fromkeys(map(_column, faults))) or [Column(CALM, "", ())]
 
 
 def _column(given: object) -> Column:

@@ -35,8 +35,7 @@ def weakness(each: Evidence) -> str | None:
     """Why this trial proves nothing; None if it does not."""
     if each.trouble:
         return f"the evidence is not whole: {each.trouble[0]}."
-    armed, fired, unfired = map(each.faults, ("armed", "fired", "unfired"))
-    if unfired or (armed and not fired):
+    if each.history.is_unproven:
         return "the fault never fired, so this run proves nothing."
     if was_spent(each):
         return "the fault met no request that the broker would take for an order of this run, so " \

@@ -159,6 +159,12 @@ class History:
         return bool(self.drained) and all(self.drained.values())
 
     @cached_property
+    def is_unproven(self) -> bool:
+        """Was a fault armed that never fired?"""
+        armed, fired, unfired = (self.of("fault", kind) for kind in ("armed", "fired", "unfired"))
+        return bool(unfired) or bool(armed and not fired)
+
+    @cached_property
     def orders(self) -> dict[tuple[str | None, str], Order]:
         """Each order by its topic and value, in the sequence in which the rows name them."""
         found: dict[tuple[str | None, str], Order] = {}

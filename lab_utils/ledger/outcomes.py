@@ -38,7 +38,7 @@ def outcomes(rows: Iterable[Event], trouble: bool = False) -> tuple[str, ...]:
     inconclusive     a fault that was armed has not fired, or the evidence is not whole
     """
     run = History(rows)
-    if trouble or not run.is_drained or is_unproven(run):
+    if trouble or not run.is_drained or run.is_unproven:
         return (UNPROVEN,)
     found = {
         LOST: run.lost,
@@ -51,13 +51,6 @@ def outcomes(rows: Iterable[Event], trouble: bool = False) -> tuple[str, ...]:
     }
     said = tuple(word for word, cases in found.items() if cases)
     return said or (_calm(run),)
-
-
-def is_unproven(run: History) -> bool:
-    """Was a fault armed that has not fired?"""
-    armed = [row.detail.get("fault") for row in run.of("fault", "armed")]
-    fired = {row.detail.get("fault") for row in run.of("fault", "fired")}
-    return bool(run.of("fault", "unfired")) or any(fault not in fired for fault in armed)
 
 
 def _skipped(run: History) -> list[str]:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -38,24 +38,21 @@ from tests.histories import (
 )  # fmt: skip
 from tests.oracle import Found, oracle
 
-if TYPE_CHECKING:
-    pass
-
 pytestmark = pytest.mark.kafka
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-finding.md"
 EACH = [(module, name) for module, cases in CASES.items() for name in cases]
 SMALLEST, NEAR_MISS = 1, 2
 DRAWN = 400
-Found_by_run = dict[str, Counter[Found]]
+FoundByRun = dict[str, Counter[Found]]
 
 
 def spark_findings(
     folder: Path, runs: Mapping[str, list[Event]], sieve: Sieve | None = None
-) -> Found_by_run:
+) -> FoundByRun:
     """What the queries of a run's module find in it, in the words of the oracle; in one job."""
     write_ledger(folder, [row for run, rows in runs.items() for row in in_run(run, rows)])
-    found: Found_by_run = defaultdict(Counter)
+    found: FoundByRun = defaultdict(Counter)
     events = read_events(folder)
     for row in found_by(RULES.values(), events, survey(events), sieve).collect():
         if RULES[row.finding].family != module_of(row.run):
@@ -102,18 +99,16 @@ def runs() -> dict[str, list[Event]]:
 
 
 @pytest.fixture(scope="module")
-def found(runs: dict[str, list[Event]], tmp_path_factory: pytest.TempPathFactory) -> Found_by_run:
+def found(runs: dict[str, list[Event]], tmp_path_factory: pytest.TempPathFactory) -> FoundByRun:
     """What Spark finds in each history: planned once, for all of them."""
     return spark_findings(tmp_path_factory.mktemp("histories"), runs)
 
 
-def expected_in(runs: Mapping[str, list[Event]]) -> Found_by_run:
+def expected_in(runs: Mapping[str, list[Event]]) -> FoundByRun:
     return {run: oracle(in_run("", rows), module_of(run)) for run, rows in runs.items()}
 
 
-def assert_same(
-    runs: Mapping[str, list[Event]], expected: Found_by_run, seen: Found_by_run
-) -> None:
+def assert_same(runs: Mapping[str, list[Event]], expected: FoundByRun, seen: FoundByRun) -> None:
     """The findings are the same, or the smallest history where they differ is shown."""
     differ = [run for run in runs if expected[run] != seen.get(run, Counter())]
     smallest = min(differ, key=lambda run: len(runs[run]), default="")
@@ -121,7 +116,7 @@ def assert_same(
 
 
 @pytest.mark.parametrize(("module", "name"), EACH)
-def test_literal_histories(module: str, name: str, found: Found_by_run) -> None:
+def test_literal_histories(module: str, name: str, found: FoundByRun) -> None:
     """The smallest history has the finding and its near miss has not, both as the oracle says."""
     finding = CASES[module][name][0]
     for which, is_there in ((SMALLEST, True), (NEAR_MISS, False)):
@@ -131,7 +126,7 @@ def test_literal_histories(module: str, name: str, found: Found_by_run) -> None:
 
 
 def test_spark_equals_the_oracle(
-    runs: dict[str, list[Event]], found: Found_by_run, tmp_path: Path
+    runs: dict[str, list[Event]], found: FoundByRun, tmp_path: Path
 ) -> None:
     """On random histories Spark finds what the oracle finds, no more and no less.
 
@@ -160,7 +155,7 @@ def test_the_sieve_knows_each_finding() -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("chance", range(5))
 def test_spark_equals_the_oracle_on_many(chance: int, tmp_path: Path) -> None:
-    """20,000 histories that chance makes anew, 4,000 in one job, half of them through the sieve."""
+    """20,000 histories of other seeds, 4,000 in one job, two jobs of five through the sieve."""
     runs = reduce(lambda some, module: some | drawn(module, chance, 2 * DRAWN), CASES, {})
     seen = spark_findings(tmp_path, runs, SIEVE if chance % 2 else None)
 

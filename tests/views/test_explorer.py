@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from lab_utils import course
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
 from lab_utils.views.explorer import CLOSED, Explorer
@@ -178,6 +179,13 @@ def test_each_program_is_a_program() -> None:
         assert calls == imported
         assert max(map(len, code.splitlines())) < 100, code
         assert OFFERS[lab].places(choice).get("about", OFFERS[lab].about) in HEADLINES
+
+
+def test_it_asks_what_its_notebook_asks() -> None:
+    """Each lab has an explorer, under the notebook's own title."""
+    assert {lab: offer.title for lab, offer in OFFERS.items()} == {
+        each.lab: each.question for each in course.entries()
+    }
 
 
 def test_program_of_a_calm_choice_has_no_fault() -> None:

@@ -12,7 +12,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.views.explorer import CSS, MODULE
 from lab_utils.views.explorer.offers import OFFERS
 from lab_utils.views.explorer.run_data import run_data, styles
-from lab_utils.views.explorer.sweep_table import Swept, grid
+from lab_utils.views.explorer.sweep_table import Cell, grid
 from tests.views import histories, replica_histories, transaction_histories
 
 pytestmark = pytest.mark.browser
@@ -161,10 +161,10 @@ def test_cell_of_a_sweep_shows_its_run(page: Page) -> None:
     words = (("out of sequence",), ("stored once",), ("lost",))
     places = (("plain", "1"), ("plain", "2"), ("safe", "1"))
     cells = [
-        Swept(setting, "corrupt_request(…)", nth, said, run)
+        Cell(setting, "corrupt_request(…)", nth, said, run)
         for (setting, nth), said, run in zip(places, words, runs, strict=True)
     ]
-    cells.append(Swept("safe", "corrupt_request(…)", "2", ("stored once",), runs[1]))
+    cells.append(Cell("safe", "corrupt_request(…)", "2", ("stored once",), runs[1]))
     given = {"grid": grid(cells), "styles": styles(), "runs": [cell.data for cell in cells]}
     page.add_style_tag(content=CSS)
     page.evaluate(TABULATE, [MODULE, json.loads(json.dumps(given))])

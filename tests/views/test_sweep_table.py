@@ -8,7 +8,7 @@ from lab_utils import corrupt_request, crash_client, cut_link, drop_response, ki
 from lab_utils.errors import BadArgument
 from lab_utils.sweep import columns_of, require_settings, rows_of
 from lab_utils.views.explorer.run_data import OUTCOME_STYLES, run_data
-from lab_utils.views.explorer.sweep_table import SweepTable, Swept
+from lab_utils.views.explorer.sweep_table import Cell, SweepTable
 from tests.views import histories
 
 
@@ -28,6 +28,11 @@ def test_several_faults_of_one_run_are_a_column() -> None:
     assert ("cut_link(1, 2), kill_broker(1)", "") == (both.fault, both.position)
     assert ["no fault"] == [it.fault for it in columns_of([])]
     assert "after_ack" in columns_of([crash_client("after_ack", nth=2)])[0].fault
+
+
+def test_the_same_fault_twice_is_one_column() -> None:
+    """A cell stands for one run, and the page finds it by setting and position."""
+    assert 1 == len(columns_of([drop_response("Produce")] * 2))
 
 
 @pytest.mark.parametrize("faults", [drop_response("Produce"), "drop", [1]])
@@ -59,10 +64,10 @@ def test_table_has_a_cell_for_each_run() -> None:
     """The page is given the words of each cell; a terminal gets the same as text."""
     broken = corrupt_request("Produce").code
     cells = [
-        Swept("plain", broken, "1", ("out of sequence",), run_data(histories.last())),
-        Swept("plain", broken, "2", ("stored once",), run_data(histories.calm())),
-        Swept("safe", broken, "1", ("lost",), run_data(histories.hole())),
-        Swept("safe", broken, "2", ("stored once",), run_data(histories.calm())),
+        Cell("plain", broken, "1", ("out of sequence",), run_data(histories.last())),
+        Cell("plain", broken, "2", ("stored once",), run_data(histories.calm())),
+        Cell("safe", broken, "1", ("lost",), run_data(histories.hole())),
+        Cell("safe", broken, "2", ("stored once",), run_data(histories.calm())),
     ]
     table = SweepTable(cells)
 

@@ -341,6 +341,7 @@ function thumbnail(run, styles) {
 
 const stateAt = (cell, step) => cell.states.findLast((state) => state[0] <= step) ?? [-1, "", ""];
 const FILLED = new Set(["square", "diamond", "star"]);
+const looks = (style) => (FILLED.has(style.symbol) ? "full" : "open");
 
 /** The rows of a run as a table, as they were at a step; what that step changed is lit. */
 function logTable(run, styles, step) {
@@ -376,8 +377,7 @@ function logCell(cell, styles, step) {
   if (!style) return made;
   made.firstChild.title = style.name;
   made.style.setProperty("--c", colour(style));
-  const looks = style.symbol.includes("open") || !FILLED.has(style.symbol) ? "open" : "full";
-  made.className = `${looks} ${kind}`;
+  made.className = `${looks(style)} ${kind}`;
   if (since === step) made.classList.add("lit");
   return made;
 }
@@ -396,8 +396,7 @@ function legend(run, styles) {
 function entry(style, cell) {
   const item = h("li");
   if (cell) {
-    const looks = style.symbol.includes("open") || !FILLED.has(style.symbol) ? "open" : "full";
-    const mark = h("span", { class: `key ${looks} ${cell}` });
+    const mark = h("span", { class: `key ${looks(style)} ${cell}` });
     mark.style.setProperty("--c", colour(style));
     item.append(mark);
   } else {
@@ -642,8 +641,7 @@ function strip(run, styles) {
     const [, text, kind] = cell.states.at(-1);
     const style = styles.cells[kind];
     if (!style) continue;
-    const looks = style.symbol.includes("open") || !FILLED.has(style.symbol) ? "open" : "full";
-    const each = h("span", { class: `${looks} ${kind}` }, text);
+    const each = h("span", { class: `${looks(style)} ${kind}` }, text);
     each.style.setProperty("--c", colour(style));
     made.append(each);
   }

@@ -19,7 +19,7 @@ from lab_utils.ledger import outcomes as words_of
 from lab_utils.ledger.counts import count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
-from lab_utils.ledger.outcomes import is_unproven, outcomes
+from lab_utils.ledger.outcomes import outcomes
 from lab_utils.views import (
     bookmarks,
     in_out,
@@ -78,7 +78,7 @@ def _effects(rows: Sequence[Event]) -> str:
 HEADLINES: Final[Mapping[str, Callable[[Sequence[Event]], str]]] = {
     "orders": words.headline,
     "replicas": lambda rows: replica_history.title(replica_history.Replication(rows)),
-    "transactions": lambda rows: transaction_timeline.headline(rows),
+    "transactions": transaction_timeline.headline,
     "work": lambda rows: bookmarks.bookmarks(rows).title(),
     "invoices": lambda rows: in_out.in_out(rows, "invoices").title(),
     "effects": _effects,
@@ -126,7 +126,7 @@ def finding(rows: Sequence[Event], about: str, trouble: Sequence[str] = ()) -> s
     """What happened, in one sentence with its full stop."""
     if trouble:
         return f"{SAYS_NOTHING.format('; '.join(trouble)).rstrip('.')}."
-    if is_unproven(History(rows)):
+    if History(rows).is_unproven:
         return f"{NOT_FIRED}."
     return f"{HEADLINES[about](rows)}."
 

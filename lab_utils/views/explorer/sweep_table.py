@@ -19,7 +19,7 @@ from lab_utils.views.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Swept:
+class Cell:
     """One cell: its setting, its fault and position in words, what came of it, and its run."""
 
     setting: str
@@ -43,7 +43,7 @@ class SweepTable(anywidget.AnyWidget):
     styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     runs: traitlets.List[RunData] = traitlets.List().tag(sync=True)
 
-    def __init__(self, cells: Sequence[Swept]) -> None:
+    def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells = tuple(cells)
         super().__init__(
             grid=grid(self.cells), styles=styles(), runs=[cell.data for cell in self.cells]
@@ -63,7 +63,7 @@ class SweepTable(anywidget.AnyWidget):
         return repr(self.table)
 
 
-def grid(cells: Sequence[Swept]) -> dict[str, Any]:
+def grid(cells: Sequence[Cell]) -> dict[str, Any]:
     """The table as the page draws it: faults, their positions, and the words of each cell."""
     settings = list(dict.fromkeys(cell.setting for cell in cells))
     columns = list(dict.fromkeys((cell.fault, cell.position) for cell in cells))
