@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import correlation
 from typing import Any
@@ -20,6 +21,7 @@ from benchmarks.classes import (
     submission,
     write_class,
 )
+from lab_utils.audit.session import shared_address, stop_session
 from lab_utils.errors import BadArgument
 from lab_utils.gradebook.understood import Understood, understand
 from lab_utils.grading import records
@@ -27,6 +29,15 @@ from lab_utils.grading.results import SubmissionResult
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 N = 280
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_spark() -> Iterator[None]:
+    """The suite's Spark, as if it were a cluster; that each audit starts its own is seen there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_REMOTE", shared_address())
+        yield
+    stop_session()
 
 
 @pytest.fixture(scope="module")
