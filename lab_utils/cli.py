@@ -1,4 +1,4 @@
-"""The command line: up, prepare, down, doctor, test, build, grade, gradebook, class, audit, bench.
+"""The command line: each command of ./lab.
 
 Each command is a few lines around a function of another room. The front door `./lab` calls it in
 the project's own environment.
@@ -25,6 +25,7 @@ from rich.table import Table
 
 from lab_utils import course
 from lab_utils.errors import LabError, SetupError
+from lab_utils.processes import free_port
 from lab_utils.working_folder import WORKING_FOLDER, hand_out
 
 if TYPE_CHECKING:
@@ -290,6 +291,38 @@ def class_command(outs: tuple[Path, ...], out: Path, names: bool) -> None:
     with _interruptible(after), console.status("Reading") as status:
         understand(outs, out, names=names, say=lambda text: status.update(escape(text)))
         _line(f"Open {out / PAGE}.")
+
+
+@main.command()
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="The address of this machine at which the seats reach it.")  # fmt: skip
+@click.option("--port", default=8890, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("classroom"),
+              show_default=True, help="Where it is kept what the seats told.")  # fmt: skip
+def classroom(host: str, port: int, out: Path) -> None:
+    """Show live what a class predicts and what its checks say.
+
+    A seat that is started with LAB_CLASSROOM="URL CODE" ./lab up tells its predictions, what then
+    happened, and its verdicts, under a pseudonym. The page for the projector shows each prediction
+    as a histogram, closes the vote, and shows what happened.
+
+    Ctrl-C ends it; ./lab class OUT then shows what the class understood. The same command goes on
+    with the same code and seats.
+    """
+    import secrets
+
+    from lab_utils.classroom.room import Room
+    from lab_utils.classroom.server import serve
+
+    room, token = Room(out), secrets.token_urlsafe(24)
+
+    def ready(port: int) -> None:
+        address = f"http://{host}:{port}"
+        _line(f"Project this page:  {address}/#{token}")
+        _line(f'Start each seat so: LAB_CLASSROOM="{address} {room.code}" ./lab up')
+
+    serve(room, token, host, free_port(port), ready)
+    _line(f"{room.write()} results are in {out}. To analyse them: ./lab class {out}")
 
 
 @main.command(name="audit")

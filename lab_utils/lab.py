@@ -21,6 +21,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import course, folders
+from lab_utils.classroom.seat import take_seat
 from lab_utils.errors import BadArgument, LabError, at_least, own_lines
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.proxy.faults import (
@@ -78,6 +79,7 @@ class Lab:
         self._by_hand: ByHand | None = None
         self._explorer: Explorer | None = None
         self._is_checking = False
+        self._seat = take_seat()
 
     def run(
         self,
@@ -151,7 +153,9 @@ class Lab:
         """
         prediction = predict(expected, because)
         prediction.store(folders.runs_folder(self.name))
-        return Predicted(prediction)
+        if self._seat is None:
+            return Predicted(prediction)
+        return Predicted(prediction, self._seat.predicted(self.name, prediction))
 
     def check(self, item: str, answer: Any = None, **given: Any) -> Any:
         """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE."""
@@ -165,6 +169,8 @@ class Lab:
             self._is_checking = False
         self._verdicts[item] = verdict
         course.keep(self.name, item, verdict.status, verdict.points)
+        if self._seat is not None:
+            self._seat.tell(item=item, status=verdict.status)
         if os.environ.get("NBGRADER_EXECUTION"):  # it reads points, and takes an error for none
             if not verdict.points:
                 raise AssertionError(verdict.reason)

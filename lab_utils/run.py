@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
-from lab_utils.ledger.predictions import Prediction, values
+from lab_utils.ledger.predictions import Compared, Prediction, values
 from lab_utils.ledger.store import read_ledger
 
 if TYPE_CHECKING:
@@ -176,14 +176,19 @@ class Run:
 class Predicted:
     """A prediction that is stored, and waits for the run that decides it."""
 
-    def __init__(self, prediction: Prediction) -> None:
+    def __init__(
+        self, prediction: Prediction, compared: Callable[[list[Compared]], object] = list
+    ) -> None:
         self._prediction = prediction
+        self._compared = compared
 
     def compare(self, run: Run) -> Any:
         """What you expected beside what was observed, as a table; it is not scored."""
         from lab_utils.views.tables import prediction_table
 
-        return prediction_table(self._prediction.compare(run.rows))
+        compared = self._prediction.compare(run.rows)
+        self._compared(compared)
+        return prediction_table(compared)
 
     def __repr__(self) -> str:
         expected = ", ".join(f"{name}: {it}" for name, it in self._prediction.expected.items())

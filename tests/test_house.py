@@ -33,7 +33,7 @@ ROOM_FILES: Final = 15
 LEAVES: Final = {"errors", "folders", "waiting", "processes", "single_server"}
 # Who may import whom, beside the leaves. What knows all rooms is small: the lab and its commands.
 ROOMS: Final = {"ledger", "machine", "codec", "proxy", "stage", "clients", "audit", "views",
-                "grading", "gradebook"}  # fmt: skip
+                "grading", "gradebook", "classroom"}  # fmt: skip
 KNOWS: Final = {
     "errors": set[str](),
     "folders": set[str](),
@@ -50,6 +50,8 @@ KNOWS: Final = {
     "views": {"ledger", "audit"},
     "grading": {"ledger", "audit"},
     "gradebook": {"audit", "grading"},
+    # its seat knows the ledger alone
+    "classroom": {"ledger", "audit", "grading", "course", "working_folder"},
     "working_folder": set[str](),
     "course": {"working_folder"},
     "jupyter": {"stage", "course"},  # ends it
@@ -87,7 +89,8 @@ HOMES: Final = {
     "confluent_kafka": {"checking", "clients", "experiment", "grading", "lab"},
     "crc32c": {"codec"},
     "filelock": {"machine"},
-    "httpx": {"stage", "jupyter"},  # ./lab up waits until JupyterLab answers
+    # ./lab up waits until JupyterLab answers; a seat tells its classroom
+    "httpx": {"stage", "jupyter", "classroom"},
     "IPython": {"views", "grading"},  # what a cell's magics are in Python
     "ipywidgets": {"views"},
     "jgo": {"machine"},
@@ -104,7 +107,7 @@ HOMES: Final = {
     "pyspark": {"audit", "gradebook", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},
     "sqlalchemy": {"clients"},
-    "tornado": {"stage"},
+    "tornado": {"stage", "classroom"},
     "traitlets": {"views"},
     "zmq": {"grading"},
 }

@@ -87,7 +87,7 @@ def described(result: SubmissionResult, path: Path, labs: Path = LABS) -> Submis
         return replace(
             result,
             answers=_answers(cells, items),
-            predictions=tuple(_predictions(cells, _asked(result.lab, labs))),
+            predictions=tuple(_predictions(cells, asked(handed_out(result.lab, labs)))),
             worked_s=_worked(cells, items),
         )
     return result
@@ -159,17 +159,17 @@ def handed_out_answers(lab: str, labs: Path = LABS) -> dict[str, str]:
     return _answers(handed_out(lab, labs), [each.item for each in exercises(lab, labs)])
 
 
-@cache
-def _asked(lab: str, labs: Path) -> tuple[Asked, ...]:
-    """The predictions that a lab asks for, in its order."""
-    asked, heading = [], ""
-    for cell in handed_out(lab, labs):
+def asked(cells: Sequence[dict[str, Any]]) -> tuple[Asked, ...]:
+    """The predictions that a notebook asks for, as it was handed out, in its order."""
+    found, heading = [], ""
+    for cell in cells:
         if cell["cell_type"] == "markdown":
-            headings = [line for line in cell["source"].splitlines() if line.startswith("#")]
+            lines = _joined(cell["source"]).splitlines()
+            headings = [line for line in lines if line.startswith("#")]
             heading = headings[-1].lstrip("# ") if headings else heading
         if ".predict(" in _source(cell):
-            asked.append(Asked(cell["id"], heading))
-    return tuple(asked)
+            found.append(Asked(cell["id"], heading))
+    return tuple(found)
 
 
 def _predictions(cells: list[dict[str, Any]], asked: Sequence[Asked]) -> Iterator[Believed]:

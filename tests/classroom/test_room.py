@@ -1,0 +1,131 @@
+"""What a classroom makes of what its seats tell."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from lab_utils.classroom.room import TOLD, Refused, Room, Vote
+from lab_utils.errors import BadArgument
+from lab_utils.grading import records
+
+# The first prediction of lab 03, and two of its items.
+VOTE = {"lab": "03", "cell": "cell-04"}
+FIRST, SECOND = "03.1", "03.2"
+
+
+@pytest.fixture
+def room(tmp_path: Path) -> Room:
+    return Room(tmp_path)
+
+
+def test_a_vote(room: Room) -> None:
+    """The commonest answer comes first; what happened is shown when the vote is closed."""
+    seats = [room.join(room.code).token for _ in range(3)]
+    for seat, log in zip(seats, ("0 1", "0 1 1", "0 1"), strict=True):
+        room.tell(seat, {**VOTE, "predicted": {"log": log}})
+    room.tell(seats[1], {**VOTE, "observed": {"log": "0 1 1"}})
+    (open_vote,) = room.board()["votes"]
+    room.close(Vote(**VOTE), closed=True)
+    (closed,) = room.board()["votes"]
+
+    (question,) = open_vote["questions"]
+    assert [("0 1", ["seat 1", "seat 3"]), ("0 1 1", ["seat 2"])] == [
+        (bar["answer"], bar["seats"]) for bar in question["answers"]
+    ]
+    assert [] == question["happened"]
+    assert [{"answer": "0 1 1", "seats": ["seat 2"]}] == closed["questions"][0]["happened"]
+    with pytest.raises(BadArgument, match="the vote is closed"):
+        room.tell(seats[0], {**VOTE, "predicted": {"log": "0 1 1"}})
+
+
+def test_the_best_verdict_stays(room: Room) -> None:
+    """A PASS is not taken back by a later FAIL."""
+    seat = room.join(room.code).token
+    for status in ("FAIL", "PASS", "FAIL"):
+        room.tell(seat, {"item": FIRST, "status": status})
+    room.tell(seat, {"item": SECOND, "status": "INCONCLUSIVE"})
+
+    assert [(FIRST, 1, 0, 0), (SECOND, 0, 0, 1)] == [
+        (row["item"], row["PASS"], row["FAIL"], row["INCONCLUSIVE"])
+        for row in room.board()["items"]
+    ]
+
+
+def test_it_goes_on_where_it_was(room: Room, tmp_path: Path) -> None:
+    """A room that was killed in the middle of a line has its code, seats, votes and verdicts."""
+    seat = room.join(room.code).token
+    room.tell(seat, {**VOTE, "predicted": {"log": "0 1"}})
+    room.close(Vote(**VOTE), closed=True)
+    with (tmp_path / TOLD).open("a") as file:
+        file.write('{"of": "')
+    again = Room(tmp_path)
+    again.tell(seat, {"item": FIRST, "status": "PASS"})
+    third = Room(tmp_path)
+
+    assert room.code == again.code
+    assert 1 == third.board()["items"][0]["PASS"]
+    assert third.board()["votes"][0]["closed"]
+    assert "seat 2" == third.join(room.code).name
+
+
+def test_only_the_code_opens_the_door(room: Room) -> None:
+    """It may be typed in lower case; any other is refused, and so is a token of elsewhere."""
+    assert "seat 1" == room.join(f" {room.code.lower()} ").name
+    for code in ("", "AAAAAAAA", room.code[:-1], None):
+        with pytest.raises(Refused):
+            room.join(code)
+    with pytest.raises(Refused):
+        room.tell("no token", {"item": FIRST, "status": "PASS"})
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"lab": "03", "cell": "cell-00", "predicted": {"log": "0"}},
+        {"lab": "../../etc", "cell": "cell-04", "predicted": {"log": "0"}},
+        {**VOTE, "predicted": {"name": "Ada"}},
+        {**VOTE, "predicted": {}},
+        {**VOTE, "predicted": ["log"]},
+        {"item": "03.99", "status": "PASS"},
+        {"item": FIRST, "status": "GREAT"},
+    ],
+)
+def test_what_is_no_news_is_refused(room: Room, told: dict[str, object]) -> None:
+    """Only predictions that a lab asks for, and verdicts on exercises that there are."""
+    seat = room.join(room.code).token
+    with pytest.raises(BadArgument):
+        room.tell(seat, told)
+    board = room.board()
+
+    assert ([], []) == (board["votes"], board["items"])
+
+
+def test_its_results_are_those_of_a_grading(room: Room, tmp_path: Path) -> None:
+    """One for each seat and lab, as ./lab class reads it, also after a second end."""
+    seat = room.join(room.code).token
+    room.tell(seat, {**VOTE, "predicted": {"log": "\x1b[31m0 1"}})
+    room.tell(seat, {**VOTE, "observed": {"log": "0 1 1"}})
+    room.tell(seat, {"item": FIRST, "status": "PASS"})
+    room.tell(room.join(room.code).token, {"item": "00.1", "status": "FAIL"})
+    assert 2 == room.write()
+    assert 2 == room.write()
+    results, unreadable = records.results(tmp_path)
+
+    assert [] == unreadable
+    one, two = results.submissions
+    assert ("seat 1", "03", "seat 2", "00") == (one.learner, one.lab, two.learner, two.lab)
+    (belief,) = one.predictions
+    assert ("log", "\\x1b[31m0 1", "0 1 1") == (belief.question, belief.predicted, belief.observed)
+    by_item = {item.item: item for item in one.items}
+    assert by_item[FIRST].points == by_item[FIRST].possible > 0
+    assert ("FAIL", "there is no answer yet.") == (by_item[SECOND].status, by_item[SECOND].reason)
+
+
+def test_what_was_told_is_read_by_its_owner_alone(room: Room, tmp_path: Path) -> None:
+    """The file holds the tokens of the seats."""
+    assert 0o600 == (tmp_path / TOLD).stat().st_mode & 0o777
+    assert {"code": room.code} == json.loads((tmp_path / TOLD).read_text())

@@ -1,0 +1,200 @@
+"""A classroom over HTTP: sixty seats at once, a teacher, and who is neither."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from lab_utils import processes
+from lab_utils.classroom.seat import CLASSROOM, KEPT, Seat, take_seat
+from lab_utils.classroom.server import BODY_LIMIT, OF_A_SEAT, OF_AN_ADDRESS, Limits
+from lab_utils.ledger.predictions import predict
+from lab_utils.waiting import wait_until
+from tests.classroom.test_room import FIRST, VOTE
+
+SEATS = 60
+LAB = [sys.executable, "-c", "from lab_utils.cli import main; main(prog_name='lab')"]
+
+
+class Classroom:
+    """./lab classroom, as a teacher starts it: where it is, its code and the teacher's token."""
+
+    def __init__(self, out: Path, port: int = 0) -> None:
+        self.out = out
+        command = [*LAB, "classroom", "--out", str(out), "--port", str(port)]
+        self.process: subprocess.Popen[str] = processes.spawn(
+            command, environment=dict(os.environ), stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stderr is not None
+        page, seats = (self.process.stderr.readline() for _ in range(2))
+        self.address, self.token = page.split()[-1].split("/#")
+        self.code = seats.partition('"')[2].partition('"')[0].split()[1]
+        self.port = int(self.address.rpartition(":")[2])
+
+    def board(self) -> dict[str, Any]:
+        """What the projector is told."""
+        said = httpx.get(f"{self.address}/board", headers=bearer(self.token))
+        assert said.is_success, said.text
+        found: dict[str, Any] = said.json()
+        return found
+
+    def end(self, how: signal.Signals = signal.SIGINT) -> str:
+        """End it so; return what it still says."""
+        self.process.send_signal(how)
+        _, said = self.process.communicate(timeout=30)
+        assert 0 == self.process.returncode or how == signal.SIGKILL, said
+        return said
+
+
+def bearer(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}" if token else "none"}
+
+
+@pytest.fixture
+def classroom(tmp_path: Path) -> Iterator[Classroom]:
+    classroom = Classroom(tmp_path / "classroom")
+    yield classroom
+    processes.kill_group(classroom.process)
+
+
+def test_sixty_seats_at_once(classroom: Classroom) -> None:
+    """Each joins, predicts and has a verdict; the board counts them all, and the results are."""
+
+    def sit(number: int) -> str:
+        with httpx.Client(base_url=classroom.address) as client:
+            joined = client.post("/join", json={"code": classroom.code}).json()
+            client.headers.update(bearer(joined["token"]))
+            log = "0 1 2" if number % 3 else "0 1 1 2"
+            told = ({**VOTE, "predicted": {"log": log}}, {"item": FIRST, "status": "PASS"})
+            assert all(client.post("/tell", json=each).is_success for each in told)
+            return str(joined["seat"])
+
+    with ThreadPoolExecutor(SEATS) as pool:
+        names = list(pool.map(sit, range(SEATS)))
+    board = classroom.board()
+    (vote,) = board["votes"]
+
+    assert SEATS == len(set(names)) == board["seats"] == vote["voted"]
+    assert [("0 1 2", 40), ("0 1 1 2", 20)] == [
+        (bar["answer"], len(bar["seats"])) for bar in vote["questions"][0]["answers"]
+    ]
+    assert SEATS == board["items"][0]["PASS"]
+    said = classroom.end()
+    assert f"60 results are in {classroom.out}. To analyse them: ./lab class" in said
+    assert SEATS == len(list((classroom.out / "submissions").iterdir()))
+
+
+def test_a_seat_tells_by_itself(
+    classroom: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """The learner is told of it; a kernel that is restarted keeps the seat."""
+    monkeypatch.setenv(CLASSROOM, f"{classroom.address} {classroom.code}")
+    first, again = take_seat(), take_seat()
+    assert first is not None
+    assert again is not None
+    first.tell(item=FIRST, status="FAIL")
+    again.tell(item=FIRST, status="PASS")
+
+    wait_until(
+        lambda: [it for it in classroom.board()["items"] if it["PASS"]], "the verdict", timeout_s=20
+    )
+    assert "seat 1" == first.name == again.name
+    assert 0o600 == (state / KEPT).stat().st_mode & 0o777
+    said = capsys.readouterr().err
+    assert f"You are seat 1 in the classroom at {classroom.address}." in said
+
+
+def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
+    classroom: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The seat works on without it, and finds it again at its address, with its seat."""
+    monkeypatch.setattr("lab_utils.classroom.seat.AGAIN_S", 0.1)
+    seat = Seat(classroom.address, classroom.code)
+    assert "seat 1" in seat.welcome()
+    classroom.end(signal.SIGKILL)
+    seat.tell(item=FIRST, status="PASS")
+    again = Classroom(classroom.out, classroom.port)
+    try:
+        wait_until(lambda: again.board()["items"], "the verdict", timeout_s=20)
+        assert 1 == again.board()["seats"]
+        assert classroom.code == again.code
+    finally:
+        again.end(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("http://127.0.0.1:9 ABCDEFGH", "does not answer; the lab works without it"),
+        ("127.0.0.1:8890 ABCDEFGH", "must be an address and a code"),
+        ("http://127.0.0.1:8890", "must be an address and a code"),
+        ("", ""),
+    ],
+)
+def test_no_classroom_is_no_error(
+    state: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+    said: str, told: str,
+) -> None:  # fmt: skip
+    """The learner is told, and the lab goes on."""
+    monkeypatch.setenv(CLASSROOM, said)
+    seat = take_seat()
+    if seat is not None:
+        seat.predicted("03", predict({"log": "0 1"}, ""))
+        seat.tell(item=FIRST, status="PASS")
+
+    assert told in capsys.readouterr().err
+
+
+def test_who_is_neither_sees_nothing(classroom: Classroom) -> None:
+    """Without a token, with a seat's at the teacher's doors, with too much, with no JSON."""
+    seat = httpx.post(f"{classroom.address}/join", json={"code": classroom.code}).json()["token"]
+
+    def status(method: str, path: str, token: str, body: Any = None) -> int:
+        content = body if isinstance(body, bytes) else None
+        given = {"json": body} if content is None and body is not None else {"content": content}
+        url = f"{classroom.address}{path}"
+        return httpx.request(method, url, headers=bearer(token), **given).status_code
+
+    assert 401 == status("GET", "/board", "")
+    assert 401 == status("GET", "/board", seat)
+    assert 401 == status("POST", "/close", seat, VOTE)
+    assert 401 == status("POST", "/tell", "", {"item": FIRST, "status": "PASS"})
+    assert 401 == status("POST", "/join", "", {"code": "AAAAAAAA"})
+    assert 400 == status("POST", "/tell", seat, b"no JSON")
+    assert 400 == status("POST", "/tell", seat, ["a list"])
+    assert status("POST", "/tell", seat, b"x" * (BODY_LIMIT + 1)) in (400, 413)
+    assert classroom.token not in httpx.get(classroom.address).text
+
+
+@pytest.mark.parametrize(("a_second", "at_once"), [OF_A_SEAT, OF_AN_ADDRESS])
+def test_who_asks_too_much_waits(a_second: float, at_once: int) -> None:
+    """So many at once, and then so many a second; another caller has their own."""
+    limits = Limits(a_second, at_once)
+    now = [limits.take("one", 100.0) for _ in range(at_once + 1)]
+    later = [limits.take("one", 101.0) for _ in range(int(a_second) + 1)]
+
+    assert [*[True] * at_once, False] == now
+    assert [*[True] * int(a_second), False] == later
+    assert limits.take("other", 101.0)
+
+
+def test_a_seat_that_asks_too_much_is_told(classroom: Classroom) -> None:
+    """429, and the room lives on."""
+    given = {"code": classroom.code}
+    seat = httpx.post(f"{classroom.address}/join", json=given).json()["token"]
+    told = {"item": FIRST, "status": "FAIL"}
+    with httpx.Client(base_url=classroom.address, headers=bearer(seat)) as client:
+        seen = {client.post("/tell", json=told).status_code for _ in range(3 * OF_A_SEAT[1])}
+
+    assert {200, 429} == seen
+    assert 1 == classroom.board()["items"][0]["FAIL"]
