@@ -8,23 +8,57 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from confluent_kafka import KafkaException
 
-from lab_utils.errors import LabError
+from lab_utils.errors import BadArgument, LabError
 from lab_utils.experiment import order_values
 from lab_utils.grading import cases, inside, judge
 from lab_utils.grading.cases import Evidence, Exercise, Trial
-from lab_utils.grading.results import Score, Verdict
+from lab_utils.grading.results import INDENT, Score, Verdict
 from lab_utils.ledger.store import write_ledger
 
 if TYPE_CHECKING:
     from lab_utils.lab import Lab
     from lab_utils.run import Run
+
+# `_` is what the last cell returned.
+SEE_THE_RUN: Final = "The run that decided: _.timeline()"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class Checked(Verdict):
+    """What lab.check returns: a verdict, and the runs that were made for it, the deciding one last.
+
+    It is of no use in a grading, whose evidence is the grader's.
+    """
+
+    runs: tuple[Run, ...] = ()
+
+    @classmethod
+    def of(cls, verdict: Verdict, runs: Sequence[Run]) -> Checked:
+        """This verdict with its runs."""
+        given = {each.name: getattr(verdict, each.name) for each in fields(Verdict)}
+        return cls(**given, runs=tuple(runs))
+
+    def timeline(self) -> Any:
+        """The run that decided, drawn."""
+        if not self.runs:
+            raise BadArgument(f"{self.item} was decided without a run, so there is none to draw.")
+        return self.runs[-1].timeline()
+
+    def __repr__(self) -> str:
+        return Verdict.__repr__(self) + (f"\n{' ' * INDENT}{SEE_THE_RUN}" if self.runs else "")
+
+    def _repr_html_(self) -> str:
+        told = Verdict._repr_html_(self)
+        if not self.runs:
+            return told
+        return told.removesuffix("</div>") + f"<br><small>{SEE_THE_RUN}</small></div>"
 
 
 def score(lab: str, best: Mapping[str, tuple[str, int]]) -> Score:

@@ -78,7 +78,7 @@ class Lab:
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None
         self._explorer: Explorer | None = None
-        self._is_checking = False
+        self._checked: list[Run] | None = None  # the runs of the check that is being made
         self._seat = take_seat()
 
     def run(
@@ -133,9 +133,9 @@ class Lab:
         )
         with doing(f"Run {experiment.run}"):
             error = _performed(experiment, workload, timeout_s)
-        if error is not None and not self._is_checking:
+        if error is not None and self._checked is None:
             _show(error)
-        return Run(
+        run = Run(
             experiment.run,
             experiment.folder,
             topic=experiment.topic,
@@ -143,6 +143,9 @@ class Lab:
             trouble=tuple(experiment.trouble),
             raised=error,
         )
+        if self._checked is not None:
+            self._checked.append(run)
+        return run
 
     def predict(self, *, because: str, **expected: Answer) -> Predicted:
         """Say what the next run will show, and why; stored now, compared afterwards.
@@ -158,15 +161,19 @@ class Lab:
         return Predicted(prediction, self._seat.predicted(self.name, prediction))
 
     def check(self, item: str, answer: Any = None, **given: Any) -> Any:
-        """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE."""
-        from lab_utils.checking import check
+        """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE.
 
-        self._is_checking = True
+        The verdict has the `runs` that were made for it; `timeline()` draws the last one.
+        """
+        from lab_utils.checking import Checked, check
+
+        runs: list[Run] = []
+        self._checked = runs
         try:
             with doing(f"Checking {item}"):
-                verdict = check(self, item, answer, **given)
+                verdict = Checked.of(check(self, item, answer, **given), runs)
         finally:
-            self._is_checking = False
+            self._checked = None
         self._verdicts[item] = verdict
         course.keep(self.name, item, verdict.status, verdict.points)
         if self._seat is not None:
@@ -307,7 +314,7 @@ class Lab:
 
         run, folder = _new_run(self.name)
         # A check uses SQLite, as the grader does, which has no other database.
-        is_elsewhere = sinks.is_chosen() and not self._is_checking
+        is_elsewhere = sinks.is_chosen() and self._checked is None
         schema = sinks.new_schema(run) if is_elsewhere else ""
         return Experiment(
             self.stage, self._reader, run, folder, orders, faults, schema=schema, **given

@@ -49,6 +49,25 @@ def test_quiet_run(lab: Lab) -> None:
     assert 3 == len([row for row in run.requests() if row.kind == "request"])
 
 
+def test_a_check_shows_its_runs(lab: Lab) -> None:
+    """What was done for a verdict can be looked at; without a run there is nothing to draw."""
+
+    def tired(run: Any) -> None:
+        send_orders(run)
+
+    failed = lab.check("03.2", tired)
+    blank = lab.check("03.2", ...)
+
+    assert "FAIL" == failed.status
+    assert "0" == failed.runs[-1].log[0]
+    assert "Produce" in repr(failed.timeline())
+    assert "_.timeline()" in repr(failed)
+    assert "_.timeline()" in failed._repr_html_()
+    assert () == blank.runs
+    with pytest.raises(BadArgument, match="decided without a run"):
+        blank.timeline()
+
+
 def test_orders_by_name(lab: Lab) -> None:
     """Orders that are named are sent under their names."""
     assert ["k1", "ü"] == lab.run(send_orders, orders=["k1", "ü"]).log
