@@ -1,4 +1,4 @@
-"""What a fault makes of a frame: a byte flipped, an error in an answer, an answer of our own.
+"""What a fault makes of a frame: a byte flipped, a copy, an error in an answer, one of our own.
 
 Each function takes a frame as it was read and returns the bytes to send instead, length and all.
 An answer of our own has the shape that the client's version asks for, and names the topics and
@@ -16,7 +16,14 @@ from functools import cache
 from typing import Any
 
 from lab_utils.codec.cursor import ErrorCode, entity_writer, load_response_schema
-from lab_utils.codec.frames import LENGTH, Produced, Request, Response, partitions
+from lab_utils.codec.frames import (
+    LENGTH,
+    REQUEST_START,
+    Produced,
+    Request,
+    Response,
+    partitions,
+)
 
 IDENTITY = ("name", "topic", "topic_id")
 
@@ -31,6 +38,13 @@ def corrupted(request: Request, produced: Produced) -> bytes:
     changed = bytearray(request.frame)
     changed[produced.end - 1] ^= 0xFF
     return bytes(changed)
+
+
+def copied(frame: bytes, correlation_id: int) -> bytes:
+    """The same request under another number, so that its answer is not taken for the first one."""
+    size, key, version, _, client_id_size = REQUEST_START.unpack_from(frame)
+    start = REQUEST_START.pack(size, key, version, correlation_id, client_id_size)
+    return start + frame[REQUEST_START.size :]
 
 
 def refusal(request: Request, error: str) -> bytes:

@@ -38,7 +38,7 @@ KINDS: Final = {
 # The version of the format that docs/ledger.md describes; a ledger that names none has version 1.
 SCHEMA: Final = 1
 
-FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held")
+FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held", "replayed")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

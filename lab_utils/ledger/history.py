@@ -75,6 +75,11 @@ class Exchange:
         return response.fate == "dropped"
 
     @property
+    def is_replay(self) -> bool:
+        """Is it a copy that the proxy sent, of which the client knows nothing?"""
+        return self.request is not None and self.request.fate == "replayed"
+
+    @property
     def reached_broker(self) -> bool:
         """Did the proxy pass the request on unharmed, and did the broker accept it?"""
         request, response = self.request, self.response

@@ -19,11 +19,12 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import count, takewhile
 from math import inf
 from typing import Final
 from uuid import UUID
 
+from lab_utils.codec.answers import copied
 from lab_utils.codec.frames import (
     RESPONSE_START,
     Request,
@@ -33,7 +34,15 @@ from lab_utils.codec.frames import (
     topic_ids,
 )
 from lab_utils.proxy.armed import Armed, FaultBoard, Kept
-from lab_utils.proxy.faults.wire_fault import Action, Answer, Cut, Forward, Keep, WireFault
+from lab_utils.proxy.faults.wire_fault import (
+    Action,
+    Answer,
+    Cut,
+    Forward,
+    Keep,
+    Replay,
+    WireFault,
+)
 from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
 from lab_utils.proxy.witness import WireWitness
 
@@ -71,7 +80,7 @@ class Relay:
             on_lost=self._lost_client,
             on_worked_off=self._step,
             on_crowded=lambda: self.abort("stage"),
-            beside=lambda: self._outbox.waiting_bytes,
+            beside=lambda: self._outbox.waiting_bytes + sum(len(it.frame) for it in self._copies),
         )
         self.broker = Side(
             on_made=self._made_broker,
@@ -85,6 +94,8 @@ class Relay:
         self._outbox = Outbox()
         self._when_answered: dict[Exchange, Callable[[], object]] = {}
         self._exchanges = Exchanges()
+        self._copies: list[Copies] = []
+        self._copy_ids = count(-1, -1)  # a client's own correlation ids are not below zero
         self._timer: asyncio.TimerHandle | None = None
         self.moved_at = self._loop.time()
         self._is_deaf = False  # what the client sends goes nowhere
@@ -135,6 +146,8 @@ class Relay:
         """Queue the exchange as the action wants it, and note that the fault has fired."""
         if isinstance(action, Answer | Keep):
             exchange.fires = armed  # when the answer is given, or the request is sent
+        elif isinstance(action, Replay) and armed is not None:
+            self._copies.append(Copies(armed, exchange.request, action.later, action.times))
         elif armed is not None:
             self._fired(armed, exchange.request, **exchange.request_change())
         if isinstance(action, Answer | Cut):
@@ -151,6 +164,20 @@ class Relay:
             self._keep(exchange, armed, action.before)
         if exchange.request.has_response:
             self._exchanges.put(exchange)
+        if not isinstance(action, Answer | Keep):
+            self._replay(exchange.request)
+
+    def _replay(self, request: Request) -> None:
+        """Queue the copies that are to follow this request."""
+        armed = self._board.armed()
+        self._copies = [it for it in self._copies if it.armed in armed]
+        for due in [it for it in self._copies if it.follow(request)]:
+            self._copies.remove(due)
+            for number in range(due.times):
+                exchange = due.exchange(next(self._copy_ids), is_first=not number)
+                self._outbox.put(exchange.frame, exchange)
+                if exchange.request.has_response:
+                    self._exchanges.put(exchange)
 
     def _keep(self, exchange: Exchange, armed: Armed, before: str) -> None:
         """Let the request wait in the outbox until it is called for."""
@@ -191,9 +218,14 @@ class Relay:
         return self._outbox.next_at()
 
     def _note_sent(self, exchange: Exchange) -> None:
-        fate = "held" if exchange.request_was_held else exchange.request_fate
+        was_held = exchange.request_was_held and exchange.copy_of is None
+        fate = "held" if was_held else exchange.request_fate
         detail = _released(exchange.request_was_held)
         self._witness.request(exchange.request, fate, exchange.arrived_ns, **detail)
+        if exchange.copy_of is not None and exchange.fires is not None:
+            number = str(exchange.request.correlation_id)
+            self._fired(exchange.fires, exchange.copy_of, copy=number)
+            exchange.fires = None
         self._board.received(exchange.faults, exchange.request)
 
     # From the broker to the client.
@@ -236,7 +268,7 @@ class Relay:
         if fate == "dropped":
             self._is_mute = True
             self._begin_to_end("fault")
-        if self._is_mute:
+        if self._is_mute or exchange.copy_of is not None:
             fate = "dropped"
         else:
             self.client.write(answer.frame)
@@ -360,6 +392,7 @@ class Exchange:
     answer_fate     what was done to the answer; `fires` is the fault that did it
     brings          the faults whose kept requests reach the broker before the answer is given
     request_was_held, answer_was_held   did a fault hold it, or one before it?
+    copy_of         the client's request that this is the proxy's copy of, if it is one
     """
 
     request: Request
@@ -377,6 +410,7 @@ class Exchange:
     answer_was_held: bool = False
     fires: Armed | None = None
     brings: list[Armed] = field(default_factory=list)
+    copy_of: Request | None = None
 
     def decide_request(self, now: float) -> tuple[Armed | None, Action | None]:
         """Let the faults decide what is sent to the broker, or answered in its place."""
@@ -448,6 +482,34 @@ class Exchange:
             if action is not None:
                 return armed, action
         return None, None
+
+
+@dataclass(eq=False)
+class Copies:
+    """Copies of a request that the proxy is to send, when `later` more matches have been sent."""
+
+    armed: Armed
+    request: Request
+    later: int
+    times: int
+
+    def __post_init__(self) -> None:
+        self.frame = self.request.frame
+
+    def follow(self, request: Request) -> bool:
+        """Are the copies to follow this request? The next ones are counted down."""
+        if request is not self.request and self.armed.fault.matches(request):
+            self.later -= 1
+        return self.later <= 0
+
+    def exchange(self, correlation_id: int, *, is_first: bool) -> Exchange:
+        """A copy; the fault has fired when the first has been sent."""
+        frame = copied(self.frame, correlation_id)
+        copy = read_request(frame, self.request.topic_names)
+        fires = self.armed if is_first else None
+        return Exchange(
+            copy, [], frame=frame, request_fate="replayed", fires=fires, copy_of=self.request
+        )
 
 
 class Exchanges:

@@ -52,6 +52,7 @@ WIRE: Final = {
     "answer": Style("answer", palette.GREEN, dash="6px,3px"),
     "error": Style("answer with an error", palette.ORANGE, "10px,3px,2px,3px", "triangle-up"),
     "lost": Style("dropped by the proxy", palette.VERMILLION, symbol="x", width=2.6),
+    "replayed": Style("sent again by the proxy", palette.PURPLE, "6px,2px", "triangle-down", 2.6),
     "corrupted": Style("corrupted", palette.PURPLE, "2px,3px", "star-triangle-up", 2.6),
     "replaced": Style("answered by the proxy", palette.PURPLE, "10px,4px", "diamond", 2.6),
 }
@@ -137,7 +138,7 @@ class Scene:
     def requests(self) -> list[Label]:
         """What each request is called, where it leaves the client."""
         named = [
-            self._label(row, self.clients[row.actor], name_of(it, with_api=self.with_api), it)
+            self._label(row, self._sender(row), name_of(it, with_api=self.with_api), it)
             for it in self.found
             if (row := it.request)
         ]
@@ -153,6 +154,10 @@ class Scene:
         ]
         return thinned(named, self.column_px, turned=False)
 
+    def _sender(self, row: Event) -> float:
+        """The height of whoever sent a request: its client, or the proxy a copy of it."""
+        return PROXY if row.fate == "replayed" else self.clients[row.actor]
+
     def _label(self, row: Event, height: float, text: str, exchange: Exchange) -> Label:
         return Label(self.time.column(row.at_ns) - SLOPE, height, text, is_odd(exchange))
 
@@ -166,7 +171,7 @@ class Scene:
             for row in self.reports
         ]
         # Neighbours with the same error are one label, where the middle one arrives.
-        for error, group in groupby(told, key=lambda it: it.error or ""):
+        for error, group in groupby(told, key=_error_text):
             same = list(group)
             times = f" ({len(same)} times)" if len(same) > 1 else ""
             row = same[len(same) // 2].responses[0]
@@ -200,6 +205,8 @@ class Scene:
                     yield f"The proxy {fate} {counted(number, kind)}"
         if number := sum(row.fate == "replaced" for row in frames):
             yield f"The proxy wrote {counted(number, 'answer')} itself"
+        if number := sum(row.fate == "replayed" for row in frames):
+            yield f"The proxy sent {counted(number, 'copy', 'copies')} itself"
         if number := sum(not it.responses for it in self.found):
             yield f"{counted(number, 'request')} got no answer in this time"
         if number := sum(it.is_repeat for it in self.found):
@@ -251,6 +258,9 @@ def _request_paths(exchange: Exchange, of: Scene) -> list[Path]:
     client = (comes - SLOPE, of.clients[row.actor])
     if row.fate == "dropped":
         return [Path("lost", (client, (comes, PROXY)), 1, row)]
+    if row.fate == "replayed":
+        copy = ((comes, PROXY), (comes + SLOPE, of.brokers[broker_of(row)]))
+        return [Path("replayed", copy, 0, row)]
     style = "corrupted" if row.fate == "corrupted" else "request"
     return _through(style, row, client, (comes, goes), (goes + SLOPE, of.brokers[broker_of(row)]))
 
@@ -301,6 +311,11 @@ def is_odd(exchange: Exchange) -> bool:
     """Did something happen to this exchange, or has it crossed the wire before?"""
     fates = {row.fate for row in _frames(exchange)}
     return exchange.is_repeat or bool(exchange.error) or not fates <= {"forwarded", "held", None}
+
+
+def _error_text(exchange: Exchange) -> str:
+    """The error of an answer; that to a copy is told to nobody."""
+    return f"{exchange.error} to the copy" if exchange.is_replay else exchange.error or ""
 
 
 def name_of(exchange: Exchange, *, with_api: bool = False) -> str:
@@ -359,10 +374,15 @@ def _fault_mark(row: Event, found: Sequence[Exchange]) -> Mark:
     for exchange in found:
         first = exchange.first
         place = (first.correlation_id, first.detail.get("connection"))
-        if place == (row.correlation_id, given.get("connection")):
+        if place == (_number_of(row), given.get("connection")):
             struck = _struck(exchange)
             return Mark(struck.at_ns if struck else row.at_ns, text)
     return Mark(row.at_ns, text)
+
+
+def _number_of(row: Event) -> int | None:
+    """The correlation id of the frame that a fault acted on: the request, or the copy it made."""
+    return int(row.detail["copy"]) if "copy" in row.detail else row.correlation_id
 
 
 def _struck(exchange: Exchange) -> Event | None:
@@ -532,7 +552,8 @@ def fate_text(row: Event) -> str:
     held_ms = (released_ns(row) - row.at_ns) / MS
     wait = f"held for {ms_text(held_ms)} ms" if held_ms > 0 else ""
     fates = {
-        "dropped": "dropped by the proxy", "corrupted": "one byte changed by the proxy",
+        "dropped": "dropped by the proxy", "replayed": "a copy sent by the proxy",
+        "corrupted": "one byte changed by the proxy",
         "replaced": f"written by the proxy{wait and f', {wait}'}", "held": wait,
     }  # fmt: skip
     return fates.get(row.fate or "", "")

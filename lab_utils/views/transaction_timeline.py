@@ -407,8 +407,9 @@ def _texts(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
     for row in of.asks:
         ends = {"True": "commit", "False": "abort"}.get(row.detail.get("committed", ""), row.api)
         late = row.fate == "held"
+        how = {"held": ", late", "replayed": ", a copy"}.get(row.fate or "", "")
         # A late one begins among the labels of others, and so stands below them.
-        yield note(of.time.column(row.at_ns), lanes[row.actor], f"{ends}{', late' if late else ''}",
+        yield note(of.time.column(row.at_ns), lanes[row.actor], f"{ends}{how}",
                    size=11, colour=palette.GREY, yanchor="top", yshift=-20 if late else -6,
                    xanchor="right" if late else "left", xshift=-4 if late else 4)  # fmt: skip
     # The coordinator's states are on three heights by turns, so that they do not meet.

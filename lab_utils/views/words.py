@@ -105,7 +105,7 @@ def _reordered(run: History) -> str:
 def _stored_once(run: History) -> str:
     again = [it for it in run.orders.values() if len(it.exchanges) > 1 and len(it.copies) == 1]
     cause = _why_again(again)
-    if all(map(_was_recognised, again)):
+    if all(map(_was_recognised, again)) and not any(map(_refused_copies, again)):
         whose = "its sequence number" if len(again) == 1 else "their sequence numbers"
         cause = f"the broker knew {whose}"
     often = "twice" if {len(it.exchanges) for it in again} == {2} else "more than once"
@@ -160,6 +160,10 @@ def _why_again(orders: Sequence[Order]) -> str:
 
 def _cause(order: Order, are_many: bool) -> str:
     their, them = ("their", "them") if are_many else ("its", "it")
+    if refused := _refused_copies(order):
+        return f"the broker refused the proxy's copy with {refused[0]}"
+    if any(exchange.is_replay for exchange in order.exchanges):
+        return f"the proxy sent {them} again"
     if len(order.sent) > 1:
         return f"the program sent {them} again"
     if len(order.exchanges) < 2:
@@ -171,6 +175,11 @@ def _cause(order: Order, are_many: bool) -> str:
         return f"the client sent {them} again"
     what = "request" if first.request and first.request.fate == "dropped" else "answer"
     return f"{their} {what}{'s were' if are_many else ' was'} lost and the client sent {them} again"
+
+
+def _refused_copies(order: Order) -> list[str]:
+    """The errors with which the broker answered copies that the proxy sent."""
+    return [it.error for it in order.exchanges if it.is_replay and it.error]
 
 
 def _why_gone(orders: Sequence[Order]) -> str:

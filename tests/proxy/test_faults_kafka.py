@@ -25,6 +25,7 @@ from lab_utils.proxy.faults import (
     drop_request,
     drop_response,
     refuse,
+    replay_request,
 )
 from lab_utils.waiting import wait_until
 
@@ -154,6 +155,38 @@ def test_row(experiment: Experiment, row: tuple[int, dict[str, Any], WireFault, 
     outcome = perform(experiment, (fault,), orders, config)
 
     assert (log, reports) == (outcome.log, outcome.reports)
+    assert 1 == sum(event.kind == "fired" for event in outcome.rows)
+
+
+REPLAYS = {
+    "fifth-last, idempotent: recognised, at its offset": (
+        IDEMPOTENT, replay_request("Produce", 2, later=4), "0 1 2 3 4 5 6", [(1, None)]),
+    "sixth-last, idempotent: refused": (
+        IDEMPOTENT, replay_request("Produce", 1, later=5), "0 1 2 3 4 5 6",
+        [(None, "OUT_OF_ORDER_SEQUENCE_NUMBER")]),
+    "each copy is recognised": (
+        IDEMPOTENT, replay_request("Produce", 2, times=2), "0 1 2 3 4 5 6", [(1, None)] * 2),
+    "without idempotence: stored at each copy": (
+        {}, replay_request("Produce", 2, times=2, later=1), "0 1 2 1 1 3 4 5 6",
+        [(3, None), (4, None)]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("row", REPLAYS.values(), ids=REPLAYS)
+def test_replay(experiment: Experiment, row: tuple[Any, WireFault, str, list[Any]]) -> None:
+    """The broker keeps the last five batches of a producer; the client hears of no copy."""
+    config, fault, log, answers = row
+    outcome = perform(experiment, (fault,), 7, config)
+    copies = {each.correlation_id for each in outcome.rows if each.fate == "replayed"}
+    told = [
+        (each.offset, each.error)
+        for each in outcome.rows
+        if each.kind == "response" and each.correlation_id in copies
+    ]
+
+    assert (log, answers) == (outcome.log, told)
+    places = dict(pair.split(":") for pair in outcome.reports.split())
+    assert list("0123456") == [log.split()[int(place)] for place in places.values()]
     assert 1 == sum(event.kind == "fired" for event in outcome.rows)
 
 

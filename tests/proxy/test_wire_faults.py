@@ -15,6 +15,7 @@ from lab_utils.proxy.faults import (
     drop_response,
     late_request,
     refuse,
+    replay_request,
 )
 from lab_utils.proxy.faults.wire_fault import Forward
 from lab_utils.waiting import wait_until
@@ -39,6 +40,7 @@ EACH = [
     hold_request("Produce", nth=2),
     delay_response("Produce", nth=2, by_ms=BY_MS),
     late_request("Produce", nth=2, after="Heartbeat"),
+    replay_request("Produce", nth=2, later=1),
 ]
 each = pytest.mark.parametrize("fault", EACH, ids=lambda fault: type(fault).__name__)
 
@@ -157,6 +159,45 @@ def test_corrupt_request_changes_one_byte(rig: Rig) -> None:
     assert [wire.produce(1), wire.produce(3)] == [rig.received[0], rig.received[2]]
     assert wire.produce(2)[:at] + b"\xff" == rig.received[1]
     assert f"byte {at}: 00 to ff" == one(rig.events_of("fault", "fired")).detail["changed"]
+
+
+def test_replay_is_a_copy_under_another_number(rig: Rig) -> None:
+    """It follows the later request; its answer ends at the proxy, and all the others pass."""
+    rig.arm(replay_request("Produce", nth=1, later=1, times=2))
+    client = send_produces(rig)
+    answers = [client.receive() for _ in range(3)]
+    copies = [event for event in rig.events_of("wire", "request", 5) if event.fate == "replayed"]
+    dropped = [event for event in rig.events_of("wire", "response", 5) if event.fate == "dropped"]
+
+    assert [wire.produce(number) for number in (1, 2, -1, -2, 3)] == rig.received
+    assert [wire.produce_answer(number) for number in (1, 2, 3)] == answers
+    assert [-1, -2] == [event.correlation_id for event in copies]
+    assert [-1, -2] == [event.correlation_id for event in dropped]
+    assert "-1" == one(rig.events_of("fault", "fired")).detail["copy"]
+
+
+def test_replay_never_arrives_after_the_scope(rig: Rig) -> None:
+    """What is to be copied when the scope ends is given up, and the fault is unfired."""
+    rig.arm(replay_request("Produce", later=1))
+    client = send_produces(rig, 1)
+    client.receive()
+    rig.disarm()
+    client.send(wire.produce(2))
+
+    assert wire.produce_answer(2) == client.receive()
+    assert [wire.produce(1), wire.produce(2)] == rig.received
+    assert 1 == len(rig.events_of("fault", "unfired"))
+
+
+def test_replay_of_an_acks_0_request(rig: Rig) -> None:
+    """Nobody waits for an answer, neither the client nor the proxy."""
+    rig.arm(replay_request("Produce"))
+    client = rig.client()
+    client.send(wire.produce(1, acks=0), wire.heartbeat(2))
+    rig.is_silent = False
+
+    assert 1 == len(rig.events_of("fault", "fired"))
+    assert [wire.produce(1, acks=0), wire.produce(-1, acks=0)] == rig.received[:2]
 
 
 def test_refuse_answers_in_the_brokers_place(rig: Rig) -> None:

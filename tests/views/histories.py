@@ -5,6 +5,7 @@ Times are milliseconds. A history is a list of events; each constructor makes on
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lab_utils.ledger.events import Event
@@ -150,6 +151,21 @@ def recognised() -> list[Event]:
         fired(3.2, "drop_response", 5, 3), *log(*"01234"),
     ]  # fmt: skip
     return rows
+
+
+def replayed(error: str | None = None) -> list[Event]:
+    """The proxy copies the first of three; the broker knows it, or refuses it with an error."""
+    key = {"producer_id": 4000, "producer_epoch": 0}
+    rows = [armed(-1, "replay_request", 1)]
+    for at in range(3):
+        rows += [sent(at, str(at)), *exchange(at + 0.2, str(at), at + 3, at, sequence=at, **key)]
+        rows += [acked(at + 0.9, str(at), at)]
+    mark = fired(2.95, "replay_request", 3, 1)
+    return [
+        *rows, replace(mark, detail=mark.detail | {"copy": "-1"}),
+        request(2.92, "0", -1, sequence=0, fate="replayed", **key),
+        response(3.4, -1, None if error else 0, error=error, fate="dropped"), *log(*"012"),
+    ]  # fmt: skip
 
 
 def last() -> list[Event]:

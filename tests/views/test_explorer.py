@@ -68,6 +68,18 @@ def test_broker_that_knows_a_batch_is_told() -> None:
     assert not any("recognises" in text for text in texts(histories.refused()))
 
 
+def test_copy_is_the_proxys() -> None:
+    """What the proxy sends by itself is not said of the producer; the broker recognises it."""
+    told = texts(histories.replayed())
+
+    assert "The proxy sends a copy of order 0. The client knows nothing of it." in told
+    assert not any("again" in text for text in told)
+    assert (
+        "Broker 1 recognises order 0: it is stored already, at offset 0. It answers so. "
+        "The proxy drops the answer: it answers a copy."
+    ) in told
+
+
 def test_what_the_proxy_holds_are_two_steps() -> None:
     """A held answer arrives at the proxy, and leaves it later."""
     steps = Steps(histories.late_answer()).all

@@ -77,6 +77,19 @@ def test_way_of_a_request_and_its_answer(fates: tuple[str, str], expected: list[
     assert expected == styles(rows)
 
 
+def test_copy_leaves_the_proxy() -> None:
+    """A copy goes from the proxy to the broker, where its answer and the fault are marked, too."""
+    rows = histories.replayed("OUT_OF_ORDER_SEQUENCE_NUMBER")
+    found = scene(rows)
+    copy, answer = (path for path in drawn(rows) if path.style in ("replayed", "lost"))
+
+    assert [PROXY, -1] == [y for _, y in copy.points]
+    assert [-1, PROXY] == [y for _, y in answer.points]
+    assert [copy.event.at_ns] == [mark.at_ns for mark in found.marks]
+    assert ["OUT_OF_ORDER_SEQUENCE_NUMBER to the copy"] == [label.text for label in found.errors]
+    assert "The proxy sent 1 copy itself." in found.summary()
+
+
 def test_held_answer_waits_at_the_proxy() -> None:
     """A held answer runs along the proxy's lane until it is released."""
     rows = [request(1, "0", 1), histories.held_response(2, 1, 40, offset=0)]

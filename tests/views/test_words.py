@@ -25,6 +25,21 @@ HEADLINES: dict[str, tuple[list[Event], str]] = {
         histories.recognised(),
         "Order 2 crossed the wire twice and was stored once: the broker knew its sequence number",
     ),
+    "the broker knew the copy": (
+        histories.replayed(),
+        "Order 0 crossed the wire twice and was stored once: the broker knew its sequence number",
+    ),
+    "the broker refused the copy": (
+        histories.replayed("OUT_OF_ORDER_SEQUENCE_NUMBER"),
+        "Order 0 crossed the wire twice and was stored once: "
+        "the broker refused the proxy's copy with OUT_OF_ORDER_SEQUENCE_NUMBER",
+    ),
+    "a copy that was stored": (
+        [sent(0, "0"), *exchange(1, "0", 1, 0), acked(2, "0", 0),
+         request(2.1, "0", -1, fate="replayed"), response(2.5, -1, 1, fate="dropped"),
+         *log("0", "0")],
+        "Order 0 was stored twice: the proxy sent it again",
+    ),
     "what never reached the broker is not recognised": (
         [sent(0, "0"), request(1, "0", 1, fate="dropped", **KEY), *exchange(60, "0", 2, 0, **KEY),
          acked(61, "0", 0), *log("0")],

@@ -35,6 +35,7 @@ from lab_utils.proxy.faults.late_request import late_request
 from lab_utils.proxy.faults.link_faults import cut_link, heal_link, hold_link, slow_link
 from lab_utils.proxy.faults.power_cut import power_cut
 from lab_utils.proxy.faults.refuse import REFUSABLE, refuse
+from lab_utils.proxy.faults.replay_request import replay_request
 from lab_utils.proxy.faults.wire_fault import WireFault
 
 __all__ = [
@@ -63,6 +64,7 @@ __all__ = [
     "pause_broker",
     "power_cut",
     "refuse",
+    "replay_request",
     "resume_broker",
     "slow_link",
     "stall_client",

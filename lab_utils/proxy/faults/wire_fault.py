@@ -4,6 +4,7 @@
     Answer    do not send it on; answer the client instead (requests only)
     Cut       discard it and cut the client's connection
     Keep      cut the client's connection, and send it on when it is called for (requests only)
+    Replay    send it on, and copies of it later on the same connection (requests only)
 
 A fault says what to do with a frame; the proxy does it, keeps the order on the connection, and
 never holds up another connection. Nothing here loads a protocol library: a notebook imports it.
@@ -59,7 +60,19 @@ class Keep:
     before: str
 
 
-Action = Forward | Answer | Cut | Keep
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """Send the frame on, and so many copies of it when `later` more matches have been sent on.
+
+    The copies follow on the same connection, where a broker works on one request after the other:
+    so it is no chance what it has had before them. Their answers end at the proxy.
+    """
+
+    later: int
+    times: int
+
+
+Action = Forward | Answer | Cut | Keep | Replay
 
 
 @dataclass(frozen=True, repr=False)

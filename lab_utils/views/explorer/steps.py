@@ -141,6 +141,10 @@ class Steps:
         client, broker = self._lane(row.actor), f"broker {broker_of(row)}"
         told = f"{_the(client)} sends {what(it)}{' again' if it.is_repeat else ''}"
         label = f"{AGAIN if it.is_repeat else ''}{_name(it)}"
+        if it.is_replay:
+            text = f"The proxy sends a copy of {what(it)}. The client knows nothing of it."
+            yield Step(row.at_ns, "replayed", (PROXY, broker), text, label)
+            return
         if row.fate == "dropped":
             is_answered = it.response is not None and it.response.fate == "replaced"
             text = f"{told}. The proxy {'stops' if is_answered else 'drops'} the request: "
@@ -169,7 +173,8 @@ class Steps:
         told, label = self._answer(it, broker), row.error or answer_label(it)
         style = "error" if row.error else "answer"
         if row.fate == "dropped":
-            text = f"{told} The proxy drops the answer: the client never gets it."
+            why = "it answers a copy" if it.is_replay else "the client never gets it"
+            text = f"{told} The proxy drops the answer: {why}."
             yield Step(row.at_ns, "lost", (broker, PROXY), text, label)
         elif _wait_ms(row) >= HELD_MS:
             text = f"{told} The proxy holds the answer."

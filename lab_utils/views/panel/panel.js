@@ -399,6 +399,7 @@ const REQUEST_FATES = {
   held: ["■", "sky", "held, then reached the broker"],
   corrupted: ["✶", "purple", "reached it with a flipped byte"],
   dropped: ["✕", "vermillion", "never reached the broker"],
+  replayed: ["▼", "purple", "a copy, sent by the proxy"],
 };
 const ANSWER_FATES = {
   forwarded: ["←", "green", "answered"],

@@ -7,7 +7,9 @@
 # 20 minutes · one broker · builds on lab 03
 
 # %%
-from lab_utils import Lab, corrupt_request, crash_client, drop_response, refuse, source
+from lab_utils import (
+    Lab, corrupt_request, crash_client, drop_response, refuse, replay_request, source
+)
 from pyspark.sql import functions as F
 lab = Lab("03_further")
 
@@ -57,6 +59,23 @@ def six_in_flight(run):
 [row.detail["message"] for row in lab.run(six_in_flight).rows if row.kind == "raised"]
 
 # %% [markdown]
+# Why five? The broker keeps the last five batches of each producer and partition. In the next two
+# runs the proxy sends a copy of the second batch by itself, after four more batches and after five.
+# How does the broker answer the copy?
+
+# %%
+known = lab.run(five_in_flight, orders=8, faults=[replay_request("Produce", nth=2, later=4)])
+known.timeline()
+
+# %%
+forgotten = lab.run(five_in_flight, orders=8, faults=[replay_request("Produce", nth=2, later=5)])
+forgotten.timeline()
+
+# %% [markdown]
+# The broker recognises the fifth-last batch and answers with the offset that it has. It has
+# forgotten the sixth-last, and refuses it. Neither is stored twice. A batch that is sent again
+# with five in flight is the fifth-last at most.
+#
 # ## The same report, and the order is there
 #
 # In lab 03 an order was acked and lost, and its report had no offset. Here is that run again, and a
