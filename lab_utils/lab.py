@@ -55,13 +55,23 @@ LOADED: Final = (
 class Lab:
     """One lab of the course, and the stage it plays on.
 
-    Starts the stage, or joins the one that is there; the stage outlives this kernel.
+    Starts the stage, or joins the one that is there; the stage outlives this kernel. `bootstrap`,
+    the address of a cluster of your own, is refused, and the error says what to do with one.
     """
 
-    def __init__(self, name: str, *, brokers: int = 1) -> None:
+    def __init__(self, name: str, *, brokers: int = 1, bootstrap: str | None = None) -> None:
         from lab_utils.stage import client
 
         _require_name(name)
+        if bootstrap is not None:
+            raise BadArgument(
+                f"a lab runs on brokers of its own; got bootstrap={bootstrap!r}. It kills brokers, "
+                "cuts links and damages requests, and sees them only where its proxy stands "
+                "between clients and brokers: on your cluster it could see nothing and do harm. "
+                f'Write Lab("{name}") to see a program of yours under faults. To judge what it did '
+                "on your cluster, record a ledger (docs/ledger.md), then: ./lab audit ledger/ "
+                "--out audit/"
+            )
         self.name = name
         at_least("brokers", brokers, 1)
         many = f"{brokers} brokers and a controller"

@@ -15,7 +15,7 @@ import pytest
 
 from lab_utils import Lab, drop_response
 from lab_utils.errors import BadArgument, SetupError
-from lab_utils.folders import runs_folder
+from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.ledger.store import read_ledger
 from lab_utils.proxy.faults import crash_client
 from tests.notebooks import solutions
@@ -245,6 +245,18 @@ def test_name_of_a_lab(name: Any) -> None:
     """A lab's name becomes a folder and part of a topic: letters and digits only."""
     with pytest.raises(BadArgument, match="a lab is named by letters and digits"):
         Lab(name)
+
+
+def test_cluster_of_ones_own(lab: Lab) -> None:
+    """It is refused with its address, the reason and what to do; no stage is started for it."""
+    with pytest.raises(BadArgument) as refused:
+        Lab("90_elsewhere", bootstrap="kafka.example:9092")
+
+    said = str(refused.value)
+    assert "got bootstrap='kafka.example:9092'" in said
+    assert "only where its proxy stands between clients and brokers" in said
+    assert "./lab audit ledger/ --out audit/" in said
+    assert not stage_folder("90_elsewhere").exists()
 
 
 def test_what_is_not_there(lab: Lab) -> None:
