@@ -24,6 +24,7 @@ from lab_utils.clients.reader import ConcurrentReader, HonestReader
 from lab_utils.clients.sinks import effects
 from lab_utils.errors import BadArgument, LabError, LedgerError, at_least
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
 from lab_utils.proxy.faults import ClientFault, Fault, WireFault, to_json
 from lab_utils.readback import Readback, transactional_ids
@@ -190,6 +191,18 @@ class Experiment:
             self._concurrent.finish(witness)
         for crash in self._crashes_not_fired():
             witness.record(self._event("fault", crash["fault"], "unfired", detail=_text(crash)))
+        self._keep_trouble(witness)
+        rows = read_ledger(self.folder)
+        return self._with_programs(rows)
+
+    def _with_programs(self, rows: list[Event]) -> list[Event]:
+        """The rows, and what the wire says of programs that recorded nothing themselves."""
+        told = list(program_events(rows))
+        if not told:
+            return rows
+        witness = Witness(self.folder, "programs")
+        for event in told:
+            witness.record(event)
         self._keep_trouble(witness)
         return read_ledger(self.folder)
 

@@ -13,6 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ PROGRAMS: Final = {
 SERVERS: Final = ("stage server", "Spark server")
 SERVER_END_S: Final = 15
 KILL_S: Final = 10
+OUTPUT_MAX: Final = 20_000
 CLOCK_S: Final = 2
 TAIL_BYTES: Final = 64_000
 # Below the range from which systems take ports for outgoing connections (Linux 32768, macOS
@@ -85,6 +87,29 @@ def spawn(
             start_new_session=True,
             **{**given, **streams},
         )
+
+
+class OutputEnd(threading.Thread):
+    """Reads a child's output, so that a full pipe never holds the child up, and keeps its end."""
+
+    def __init__(self, child: subprocess.Popen[str]) -> None:
+        super().__init__(daemon=True)
+        self._child = child
+        self._end = ""
+        self.start()
+
+    def run(self) -> None:
+        """Read until nobody can write any more."""
+        assert self._child.stdout is not None
+        while text := self._child.stdout.read(OUTPUT_MAX):
+            self._end = (self._end + text)[-OUTPUT_MAX:]
+
+    def text(self) -> str:
+        """The end of what a child that has ended printed."""
+        self.join(timeout=5)
+        assert self._child.stdout is not None
+        self._child.stdout.close()
+        return self._end
 
 
 def spawn_module(module: str, *arguments: str, **how: Any) -> subprocess.Popen[Any]:

@@ -8,7 +8,9 @@ told one address, which happens to be the proxy's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +28,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.recorder import Recorder, kafka_name
 from lab_utils.errors import BadArgument, own_lines
 from lab_utils.ledger.events import Event, value_text
+from lab_utils.ledger.programs import ROLE
 from lab_utils.ledger.store import Witness
 from lab_utils.waiting import wait_until
 
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from socket import socket
 
     from sqlalchemy import Engine
+
+    from lab_utils.clients.program import Ended
 
 # What the lab sets, with librdkafka's default beside it: what a learner would otherwise wait for.
 # It changes how long things take and how many records share a request, never what is promised, and
@@ -66,6 +71,8 @@ CONSUMER: Final = CONNECTION | {
 PURGED_S: Final = 2
 ANSWERED_S: Final = 10
 RECEIPTS: Final = "receipts"
+# How the names of the clients begin that the lab makes itself.
+OWN_NAMES: Final = ("producer-", "consumer-", "reader-", "worker-")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +127,7 @@ class LiveRun:
     run.topics    dict[str, str], the further topics that lab.run was asked for, new and empty
     run.attempt   int, 1 at first; 2 after the first crash and restart
     run.member    int, which of the processes of the run this is, from 1
+    run.bootstrap str, the address of the run's brokers, which is the proxy's, for any client
     """
 
     def __init__(self, ticket: Ticket, parent: socket | None = None) -> None:
@@ -128,6 +136,8 @@ class LiveRun:
         self.topics = dict(ticket.topics)
         self.attempt = ticket.attempt
         self.member = ticket.member
+        self.bootstrap = ticket.bootstrap
+        self._programs: set[str] = set()
         self._ticket = ticket
         self._witness = Witness(Path(ticket.folder), f"client-{os.getpid()}-{ticket.attempt}")
         self._receipts = _Receipts(ticket)
@@ -169,6 +179,55 @@ class LiveRun:
         )
         self._consumers.append(consumer)
         return consumer
+
+    def client_id(self, name: str) -> str:
+        """The client id under which a client of any library is known in this run, as `name`.
+
+        The ledger calls it so, and a fault finds it so: drop_response("Produce", client_id=name).
+        """
+        is_plain = isinstance(name, str) and bool(re.fullmatch(r"[\w-]+", name))
+        if not is_plain or name.startswith(OWN_NAMES):
+            raise BadArgument(
+                "a client's name is made of letters, digits, - and _, and does not begin like one "
+                f"of the lab's own ({', '.join(OWN_NAMES)}); got {name!r}."
+            )
+        if name not in self._programs:
+            self._programs.add(name)
+            Recorder(self._witness, self._ticket.run, name).record("note", detail=dict(ROLE))
+        return f"{self._ticket.run}.{name}"
+
+    def execute(
+        self,
+        command: Sequence[str],
+        *,
+        name: str = "program",
+        given: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        timeout_s: float = 60,
+    ) -> Ended:
+        """Perform a program of any language; print what it printed, and return how it ended.
+
+        The command is a list, and no shell reads it. The program is a process of its own, which is
+        killed after `timeout_s`, or when this process ends. It finds in its environment BOOTSTRAP,
+        CLIENT_ID (that of `name`) and TOPIC, and on its standard input the orders, one a line,
+        or what is `given`. What it sent and what was acked is taken from the wire.
+        """
+        from lab_utils.clients.program import execute
+
+        own = {
+            "BOOTSTRAP": self.bootstrap,
+            "CLIENT_ID": self.client_id(name),
+            "TOPIC": self.topic,
+        }
+        ended = execute(
+            command,
+            folder=Path(self._ticket.folder),
+            given="".join(f"{order}\n" for order in self.orders) if given is None else given,
+            environment={**os.environ, **own, **(environment or {})},
+            timeout_s=timeout_s,
+        )
+        sys.stdout.write(ended.output)
+        return ended
 
     def orders_in_the_log(self) -> list[str]:
         """The values that the topic holds now, read from its start to its end.

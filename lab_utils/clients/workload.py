@@ -37,7 +37,6 @@ RESTARTS_MAX: Final = 10
 MEMBERS_MAX: Final = 4
 NOT_WHOLE: Final = "the ledger could not be written: a workload's process lost events"
 RAISED = 1
-OUTPUT_MAX: Final = 20_000
 TROUBLED = 4  # it finished, and its part of the ledger is not whole
 
 # The client's C classes name their module by its short name. Under that name it can be found, so
@@ -199,7 +198,7 @@ def run_in_child(
     child = children.start(folder, watch.channel.fileno())
     watch.start()
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
-    lines = _Reader(child)
+    end = processes.OutputEnd(child)
     try:
         code = child.wait(timeout_s)
     except subprocess.TimeoutExpired:
@@ -209,7 +208,9 @@ def run_in_child(
         ) from None
     finally:
         children.kill(child)
-        output = lines.text()
+        output = end.text()
+        assert child.stdin is not None
+        child.stdin.close()
         watch.close()
         witness.close()
     troubled = code == TROUBLED or bool(witness.trouble)
@@ -217,29 +218,6 @@ def run_in_child(
     if raised and code != RAISED:
         output += f"The workload's process {processes.ended_with(code)}, and not by the lab."
     return ChildEnd(watch.has_killed, raised, troubled, output)
-
-
-class _Reader(threading.Thread):
-    """Reads a child's output, so that a full pipe never holds the child up, and keeps its end."""
-
-    def __init__(self, child: subprocess.Popen[str]) -> None:
-        super().__init__(daemon=True)
-        self._child = child
-        self._end = ""
-        self.start()
-
-    def run(self) -> None:
-        assert self._child.stdout is not None
-        while text := self._child.stdout.read(OUTPUT_MAX):
-            self._end = (self._end + text)[-OUTPUT_MAX:]
-
-    def text(self) -> str:
-        self.join(timeout=5)
-        assert self._child.stdin is not None
-        assert self._child.stdout is not None
-        self._child.stdin.close()
-        self._child.stdout.close()
-        return self._end
 
 
 def pickled(workload: Workload) -> bytes:

@@ -88,12 +88,15 @@ class Exchange:
         # What the proxy answers says nothing about what the broker did.
         return response is None or response.fate == "replaced" or response.error is None
 
-    def told_stored(self, row: Event) -> bool:
-        """Was the client told that this part is stored? With acks=0 it takes that for granted."""
+    def told_stored(self, row: Event, fates: Sequence[str] = ("forwarded",)) -> bool:
+        """Was the client told that this part is stored? With acks=0 it takes that for granted.
+
+        fates   what may have been done to an answer that counts
+        """
         here = (row.topic, row.partition)
         answers = [it for it in self.responses if (it.topic, it.partition) == here]
         return row.detail.get("acks") == "0" or any(
-            it.error is None and it.fate == "forwarded" for it in answers
+            it.error is None and it.fate in fates for it in answers
         )
 
 

@@ -1,0 +1,79 @@
+"""What programs that record nothing sent and were told, as the wire says.
+
+    note (this name is a program's) + Produce requests and answers ──▶ created, sent, acked
+
+A record that crosses the wire again is a retry, and was sent once. What a program was told beside
+an acknowledgement the wire cannot say: a client may try again, or give up, where nobody sees it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import Exchange, History, carried, released_ns
+
+REACHED: Final = ("forwarded", "held")
+ROLE: Final = {"role": "program"}
+
+
+def program_events(rows: Iterable[Event]) -> Iterator[Event]:
+    """The events of a run's programs that follow from its other rows."""
+    run = History(rows)
+    names = {row.actor for row in run.of("client", "note") if row.detail == ROLE}
+    for name in sorted(names):
+        yield from _events([it for it in run.exchanges if it.first.actor == name])
+
+
+def _events(exchanges: Iterable[Exchange]) -> Iterator[Event]:
+    sent: set[tuple[object, ...]] = set()
+    acked: set[tuple[object, ...]] = set()
+    is_known = False
+    for exchange in exchanges:
+        for row in exchange.requests:
+            if not is_known:
+                yield _event(row, "created", row.at_ns, detail=_settings(row))
+                is_known = True
+            for value in carried(row):
+                order = row.topic, row.partition, value
+                if order not in sent:
+                    sent.add(order)
+                    yield _event(row, "sent", row.at_ns, order)
+                if exchange.told_stored(row, REACHED) and order not in acked:
+                    acked.add(order)
+                    yield _acked(exchange, row, value)
+
+
+def _acked(exchange: Exchange, row: Event, value: str) -> Event:
+    """The acknowledgement of one record; a batch is answered with the offset of its first."""
+    answer = next((it for it in exchange.responses if it.topic == row.topic
+                   and it.partition == row.partition), None)  # fmt: skip
+    at_ns = released_ns(answer) if answer else row.at_ns
+    first = answer.offset if answer else None
+    offset = None if first is None else first + carried(row).index(value)
+    return _event(row, "acked", at_ns, (row.topic, row.partition, value), offset=offset)
+
+
+def _settings(row: Event) -> dict[str, str]:
+    """What a Produce request says of its producer's settings."""
+    told = {"acks": "acks", "transactional.id": "transactional_id"}
+    settings = {name: row.detail[key] for name, key in told.items() if row.detail.get(key)}
+    is_idempotent = row.producer_id is not None and row.producer_id >= 0
+    return {"role": "producer", "enable.idempotence": str(is_idempotent).lower(), **settings}
+
+
+def _event(
+    row: Event,
+    kind: str,
+    at_ns: int,
+    order: tuple[str | None, int | None, str] | tuple[()] = (),
+    *,
+    offset: int | None = None,
+    detail: dict[str, str] | None = None,
+) -> Event:
+    topic, partition, value = order or (None, None, None)
+    return Event(
+        run=row.run, source="client", actor=row.actor, kind=kind, at_ns=at_ns, topic=topic,
+        partition=partition, value=value, offset=offset, detail=detail or {"from": "wire"},
+    )  # fmt: skip
