@@ -18,7 +18,7 @@ from lab_utils import folders
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "claims.toml"
 PAGE = ROOT / "docs" / "claims.md"
-VERSIONS = "Kafka 4.3.1 and librdkafka 2.16.1 (confluent-kafka 2.16.1)"
+VERSIONS = "Kafka 4.3.1 and librdkafka 2.16.0 (confluent-kafka 2.16.1)"
 GROUPS = {
     "A": "Guarantees",
     "B": "Producer durability and acks",

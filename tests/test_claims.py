@@ -8,10 +8,22 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from docs.make_claims import FURTHER, PAGE, TABLE, lab_source, page, read_claims, split_test
+from confluent_kafka import libversion, version
+
+from docs.make_claims import (
+    FURTHER,
+    PAGE,
+    TABLE,
+    VERSIONS,
+    lab_source,
+    page,
+    read_claims,
+    split_test,
+)
 from lab_utils.audit.finding import RULES
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import further_sources
+from lab_utils.machine.jars import locked
 
 ROOT: Final = Path(__file__).parents[1]
 COUNTS: Final = {"A": 7, "B": 10, "C": 10, "D": 11, "E": 15, "F": 10, "G": 5}
@@ -66,6 +78,16 @@ def texts(path: Path) -> set[str]:
 def test_the_page_is_what_the_script_makes() -> None:
     """`python -m docs.make_claims` changes nothing."""
     assert page(CLAIMS) == PAGE.read_text(encoding="utf-8")
+
+
+def test_the_page_names_the_versions_at_hand() -> None:
+    """What it says of Kafka, of the client and of its library is what the tests run with."""
+    (kafka,) = (it for it in locked("kafka") if ":kafka_2.13:" in it.coordinate)
+
+    assert VERSIONS == (
+        f"Kafka {kafka.coordinate.rpartition(':')[2]} and librdkafka {libversion()[0]} "
+        f"(confluent-kafka {version()})"
+    )
 
 
 def test_every_claim_is_there_once() -> None:
