@@ -39,7 +39,7 @@ from lab_utils.proxy.faults import (
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "clients.md"
-PROGRAMS: Final = ROOT / "benchmarks" / "clients"
+PROGRAMS: Final = ROOT / "docs" / "clients"
 PYTHON: Final = os.environ.get("LAB_CLIENTS_PYTHON", sys.executable)
 ORDERS: Final = 4
 IN_SEQUENCE: Final = "0 1 2 3"
@@ -143,7 +143,7 @@ def _head() -> Iterator[str]:
     yield (
         f"Each cell is one real run on Kafka 4.3.1: a program sends {ORDERS} orders, waits for the "
         "report on each before it sends the next, and one thing goes wrong. The programs are in "
-        "[benchmarks/clients](../benchmarks/clients); each has the defaults of its client, but for "
+        "[docs/clients](clients); each has the defaults of its client, but for "
         "timeouts, which are 1.5 seconds a request and 8 seconds in all. kcat is started for each "
         "order anew."
     )
@@ -173,7 +173,7 @@ def _lines(names: list[str], rows: dict[str, dict[str, str]]) -> Iterator[str]:
     yield (
         "Many texts put a transaction of the Java client into a `try`, and `abortTransaction()` "
         "into its `catch`, with `1 / 0` as the failure. "
-        "[Transfer.java](../benchmarks/clients/Transfer.java) is such a program. It aborts on "
+        "[Transfer.java](clients/Transfer.java) is such a program. It aborts on "
         "`1 / 0`, and a read_committed reader sees nothing. When another instance has fenced it, "
         "`commitTransaction()` throws ProducerFencedException, `abortTransaction()` throws it "
         "again, and the program ends with an error that nothing caught. So close a fenced "

@@ -69,6 +69,7 @@ KNOWS: Final = {
 JOIN: Final = {
     # Spark's Java, and how an archive is made once
     "audit/spark_server.py": {"machine"},
+    "clients/java_client.py": {"machine"},  # which Java, and whose jars
     "clients/program.py": {"machine"},  # the guardian ends what it started
     "clients/crash.py": {"proxy"},  # reaches the points that a fault may name
     # runs the learner's function

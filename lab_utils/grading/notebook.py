@@ -277,7 +277,8 @@ def build_labs(
     notebook without a source (`without_source`) is left as it is: it may be somebody's work.
     """
     changed = []
-    for path, text in sorted(_notebooks(labs, _chosen(labs, only)).items()):
+    built = _notebooks(labs, _chosen(labs, only)) | _further_notebooks(labs, only)
+    for path, text in sorted(built.items()):
         difference = _difference(path, text)
         if difference:
             changed.append((path, difference))
@@ -327,9 +328,16 @@ def _notebooks(labs: Path, sources: Sequence[Path]) -> dict[Path, str]:
         lab = lab_of(source.stem) or ""
         notebook = learner_notebook(read_source(source), lab, exercises(lab, labs))
         built[labs / f"{source.stem}.ipynb"] = notebook_text(notebook)
-        for more in further_sources(labs, lab):
-            built[labs / FURTHER / f"{more.stem}.ipynb"] = notebook_text(further_notebook(more))
     return built
+
+
+def _further_notebooks(labs: Path, only: Sequence[str]) -> dict[Path, str]:
+    """The further notebooks of these labs; without `only` also those that belong to no one lab."""
+    found = [it for lab in only or ["[0-9][0-9]"] for it in further_sources(labs, lab)]
+    return {
+        labs / FURTHER / f"{source.stem}.ipynb": notebook_text(further_notebook(source))
+        for source in found
+    }
 
 
 def _difference(path: Path, text: str) -> str:

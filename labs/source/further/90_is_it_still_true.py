@@ -1,0 +1,210 @@
+# %% [markdown]
+# # Is it still true?
+#
+# A further notebook to all labs: no points. Texts about Kafka stay, and Kafka changes. Each cell takes
+# a statement that many texts make, and asks the brokers and the clients that run here. The table at
+# the end has each statement, its source, what it was then, and what is answered now.
+#
+# 10 minutes · three brokers · builds on labs 00 to 06
+
+# %%
+from confluent_kafka import Consumer, TopicPartition, libversion, version
+from confluent_kafka.admin import AdminClient, ConfigResource
+from lab_utils import Lab, corrupt_request, drop_response, power_cut, refuse
+from lab_utils.clients.java_client import console_producer, java_default
+from lab_utils.ledger.statements import Answers
+from lab_utils.machine.jars import locked
+from lab_utils.views.tables import Table
+lab = Lab("90_further", brokers=3)
+answers = Answers()
+
+def send(**settings):
+    def workload(run):
+        producer = run.producer({name.replace("_", "."): it for name, it in settings.items()})
+        for order in run.orders:
+            producer.produce(run.topic, order, key="shop-1")
+        producer.flush()
+    return workload
+
+# %% [markdown]
+# ## Defaults
+#
+# librdkafka is asked on the wire. The Java client is asked in two ways: its class prints its defaults,
+# and Kafka's console producer, which uses it, runs on this stage.
+#
+# *A producer is not idempotent by default.* One that is has a producer id.
+
+# %%
+python = lab.run(send(), orders=1, partitions=3)
+java = lab.run(lambda run: console_producer(run, "shop-1:0"), orders=1, partitions=3)
+on = ["on" if run.requests()[0].producer_id >= 0 else "off" for run in (python, java)]
+answers.of("idempotence", "librdkafka: {}; Java: {}".format(*on))
+
+# %% [markdown]
+# *By default a producer waits for the leader only.* The other name of `acks=all` is `acks=-1`.
+
+# %%
+acks = python.requests()[0].detail["acks"]
+answers.of("acks", f"librdkafka: acks={acks}; Java: acks={java_default('producer', 'acks')}")
+
+# %% [markdown]
+# *By default a producer does not retry.* What limits both clients is a time: `message.timeout.ms` here,
+# `delivery.timeout.ms` in Java.
+
+# %%
+refused = lab.run(send(), orders=1, faults=[refuse("Produce")])
+retried = "sent again" if len(refused.requests()) > 2 else "given up"
+limit = java_default("producer", "retries")
+answers.of("retries", f"librdkafka: {retried}; Java: retries={limit}")
+
+# %% [markdown]
+# *hash(key) modulo the number of partitions is the partition.* Of which hash? The two runs above had
+# the same key and three partitions each. librdkafka takes CRC32, Java takes murmur2.
+
+# %%
+chosen = [run.requests()[0].partition for run in (python, java)]
+answers.of("partition", "librdkafka: {}; Java: {}".format(*chosen))
+
+# %% [markdown]
+# *By default a consumer reads uncommitted records.* An order is aborted; then a consumer with defaults
+# reads up to the end of the partition.
+
+# %%
+def aborted_order(run):
+    producer = run.producer({"transactional.id": f"{run.topic}-till"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(run.topic, run.orders[0], partition=0)
+    producer.flush()  # so the record is in the log when the abort is asked for
+    producer.abort_transaction()
+    consumer = run.consumer({"enable.partition.eof": True})
+    consumer.assign([TopicPartition(run.topic, 0, 0)])
+    consumer.poll(10)
+
+aborted = lab.run(aborted_order, orders=1)
+read = "uncommitted" if aborted.counts.delivered else "committed"
+default = java_default("consumer", "isolation.level")
+answers.of("isolation", f"librdkafka: read_{read}; Java: {default}")
+
+# %% [markdown]
+# ## Acknowledgements
+#
+# *An acknowledgement means that the record was written exactly once.* The answer is lost.
+
+# %%
+twice = lab.run(send(), orders=1, faults=[drop_response("Produce")])
+answers.of("ack", f"{twice.counts.acked} ack, {len(twice.log)} copies")
+
+# %% [markdown]
+# *Idempotence and at least once are exactly once in a partition.* The first batch is damaged.
+
+# %%
+hole = lab.run(send(enable_idempotence=True), orders=4, faults=[corrupt_request("Produce")])
+answers.of("hole", f"{hole.counts.acked} acked, {len(hole.log)} in the log")
+
+# %% [markdown]
+# *acks=1 is answered when the record is on the disk.* The power fails (a simulation).
+
+# %%
+dark = lab.run(send(acks=1), orders=3, replicas=1, faults=[power_cut(1, api="Produce", nth=3)])
+answers.of("disk", f"a power cut takes {'acked records' if dark.counts.lost else 'nothing'}")
+
+# %% [markdown]
+# ## Sequence
+#
+# *max.in.flight=1 keeps the sequence.* The second batch is damaged, and is sent again.
+
+# %%
+damaged = [corrupt_request("Produce", nth=2)]
+one = lab.run(send(max_in_flight=1), orders=4, faults=damaged)
+answers.of("one in flight", " ".join(one.log))
+
+# %% [markdown]
+# *Idempotence needs max.in.flight=1.* The same with five in flight.
+
+# %%
+five = lab.run(send(enable_idempotence=True, max_in_flight=5), orders=4, faults=damaged)
+answers.of("five in flight", f"5: {' '.join(five.log)}")
+
+# %% [markdown]
+# ## Replicas
+#
+# *min.insync.replicas=2 stops writes to a topic of one replica.* Since Kafka 3.7 the floor is at most
+# the number of replicas.
+
+# %%
+floor = {"min.insync.replicas": 2}
+alone = lab.run(send(acks="all"), orders=1, replicas=1, topic_config=floor)
+answers.of("one replica", f"{alone.counts.acked} acked")
+
+# %% [markdown]
+# *min.insync.replicas has no effect on acks=1.* Both followers are cut off. The order is acked, and a
+# reader asks for the high watermark.
+
+# %%
+def below_the_floor(run):
+    lab.brokers.cut_link(1, 2)
+    lab.brokers.cut_link(1, 3)
+    send(acks=1)(run)
+    lab.brokers.wait_for_isr(run.topic, {1})
+    reader = Consumer({"bootstrap.servers": run.bootstrap, "group.id": run.topic, "log_level": 0})
+    readable.append(reader.get_watermark_offsets(TopicPartition(run.topic, 0), timeout=5)[1])
+    reader.close()
+
+readable = []
+below = lab.run(below_the_floor, orders=1, topic_config=floor)
+answers.of("floor", f"{below.counts.acked} acked, {readable[0]} readable")
+
+# %% [markdown]
+# ## Transactions
+#
+# *Idempotence and transactions are one thing.* Two producers, one after the other, as after a restart:
+# first with idempotence, then with one `transactional.id`.
+
+# %%
+def two_starts(run):
+    for order in run.orders:
+        send(enable_idempotence=True)(run)
+
+def two_named_starts(run):
+    for order in run.orders:
+        run.producer({"transactional.id": f"{run.topic}-till"}).init_transactions()
+
+told = [[row.producer_id for row in lab.run(starts, orders=2).requests("InitProducerId")
+         if row.kind == "response" and not row.error] for starts in (two_starts, two_named_starts)]
+ids = [len(set(each)) for each in told]
+answers.of("one thing", "producer ids after a restart: {}; with a transactional.id: {}".format(*ids))
+
+# %% [markdown]
+# *A transaction is all or nothing, whatever the client.* What keeps a late EndTxn out of the next
+# transaction is KIP-890, and it begins with version 5 of that request.
+
+# %%
+end = aborted.requests("EndTxn")[0].detail["version"]
+answers.of("all or nothing", f"librdkafka: EndTxn {end}; KIP-890 begins with 5")
+
+# %% [markdown]
+# ## The cluster itself
+#
+# *Brokers keep their state in ZooKeeper.* A broker tells its own settings.
+
+# %%
+admin = AdminClient({"bootstrap.servers": lab.stage.direct, "log_level": 0})
+(asked,) = admin.describe_configs([ConfigResource(ConfigResource.Type.BROKER, "1")]).values()
+kept = [f"{name}={it.value}" for name, it in asked.result(10).items()
+        if name in ("process.roles", "zookeeper.connect")]
+answers.of("zookeeper", " ".join(kept))
+
+# %% [markdown]
+# ## The table
+#
+# A row in bold has another answer here than Kafka 4.3.1 gave: then a version has changed it. A source
+# such as D5 is a row of `docs/claims.md`.
+
+# %%
+(jar,) = (it.coordinate for it in locked("kafka") if ":kafka-clients:" in it.coordinate)
+versions = f"Java client {jar.split(':')[-1]}, librdkafka {libversion()[0]} (Python {version()})"
+Table(answers.columns, answers.rows, versions, answers.news)
+
+# %%
+lab.close()
