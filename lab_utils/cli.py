@@ -311,8 +311,8 @@ def classroom(host: str, port: int, out: Path) -> None:
     """
     import secrets
 
+    from lab_utils.classroom.classroom_server import serve
     from lab_utils.classroom.room import Room
-    from lab_utils.classroom.server import serve
 
     room, token = Room(out), secrets.token_urlsafe(24)
 

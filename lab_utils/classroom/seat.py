@@ -12,16 +12,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import Full, Queue
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.errors import WaitTimeout
 from lab_utils.folders import state_folder
 from lab_utils.ledger.predictions import NO_ANSWER
+from lab_utils.waiting import wait_until
 
 if TYPE_CHECKING:
     import httpx
@@ -32,6 +34,7 @@ CLASSROOM: Final = "LAB_CLASSROOM"
 KEPT: Final = "classroom-seat.json"
 ANSWER_S: Final = 2.0
 AGAIN_S: Final = 5.0
+LESSON_S: Final = 4 * 3600
 WAITING_MAX: Final = 200
 GONE: Final = (401, 403)
 
@@ -84,9 +87,9 @@ class Seat:
                 self._join(client)
             self._joined.set()
             while True:
-                told = self._told.get()
-                while not self._is_told(client, told):
-                    time.sleep(AGAIN_S)
+                is_told = partial(self._is_told, client, self._told.get())
+                with suppress(WaitTimeout):
+                    wait_until(is_told, "the classroom", timeout_s=LESSON_S, every_s=AGAIN_S)
 
     def _is_told(self, client: httpx.Client, told: Mapping[str, Any]) -> bool:
         """Tell it; False if it should be told again. What is refused is not."""

@@ -13,8 +13,8 @@ from playwright.sync_api import Browser
 from lab_utils import processes
 from lab_utils.stage.client import Stage
 from tests.browser import rig
+from tests.classroom.test_classroom_server import Classroom, bearer
 from tests.classroom.test_room import VOTE
-from tests.classroom.test_server import Classroom, bearer
 
 pytestmark = [
     pytest.mark.browser,

@@ -15,8 +15,8 @@ import httpx
 import pytest
 
 from lab_utils import processes
+from lab_utils.classroom.classroom_server import BODY_LIMIT, OF_A_SEAT, OF_AN_ADDRESS, Limits
 from lab_utils.classroom.seat import CLASSROOM, KEPT, Seat, take_seat
-from lab_utils.classroom.server import BODY_LIMIT, OF_A_SEAT, OF_AN_ADDRESS, Limits
 from lab_utils.ledger.predictions import predict
 from lab_utils.waiting import wait_until
 from tests.classroom.test_room import FIRST, VOTE
