@@ -355,6 +355,28 @@ def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | Non
         ends_with.append(1 if report.breaches else 0)
 
 
+@main.command(name="site")
+@click.argument("folder", type=click.Path(path_type=Path), metavar="DIR")
+@click.option("--record", is_flag=True,
+              help="First make the runs that are not recorded, on real brokers, and keep them in "
+                   "labs/recorded; all of them take a quarter of an hour.")  # fmt: skip
+def site_command(folder: Path, record: bool) -> None:
+    """Build static pages of the labs into DIR, whose explorers show recorded runs.
+
+    They need no kernel, no server and no network: open DIR/index.html, or put DIR on any web
+    server. DIR is a new folder, an empty one, or an earlier site, which is replaced.
+    """
+    from lab_utils.site import build, recordings
+
+    after = f"{folder} is as it was, and the runs that were made are kept."
+    with _interruptible(after), console.status("Building the site") as status:
+        build.require_possible(folder)
+        if record:
+            recordings.record(lambda text: status.update(escape(text)))
+        pages = build.build(folder, lambda text: status.update(escape(text)))
+        _line(f"{pages} pages. Open {folder / 'index.html'}.")
+
+
 def _line(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 

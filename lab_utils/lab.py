@@ -409,22 +409,20 @@ def _performed(
 
 
 def _explored(lab: Lab, offer: Offer, choice: Mapping[str, str]) -> RunData:
-    """Execute the program of a choice, which is the one that is shown; its run, as data."""
-    from lab_utils.views.explorer.run_data import run_data
+    """Perform a choice; its run, as data."""
+    from lab_utils.views.explorer.run_data import offered
 
-    code = offer.code(choice)
+    run = perform_choice(lab, offer, choice)
+    return offered(offer, choice, run.rows, run.trouble)
+
+
+def perform_choice(lab: Lab, offer: Offer, choice: Mapping[str, str]) -> Run:
+    """Execute the program of a choice, which is the one that is shown."""
     # As in a notebook: a process that is to be killed is given the workload by value.
     names: dict[str, Any] = {"__name__": "__main__", "lab": lab}
-    exec(compile(code, "<explorer>", "exec"), names)  # noqa: S102 - the lab's own program
-    run = names["run"]
-    return run_data(
-        run.rows,
-        about=offer.places(choice).get("about", offer.about),
-        apis=offer.apis,
-        choice=offer.chosen(choice),
-        code=code,
-        trouble=run.trouble,
-    )
+    exec(compile(offer.code(choice), "<explorer>", "exec"), names)  # noqa: S102 - the lab's own
+    run: Run = names["run"]
+    return run
 
 
 def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, str]]:

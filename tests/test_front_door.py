@@ -26,7 +26,7 @@ from lab_utils.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
 LEARNERS_MB = 1100
-PARTS = ("lab", "requirements.lock", "requirements-test.lock")
+PARTS = ("lab", "requirements.lock", "requirements-test.lock", "requirements-site.lock")
 CLOSED = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_FIND_LINKS": "", "PIP_RETRIES": "0"}
 CLI = """import os, sys
 import lab_utils
@@ -112,6 +112,16 @@ def test_a_stamp_is_for_one_lock(installed: Path, door: Any) -> None:
     assert not door.is_installed(door.LOCK)
 
 
+@pytest.mark.parametrize(
+    ("typed", "more"),
+    [(["up"], []), (["test"], ["TEST_LOCK"]), (["site", "pages"], ["SITE_LOCK"]),
+     (["test", "long"], ["TEST_LOCK", "SITE_LOCK"]), ([], [])],
+)  # fmt: skip
+def test_a_command_needs_its_locks(door: Any, typed: list[str], more: list[str]) -> None:
+    """Only what a command uses is installed for it."""
+    assert [door.LOCK, *(getattr(door, name) for name in more)] == door.needed(typed)
+
+
 def test_python_too_old(door: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old Python names itself, what is needed, and what to type on each system."""
     monkeypatch.setenv("PATH", "/nowhere")
@@ -158,9 +168,9 @@ def test_no_network(folder: Path, door: Any) -> None:
     """An index that refuses: the message says what could not be had; nothing is called whole.
 
     Which index it is, pip knows from its own settings. What a learner's environment has serves
-    every command but `test`, which asks for packages of its own.
+    every command but `test` and `site`, which ask for packages of their own.
     """
-    for command, lock in (("up", door.LOCK), ("test", door.TEST_LOCK)):
+    for command, lock in (("up", door.LOCK), ("test", door.TEST_LOCK), ("site", door.SITE_LOCK)):
         done = run(folder, command, **CLOSED)
 
         assert 1 == done.returncode

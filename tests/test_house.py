@@ -24,6 +24,7 @@ from tests.used_checkout import context
 
 ROOT: Final = Path(__file__).parents[1]
 TEST_LOCK: Final = "requirements-test.lock"
+SITE_LOCK: Final = "requirements-site.lock"
 PACKAGE: Final = ROOT / "lab_utils"
 
 # Limits in lines, and of a room in files. They stop what nobody could read, and push nothing else.
@@ -33,7 +34,7 @@ ROOM_FILES: Final = 15
 LEAVES: Final = {"errors", "folders", "waiting", "processes", "single_server"}
 # Who may import whom, beside the leaves. What knows all rooms is small: the lab and its commands.
 ROOMS: Final = {"ledger", "machine", "codec", "proxy", "stage", "clients", "audit", "views",
-                "grading", "gradebook", "classroom"}  # fmt: skip
+                "grading", "gradebook", "classroom", "site"}  # fmt: skip
 KNOWS: Final = {
     "errors": set[str](),
     "folders": set[str](),
@@ -60,7 +61,8 @@ KNOWS: Final = {
     "run": {"ledger", "audit", "views"},
     "sweep": {"ledger", "proxy", "views", "run"},
     "checking": {"ledger", "clients", "grading", "experiment", "run", "lab"},
-    "lab": ROOMS - {"codec", "grading", "gradebook"}
+    "site": {"ledger", "machine", "audit", "views", "working_folder", "course", "lab"},
+    "lab": ROOMS - {"codec", "grading", "gradebook", "site"}
     | {"experiment", "run", "sweep", "checking", "course"},
     "cli": ROOMS - {"codec", "views"} | {"jupyter", "working_folder", "course"},
     "__init__": {"proxy", "run", "lab"},
@@ -238,12 +240,13 @@ def test_every_dependency_has_a_home() -> None:
     assert packages | everywhere | programs == {name.replace("-", "_") for name in asked_for()[0]}
 
 
-def asked_for() -> tuple[set[str], set[str]]:
-    """The packages that pyproject.toml asks for: those of a learner, those of the tests."""
+def asked_for() -> tuple[set[str], set[str], set[str]]:
+    """The packages that pyproject.toml asks for: a learner's, the tests' and the site's."""
     project = tomllib.loads(text(ROOT / "pyproject.toml"))
-    asked = project["project"]["dependencies"], project["dependency-groups"]["test"]
-    learners, tests = ({re.split(r"[\[<>=]", line)[0] for line in group} for group in asked)
-    return learners, tests
+    groups = project["dependency-groups"]
+    asked = project["project"]["dependencies"], groups["test"], groups["site"]
+    learners, tests, site = ({re.split(r"[\[<>=]", line)[0] for line in group} for group in asked)
+    return learners, tests, site
 
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
@@ -360,16 +363,20 @@ def locked(name: str) -> dict[str, set[str]]:
 
 
 def test_the_locks_have_what_the_project_asks_for() -> None:
-    """Every dependency is in its group's lock, with hashes; the tests' lock has the same versions.
+    """Every dependency is in its group's lock, with hashes; all locks have the same versions.
 
-    What the tests alone need is not in a learner's lock.
+    What the tests or the site alone need is not in a learner's lock.
     """
-    (learners, tests), pins, more = asked_for(), locked("requirements.lock"), locked(TEST_LOCK)
+    (learners, tests, site), pins = asked_for(), locked("requirements.lock")
+    more, sites = locked(TEST_LOCK), locked(SITE_LOCK)
 
     assert set() == learners - pins.keys()
     assert set() == tests - more.keys()
-    assert {} == {name: more[name] for name in more.keys() & pins if more[name] != pins[name]}
+    assert set() == site - sites.keys()
+    for one, other in ((more, pins), (sites, pins), (sites, more)):
+        assert {} == {name: one[name] for name in one.keys() & other if one[name] != other[name]}
     assert {"nbclient", "pyyaml"} == tests & pins.keys(), "JupyterLab needs these two itself"
+    assert set() == site & pins.keys()
 
 
 @pytest.mark.lint

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from itertools import product
 from typing import Any
 
 import pytest
@@ -22,11 +21,7 @@ from tests.views import (
     transaction_histories,
 )
 
-CHOICES = [
-    (lab, dict(zip([it.name for it in offer.choices], options, strict=True)))
-    for lab, offer in OFFERS.items()
-    for options in product(*(it.options for it in offer.choices))
-]
+CHOICES = [(lab, choice) for lab, offer in OFFERS.items() for choice in offer.every_choice()]
 
 
 def texts(rows: list[Event], *apis: str) -> list[str]:

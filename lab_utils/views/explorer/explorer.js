@@ -4,6 +4,7 @@
 //
 //   source.ask(choice, tell)   a promise of a run; `tell(words)` says what is going on meanwhile
 //   source.hear(tell)          calls tell(words) when the source itself has news, if it ever does
+//   source.isRecord            true if the same choice always gives the same run
 //
 // In JupyterLab the source is the kernel; `recorded(runs)` is one that needs nobody. All text is
 // text, never markup.
@@ -40,6 +41,7 @@ export function recorded(runs) {
   const key = (choice) => JSON.stringify(Object.entries(choice).sort());
   const found = new Map(runs.map((run) => [key(run.choice), run]));
   return {
+    isRecord: true,
     ask: async (choice) => {
       const run = found.get(key(choice));
       if (!run) throw new Error(NOT_RECORDED);
@@ -554,7 +556,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   let next = null;
   const status = h("p", { class: "status", role: "status" });
   const earlier = h("ul", { class: "earlier" });
-  const again = h("button", { type: "button" }, "Run again");
+  const again = source.isRecord ? null : h("button", { type: "button" }, "Run again");
   const root = h("section", {
     class: "lab-explorer", "aria-label": `Explorer: ${offer.title}`, "data-lm-suppress-shortcuts": "true",
   });
@@ -569,12 +571,12 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
     while (next) {
       const choice = next;
       next = null;
-      tell(made.length ? RUNNING : STARTING);
+      if (!source.isRecord) tell(made.length ? RUNNING : STARTING);
       const slow = setTimeout(() => { if (offer.takes) tell(`${RUNNING} ${offer.takes}`); }, 1000);
       try {
         const run = await source.ask(choice, tell);
-        made.push(run);
-        tell(run.outcomes.includes("inconclusive") ? AGAIN : "");
+        if (!made.includes(run)) made.push(run);
+        tell(again && run.outcomes.includes("inconclusive") ? AGAIN : "");
         if (!next) present(run);
       } catch (error) {
         tell(error.message);
@@ -605,7 +607,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   }
 
   for (const choice of offer.choices) controls.set(choice.name, control(choice, ask));
-  again.addEventListener("click", ask);
+  again?.addEventListener("click", ask);
   const form = h("div", { class: "choices", role: "group", "aria-label": "Choices" },
     ...[...controls.values()].map((it) => it.el), again);
   root.append(

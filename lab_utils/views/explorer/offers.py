@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import product
 from string import Template
 from typing import Any, Final
 
@@ -81,6 +82,14 @@ class Offer:
         imports = [f"from lab_utils import {', '.join(used)}"] if used else []
         imports += ["from sqlalchemy import text"] if "text(" in text else []
         return "\n".join([*imports, *([""] if imports else []), _folded(text.strip()), ""])
+
+    def every_choice(self) -> list[dict[str, str]]:
+        """Each combination of options; some make the same program."""
+        names = [it.name for it in self.choices]
+        return [
+            dict(zip(names, options, strict=True))
+            for options in product(*(it.options for it in self.choices))
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """What the page needs to offer the choices."""

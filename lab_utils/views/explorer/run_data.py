@@ -29,6 +29,7 @@ from lab_utils.views import (
     words,
 )
 from lab_utils.views.explorer.log_rows import BEGIN_NS, CELLS, END_NS, MISSING, Row, log_rows
+from lab_utils.views.explorer.offers import Offer
 from lab_utils.views.explorer.steps import STYLES, Step, Steps
 from lab_utils.views.palette import DARK, Style
 from lab_utils.views.picture import MS, ms_text
@@ -120,6 +121,20 @@ def run_data(
         "steps": [_step(step, lanes, begun, moments) for step in steps],
         "log": [_row(row, moments, about) for row in log_rows(rows)],
     }
+
+
+def offered(
+    offer: Offer, choice: Mapping[str, str], rows: Sequence[Event], trouble: Sequence[str] = ()
+) -> RunData:
+    """The run of a choice as data, with the program that made it."""
+    return run_data(
+        rows,
+        about=offer.places(choice).get("about", offer.about),
+        apis=offer.apis,
+        choice=offer.chosen(choice),
+        code=offer.code(choice),
+        trouble=trouble,
+    )
 
 
 def finding(rows: Sequence[Event], about: str, trouble: Sequence[str] = ()) -> str:

@@ -1,0 +1,74 @@
+"""The explorer of lab 03 as a page has it, opened from a folder by a browser without a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from lab_utils.site import pages
+from lab_utils.views.explorer import CSS
+
+pytestmark = pytest.mark.browser
+
+PAGE = (
+    '<!doctype html><html lang="en"><meta charset="utf-8"><style>{}</style><body>{}</body></html>'
+)
+
+
+@pytest.fixture
+def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+    """The page, shown; what it asks for is nothing but files, and no error is raised on it."""
+    (tmp_path / "03.html").write_text(PAGE.format(CSS, pages.explorer("03")), encoding="utf-8")
+    context = browser.new_context(offline=True)
+    page = context.new_page()
+    wrong: list[str] = []
+    page.on("request", lambda asked: wrong.append(asked.url))
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.goto((tmp_path / "03.html").as_uri())
+    page.wait_for_selector(".step.now")
+    yield page
+    context.close()
+    assert [] == [each for each in wrong if urlsplit(each).scheme != "file"]
+
+
+def log(page: Page) -> list[str]:
+    return page.locator(".log tbody tr").first.locator("td").all_inner_texts()
+
+
+def test_choice_shows_its_recorded_run(page: Page) -> None:
+    """Another choice shows another log and another finding, at once, and the first run stays."""
+    before = page.locator(".finding").inner_text(), log(page)
+    page.get_by_role("radio", name="true").check()
+    page.get_by_text("and was stored once").first.wait_for()
+
+    assert ("Order 2 was stored twice", ["0", "1", "2", "2", "3"]) == (before[0][:24], before[1])
+    assert ["0", "1", "2", "3"] == log(page)
+    assert "" == page.locator(".status").inner_text()
+    assert 2 == page.locator(".earlier button").count()
+
+
+def test_same_choice_is_the_same_run(page: Page) -> None:
+    """A record has one run for a choice: it is listed once, and nothing offers to run it again."""
+    for option in ("true", "false", "true"):
+        page.get_by_role("radio", name=option).check()
+
+    assert 2 == page.locator(".earlier button").count()
+    assert 1 == page.locator('.earlier [aria-pressed="true"]').count()
+    assert 0 == page.get_by_role("button", name="Run again").count()
+
+
+def test_keyboard_and_text(page: Page) -> None:
+    """Keys move through choices and steps; what is drawn is there as a table of text."""
+    page.get_by_role("slider", name="At which Produce request?").press("Home")
+    page.get_by_text("Order 0 was stored twice").first.wait_for()
+    scrubber = page.get_by_role("slider", name="Step of the run")
+    scrubber.press("Home")
+    page.get_by_text("The same as text").click()
+
+    assert "The producer sends order 0." == scrubber.get_attribute("aria-valuetext")
+    assert "The producer sends order 0." in page.locator(".steps tbody tr").first.inner_text()
+    assert ["", "", "", "", ""] == log(page)

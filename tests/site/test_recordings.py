@@ -1,0 +1,135 @@
+"""The recorded runs: one for each choice, made with the program, ledger and Kafka of today."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from lab_utils import course
+from lab_utils.errors import BadArgument, SetupError
+from lab_utils.site import build, pages, recordings
+from lab_utils.site.recordings import keep, page_data, recorded
+from lab_utils.views.explorer.offers import OFFERS
+
+PAGE_BYTES = 1_000_000
+KEPT_BYTES = 1_000_000
+
+
+def run_of(lab: str, **choice: str) -> dict[str, Any]:
+    """The run that the page of a lab shows for a choice; what is not named is its default."""
+    data = page_data(lab)
+    options = list(OFFERS[lab].chosen(choice).values())
+    return next(data["runs"][at] for given, at in data["choices"] if given == options)
+
+
+@pytest.mark.parametrize("lab", OFFERS)
+def test_each_choice_has_its_run(lab: str) -> None:
+    """Each choice shows a run of its own program that proves something, in a page of its size.
+
+    Where a program, the ledger's columns or Kafka's version has changed, the error has the
+    command.
+    """
+    data = page_data(lab)
+    offer = OFFERS[lab]
+    programs = [data["runs"][at]["code"] for _, at in data["choices"]]
+
+    assert [offer.code(choice) for choice in offer.every_choice()] == programs
+    assert not any(it.proves_nothing for it in recorded(lab).values())
+    assert len(pages.explorer(lab)) <= PAGE_BYTES
+
+
+def test_recordings_are_small() -> None:
+    """The recordings of all labs together are small enough for a repository."""
+    found = sum(path.stat().st_size for path in recordings.FOLDER.iterdir())
+
+    assert found <= KEPT_BYTES
+
+
+@pytest.mark.parametrize(
+    ("lab", "choice", "finding"),
+    [
+        ("00", {}, "Order 2 was stored twice: its answer was lost"),
+        ("01", {"fault": "the leader, cut off"}, "Order 2 was acked by broker 1 alone"),
+        ("03", {"idempotence": "true", "in_flight": "5", "fault": "it is corrupted", "nth": "1"},
+         "Order 0 was acked and is not in the log"),
+        ("05", {"body": "commits, then works", "fault": "after commit()"}, "Order 2 was skipped"),
+        ("06", {"sink": "a row with a key"}, "Each of the 4 orders is in the database once"),
+    ],
+)  # fmt: skip
+def test_recorded_run_has_the_finding(lab: str, choice: dict[str, str], finding: str) -> None:
+    """What the labs are about is among the recorded runs."""
+    assert finding in run_of(lab, **choice)["finding"]
+
+
+def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
+    """A recording is the same after it was written."""
+    runs = recorded("00")
+    keep("00", runs.values(), tmp_path)
+
+    assert runs == recorded("00", tmp_path)
+
+
+@pytest.mark.parametrize("was", [{"kafka": "4.2.0"}, {"schema": "run STRING"}])
+def test_recording_of_another_time_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, was: dict[str, str]
+) -> None:
+    """Another Kafka or ledger: nothing is recorded, and the error says what to type."""
+    with monkeypatch.context() as earlier:
+        earlier.setattr(recordings, "HEAD", recordings.HEAD | was)
+        keep("00", recorded("00", recordings.FOLDER), tmp_path)
+
+    with pytest.raises(SetupError, match=r"\./lab site --record DIR"):
+        page_data("00", tmp_path)
+
+
+def test_program_that_has_changed_is_missing(tmp_path: Path) -> None:
+    """A run of a program that is no longer offered does not stand for the new one."""
+    runs = recorded("00")
+    first, *others = runs.values()
+    keep("00", [recordings.Recording(first.code + "# longer", first.rows), *others], tmp_path)
+
+    assert runs.keys() - recorded("00", tmp_path).keys() == {first.code}
+
+
+def test_nothing_leaves_its_script() -> None:
+    """The data of an explorer holds no character that could end the element it stands in."""
+    data = re.findall(r'<script type="application/json">(.*?)</script>', pages.explorer("03"))
+
+    assert 1 == len(data)
+    assert "<" not in data[0]
+    assert orjson.loads(data[0])["runs"]
+    assert "</script" not in pages.MODULE + pages.START
+
+
+def test_first_page_has_every_lab() -> None:
+    """The course page has each lab's question, minutes and points, and no learner's points."""
+    page = pages.first_page(course.entries(), course.further())
+
+    assert all(each.link in page for each in (*course.entries(), *course.further()))
+    assert "| 50 | one broker | lab 00 | 20 |" in page
+
+
+def test_pages_are_built_by_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Sphinx the error has the one command that installs it."""
+    monkeypatch.setattr(build, "BUILDER", "no_such_package")
+
+    with pytest.raises(SetupError, match=r"-m pip install -r requirements-site\.lock"):
+        build.build(Path("site"), print)
+
+
+def test_folder_of_somebody_else_is_not_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder with something in it is refused, unless that is an earlier site."""
+    monkeypatch.setattr(build, "BUILDER", "json")
+    build.require_possible(tmp_path)
+    (tmp_path / "thesis.txt").touch()
+
+    with pytest.raises(BadArgument, match=r"holds something that \./lab site has not written"):
+        build.build(tmp_path, print)
+    (tmp_path / build.MARK).touch()
+    build.require_possible(tmp_path)
