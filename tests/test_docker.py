@@ -169,8 +169,8 @@ def test_the_image_is_small(image: Store, container: str) -> None:
 
 # What of the repository an image needs.
 WANTED: Final = re.compile(
-    r"(lab_utils|labs|benchmarks)/|lab$|docker/start|docker/hub/.*(lock|json)|requirements\.lock"
-    r"|pyproject|LICENSE"
+    r"(lab_utils|labs(?!/recorded)|benchmarks)/|lab$|docker/start|docker/hub/.*(lock|json)"
+    r"|requirements\.lock|pyproject|LICENSE"
 )
 
 

@@ -272,5 +272,5 @@ def test_a_learners_installation(tmp_path: Path) -> None:
     assert 1 == sum("Setting up" in text for text in said), said
     assert 1 == sum("Another ./lab is installing; waiting for it." in text for text in said), said
     assert rows["packages"]["ok"], rows["packages"]
-    assert set() == names & {"pytest", "hypothesis", "playwright", "mypy", "ruff"}
+    assert set() == names & {"pytest", "hypothesis", "playwright", "mypy", "ruff", "sphinx", "furo"}
     assert used <= LEARNERS_MB * 1_000_000

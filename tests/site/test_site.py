@@ -29,14 +29,12 @@ SCRIPT = re.compile(r"<script\b.*?</script>", re.DOTALL)
 # The widest of what could be scrolled sideways: the page, and on a phone its text.
 WIDEST = """Math.max(...["html", ".content"].map((it) => document.querySelector(it).scrollWidth))"""
 COMMAND = [sys.executable, "-m", "lab_utils.cli", "site"]
+NO_SPHINX = "no Sphinx here: ./lab test long, or pip install -r requirements-site.lock"
 
 pytestmark = [
     pytest.mark.long,
     pytest.mark.timeout(300),
-    pytest.mark.skipif(
-        find_spec(build.BUILDER) is None,
-        reason="no Sphinx here: ./lab test long, or pip install -r requirements-site.lock",
-    ),
+    pytest.mark.skipif(find_spec(build.BUILDER) is None, reason=NO_SPHINX),
 ]
 
 
