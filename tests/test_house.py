@@ -61,7 +61,7 @@ KNOWS: Final = {
     "run": {"ledger", "audit", "views"},
     "sweep": {"ledger", "proxy", "views", "run"},
     "checking": {"ledger", "clients", "grading", "experiment", "run", "lab"},
-    "site": {"ledger", "machine", "audit", "views", "working_folder", "course", "lab"},
+    "site": {"ledger", "machine", "audit", "views", "working_folder", "course", "run", "lab"},
     "lab": ROOMS - {"codec", "grading", "gradebook", "site"}
     | {"experiment", "run", "sweep", "checking", "course"},
     "cli": ROOMS - {"codec", "views"} | {"jupyter", "working_folder", "course"},
