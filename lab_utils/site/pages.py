@@ -29,6 +29,7 @@ FIRST_EXPLORER: Final = "00"
 CALL: Final = "lab.explorer()"
 EXPLORER: Final = """\
 <div class="lab-recorded">
+<p>Here each choice shows the run that was recorded for it, on Kafka {kafka}.</p>
 <noscript>The explorer needs JavaScript, and nothing else.</noscript>
 <script type="application/json">{data}</script>
 </div>
@@ -59,8 +60,8 @@ Each lab begins with an explorer like this one, and every choice has its recorde
 
 ## The labs
 
-| lab | minutes | runs on | builds on | points |
-|:----|--------:|:--------|:----------|-------:|
+| lab | minutes | points | runs on | builds on |
+|:----|--------:|-------:|:--------|:----------|
 {labs}
 
 More runs, without points:
@@ -123,7 +124,8 @@ def explorer(lab: str) -> str:
     """The explorer of a lab as HTML that needs nothing beside it."""
     data = orjson.dumps({**page_data(lab), "styles": styles()}).decode()
     # Within a script element nothing else ends it.
-    return EXPLORER.format(data=data.replace("<", "\\u003c"), module=MODULE + START)
+    escaped = data.replace("<", "\\u003c")
+    return EXPLORER.format(kafka=KAFKA, data=escaped, module=MODULE + START)
 
 
 def first_page(entries: Sequence[Entry], further: Sequence[Entry]) -> str:
@@ -131,15 +133,16 @@ def first_page(entries: Sequence[Entry], further: Sequence[Entry]) -> str:
     return INDEX.format(
         title=course.HEAD.partition("\n")[0].removeprefix("# "),
         explorer=explorer(FIRST_EXPLORER),
-        labs="\n".join(f"{_row(each)} {each.points} |" for each in entries),
-        further="\n".join(map(_row, further)),
+        labs="\n".join(_row(each, each.minutes, each.points) for each in entries),
+        further="\n".join(_row(each, each.minutes) for each in further),
         toctree=_toctree(entries),
         further_toctree=_toctree(further),
     )
 
 
-def _row(entry: Entry) -> str:
-    return f"| {entry.link} | {entry.minutes} | {entry.runs_on} | {entry.builds_on} |"
+def _row(entry: Entry, *numbers: object) -> str:
+    cells = (entry.link, *numbers, entry.runs_on, entry.builds_on)
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _toctree(entries: Iterable[Entry]) -> str:

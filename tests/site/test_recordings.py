@@ -110,7 +110,7 @@ def test_first_page_has_every_lab() -> None:
     page = pages.first_page(course.entries(), course.further())
 
     assert all(each.link in page for each in (*course.entries(), *course.further()))
-    assert "| 50 | one broker | lab 00 | 20 |" in page
+    assert "| 50 | 20 | one broker | lab 00 |" in page
 
 
 def test_pages_are_built_by_what_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
