@@ -90,7 +90,7 @@ def decide(exercise: Exercise, answer: Any, evidence_of: Callable[[Trial], Evide
 
     def found(trial: Trial) -> Evidence:
         evidence = evidence_of(trial)
-        return _queried(evidence, answer) if exercise.kind == "query" else evidence
+        return _queried(exercise, evidence, answer) if exercise.is_query else evidence
 
     try:
         return judge.decide(exercise, exercise.public, answer, found)
@@ -117,11 +117,12 @@ def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
     return replace(evidence, rows=judge.witnessed(evidence.rows))
 
 
-def _queried(evidence: Evidence, answer: Any) -> Evidence:
+def _queried(exercise: Exercise, evidence: Evidence, answer: Any) -> Evidence:
     """The learner's query on a copy of the ledger, less what the trial leaves out."""
     with tempfile.TemporaryDirectory(prefix="lab-check-") as folder:
         write_ledger(Path(folder), evidence.ledger)
-        said = json.loads(inside.run_query(answer, folder))
+        perform = inside.run_query if exercise.kind == "query" else inside.run_stream
+        said = json.loads(perform(answer, folder))
     rows = None if "blank" in said else tuple(said.get("rows", ()))
     return replace(evidence, returned=rows, raised=said.get("raised"))
 

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
+from lab_utils.clients.files import effects_in_files
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import ConcurrentReader, HonestReader
@@ -253,8 +254,10 @@ class Experiment:
     def _record_effects(self) -> None:
         witness = Witness(self.folder, "sink")
         try:
-            for event in effects(self.run, self._sink, self.schema):
-                witness.record(event)
+            for sink in (effects(self.run, self._sink, self.schema),
+                         effects_in_files(self.run, self._sink)):  # fmt: skip
+                for event in sink:
+                    witness.record(event)
         except LedgerError as error:
             self.trouble.append(str(error))
         self._keep_trouble(witness)

@@ -77,16 +77,17 @@ class Run:
         with doing("Waiting for Spark"):
             return read_events(self.folder)
 
-    def topic_log(self) -> DataFrame:
+    def topic_log(self, **options: str) -> DataFrame:
         """The topic itself through Spark's Kafka source; a stage keeps fifty runs' topics.
 
+        `options` are the source's, as in **{"kafka.isolation.level": "read_committed"}.
         Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
         """
         from lab_utils.audit.session import read_topic
         from lab_utils.views.progress import doing
 
         with doing("Waiting for Spark"):
-            return read_topic(self._direct, self.topic)
+            return read_topic(self._direct, self.topic, options)
 
     def findings(self) -> Any:
         """What the audit found, each finding beside what this configuration may do."""
@@ -120,6 +121,25 @@ class Run:
         from lab_utils.views.in_out import in_and_out
 
         return in_and_out(self.rows, topic)
+
+    def sinks(self) -> Any:
+        """How often each sink of the run, topic, table or files, has each order, as a table."""
+        from lab_utils.views.in_out import sinks
+
+        return sinks(self.rows)
+
+    def streamed(self, query: Callable[[DataFrame], DataFrame], size: int = 2) -> Any:
+        """Let Spark read run.topic as a stream, `size` records in a batch; a table of the batches.
+
+        `query` is given a streaming DataFrame, value STRING and timestamp TIMESTAMP, and returns
+        another one. The records are those of the ledger, in the order of their offsets.
+        """
+        from lab_utils.audit.streamed import streamed
+        from lab_utils.views.progress import doing
+        from lab_utils.views.tables import batches_table
+
+        with doing("Spark reads a batch after the other"):
+            return batches_table(streamed(query, self.rows, size))
 
     def diary(self) -> Any:
         """What the transaction coordinator wrote into its own log, as a table."""

@@ -45,7 +45,7 @@ def record(case: Case, lab_of: Any, known: dict[str, Any], asked: dict[str, Any]
         asked[name] = known[name]
         return read(known[name], trial)
 
-    if exercise.kind == "query":  # it is asked by the tests: it needs Spark and no stage
+    if exercise.is_query:  # it is asked by the tests: it needs Spark and no stage
         for trial in exercise.public:
             evidence_of(trial)
     else:

@@ -73,6 +73,9 @@ JOIN: Final = {
     "audit/spark_server.py": {"machine"},
     "clients/java_client.py": {"machine"},  # which Java, and whose jars
     "clients/program.py": {"machine"},  # the guardian ends what it started
+    # Spark's Java, and the jars of its Kafka source
+    "audit/streams.py": {"machine"},
+    "clients/live_run.py": {"audit"},  # the driver of a workload that is a stream
     "clients/crash.py": {"proxy"},  # reaches the points that a fault may name
     # runs the learner's function
     "grading/examination.py": {"clients", "machine", "proxy", "stage", "experiment"},
@@ -108,6 +111,7 @@ HOMES: Final = {
     # grading: what the processes of a sandbox hold.
     "psutil": {"grading", "machine", "processes", "single_server"},
     "psycopg": {"clients"},
+    "pyarrow": {"clients"},
     "pyspark": {"audit", "gradebook", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},
     "sqlalchemy": {"clients"},

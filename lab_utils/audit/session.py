@@ -12,10 +12,11 @@ import atexit
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from lab_utils import processes
@@ -213,8 +214,10 @@ def read_events(folder: Path) -> DataFrame:
     return reader.json(ledgers.root(folder), pathGlobFilter="*.jsonl")
 
 
-def read_topic(bootstrap: str, topic: str) -> DataFrame:
-    """All records that are in a topic now, through Spark's Kafka source.
+def read_topic(
+    bootstrap: str, topic: str, options: Mapping[str, str] = MappingProxyType({})
+) -> DataFrame:
+    """All records that are in a topic now, through Spark's Kafka source with these options.
 
     Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
     """
@@ -229,6 +232,7 @@ def read_topic(bootstrap: str, topic: str) -> DataFrame:
                 "endingOffsets": "latest",
                 # Offsets may have gaps: transaction markers occupy them. A gap is no loss.
                 "failOnDataLoss": "false",
+                **options,
             }
         )
     )

@@ -20,7 +20,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -66,7 +66,6 @@ ARCHIVE_LOG: Final = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
 ARCHIVED_S: Final = 120
 REHEARSE: Final = "from lab_utils.audit.judged import rehearse; rehearse()"
 SETTINGS: Final = {
-    "spark.connect.grpc.binding.address": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "WARN",
@@ -74,6 +73,10 @@ SETTINGS: Final = {
     "spark.sql.repl.eagerEval.maxNumRows": "50",
     "spark.sql.repl.eagerEval.truncate": "120",
     "spark.sql.session.timeZone": "UTC",
+}
+# For the JVM that spark-submit starts before the real one, to put its command line together.
+JVM_ENVIRONMENT: Final = {
+    "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 }
 # A cluster's workers call the driver back: it has to have the machine's own address there.
 LOCAL: Final = {
@@ -250,14 +253,13 @@ class Server:
         try:
             for name in ("tmp", "users"):
                 (self._folder / name).mkdir(mode=0o700)
-            archive = class_archive()
             jvm = self._jvm = start_jvm(
                 self._folder,
                 self._master,
                 port,
                 token,
                 large=self._large,
-                archiving=f"-XX:SharedArchiveFile={archive}" if archive.exists() else "",
+                archiving=reading_archive(),
             )
             self._await_an_answer(jvm, port)
             where = {"url": f"sc://localhost:{port}", "token": token, "jvm": jvm.pid}
@@ -319,22 +321,14 @@ def start_jvm(
     """
     home, is_local = spark_home(), master.startswith("local")
     tmp = folder / "tmp"
-    jvm, memory = (LARGE_JVM, LARGE_MEMORY) if large else (SMALL_JVM, SMALL_MEMORY)
-    options = [jvm, JVM, ARCHIVE_LOG, archiving, f"-Djava.io.tmpdir={tmp}"]
     settings = {
-        **SETTINGS,
-        **({} if large else SMALL),
+        **local_settings(tmp, archiving, large=large),
         **(LOCAL if is_local else {}),
+        "spark.connect.grpc.binding.address": "127.0.0.1",
         "spark.connect.grpc.binding.port": str(port),
-        "spark.driver.memory": os.environ.get("LAB_SPARK_MEMORY", memory),
-        "spark.driver.extraJavaOptions": " ".join(filter(None, options)),
         "spark.jars": os.environ.get("LAB_SPARK_JARS", ""),
-        "spark.local.dir": str(tmp),
-        "spark.sql.warehouse.dir": str(tmp / "warehouse"),
     }
-    properties = folder / "spark.properties"
-    lines = (f"{name}={value}\n" for name, value in settings.items() if value)
-    properties.write_text("".join(lines), encoding="utf-8")
+    properties = write_properties(folder, settings)
     return processes.spawn(
         [
             str(home / "bin" / "spark-submit"),
@@ -348,6 +342,34 @@ def start_jvm(
         environment=_environment(home, token, is_local),
         preexec_fn=_end_with_parent,
     )
+
+
+def local_settings(tmp: Path, archiving: str = "", *, large: bool = False) -> dict[str, str]:
+    """The settings of a JVM of the lab's, which keeps what it writes in `tmp`."""
+    jvm, memory = (LARGE_JVM, LARGE_MEMORY) if large else (SMALL_JVM, SMALL_MEMORY)
+    options = [jvm, JVM, ARCHIVE_LOG, archiving, f"-Djava.io.tmpdir={tmp}"]
+    return {
+        **SETTINGS,
+        **({} if large else SMALL),
+        "spark.driver.memory": os.environ.get("LAB_SPARK_MEMORY", memory),
+        "spark.driver.extraJavaOptions": " ".join(filter(None, options)),
+        "spark.local.dir": str(tmp),
+        "spark.sql.warehouse.dir": str(tmp / "warehouse"),
+    }
+
+
+def reading_archive() -> str:
+    """The option with which a JVM maps its classes from the archive; empty if there is none."""
+    archive = class_archive()
+    return f"-XX:SharedArchiveFile={archive}" if archive.exists() else ""
+
+
+def write_properties(folder: Path, settings: Mapping[str, str]) -> Path:
+    """The file of settings that spark-submit reads."""
+    properties = folder / "spark.properties"
+    lines = (f"{name}={value}\n" for name, value in settings.items() if value)
+    properties.write_text("".join(lines), encoding="utf-8")
+    return properties
 
 
 def spark_home() -> Path:
@@ -366,7 +388,7 @@ def _environment(home: Path, token: str, is_local: bool) -> dict[str, str]:
     ours |= {
         "SPARK_HOME": str(home),
         "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        **JVM_ENVIRONMENT,
     }
     if is_local:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[att
 
 from lab_utils.clients.consumer import RecordingConsumer, batches, is_committed_to_the_end
 from lab_utils.clients.crash import CrashPoints
+from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.recorder import Recorder, kafka_name
@@ -35,8 +36,11 @@ from lab_utils.waiting import wait_until
 if TYPE_CHECKING:
     from socket import socket
 
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
     from sqlalchemy import Engine
 
+    from lab_utils.audit.streams import Streams
     from lab_utils.clients.program import Ended
 
 # What the lab sets, with librdkafka's default beside it: what a learner would otherwise wait for.
@@ -144,6 +148,7 @@ class LiveRun:
         self._crashes = CrashPoints(parent)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
+        self._streams: Streams | None = None
 
     def __repr__(self) -> str:
         return f"<LiveRun {self._ticket.run}: {len(self.orders)} orders for {self.topic!r}>"
@@ -275,6 +280,50 @@ class LiveRun:
         from lab_utils.clients.sinks import open_sink
 
         return open_sink(Path(self._ticket.folder), self._crashes, self._ticket.schema)
+
+    def stream(self, **options: Any) -> DataFrame:
+        """The orders in run.topic as a streaming DataFrame: value STRING, timestamp TIMESTAMP.
+
+        Spark reads them through its Kafka source, two in a batch; `options` are the source's.
+        """
+        return self._spark().read(self.topic, options)
+
+    def start(self, writer: DataStreamWriter, name: str) -> None:
+        """Start the query of a streaming DataFrame's `writeStream`; `name` is its checkpoint's.
+
+        Its first batch is done when the workload has returned; then the run waits until each query
+        has read what is in the topic. A successor of this process that starts a query of this name
+        goes on from its checkpoint.
+        """
+        self._spark().start(writer, name)
+
+    @property
+    def files(self) -> str:
+        """A folder of this run for a sink of Parquet files with a column `value`."""
+        return str(Path(self._ticket.folder) / FILES)
+
+    def _spark(self) -> Streams:
+        if self._streams is None:
+            if not self._crashes:
+                raise BadArgument(
+                    "run.stream() starts a Spark driver, which needs a process of its own, and "
+                    "this run has none. Give lab.run a fault of the process, as in "
+                    'faults=[crash_client("before_commit", nth=3)].'
+                )
+            from lab_utils.audit.streams import Streams
+
+            self._streams = Streams(
+                Path(self._ticket.folder),
+                self._ticket.bootstrap,
+                f"{self._ticket.run}.{self._name('spark', 0)}",
+                lambda: self._crashes.reached("before_commit"),
+            )
+        return self._streams
+
+    def wait_for_streams(self) -> None:
+        """Wait until each query of this process has read what is there; raises what ended one."""
+        if self._streams is not None:
+            self._streams.wait()
 
     def add_partition(self) -> None:
         """Give the topic one more partition, as an administrator does; return when it is there."""
@@ -440,6 +489,7 @@ def perform(workload: Workload, run: LiveRun) -> BaseException | None:
     run.note("started", attempt=run.attempt)
     try:
         workload(run)
+        run.wait_for_streams()
     except BaseException as error:
         name = kafka_name(error)
         detail = {"message": str(error), **({"name": name} if name else {})}

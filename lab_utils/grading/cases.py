@@ -25,9 +25,10 @@ LABS: Final = Path(__file__).parents[2] / "labs"
 # value     the answer is data; it is compared with a run that the lab or the grader made
 # workload  the answer is a function f(run); it is performed under the faults of each trial
 # query     the answer is a function DataFrame -> DataFrame; it reads the ledger of each trial
+# stream    the same, and the DataFrames are streaming: it reads the records of run.topic
 # faults    the answer is a fault, or a list of them; the trial's own workload runs under it
 # settings  the answer is the topic's and the producer's settings; the trial's workload has them
-KINDS: Final = ("value", "workload", "query", "faults", "settings")
+KINDS: Final = ("value", "workload", "query", "stream", "faults", "settings")
 
 Workload: TypeAlias = Callable[[Any], object]
 
@@ -207,6 +208,11 @@ class Exercise:
         needs_workload = self.kind != "workload"
         for trial in self.public:
             assert needs_workload == (trial.workload is not None), (self.item, trial.name)
+
+    @property
+    def is_query(self) -> bool:
+        """Is the answer a function that Spark performs on what a trial has left?"""
+        return self.kind in ("query", "stream")
 
     def verdict(self, status: str, reason: str, **told: Any) -> Verdict:
         """A verdict on this exercise; only a PASS has its points."""

@@ -128,7 +128,7 @@ class Examiner:
         if exercise.kind == "workload":
             return self._learners(exercise, trial, position)
         evidence = self._references(trial, plain_names=exercise.kind == "value")
-        return evidence if exercise.kind != "query" else self._queried(exercise, evidence, position)
+        return self._queried(exercise, evidence, position) if exercise.is_query else evidence
 
     def _learners(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
         """The learner's workload under the trial's faults; only witnesses are heard."""
@@ -221,7 +221,9 @@ class Examiner:
         write_ledger(folder, evidence.ledger)
         if reason := self._no_spark(position, folder, evidence.ledger):
             return replace(evidence, raised=reason)
-        said = self._ask(position, f"{INSIDE}.run_query({exercise.answer}, {str(folder)!r})")
+        said = self._ask(
+            position, f"{INSIDE}.run_{exercise.kind}({exercise.answer}, {str(folder)!r})"
+        )
         if "blank" in said:
             return None
         if "raised" in said:

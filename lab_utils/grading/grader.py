@@ -474,7 +474,7 @@ def _item(
     answer = submission.answer_cell(exercise.item)
     if answer is None:
         return no_answer(exercise, "the answer cell is missing.")
-    if exercise.kind == "query" and submission.is_untouched(exercise.item):
+    if exercise.is_query and submission.is_untouched(exercise.item):
         return no_answer(exercise)  # Spark need not start to say so
     reply = session.replies[answer]
     if reply.status != "ok":

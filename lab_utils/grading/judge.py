@@ -118,7 +118,7 @@ def summary(evidence: Sequence[Evidence]) -> str:
 def _passed(exercise: Exercise, evidence: Sequence[Evidence]) -> str:
     if exercise.kind == "value":
         return "that is what happened."
-    if exercise.kind == "query":
+    if exercise.is_query:
         rows = sum(len(each.returned or ()) for each in evidence)
         runs = _count(len(evidence), "run")
         return f"the rows are right: {_count(rows, 'row')} for {runs}."
@@ -135,7 +135,7 @@ def _failure(exercise: Exercise, each: Evidence) -> str | None:
         return each.raised
     if each.trouble:
         return None
-    if exercise.kind == "query" and each.returned is None:
+    if exercise.is_query and each.returned is None:
         return "your function returned no DataFrame."
     if exercise.kind == "workload" and not each.requests("Produce") and not each.stored:
         if not each.trial.filled:

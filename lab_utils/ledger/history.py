@@ -243,9 +243,14 @@ class History:
     @cached_property
     def effects(self) -> Counter[str]:
         """How many effects each value has in the database of the run."""
-        found: Counter[str] = Counter()
+        return self.sinks.get("bookings", Counter())
+
+    @cached_property
+    def sinks(self) -> dict[str, Counter[str]]:
+        """How many effects each value has, by the sink that holds them."""
+        found: dict[str, Counter[str]] = {}
         for row in self.of("sink", "effect"):
-            found[row.value or ""] += row.records or 0
+            found.setdefault(row.actor, Counter())[row.value or ""] += row.records or 0
         return found
 
     @cached_property

@@ -124,6 +124,21 @@ def in_and_out(rows: Sequence[Event], topic: str) -> Picture:
     return Picture(found.title(), drawn, found.summary(), found.table())
 
 
+def sinks(rows: Sequence[Event]) -> Table:
+    """Each order, and how often each further topic and each sink of the run has it, as a table."""
+    history = History(rows)
+    given = f"{history.rows[0].run}-orders" if history.rows else ""
+    found = dict(history.sinks)
+    for row in history.of("log", "record"):
+        if row.topic != given:
+            name = f"topic {str(row.topic).removeprefix(f'{row.run}-')}"
+            found.setdefault(name, Counter())[row.value or ""] += 1
+    names = sorted(found, key=lambda name: (not name.startswith("topic"), name))
+    cells = [(order, *(found[name][order] for name in names)) for order in history.given]
+    wrong = {number for number, row in enumerate(cells) if any(it != 1 for it in row[1:])}
+    return Table(("order", *names), cells, "How often each sink has an order.", frozenset(wrong))
+
+
 def _trace(style: Style, cells: Sequence[tuple[int, int, int]]) -> Scatter:
     columns, rows, numbers = zip(*cells, strict=True)
     is_never = style is STYLES[0]

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import zip_longest
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
@@ -22,6 +22,9 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.predictions import Compared
 from lab_utils.views import palette
 from lab_utils.views.words import counted, shown
+
+if TYPE_CHECKING:
+    from lab_utils.audit.streamed import Batch
 
 CELL_LIMIT: Final = 400
 LEFT: Final = "text-align: left; vertical-align: top"
@@ -203,3 +206,19 @@ class SourceCode:
 def source_code(function: Callable[..., Any]) -> SourceCode:
     """The text of a function or class. Raises TypeError for what has none."""
     return SourceCode(textwrap.dedent(inspect.getsource(function)).strip())
+
+
+def batches_table(batches: Iterable[Batch]) -> Table:
+    """The batches of a streaming query: what each read, what came out, and what it remembers."""
+    rows = [
+        (
+            number,
+            "none" if each.watermark[:4] in ("", "1970") else each.watermark[11:16],
+            tuple(f"{value} {at[11:16]}" for value, at in each.records) or "none",
+            tuple(str(row.get("value", row)) for row in each.rows) or "none",
+            each.state,
+        )
+        for number, each in enumerate(batches)
+    ]
+    columns = ("batch", "watermark before it", "records", "out", "rows of state after it")
+    return Table(columns, rows, "A streaming query, batch by batch; times are UTC.")

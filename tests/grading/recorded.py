@@ -36,6 +36,7 @@ from tests.grading import (
     wrong_answers_04,
     wrong_answers_05,
     wrong_answers_06,
+    wrong_answers_08,
 )
 from tests.notebooks import SOURCES, answers_in, blank_notebook, execute, source_notebook
 
@@ -50,6 +51,7 @@ WRONG: Final = tuple(
         wrong_answers_04,
         wrong_answers_05,
         wrong_answers_06,
+        wrong_answers_08,
     )
     for each in table.WRONG
 )

@@ -91,7 +91,7 @@ def cases() -> list[Any]:
     """Every case; a query needs Spark."""
     return [
         pytest.param(case, id=str(case),
-                     marks=[pytest.mark.kafka] if case.exercise.kind == "query" else [])
+                     marks=[pytest.mark.kafka] if case.exercise.is_query else [])
         for case in all_cases()
     ]  # fmt: skip
 

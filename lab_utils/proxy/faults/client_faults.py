@@ -19,7 +19,7 @@ CRASH_POINTS: Final = {
     "after_poll": "a record was delivered",
     "before_process": "run.processed() was called",
     "after_process": "its work is done",
-    "before_commit": "a commit is about to be sent",
+    "before_commit": "a commit is about to be sent; a stream: a batch is in its sink",
     "while_committing": "it was sent, and its answer is held: add a delay_response",
     "after_commit": "it was answered",
     "after_send_offsets": "the offsets are in the transaction",

@@ -1,0 +1,263 @@
+"""The checks of lab 08: Spark is the consumer."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime
+
+from sqlalchemy import text
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import rows_equal
+from lab_utils.proxy.faults import crash_client
+
+# Where a run has what each reader of 08.3 reads; the topic is in the log.
+SINKS = {"table": "bookings", "spark": "files that Spark lists", "files": "files"}
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+DELAY = 10  # minutes
+# In the schedule of 08.2, by their numbers: an order that comes again in time, one that comes again
+# when it need not be remembered, two that are late but in time, and one that is too late.
+AGAIN, MUCH_LATER, LATE, TOO_LATE = 0, 2, (4, 5), 11
+
+
+def three_sinks(run):
+    """The lab's own: a topic, a folder of files and a table; one driver."""
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+
+    def book(batch, _):
+        with database.begin() as connection:
+            for row in batch.collect():
+                connection.execute(text("INSERT INTO bookings VALUES (:it)"), {"it": row.value})
+
+    orders = run.stream()
+    run.start(orders.writeStream.format("kafka").option("topic", run.topics["invoices"]), "topic")
+    files = orders.select("value").writeStream.format("parquet")
+    run.start(files.option("path", run.files), "files")
+    run.start(orders.writeStream.foreachBatch(book), "table")
+
+
+def come_again(schedule):
+    """A workload that sends orders by their numbers, each at its minute after noon."""
+
+    def send(run):
+        producer = run.producer()
+        for order, minute in schedule:
+            at = int(NOON + 60 * minute) * 1000
+            producer.produce(run.topic, run.orders[order], partition=0, timestamp=at)
+            producer.flush()
+
+    return send
+
+
+def schedule(late=8, pause=25, too_late=3):
+    """Two orders in each batch; `pause` minutes lie between the first four batches and the rest."""
+    first = [(0, 0), (1, 2), (2, 14), (0, 4), (3, 15), (4, 8), (1, 11), (5, late)]
+    rest = [(6, 15), (7, 16), (8, 17), (9, 18), (2, 19), (10, 19), (11, too_late - pause), (12, 20)]
+    return first + [(order, minute + pause) for order, minute in rest]
+
+
+def timed(times):
+    """The trial of 08.2 with this schedule."""
+    return Trial(name="orders that come again", orders=13, workload=come_again(times))
+
+
+def once_in_ten_minutes(evidence):
+    """Which orders come out, by what was asked: in time, and no news of the ten minutes before."""
+    out, came, newest = [], {}, [0]
+    for order, minute in read(evidence):
+        is_too_late = minute < max(newest) - 2 * DELAY
+        is_copy = order in came and minute - came[order] <= DELAY
+        if not is_too_late and not is_copy:
+            came[order] = minute
+            out.append({"value": order})
+        newest.append(minute)
+    return out
+
+
+def read(evidence):
+    """Each record of the topic: the order, and its minute after noon."""
+    return [
+        (row.value, round(int(row.detail["timestamp_ms"]) / 60_000 - NOON / 60))
+        for row in evidence.log
+    ]
+
+
+def returned(evidence, number):
+    """How often the learner's query returned the order of this number."""
+    return Counter(row.get("value") for row in evidence.returned or ())[evidence.orders[number]]
+
+
+def booked(evidence):
+    """How often each order is in the table."""
+    return evidence.history.effects
+
+
+def each_order_is_booked_once(_, evidence):
+    """Is each order in the table once, and nothing else?"""
+    found = booked(evidence)
+    wrong = [order for order in (*evidence.orders, *found) if found[order] != 1]
+    strange = sorted(set(found) - set(evidence.orders))
+    if strange:
+        return f"bookings holds {strange[0]!r}, which is no order of this run."
+    if wrong:
+        return (
+            f"order {wrong[0]} is in bookings {found[wrong[0]]} times; {len(set(wrong))} of "
+            f"{len(evidence.orders)} orders are not there once."
+        )
+    return None
+
+
+def says_what_was_booked(_, evidence):
+    """What is said of a sink that passed."""
+    orders = sum(len(each.orders) for each in evidence)
+    kills = sum(len(each.crashes) for each in evidence)
+    drivers = "driver was" if kills == 1 else "drivers were"
+    return f"{orders} orders; {kills} {drivers} killed; each order is in bookings once."
+
+
+def driver_killed(*points):
+    """A run of the learner's query; its drivers are killed at these points, one after another."""
+    faults = tuple(crash_client(point, nth=nth) for point, nth in points)
+    return Trial(name="a driver is killed", faults=faults, orders=8, filled=True)
+
+
+def killed_twice(nonce):
+    """Right after a commit of the database, and when a batch is done and Spark has not said so."""
+    place = random.Random(nonce)
+    first = ("after_db_commit", place.choice((1, 3)))
+    return [driver_killed(first, ("before_commit", place.randint(1, 2)))]
+
+
+def how_often(evidence):
+    """How often each reader has an order of the batch that was in the sinks at the kill."""
+    topic = Counter(row.value for row in evidence.log)
+    sinks = {"topic": topic, **{it: evidence.history.sinks[SINKS[it]] for it in SINKS}}
+    most = {name: max(found[order] for order in evidence.orders) for name, found in sinks.items()}
+    return {name: {1: "once", 2: "twice"}.get(times) for name, times in most.items()}
+
+
+def is_how_often(answer, evidence):
+    """Is the answer what each reader has?"""
+    wrong = [name for name, right in how_often(evidence).items() if answer[name] != right]
+    return f"{wrong[0]} = {answer[wrong[0]]!r}, and that is not what it has." if wrong else None
+
+
+EXERCISES = (
+    Exercise(
+        item="08.1",
+        title="The batch that comes again",
+        points=6,
+        kind="workload",
+        answer="booked_once",
+        public=(driver_killed(("after_db_commit", 3)),),
+        unseen=killed_twice,
+        rules=(each_order_is_booked_once,),
+        mistakes=(
+            Mistake(
+                name="nothing is booked",
+                is_made=lambda _, seen: not booked(seen),
+                likely="nothing was written to the table bookings.",
+                look="Look at the names of the table and of its column.",
+            ),
+            Mistake(
+                name="the number before the rows",
+                is_made=lambda _, seen: any(not booked(seen)[order] for order in seen.orders),
+                likely="the batch was said to be done before its orders were safe.",
+                look="Look at what lies between your two transactions.",
+            ),
+            Mistake(
+                name="twice",
+                is_made=lambda _, seen: any(times > 1 for times in booked(seen).values()),
+                likely="the batch came again, and nothing in the database could tell.",
+                look="Look at what one transaction holds, and at what it asks before it writes.",
+            ),
+        ),
+        passed=says_what_was_booked,
+        blank="Look at which table the function creates, and what book writes for each batch.",
+    ),
+    Exercise(
+        item="08.2",
+        title="Forget in time",
+        points=6,
+        kind="stream",
+        answer="once_in_ten_minutes",
+        public=(timed(schedule()),),
+        unseen=lambda nonce: [
+            timed(
+                schedule(
+                    late=random.Random(nonce).randint(6, 8),
+                    pause=random.Random(nonce).randint(25, 27),
+                    too_late=random.Random(nonce).randint(0, 5),
+                )
+            )
+        ],
+        rules=(rows_equal(once_in_ten_minutes),),
+        mistakes=(
+            Mistake(
+                name="no watermark",
+                is_made=lambda _, seen: returned(seen, TOO_LATE) > 0,
+                likely="an order that came too late is in your result.",
+                look="Look for what tells Spark how late a record may be.",
+            ),
+            Mistake(
+                name="the time is part of the key",
+                is_made=lambda _, seen: returned(seen, AGAIN) > 1,
+                likely="a copy with another time is another row to your query.",
+                look="Look at which columns make two rows equal.",
+            ),
+            Mistake(
+                name="too impatient",
+                is_made=lambda _, seen: any(not returned(seen, number) for number in LATE),
+                likely="an order that was late, and in time, is missing.",
+                look="Look at the delay of your watermark.",
+            ),
+            Mistake(
+                name="remembers too long",
+                is_made=lambda _, seen: returned(seen, MUCH_LATER) == 1,
+                likely="your query still knew an order when half an hour had gone by.",
+                look="Look at the rows of state in copies.streamed(once_in_ten_minutes).",
+            ),
+        ),
+    ),
+    Exercise(
+        item="08.3",
+        title="From where to where?",
+        points=3,
+        kind="value",
+        answer="answer_3",
+        public=(
+            Trial(
+                name="three sinks",
+                faults=(crash_client("before_commit", nth=3),),
+                filled=True,
+                topics=("invoices",),
+                workload=three_sinks,
+            ),
+        ),
+        rules=(is_how_often,),
+        mistakes=(
+            Mistake(
+                name="a list deletes nothing",
+                is_made=lambda answer, _: answer["files"] == "once",
+                likely="the files of the dead driver are still in the folder.",
+                look="Look at the columns of killed.sinks() that are about files.",
+            ),
+            Mistake(
+                name="Spark reads the list",
+                is_made=lambda answer, _: answer["spark"] == "twice",
+                likely="Spark does not read every file that lies in the folder.",
+                look="Look at what Spark itself counted in the folder.",
+            ),
+            Mistake(
+                name="the bookmark is enough",
+                is_made=lambda answer, _: "once" in (answer["topic"], answer["table"]),
+                likely="a safe bookmark does not take back what is in a sink already.",
+                look="Look at killed.in_and_out(topic).",
+            ),
+        ),
+        blank='Fill in "once" or "twice" for each of the four.',
+    ),
+)

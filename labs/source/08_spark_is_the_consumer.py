@@ -1,0 +1,241 @@
+# %% [markdown]
+# # Spark is the consumer: exactly once, from where to where?
+#
+# Spark's Structured Streaming reads the orders and writes them on, batch by batch. Its bookmark is in
+# a folder of its own. This lab kills its driver at the point that matters, and asks each sink how
+# often it has an order.
+#
+# 40 minutes · one broker, SQLite · 15 points · builds on labs 05 and 06
+
+# %%
+from datetime import UTC, datetime
+from lab_utils import Lab, crash_client
+from sqlalchemy import text
+lab = Lab("08")
+
+# %% [markdown]
+# ## Words
+#
+# - A **batch** is what Spark reads and writes in one go. Here it holds two orders.
+# - The **checkpoint** is a folder: before a batch, Spark writes there which offsets it will read;
+#   after it, a **commit entry**. A new driver repeats the last batch that has no commit entry.
+# - The **driver** is the process that runs the query. Here it is a Python process and its JVM, and
+#   the lab kills both.
+# - **State** is what a query must remember from one batch to the next.
+#
+# `run.stream()` is `spark.readStream` on the topic of the orders. `run.start(…)` starts a query, with
+# a checkpoint, that ends when it has read what is there.
+#
+# ## One kill, three sinks
+#
+# Three queries of one driver read the same six orders: one writes them to a topic, one to Parquet
+# files, one calls `book`, which inserts them into a table. The driver is killed when each query has
+# its third batch in its sink and nothing says so yet, neither a commit entry nor a list of files. Then
+# it is started again, on the same checkpoints. Predict how many orders the topic `invoices` holds twice.
+#
+# A Spark driver starts slowly; this run starts two.
+
+# %%
+def three_sinks(run):
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+
+    def book(batch, number):
+        with database.begin() as connection:  # commits at its end
+            for row in batch.collect():
+                connection.execute(text("INSERT INTO bookings VALUES (:value)"), {"value": row.value})
+
+    orders = run.stream()
+    run.start(orders.writeStream.format("kafka").option("topic", run.topics["invoices"]), "topic")
+    run.start(orders.select("value").writeStream.format("parquet").option("path", run.files), "files")
+    run.start(orders.writeStream.foreachBatch(book), "table")
+
+guess = lab.predict(duplicated=..., because="...")
+
+# %%
+killed = lab.run(three_sinks, orders=6, filled=True, topics=["invoices"],
+                 faults=[crash_client("before_commit", nth=3)])
+guess.compare(killed)
+
+# %%
+killed.sinks()
+
+# %%
+killed.in_and_out("invoices")
+
+# %% [markdown]
+# The bookmark was safe, and it did not help: the new driver repeated the third batch. Spark's guide
+# promises no more. Of the Kafka sink: "Apache Kafka only supports at least once write semantics".¹ The
+# sink uses no transaction, and the idempotent producer of a new driver is a new one (lab 03). Of
+# `foreachBatch`: "provides only at-least-once write guarantees".²
+#
+# Of files it says exactly once,² and both columns are true. The sink lists the files of a batch in
+# `_spark_metadata`, all or none. Spark reads only files that are listed; any other program
+# finds those of the dead driver, too. Ask Spark itself:
+
+# %%
+folder = str(killed.folder / "files")
+killed.events().sparkSession.read.parquet(folder).groupBy("value").count().orderBy("value")
+
+# %% [markdown]
+# How far behind is this consumer? Lag tools compare a group's committed offset with the end of the
+# log. Here is all that Spark committed to Kafka:
+
+# %%
+killed.requests("OffsetCommit")
+
+# %% [markdown]
+# Nothing: its bookmark is in the checkpoint alone, so such a tool sees no group.³
+#
+# ## 08.1 The batch that comes again (6 points)
+#
+# A batch that is repeated has the number that it had. Write `book` so that each order is in `bookings`
+# once, wherever the driver is killed. Either the table itself refuses an order that it has, or a second
+# table keeps the numbers of the batches that are done. The check kills the driver after its third
+# database commit; the grader kills it twice. The column `value` holds the order.
+
+# %% answer="08.1"
+def booked_once(run):
+    database = run.database()
+    ### BEGIN SOLUTION
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+        connection.execute(text("CREATE TABLE IF NOT EXISTS done (batch INTEGER)"))
+    ### END SOLUTION
+
+    def book(batch, number):
+        orders = [{"value": row.value} for row in batch.collect()]
+        ### BEGIN SOLUTION
+        with database.begin() as connection:
+            seen = connection.execute(text("SELECT 1 FROM done WHERE batch = :number"), {"number": number})
+            if not seen.first():
+                connection.execute(text("INSERT INTO done VALUES (:number)"), {"number": number})
+                connection.execute(text("INSERT INTO bookings VALUES (:value)"), orders)
+        ### END SOLUTION
+
+    run.start(run.stream().writeStream.foreachBatch(book), "table")
+
+# %% check="08.1"
+lab.check("08.1", booked_once)
+
+# %% [markdown]
+# ## What was never committed
+#
+# A producer writes two orders and aborts; then it writes two and commits. Spark's Kafka source is a
+# Java consumer, and Java's default is `read_uncommitted`.⁴ Which orders does it return?
+
+# %%
+def aborts_first(run):
+    producer = run.producer({"transactional.id": run.topic})
+    producer.init_transactions()
+    for orders, end in ((run.orders[:2], producer.abort_transaction),
+                        (run.orders[2:], producer.commit_transaction)):
+        producer.begin_transaction()
+        for order in orders:
+            producer.produce(run.topic, order, partition=0)
+        producer.flush()
+        end()
+
+aborted = lab.run(aborts_first, orders=4)
+aborted.topic_log().select("offset", "value")
+
+# %%
+aborted.topic_log(**{"kafka.isolation.level": "read_committed"}).select("offset", "value")
+
+# %% [markdown]
+# The aborted orders came in. One option keeps them out; Spark does not warn.
+#
+# ## Remember everything, or forget
+#
+# A topic with duplicates leaves the work to each of its consumers. To find every copy, each must
+# remember every order. Here order 0 comes again after four minutes, and order 2 after half an hour,
+# by the times of the records.
+
+# %%
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
+
+def come_again(run):
+    producer = run.producer()
+    for order, minute in ((0, 0), (1, 2), (2, 14), (0, 4), (3, 15), (4, 8),
+                          (5, 40), (6, 41), (7, 42), (8, 43), (2, 44), (9, 45), (10, 3), (11, 46)):
+        at = int(NOON + 60 * minute) * 1000
+        producer.produce(run.topic, run.orders[order], partition=0, timestamp=at)
+        producer.flush()
+
+copies = lab.run(come_again, orders=12)
+copies.streamed(lambda orders: orders.dropDuplicates(["value"]))
+
+# %% [markdown]
+# Every copy is found, and the state grows with every order, for ever. To forget, Spark has to be told
+# how late a record may be: that is the **watermark**, the newest time it has seen less the delay.
+
+# %%
+copies.streamed(lambda orders: orders.withWatermark("timestamp", "10 minutes")
+                .dropDuplicates(["value", "timestamp"]))
+
+# %% [markdown]
+# Now Spark forgets. But the time is part of the key, so a copy with another time is another
+# row. A record that is older than the watermark of the batch *before* is dropped, be it a copy or not:
+# order 10 is gone, without an error.
+#
+# ## 08.2 Forget in time (6 points)
+#
+# Write a streaming query that returns each order once, with the columns it was given. A copy at most
+# ten minutes after the first one is no news, whatever its own time is. An order that is up to ten
+# minutes late still counts, one that is too late is dropped, and what is older than that need not be
+# remembered: a copy that comes half an hour later may come out again.
+
+# %% answer="08.2"
+def once_in_ten_minutes(orders):
+    ### BEGIN SOLUTION
+    late = orders.withWatermark("timestamp", "10 minutes")
+    return late.dropDuplicatesWithinWatermark(["value"])
+    ### END SOLUTION
+
+# %% check="08.2"
+lab.check("08.2", once_in_ten_minutes)
+
+# %% [markdown]
+# A window is a promise with an end. It suits retries, which come in seconds. For a driver that was
+# down for an hour it is too short: then the sink has to know the order, as in 08.1.
+#
+# ## 08.3 From where to where? (3 points)
+#
+# The driver of `three_sinks` was killed with a batch in each sink. How often does each reader have an
+# order of that batch, `"once"` or `"twice"`: who reads the `topic`, the `table`, the folder through
+# `spark`, or the `files` in it?
+
+# %% answer="08.3"
+answer_3 = {"topic": ..., "table": ..., "spark": ..., "files": ...}
+### BEGIN SOLUTION
+answer_3 = {"topic": "twice", "table": "twice", "spark": "once", "files": "twice"}
+### END SOLUTION
+
+# %% check="08.3"
+lab.check("08.3", answer_3, run=killed)
+
+# %% [markdown]
+# ## What this does not cover
+#
+# A cluster, which may also run a task twice. With `failOnDataLoss`, which is on, Spark ends a query
+# whose offsets are gone.¹ This lab has no explorer: a driver starts too slowly.
+#
+# ## Questions
+#
+# - Where is Spark's bookmark, and who else can see it?
+# - Which of Spark's sinks are exactly once, and for whom?
+# - Why does the number of the batch have to be in the same transaction as its rows?
+# - Further: which delay would you choose for your retries, and what does it cost?
+#
+# ## Sources
+#
+# ¹ Spark 4, Structured Streaming + Kafka Integration Guide. ² Spark 4, Structured Streaming
+# Programming Guide, Output Sinks and `foreachBatch`; a test runs each. ³ That guide, Deploying.
+# ⁴ Kafka 4.3, consumer configuration, `isolation.level`.
+
+# %%
+lab.score()
+
+# %%
+lab.close()
