@@ -45,8 +45,9 @@ class StreamFailed(LabError):
 class Streams:
     """The streaming queries of one process, and the Spark that runs them.
 
-    folder   keeps their checkpoints, which a successor of this process finds again
-    reached  is called when each query has a batch in its sink, and nothing says so yet
+    folder     keeps their checkpoints, which a successor of this process finds again
+    client_id  names this process in the ledger, and the folder of its Spark
+    reached    is called when each query has a batch in its sink, and nothing says so yet
     """
 
     def __init__(
@@ -55,7 +56,8 @@ class Streams:
         self._folder = folder
         # What of it the ledger names: its requests.
         self._kafka = {"kafka.bootstrap.servers": bootstrap, "kafka.client.id": client_id}
-        self._spark = _driver(folder / f"spark-{os.getpid()}")
+        # In a sandbox each process may have the id of the one before.
+        self._spark = _driver(folder / client_id)
         self._queries: list[StreamingQuery] = []
         self._reached = reached
         self._are_all_started = Event()

@@ -86,7 +86,8 @@ killed.events().sparkSession.read.parquet(folder).groupBy("value").count().order
 killed.requests("OffsetCommit")
 
 # %% [markdown]
-# Nothing: its bookmark is in the checkpoint alone, so such a tool sees no group.³
+# Nothing. "Kafka source doesn't commit any offset":¹ its bookmark is in the checkpoint alone, and such a
+# tool sees no group.
 #
 # ## 08.1 The batch that comes again (6 points)
 #
@@ -123,7 +124,7 @@ lab.check("08.1", booked_once)
 # ## What was never committed
 #
 # A producer writes two orders and aborts; then it writes two and commits. Spark's Kafka source is a
-# Java consumer, and Java's default is `read_uncommitted`.⁴ Which orders does it return?
+# Java consumer, and Java's default is `read_uncommitted`.³ Which orders does it return?
 
 # %%
 def aborts_first(run):
@@ -231,8 +232,8 @@ lab.check("08.3", answer_3, run=killed)
 # ## Sources
 #
 # ¹ Spark 4, Structured Streaming + Kafka Integration Guide. ² Spark 4, Structured Streaming
-# Programming Guide, Output Sinks and `foreachBatch`; a test runs each. ³ That guide, Deploying.
-# ⁴ Kafka 4.3, consumer configuration, `isolation.level`.
+# Programming Guide, Output Sinks and `foreachBatch`. ³ Kafka 4.3, consumer configuration,
+# `isolation.level`.
 
 # %%
 lab.score()
