@@ -126,3 +126,9 @@ def test_no_delivery_of_the_reader(opened: Opened) -> None:
     opened.live.orders_in_the_log()
 
     assert [] == opened.rows("delivered")
+
+
+def test_a_stream_needs_a_process(ticket: Ticket) -> None:
+    """No driver of Spark is started in a kernel; the error says how to come by a process."""
+    with pytest.raises(BadArgument, match="crash_client"):
+        LiveRun(ticket).stream()

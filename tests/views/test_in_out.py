@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab_utils.views.in_out import READERS, in_and_out, in_out
+from lab_utils.views.in_out import READERS, in_and_out, in_out, sinks
+from tests.histories import effect, in_run
 from tests.views.consuming_histories import had, orders, out
 
 EXACT = out(seen="01", visible="01", written="011")
@@ -58,3 +59,13 @@ def test_drawn() -> None:
 
     assert cells["more than once"] == [(1, 1)]
     assert len(cells["once"]) == 7
+
+
+def test_sinks() -> None:
+    """A column for each topic but that of the orders, then one for each sink."""
+    table = sinks(
+        [*out("", "", "0"), *in_run("06-a", [effect("0"), effect("1", 2), effect("1", 1, "files")])]
+    )
+
+    assert ("order", "topic invoices", "bookings", "files") == tuple(table.columns)
+    assert [("0", 1, 1, 0), ("1", 0, 2, 1)] == list(table.rows)
