@@ -255,7 +255,7 @@ EXERCISES = (
                 name="the bookmark is enough",
                 is_made=lambda answer, _: "once" in (answer["topic"], answer["table"]),
                 likely="a safe bookmark does not take back what is in a sink already.",
-                look="Look at killed.in_and_out(topic).",
+                look='Look at killed.in_and_out("invoices").',
             ),
         ),
         blank='Fill in "once" or "twice" for each of the four.',
