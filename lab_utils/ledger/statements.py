@@ -41,6 +41,9 @@ STATEMENTS: Final = {
     "isolation": Statement(
         "By default a consumer reads uncommitted records.", "E6", "read_uncommitted everywhere",
         "librdkafka: read_committed; Java: read_uncommitted"),
+    "spark": Statement(
+        "Spark does not read what was aborted.", "G12", "0 aborted orders",
+        "1 aborted order"),
     "ack": Statement(
         "An acknowledgement means that the record was written exactly once.", "A5",
         "1 ack, 1 copy", "1 ack, 2 copies"),

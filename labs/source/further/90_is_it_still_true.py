@@ -87,6 +87,14 @@ default = java_default("consumer", "isolation.level")
 answers.of("isolation", f"librdkafka: read_{read}; Java: {default}")
 
 # %% [markdown]
+# *Spark does not read what was aborted.* Its source is the Java consumer, with the Java consumer's
+# default.
+
+# %%
+count = aborted.topic_log().count()
+answers.of("spark", f"{count} aborted order{'' if count == 1 else 's'}")
+
+# %% [markdown]
 # ## Acknowledgements
 #
 # *An acknowledgement means that the record was written exactly once.* The answer is lost.
