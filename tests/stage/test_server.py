@@ -206,15 +206,16 @@ def test_the_address_is_private(stage: Stage) -> None:
 
 
 def test_events_are_streamed(healed: Stage) -> None:
-    """Who reads /events sees a fault being armed and disarmed while it reads."""
+    """Who reads /events sees a fault being armed while it reads, among what others do."""
     headers = {"X-Lab-Token": healed.token, **EVENTS}
     with httpx.stream("GET", f"{healed.url}/events", headers=headers, trust_env=False) as stream:
         lines = stream.iter_lines()
         assert ": alive" == next(lines)
         healed.arm("", drop_response("Produce", nth=99))
-        data = next(line for line in lines if line.startswith("data:"))
+        told = (json.loads(line[5:]) for line in lines if line.startswith("data:"))
+        kind = next(event["kind"] for event in told if event["source"] == "fault")
 
-    assert ("fault", "armed") == tuple(json.loads(data[5:])[key] for key in ("source", "kind"))
+    assert "armed" == kind
 
 
 def test_events_can_be_caught_up(healed: Stage) -> None:
