@@ -172,15 +172,8 @@ def test(arguments: tuple[str, ...]) -> None:
         )
     if tier not in ("lint", "unit"):
         _prepare()  # Once, before the workers: each would fetch what is not there yet.
-    # While one worker waits for a broker, another one works. The tests say which of them share a
-    # worker, and which come first (tests/conftest.py).
-    workers = [
-        "-n",
-        f"{(os.cpu_count() or 1) + 1}",
-        "--dist",
-        "loadgroup",
-        "--no-loadscope-reorder",
-    ]
+    # The tests say which of them share a worker, and which come first (tests/conftest.py).
+    workers = ["-n", "auto", "--dist", "loadgroup", "--no-loadscope-reorder"]
     chosen = ["-m", TIERS[tier], *([] if tier == "install" else workers)]
     command = [sys.executable, "-m", "pytest", *chosen, *others]
     sys.exit(subprocess.run(command, cwd=ROOT, check=False).returncode)

@@ -45,7 +45,12 @@ KEPT: Final = ("lock", "server.log")
 
 def take_lock(folder: Path) -> int | None:
     """The lock of this folder as a file descriptor, or None if a server has it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:  # It was there, and was removed before Python looked what it is.
+        if folder.exists():
+            raise
+        return None
     with suppress(FileNotFoundError):  # The folder was removed between two of these lines.
         lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
         try:

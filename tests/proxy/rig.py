@@ -127,7 +127,8 @@ class Rig:
         return self.call(lambda: self.board.disarm(RUN))
 
     def answer(self, frame: bytes) -> None:
-        """Let the listener give an answer that it kept back."""
+        """Let the listener give an answer that it kept back, when it has received the request."""
+        wait_until(lambda: frame in self.received, "the request", timeout_s=5)
         self.call(lambda: self.listeners[-1].answer(frame))
 
     def stop_listening(self) -> None:

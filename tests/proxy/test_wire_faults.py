@@ -194,7 +194,7 @@ def test_replay_of_an_acks_0_request(rig: Rig) -> None:
     rig.arm(replay_request("Produce"))
     client = rig.client()
     client.send(wire.produce(1, acks=0), wire.heartbeat(2))
-    rig.is_silent = False
+    wait_until(lambda: wire.heartbeat(2) in rig.received, "what follows", timeout_s=5)
 
     assert 1 == len(rig.events_of("fault", "fired"))
     assert [wire.produce(1, acks=0), wire.produce(-1, acks=0)] == rig.received[:2]
