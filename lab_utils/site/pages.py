@@ -19,6 +19,7 @@ from lab_utils import course
 from lab_utils.course import Entry
 from lab_utils.site.recordings import KAFKA, page_data
 from lab_utils.views.explorer import MODULE
+from lab_utils.views.explorer.offers import OFFERS
 from lab_utils.views.explorer.run_data import styles
 from lab_utils.working_folder import ROOT
 
@@ -43,10 +44,7 @@ NOTICE: Final = (
     "own, type <code>./lab up</code> in a clone of the lab; <code>./lab test</code> tests it."
 )
 INDEX: Final = """\
-# {title}
-
-Write real client code, predict, break exactly one thing, and see on the wire and in the log what
-happened.
+{about}
 
 ## Try it first
 
@@ -56,7 +54,7 @@ client and a real broker then did.
 `````{{raw}} html
 {explorer}`````
 
-Each lab begins with an explorer like this one, and every choice has its recorded run.
+Labs {first} to {last} begin with an explorer like this one, and every choice has its recorded run.
 
 ## The labs
 
@@ -131,7 +129,9 @@ def explorer(lab: str) -> str:
 def first_page(entries: Sequence[Entry], further: Sequence[Entry]) -> str:
     """The course page, as Markdown of MyST."""
     return INDEX.format(
-        title=course.HEAD.partition("\n")[0].removeprefix("# "),
+        about=course.HEAD.partition("{next}")[0].strip(),
+        first=min(OFFERS),
+        last=max(OFFERS),
         explorer=explorer(FIRST_EXPLORER),
         labs="\n".join(_row(each, each.minutes, each.points) for each in entries),
         further="\n".join(_row(each, each.minutes) for each in further),

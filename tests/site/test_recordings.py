@@ -65,6 +65,15 @@ def test_recorded_run_has_the_finding(lab: str, choice: dict[str, str], finding:
     assert finding in run_of(lab, **choice)["finding"]
 
 
+def test_what_is_recorded_is_not_made_again() -> None:
+    """No broker starts for it; a lab without an explorer has nothing to record."""
+    said: list[str] = []
+    recordings.record(said.append)
+
+    assert [] == said
+    assert {entry.lab for entry in course.entries()} > OFFERS.keys()
+
+
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     """A recording is the same after it was written."""
     runs = recorded("00")
@@ -103,6 +112,19 @@ def test_nothing_leaves_its_script() -> None:
     assert "<" not in data[0]
     assert orjson.loads(data[0])["runs"]
     assert "</script" not in pages.MODULE + pages.START
+
+
+def test_first_page_says_which_labs_have_an_explorer() -> None:
+    """The labs that it names are those whose notebooks call one."""
+    page = pages.first_page(course.entries(), course.further())
+    calling = [
+        entry.lab
+        for entry in course.entries()
+        if pages.CALL in (pages.ROOT / "labs" / entry.notebook).read_text(encoding="utf-8")
+    ]
+
+    assert f"Labs {calling[0]} to {calling[-1]} begin with an explorer" in page
+    assert page.startswith(course.HEAD.partition("\n")[0])
 
 
 def test_first_page_has_every_lab() -> None:
