@@ -177,7 +177,7 @@ class Lab:
         """
         from lab_utils.checking import Checked, check
 
-        runs: list[Run] = []
+        runs = [run] if (run := given.get("run")) else []
         self._checked = runs
         try:
             with doing(f"Checking {item}"):

@@ -66,6 +66,8 @@ def test_a_check_shows_its_runs(lab: Lab) -> None:
     assert () == blank.runs
     with pytest.raises(BadArgument, match="decided without a run"):
         blank.timeline()
+    given = lab.run(send_orders, orders=5, faults=[drop_response("Produce", nth=3)])
+    assert (given,) == lab.check("03.1", {"order": "2"}, run=given).runs
 
 
 def test_orders_by_name(lab: Lab) -> None:
