@@ -296,7 +296,8 @@ def class_command(outs: tuple[Path, ...], out: Path, names: bool) -> None:
 @main.command()
 @click.option("--host", default="127.0.0.1", show_default=True,
               help="The address of this machine at which the seats reach it.")  # fmt: skip
-@click.option("--port", default=8890, show_default=True)
+@click.option("--port", type=click.IntRange(0, 65535), default=8890, show_default=True,
+              help="The next free one is taken if it is in use.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path), default=Path("classroom"),
               show_default=True, help="Where it is kept what the seats told.")  # fmt: skip
 def classroom(host: str, port: int, out: Path) -> None:

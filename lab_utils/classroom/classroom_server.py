@@ -41,12 +41,20 @@ NOTHING_ELSEWHERE: Final = (
 
 
 class Limits:
-    """How many requests each caller has left; they come back with time."""
+    """How many requests each caller has left; they come back with time.
+
+    Callers are seats and addresses: whoever could make up others would have no limit.
+    """
 
     def __init__(self, a_second: float, at_once: int) -> None:
         self._a_second = a_second
         self._at_once = at_once
         self._left: defaultdict[str, tuple[float, float]] = defaultdict(lambda: (at_once, 0.0))
+
+    @property
+    def callers(self) -> list[str]:
+        """Those that have ever called."""
+        return list(self._left)
 
     def take(self, caller: str, now: float) -> bool:
         """Take one, if one is left at this time in seconds."""
@@ -140,7 +148,7 @@ def _join(request: Handler, given: dict[str, Any]) -> object:
 
 
 def _tell(request: Handler, given: dict[str, Any]) -> None:
-    request.limit("of_a_seat", request.token[:100])
+    request.limit("of_a_seat", request.room.seat(request.token).name)
     request.room.tell(request.token, given)
 
 

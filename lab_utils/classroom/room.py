@@ -103,13 +103,18 @@ class Room:
         self._keep({"seat": f"seat {len(self._seats) + 1}", "token": token})
         return self._seats[token]
 
+    def seat(self, token: str) -> Seat:
+        """The seat with this token. Raises Refused if there is none."""
+        if token not in self._seats:
+            raise Refused("this seat is not of this classroom: join it.")
+        return self._seats[token]
+
     def tell(self, token: str, told: Mapping[str, Any]) -> None:
         """Take in what a seat tells. Raises Refused for no seat, BadArgument for what is no news.
 
         {lab, cell, predicted: {question: answer}}, the same with `observed`, or {item, status}.
         """
-        if token not in self._seats:
-            raise Refused("this seat is not of this classroom: join it.")
+        self.seat(token)
         if "item" in told:
             exercise = self._exercise(str(told["item"]))
             status = one_of("status", str(told.get("status")), (PASS, FAIL, INCONCLUSIVE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -13,9 +14,17 @@ from typing import Any
 
 import httpx
 import pytest
+from tornado.httpserver import HTTPServer
 
 from lab_utils import processes
-from lab_utils.classroom.classroom_server import BODY_LIMIT, OF_A_SEAT, OF_AN_ADDRESS, Limits
+from lab_utils.classroom.classroom_server import (
+    BODY_LIMIT,
+    OF_A_SEAT,
+    OF_AN_ADDRESS,
+    Limits,
+    application,
+)
+from lab_utils.classroom.room import Room
 from lab_utils.classroom.seat import CLASSROOM, KEPT, Seat, take_seat
 from lab_utils.ledger.predictions import predict
 from lab_utils.waiting import wait_until
@@ -138,7 +147,6 @@ def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
         ("http://127.0.0.1:9 ABCDEFGH", "does not answer; the lab works without it"),
         ("127.0.0.1:8890 ABCDEFGH", "must be an address and a code"),
         ("http://127.0.0.1:8890", "must be an address and a code"),
-        ("", ""),
     ],
 )
 def test_no_classroom_is_no_error(
@@ -153,6 +161,16 @@ def test_no_classroom_is_no_error(
         seat.tell(item=FIRST, status="PASS")
 
     assert told in capsys.readouterr().err
+
+
+def test_without_a_classroom_nothing_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who learns alone never hears of it."""
+    monkeypatch.setenv(CLASSROOM, " ")
+
+    assert take_seat() is None
+    assert "" == capsys.readouterr().err
 
 
 def test_who_is_neither_sees_nothing(classroom: Classroom) -> None:
@@ -186,6 +204,27 @@ def test_who_asks_too_much_waits(a_second: float, at_once: int) -> None:
     assert [*[True] * at_once, False] == now
     assert [*[True] * int(a_second), False] == later
     assert limits.take("other", 101.0)
+
+
+def test_of_callers_that_are_made_up_nothing_is_kept(tmp_path: Path) -> None:
+    """Whoever invents tokens is refused, and the server does not grow by it."""
+    room = Room(tmp_path)
+    token = room.join(room.code).token
+    app = application(room, "teacher")
+
+    async def ask(port: int) -> list[int]:
+        HTTPServer(app).listen(port, "127.0.0.1")
+        url, told = f"http://127.0.0.1:{port}/tell", {"item": FIRST, "status": "PASS"}
+        async with httpx.AsyncClient() as client:
+            return [
+                (await client.post(url, json=told, headers=bearer(each))).status_code
+                for each in (token, *(f"{token}{number}" for number in range(20)))
+            ]
+
+    with ThreadPoolExecutor(1) as thread:  # in this one a browser's loop may run
+        seen = thread.submit(asyncio.run, ask(processes.free_port(0))).result()
+    assert [200, *[401] * 20] == seen
+    assert ["seat 1"] == app.settings["of_a_seat"].callers
 
 
 def test_a_seat_that_asks_too_much_is_told(classroom: Classroom) -> None:
