@@ -78,6 +78,15 @@ def test_keyboard_steps_through_the_run(page: Page) -> None:
     assert "1" == explorer(page).locator(".step.now").get_attribute("data-step")
 
 
+def test_first_picture_took_one_run(page: Page, tmp_path: Path) -> None:
+    """What the kernel made before the page was there is shown, and not made again."""
+    told = tmp_path / "runs"
+    count = f"Path({str(told)!r}).write_text(str(len(lab._explorer.runs)))"
+    rig.run_in_kernel(page, f"from pathlib import Path\n{count}")
+
+    assert "2" == told.read_text()
+
+
 def test_closed_lab_says_so(page: Page) -> None:
     """When the lab has been closed the explorer says what to run, and keeps its runs."""
     rig.run_in_kernel(page, "lab.stage.shutdown = lambda: None\nlab.close()")
@@ -86,6 +95,17 @@ def test_closed_lab_says_so(page: Page) -> None:
     explorer(page).get_by_text("This lab is closed: its broker has ended.").wait_for()
 
     assert 2 == explorer(page).locator(".earlier button").count()
+
+
+def test_all_cells_at_once(browser: Browser, stage: Stage, lab: rig.Lab) -> None:
+    """Also where the lab is closed before the page can draw, the first run is there."""
+    close = "lab.stage.shutdown = lambda: None\nlab.close()"
+    with rig.new_page(browser, []) as other:
+        rig.open_notebook(other, lab, lab.write("all.ipynb", SHOW.format(stage=stage), close))
+        rig.run_all(other)
+        explorer(other).get_by_text("This lab is closed: its broker has ended.").wait_for()
+
+        assert "0 1 2 2 3" == log(other)
 
 
 def test_ended_kernel_is_said_in_words(page: Page) -> None:

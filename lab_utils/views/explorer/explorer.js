@@ -59,17 +59,13 @@ function kernelSource(model, life) {
     if (said?.news) listeners.forEach((tell) => tell(said.news));
     waiting.get(said?.number)?.(said);
   };
-  const gone = () => {
-    if (model.comm_live === false) listeners.forEach((tell) => tell(ENDED));
-  };
   model.on("msg:custom", heard);
-  model.on("comm_live_update", gone);
-  life?.addEventListener("abort", () => {
-    model.off("msg:custom", heard);
-    model.off("comm_live_update", gone);
-  });
+  life?.addEventListener("abort", () => model.off("msg:custom", heard));
   return {
-    hear: (tell) => listeners.add(tell),
+    hear: (tell, until) => {
+      listeners.add(tell);
+      until?.addEventListener("abort", () => listeners.delete(tell));
+    },
     ask: async (choice, tell) => {
       const number = ++asked;
       const busy = setTimeout(() => tell(BUSY), PATIENCE_MS);
@@ -619,7 +615,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   const fit = new ResizeObserver(() => root.classList.toggle("wide", root.clientWidth >= WIDE));
   fit.observe(root);
   signal?.addEventListener("abort", () => { fit.disconnect(); shown.watch.disconnect(); });
-  source.hear?.(tell);
+  source.hear?.(tell, signal);
   if (made.length) {
     const last = made.at(-1);
     Object.entries(last.choice).forEach(([name, option]) => controls.get(name)?.set(option));
@@ -736,12 +732,13 @@ export function tabulate(el, { grid, styles, runs, signal }) {
 // ------------------------------------------------------------------------------------- the widget
 
 export default () => {
-  const sources = new WeakMap();
-  const kept = new WeakMap(); // the runs of a widget, for a view that is shown again
+  // Of one widget, for all its views: anywidget calls this function for each model.
+  let source;
+  let runs;
   return {
     initialize({ model, signal }) {
-      sources.set(model, kernelSource(model, signal));
-      kept.set(model, [...(model.get("runs") ?? [])]);
+      source = kernelSource(model, signal);
+      runs = [...(model.get("runs") ?? [])];
     },
     render({ model, el, signal }) {
       if (model.get("grid")) {
@@ -749,10 +746,9 @@ export default () => {
         tabulate(el, { ...given, signal });
         return;
       }
-      const source = sources.get(model) ?? kernelSource(model, signal);
       const names = ["offer", "styles", "closed"];
       const given = Object.fromEntries(names.map((name) => [name, model.get(name)]));
-      explore(el, { ...given, runs: kept.get(model), source, signal });
+      explore(el, { ...given, runs, source, signal });
     },
   };
 };
