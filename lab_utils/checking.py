@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from lab_utils.run import Run
 
 # `_` is what the last cell returned.
-SEE_THE_RUN: Final = "The run that decided: _.timeline()"
+SEE_THE_RUN: Final = "Its last run: _.timeline()"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Checked(Verdict):
-    """What lab.check returns: a verdict, and the runs that were made for it, the deciding one last.
+    """What lab.check returns: a verdict, and the runs that it rests on, the last one made last.
 
     It is of no use in a grading, whose evidence is the grader's.
     """
@@ -46,7 +46,7 @@ class Checked(Verdict):
         return cls(**given, runs=tuple(runs))
 
     def timeline(self) -> Any:
-        """The run that decided, drawn."""
+        """The last run, drawn."""
         if not self.runs:
             raise BadArgument(f"{self.item} was decided without a run, so there is none to draw.")
         return self.runs[-1].timeline()
