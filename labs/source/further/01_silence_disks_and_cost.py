@@ -38,8 +38,9 @@ unheard.log, [str(error) for error in forgotten]
 told.log, [error and error.name() for error in heard]
 
 # %% [markdown]
-# With `acks=0` the broker can only close the connection. Order 2 was lost with it, and every report says
-# success. With an answer to wait for, the callback gets the error. `produce()` alone tells you nothing.
+# With `acks=0` the broker can only close the connection. What the client writes before it notices is
+# lost, too, and every report says success. With an answer to wait for, the callback gets the error.
+# `produce()` alone tells you nothing.
 #
 # ## No broker is there
 #
