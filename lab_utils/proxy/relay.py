@@ -14,39 +14,19 @@ then is stored, as on a network where the broker's answers are lost.
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
-from collections import deque
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from itertools import count, takewhile
+from collections.abc import Callable
+from itertools import count
 from math import inf
 from typing import Final
 from uuid import UUID
 
-from lab_utils.codec.answers import copied
-from lab_utils.codec.frames import (
-    RESPONSE_START,
-    Request,
-    Response,
-    Unreadable,
-    read_request,
-    topic_ids,
-)
+from lab_utils.codec.frames import Request, Response, Unreadable, read_request, topic_ids
 from lab_utils.proxy.armed import Armed, FaultBoard, Kept
-from lab_utils.proxy.faults.wire_fault import (
-    Action,
-    Answer,
-    Cut,
-    Forward,
-    Keep,
-    Replay,
-    WireFault,
-)
+from lab_utils.proxy.exchange import Copies, Exchange, Exchanges, Outbox
+from lab_utils.proxy.faults.wire_fault import Action, Answer, Cut, Keep, Replay
 from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
 from lab_utils.proxy.witness import WireWitness
-
-log = logging.getLogger(__name__)
 
 # How long a connection that is to end waits for the broker's answers (docs/protocol.md, "When a
 # connection is cut"): a paused broker gives none.
@@ -251,7 +231,7 @@ class Relay:
     def _answer(self, now: float) -> float:
         """Give the client the answers that are due; when the next is due."""
         while (first := self._exchanges.first) is not None:
-            due = first.answer_at
+            due = first.answer_due
             if first.send_at == inf:
                 self._cut_off()  # what came before the kept request has been answered
             if due > now:
@@ -381,220 +361,3 @@ class Relay:
 
 def _released(was_held: bool) -> dict[str, str]:
     return {"released_at_ns": str(time.monotonic_ns())} if was_held else {}
-
-
-@dataclass(eq=False, slots=True)
-class Exchange:
-    """A request, and its answer when there is one. Times are the event loop's, in seconds.
-
-    frame           what is sent to the broker, from send_at on
-    answer          what the client is given, from answer_at on
-    answer_fate     what was done to the answer; `fires` is the fault that did it
-    brings          the faults whose kept requests reach the broker before the answer is given
-    request_was_held, answer_was_held   did a fault hold it, or one before it?
-    copy_of         the client's request that this is the proxy's copy of, if it is one
-    """
-
-    request: Request
-    faults: list[Armed]
-    arrived_ns: int = field(default_factory=time.monotonic_ns)
-    frame: bytes = b""
-    send_at: float = 0.0
-    request_was_held: bool = False
-    request_fate: str = "forwarded"
-    answer: Response | None = None
-    answered_ns: int = 0
-    answer_at: float = inf
-    answer_fate: str = "forwarded"
-    is_given: bool = False
-    answer_was_held: bool = False
-    fires: Armed | None = None
-    brings: list[Armed] = field(default_factory=list)
-    copy_of: Request | None = None
-
-    def decide_request(self, now: float) -> tuple[Armed | None, Action | None]:
-        """Let the faults decide what is sent to the broker, or answered in its place."""
-        armed, action = self._ask(lambda fault: fault.on_request(self.request))
-        self.frame = self.request.frame
-        match action:
-            case Forward(frame, after_ms):
-                self.send_at = now + after_ms / 1000 if after_ms else 0.0
-                if frame is not None:
-                    self.frame, self.request_fate = frame, "corrupted"
-            case Answer(frame, after_ms):
-                self.request_fate = "dropped"
-                self._answered(frame, "replaced", now + after_ms / 1000)
-            case Keep():
-                self.send_at = inf
-            case Cut():
-                self.request_fate = "dropped"
-        return armed, action
-
-    def decide_response(self, frame: bytes, now: float) -> tuple[Armed | None, Action | None]:
-        """Let the faults decide what the client is given of the broker's answer."""
-        response = self._answered(frame, "forwarded", now)
-        armed, action = self._ask(lambda fault: fault.on_response(response))
-        match action:
-            case Forward(changed, after_ms):
-                self.answer_at = now + after_ms / 1000
-                if changed is not None:
-                    self._answered(changed, "replaced", self.answer_at)
-            case Cut():
-                self.answer_fate = "dropped"
-        return armed, action
-
-    def request_change(self) -> dict[str, str]:
-        """The first byte that a fault changed in the request, if it did."""
-        before, after = self.request.frame, self.frame
-        if before == after:
-            return {}
-        pairs = enumerate(zip(before, after, strict=False))
-        at = next((at for at, pair in pairs if pair[0] != pair[1]), len(before))
-        return {"changed": f"byte {at}: {before[at : at + 1].hex()} to {after[at : at + 1].hex()}"}
-
-    def forget_frame(self) -> None:
-        """Give up the bytes of a request that has been sent, so that the next one has room."""
-        self.frame = b""
-        self.request.forget_frame()
-
-    def _answered(self, frame: bytes, fate: str, answer_at: float) -> Response:
-        self.answer = Response(frame, self.request)
-        self.answer_fate = fate
-        self.answer_at = answer_at
-        self.answered_ns = time.monotonic_ns()
-        return self.answer
-
-    def _ask(
-        self, decide: Callable[[WireFault], Action | None]
-    ) -> tuple[Armed | None, Action | None]:
-        """The first fault that wants to act, and its action.
-
-        A fault that fails leaves the frame alone and has not fired, so the run proves nothing.
-        """
-        for armed in self.faults:
-            if not isinstance(armed.fault, WireFault):
-                continue  # it waits for the answer, and leaves the frames alone
-            try:
-                action = decide(armed.fault)
-            except Exception:
-                log.exception("%r could not act on %s", armed.fault, self.request.api)
-                continue
-            if action is not None:
-                return armed, action
-        return None, None
-
-
-@dataclass(eq=False)
-class Copies:
-    """Copies of a request that the proxy is to send, when `later` more matches have been sent."""
-
-    armed: Armed
-    request: Request
-    later: int
-    times: int
-
-    def __post_init__(self) -> None:
-        self.frame = self.request.frame
-
-    def follow(self, request: Request) -> bool:
-        """Are the copies to follow this request? The next ones are counted down."""
-        if request is not self.request and self.armed.fault.matches(request):
-            self.later -= 1
-        return self.later <= 0
-
-    def exchange(self, correlation_id: int, *, is_first: bool) -> Exchange:
-        """A copy; the fault has fired when the first has been sent."""
-        frame = copied(self.frame, correlation_id)
-        copy = read_request(frame, self.request.topic_names)
-        fires = self.armed if is_first else None
-        return Exchange(
-            copy, [], frame=frame, request_fate="replayed", fires=fires, copy_of=self.request
-        )
-
-
-class Exchanges:
-    """The exchanges of one connection, in the order of their requests."""
-
-    def __init__(self) -> None:
-        self._open: deque[Exchange] = deque()
-
-    @property
-    def first(self) -> Exchange | None:
-        """The one whose answer the client waits for."""
-        return self._open[0] if self._open else None
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._open)
-
-    @property
-    def answer_bytes(self) -> int:
-        """The bytes of answers that are yet to be given."""
-        return sum(len(each.answer.frame) for each in self._open if each.answer is not None)
-
-    def put(self, exchange: Exchange) -> None:
-        """Add the exchange of a new request."""
-        self._open.append(exchange)
-
-    def take(self) -> None:
-        """The first one is over."""
-        self._open.popleft()
-
-    def asked(self, frame: bytes) -> Exchange | None:
-        """The exchange that this is the answer of: the first open one, as brokers keep order."""
-        if len(frame) < RESPONSE_START.size:
-            return None
-        correlation_id = RESPONSE_START.unpack_from(frame)[1]
-        unanswered = (exchange for exchange in self._open if exchange.answer is None)
-        return next(
-            (one for one in unanswered if one.request.correlation_id == correlation_id), None
-        )
-
-    def keep_answered(self) -> None:
-        """The broker is gone: what it has not answered, and what is behind that, is over."""
-        self._open = deque(takewhile(lambda exchange: exchange.answer is not None, self._open))
-
-
-class Outbox:
-    """The frames that are on their way to the broker, in order, the first one holding the rest.
-
-    Each has its exchange, or none if nobody can read it. `waiting_bytes` lets the relay stop
-    reading before too many wait.
-    """
-
-    def __init__(self) -> None:
-        self.waiting_bytes = 0
-        self._frames: deque[tuple[bytes, Exchange | None]] = deque()
-
-    def __bool__(self) -> bool:
-        return bool(self._frames)
-
-    def put(self, frame: bytes, exchange: Exchange | None = None) -> None:
-        """Add a frame at the end; it is held if it is to wait, or one before it is held."""
-        if exchange is not None:
-            last = self._frames[-1][1] if self._frames else None
-            exchange.request_was_held = exchange.send_at > 0 or (
-                last is not None and last.request_was_held
-            )
-        self._frames.append((frame, exchange))
-        self.waiting_bytes += len(frame)
-
-    def leaving(self, now: float) -> Iterator[tuple[bytes, Exchange | None]]:
-        """Take out what may be sent now."""
-        while self._frames and self.next_at() <= now:
-            frame, exchange = self._frames.popleft()
-            self.waiting_bytes -= len(frame)
-            yield frame, exchange
-
-    def next_at(self) -> float:
-        """When the first frame may be sent; never, if there is none."""
-        if not self._frames:
-            return inf
-        exchange = self._frames[0][1]
-        return exchange.send_at if exchange else 0.0
-
-    def clear(self) -> None:
-        """Give up what is left: there is nobody to send it to."""
-        self._frames.clear()
-        self.waiting_bytes = 0

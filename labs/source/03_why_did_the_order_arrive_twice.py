@@ -72,8 +72,8 @@ lab.check("03.1", answer_1)
 # %% [markdown]
 # ## Several in flight
 #
-# Real producers send the next batch while the last one is unanswered. Lose the first answer.
-# Predict the log.
+# Real producers send the next batch while the last one is unanswered. Lose the first answer, when
+# six requests are sent. Predict the log.
 
 # %%
 def all_at_once(run):
@@ -85,7 +85,7 @@ def all_at_once(run):
 guess = lab.predict(log="...", because="...")
 
 # %%
-flood = lab.run(all_at_once, orders=6, faults=[drop_response("Produce", nth=1)])
+flood = lab.run(all_at_once, orders=6, faults=[drop_response("Produce", nth=1, sent=6)])
 guess.compare(flood)
 
 # %% [markdown]
@@ -231,7 +231,7 @@ lab.check("03.5", send_the_rest)
 guess = lab.predict(log="...", because="...")
 
 # %%
-last = lab.run(all_at_once, orders=4, faults=[corrupt_request("Produce", nth=1)])
+last = lab.run(all_at_once, orders=4, faults=[corrupt_request("Produce", nth=1, sent=4)])
 guess.compare(last)
 
 # %% [markdown]
@@ -252,7 +252,7 @@ def five_in_flight(run):
 guess = lab.predict(acked=..., log="...", because="...")
 
 # %%
-hole = lab.run(five_in_flight, orders=4, faults=[corrupt_request("Produce", nth=1)])
+hole = lab.run(five_in_flight, orders=4, faults=[corrupt_request("Produce", nth=1, sent=4)])
 guess.compare(hole)
 
 # %%
@@ -274,7 +274,8 @@ def all_with(run, settings):
     producer.flush()
 
 kinds = (drop_response, refuse, corrupt_request)
-lab.sweep(all_with, faults=[kind("Produce", nth=nth) for kind in kinds for nth in (1, 2, 3)],
+faults = [kind("Produce", nth=nth, sent=4) for kind in kinds for nth in (1, 2, 3)]
+lab.sweep(all_with, faults=faults,
           settings=[{"max.in.flight": 5}, {"enable.idempotence": True}])
 
 # %% [markdown]

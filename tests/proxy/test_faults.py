@@ -113,7 +113,7 @@ REFUSED = [
     (lambda: corrupt_request("Fetch"), 'Use corrupt_request("Produce")'),
     (lambda: refuse("Produce", 1, "NOT_ENOUGH_REPLICA"), "Did you mean 'NOT_ENOUGH_REPLICAS'?"),
     (lambda: refuse("Produce", 1, "NONE"), "error must be one of"),
-    (lambda: refuse("Produce", after_ms=-1), "after_ms must be a whole number from 0 to 600,000"),
+    (lambda: refuse("Produce", sent=-1), "sent must be a whole number from 0 to 1,000,000"),
     (lambda: refuse("Metadata"), "refuse cannot answer Metadata"),
     (lambda: refuse("EndTxn", 1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), "EndTxn never does"),
     (lambda: crash_client("after_sent"), "Did you mean 'after_send'?"),

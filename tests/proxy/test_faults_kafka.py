@@ -106,42 +106,45 @@ def perform(
 
 ROWS = {
     "lost answer, several in flight: all that had arrived comes twice": (
-        4, {}, drop_response("Produce", 1), "0 1 2 3 0 1 2 3", "0:4 1:5 2:6 3:7"),
+        4, {}, drop_response("Produce", 1, sent=4), "0 1 2 3 0 1 2 3", "0:4 1:5 2:6 3:7"),
     "lost answer to the third: the two before it come once": (
-        6, {}, drop_response("Produce", 3), "0 1 2 3 4 5 2 3 4 5", "0:0 1:1 2:6 3:7 4:8 5:9"),
+        6, {}, drop_response("Produce", 3, sent=6),
+        "0 1 2 3 4 5 2 3 4 5", "0:0 1:1 2:6 3:7 4:8 5:9"),
     "lost answer, one in flight: one batch twice": (
         5, ONE_IN_FLIGHT, drop_response("Produce", 3), "0 1 2 2 3 4", "0:0 1:1 2:3 3:4 4:5"),
     "lost answer, one batch of four: the whole batch twice": (
         4, ONE_BATCH, drop_response("Produce", 1), "0 1 2 3 0 1 2 3", "0:4 1:5 2:6 3:7"),
     "lost answer, idempotent: once": (
-        4, IDEMPOTENT, drop_response("Produce", 1), "0 1 2 3", "0:0 1:1 2:2 3:3"),
+        4, IDEMPOTENT, drop_response("Produce", 1, sent=4), "0 1 2 3", "0:0 1:1 2:2 3:3"),
     "lost request: once": (
         5, {}, drop_request("Produce", 3), "0 1 2 3 4", "0:0 1:1 2:2 3:3 4:4"),
     "damaged batch, several in flight: it comes last": (
-        4, {}, corrupt_request("Produce", 1), "1 2 3 0", "1:0 2:1 3:2 0:3"),
+        4, {}, corrupt_request("Produce", 1, sent=4), "1 2 3 0", "1:0 2:1 3:2 0:3"),
     "damaged batch, one in flight: still out of order": (
         4, ONE_IN_FLIGHT, corrupt_request("Produce", 2), "0 2 1 3", "0:0 2:1 1:2 3:3"),
     "damaged batch, idempotent, not the first: in order": (
-        6, IDEMPOTENT, corrupt_request("Produce", 2), "0 1 2 3 4 5", "0:0 1:1 2:2 3:3 4:4 5:5"),
+        6, IDEMPOTENT, corrupt_request("Produce", 2, sent=6),
+        "0 1 2 3 4 5", "0:0 1:1 2:2 3:3 4:4 5:5"),
     "the hole: damaged first batch, idempotent: reported and nowhere": (
-        4, IDEMPOTENT, corrupt_request("Produce", 1), "1 2 3", "0:None 1:0 2:1 3:2"),
+        4, IDEMPOTENT, corrupt_request("Produce", 1, sent=4), "1 2 3", "0:None 1:0 2:1 3:2"),
     "the hole by a refusal": (
-        4, IDEMPOTENT, refuse("Produce", 1), "1 2 3", "0:None 1:0 2:1 3:2"),
+        4, IDEMPOTENT, refuse("Produce", 1, sent=4), "1 2 3", "0:None 1:0 2:1 3:2"),
     "no hole with one in flight": (
         4, IDEMPOTENT | ONE_IN_FLIGHT, corrupt_request("Produce", 1),
         "0 1 2 3", "0:0 1:1 2:2 3:3"),
     "refused, several in flight: it comes last": (
-        4, {}, refuse("Produce", 1), "1 2 3 0", "1:0 2:1 3:2 0:3"),
+        4, {}, refuse("Produce", 1, sent=4), "1 2 3 0", "1:0 2:1 3:2 0:3"),
     "refused, one in flight: out of order": (
         4, ONE_IN_FLIGHT, refuse("Produce", 2), "0 2 1 3", "0:0 2:1 1:2 3:3"),
     "refused, idempotent, not the first: in order": (
-        4, IDEMPOTENT, refuse("Produce", 2), "0 1 2 3", "0:0 1:1 2:2 3:3"),
+        4, IDEMPOTENT, refuse("Produce", 2, sent=4), "0 1 2 3", "0:0 1:1 2:2 3:3"),
     "refused after append: twice, and last": (
-        4, {}, refuse("Produce", 1, AFTER_APPEND), "0 1 2 3 0", "1:1 2:2 3:3 0:4"),
+        4, {}, refuse("Produce", 1, AFTER_APPEND, sent=4), "0 1 2 3 0", "1:1 2:2 3:3 0:4"),
     "refused after append, idempotent: once, offset unknown": (
-        4, IDEMPOTENT, refuse("Produce", 2, AFTER_APPEND), "0 1 2 3", "0:0 1:None 2:2 3:3"),
+        4, IDEMPOTENT, refuse("Produce", 2, AFTER_APPEND, sent=4),
+        "0 1 2 3", "0:0 1:None 2:2 3:3"),
     "refused for good: failed, and the rest is stored": (
-        4, {}, refuse("Produce", 1, "TOPIC_AUTHORIZATION_FAILED"),
+        4, {}, refuse("Produce", 1, "TOPIC_AUTHORIZATION_FAILED", sent=4),
         "1 2 3", "0:TOPIC_AUTHORIZATION_FAILED 1:0 2:1 3:2"),
     "late answer: once, in order": (
         4, {}, delay_response("Produce", 2, 100), "0 1 2 3", "0:0 1:1 2:2 3:3"),
@@ -213,7 +216,8 @@ def test_acks_0_loses_without_a_word(experiment: Experiment) -> None:
     assert "0:None 1:None 2:None 3:None 4:None" == outcome.reports
     sent = [row for row in outcome.rows if (row.api, row.kind) == ("Produce", "request")]
     stored = [str(row.value) for row in sent if row.fate == "forwarded" and row.topic != "primer"]
-    assert "01" == "".join(stored)[:2] and "2" not in stored
+    assert "01" == "".join(stored)[:2]
+    assert "2" not in stored
     # Nobody told the producer when they were stored, so the log is waited for.
     wait_until(lambda: log() == stored, str(stored), timeout_s=5, last_seen=lambda _: str(log()))
 

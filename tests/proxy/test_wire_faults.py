@@ -223,16 +223,32 @@ def test_refuse_after_append_is_seen_by_the_broker(rig: Rig) -> None:
     assert ["replaced"] == fates(rig, "response", 1)
 
 
-@pytest.mark.parametrize("error", ["NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"])
-def test_refusal_is_given_later_and_says_so(rig: Rig, error: str) -> None:
-    """The answer comes `after_ms` after the request, and the ledger has both times."""
-    rig.arm(refuse("Produce", error=error, after_ms=BY_MS))
-    send_produces(rig, 1).receive()
-    request = one(rig.events_of("wire", "request"))
-    response = one(rig.events_of("wire", "response"))
+UNTIL_SENT = [
+    drop_response("Produce", sent=3),
+    corrupt_request("Produce", sent=3),
+    refuse("Produce", sent=3),
+    refuse("Produce", error="NOT_ENOUGH_REPLICAS_AFTER_APPEND", sent=3),
+]
 
-    assert BY_MS * 1_000_000 <= int(response.detail["released_at_ns"]) - request.at_ns
-    assert str(BY_MS) == one(rig.events_of("fault", "fired")).detail["after_ms"]
+
+@pytest.mark.parametrize("fault", UNTIL_SENT, ids=repr)
+def test_what_the_client_gets_waits_until_so_many_are_sent(rig: Rig, fault: WireFault) -> None:
+    """The first answer comes, or is lost, behind the third request, and the ledger has when."""
+    rig.arm(fault)
+    client = send_produces(rig, 2)
+    rig.events_of("wire", "request", 2)
+    client.send(wire.produce(3))
+    first = rig.events_of("wire", "response", 3)[0]
+
+    third = rig.events_of("wire", "request", 3)[2]
+    assert third.at_ns <= int(first.detail["released_at_ns"])
+
+
+def test_what_is_never_sent_is_waited_for_no_longer_than_its_limit(rig: Rig) -> None:
+    """A client that sends less than the fault waits for has its answer all the same."""
+    rig.arm(refuse("Produce", sent=3))
+
+    assert wire.produce_answer(1, error=19, offset=-1) == send_produces(rig, 1).receive()
 
 
 @pytest.mark.parametrize("fault", [drop_response("Produce"), corrupt_request("Produce")], ids=repr)

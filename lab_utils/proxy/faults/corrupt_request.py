@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab_utils.errors import BadArgument
-from lab_utils.proxy.faults.wire_fault import Forward, WireFault
+from lab_utils.proxy.faults.wire_fault import AnswerFault, Forward
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request
 
 
-class corrupt_request(WireFault):  # noqa: N801 - called as a function
+class corrupt_request(AnswerFault):  # noqa: N801 - called as a function
     """One byte of the records is flipped; the broker itself answers CORRUPT_MESSAGE."""
 
     sentence = "Flip one byte of {which} {api} request"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab_utils.proxy.faults.wire_fault import Cut, WireFault
+from lab_utils.proxy.faults.wire_fault import AnswerFault, Cut, WireFault
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request, Response
 
 
-class drop_response(WireFault):  # noqa: N801 - called as a function
+class drop_response(AnswerFault):  # noqa: N801 - called as a function
     """The broker does what was asked; its answer is lost with the connection."""
 
     sentence = "Drop {which} answer to {an} {api} request"

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.codec.apis import ERRORS
-from lab_utils.errors import BadArgument, one_of, within
-from lab_utils.proxy.faults.fault import MS_LIMIT
-from lab_utils.proxy.faults.wire_fault import Action, Answer, Cut, Forward, WireFault
+from lab_utils.errors import BadArgument, one_of
+from lab_utils.proxy.faults.wire_fault import Action, Answer, AnswerFault, Cut, Forward
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request, Response
@@ -21,12 +20,8 @@ REFUSABLE: Final = (
 
 
 @dataclass(frozen=True, repr=False)
-class refuse(WireFault):  # noqa: N801 - called as a function
+class refuse(AnswerFault):  # noqa: N801 - called as a function
     """The broker never sees the request; the client is answered with the named Kafka error.
-
-    after_ms   the answer is given so long after the request, or after the broker's answer. A client
-               sends several batches back to back; with 0 it is chance how many of them it has sent
-               when it is refused.
 
     NOT_ENOUGH_REPLICAS_AFTER_APPEND says that the records are stored, so there the broker does
     see the request, and only its answer is replaced.
@@ -35,12 +30,10 @@ class refuse(WireFault):  # noqa: N801 - called as a function
     sentence = "Refuse {which} {api} request with {error}"
 
     error: str = "NOT_ENOUGH_REPLICAS"
-    after_ms: int = 40
 
     def __post_init__(self) -> None:
         super().__post_init__()
         one_of("error", self.error, ERRORS)
-        within("after_ms", self.after_ms, 0, MS_LIMIT)
         if self.api not in REFUSABLE:
             raise BadArgument(
                 f"refuse cannot answer {self.api}: only a broker knows what to say there. It can "
@@ -60,14 +53,14 @@ class refuse(WireFault):  # noqa: N801 - called as a function
         # With acks=0 nobody waits for an answer; a broker cuts the connection, and so do we.
         if not request.has_response:
             return Cut()
-        return Answer(refusal(request, self.error), self.after_ms)
+        return Answer(refusal(request, self.error))
 
     def on_response(self, response: Response) -> Action | None:  # noqa: D102
         from lab_utils.codec.answers import with_error
 
         if not self._is_stored:
             return None
-        return Forward(with_error(response, self.error), self.after_ms)
+        return Forward(with_error(response, self.error))
 
     @property
     def _is_stored(self) -> bool:

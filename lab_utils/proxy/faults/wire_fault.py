@@ -13,7 +13,7 @@ never holds up another connection. Nothing here loads a protocol library: a note
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lab_utils.codec.apis import API_KEYS
 from lab_utils.errors import BadArgument, one_of, within
@@ -21,6 +21,9 @@ from lab_utils.proxy.faults.fault import ID_LIMIT, NTH_LIMIT, Fault
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request, Response
+
+# How long an answer waits for the requests that are to be sent before it is given.
+SENT_LIMIT_S: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +36,9 @@ class Forward:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Answer the client with `frame`, at once or `after_ms`; the broker never sees the request."""
+    """Answer the client with `frame`; the broker never sees the request."""
 
     frame: bytes
-    after_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,3 +129,27 @@ class WireFault(Fault):
 
     def _names(self, request: Request) -> bool:
         return any(self.names(*place) for place in request.topic_partitions)
+
+
+@dataclass(frozen=True, repr=False)
+class AnswerFault(WireFault):
+    """A fault by which the client gets another answer, or none.
+
+    sent   the client gets it, or loses it, when so many requests that match have been sent, counted
+           as nth counts; after SENT_LIMIT_S at the latest, as not every client sends so many. A
+           client sends several batches back to back, and it is chance how many it has sent when the
+           broker answers the first; where the outcome depends on that, `sent` settles it.
+    """
+
+    _: KW_ONLY
+    sent: int = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        within("sent", self.sent, 0, NTH_LIMIT)
+
+    @property
+    def words(self) -> str:
+        """What this fault will do, and when if that is settled."""
+        told = super().words
+        return told if not self.sent or told == self.code else f"{told} when {self.sent} are sent"

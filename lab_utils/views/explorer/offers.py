@@ -226,13 +226,16 @@ LAB_03: Final = Offer(
     "Why did the order arrive twice, and why last?",
     (
         Choice("idempotence", "enable.idempotence", {"false": "False", "true": "True"}, "false"),
-        Choice("in_flight", "max.in.flight", {"1": "1", "5": "5"}, "1"),
+        Choice("in_flight", "max.in.flight", {
+            "1": {"in_flight": "1", "sent": ""},
+            "5": {"in_flight": "5", "sent": ", sent=4"},
+        }, "1"),
         Choice("fault", "What goes wrong?", {
             "nothing": "",
-            "the answer is lost": 'drop_response("Produce", nth=$nth)',
+            "the answer is lost": 'drop_response("Produce", nth=$nth$sent)',
             "the request is lost": 'drop_request("Produce", nth=$nth)',
-            "it is refused": 'refuse("Produce", nth=$nth)',
-            "it is corrupted": 'corrupt_request("Produce", nth=$nth)',
+            "it is refused": 'refuse("Produce", nth=$nth$sent)',
+            "it is corrupted": 'corrupt_request("Produce", nth=$nth$sent)',
         }, "the answer is lost"),
         _slider("nth", "At which Produce request?", 1, 4, 3),
     ),

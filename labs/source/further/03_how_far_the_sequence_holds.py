@@ -50,7 +50,7 @@ def five_in_flight(run):
         producer.produce(run.topic, order, partition=0)
     producer.flush()
 
-lab.run(five_in_flight, orders=6, faults=[corrupt_request("Produce", nth=2)]).log
+lab.run(five_in_flight, orders=6, faults=[corrupt_request("Produce", nth=2, sent=6)]).log
 
 # %%
 def six_in_flight(run):
@@ -79,12 +79,12 @@ forgotten.timeline()
 # ## The same report, and the order is there
 #
 # In lab 03 an order was acked and lost, and its report had no offset. Here is that run again, and a
-# second one: the broker stores the batch, and the proxy replaces its answer with an error. `refuse`
-# gives that error 40 ms later (`after_ms`), when the client has sent the other orders.
+# second one: the broker stores the batch, and the proxy replaces its answer with an error. In both the
+# client has sent all four orders (`sent=4`) when it gets the error.
 
 # %%
-hole = lab.run(five_in_flight, orders=4, faults=[corrupt_request("Produce", nth=1)])
-after_append = refuse("Produce", nth=2, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND")
+hole = lab.run(five_in_flight, orders=4, faults=[corrupt_request("Produce", nth=1, sent=4)])
+after_append = refuse("Produce", nth=2, error="NOT_ENOUGH_REPLICAS_AFTER_APPEND", sent=4)
 twin = lab.run(five_in_flight, orders=4, faults=[after_append])
 hole.log, twin.log
 

@@ -107,7 +107,8 @@ answers.of("ack", f"{twice.counts.acked} ack, {len(twice.log)} copies")
 # *Idempotence and at least once are exactly once in a partition.* The first batch is damaged.
 
 # %%
-hole = lab.run(send(enable_idempotence=True), orders=4, faults=[corrupt_request("Produce")])
+damaged = [corrupt_request("Produce", sent=4)]
+hole = lab.run(send(enable_idempotence=True), orders=4, faults=damaged)
 answers.of("hole", f"{hole.counts.acked} acked, {len(hole.log)} in the log")
 
 # %% [markdown]
