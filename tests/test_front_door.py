@@ -115,7 +115,8 @@ def test_a_stamp_is_for_one_lock(installed: Path, door: Any) -> None:
 @pytest.mark.parametrize(
     ("typed", "more"),
     [(["up"], []), (["test"], ["TEST_LOCK"]), (["site", "pages"], ["SITE_LOCK"]),
-     (["test", "long"], ["TEST_LOCK", "SITE_LOCK"]), ([], [])],
+     (["test", "long"], ["TEST_LOCK", "SITE_LOCK"]), ([], []), (["site", "--help"], []),
+     (["test", "long", "-h"], [])],
 )  # fmt: skip
 def test_a_command_needs_its_locks(door: Any, typed: list[str], more: list[str]) -> None:
     """Only what a command uses is installed for it."""
