@@ -18,7 +18,7 @@ from lab_utils.grading.rules import (
     everything_crossed_the_proxy,
     only_what_clients_need,
 )
-from lab_utils.grading.weakness import weakness
+from lab_utils.grading.weakness import killed_early, weakness
 from lab_utils.ledger.events import Event
 
 # What a learner's own code may not bear witness of: its clients write these.
@@ -81,6 +81,7 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
         (FAIL, lambda each: _failure(exercise, each)),
         (INCONCLUSIVE, weakness),
         (FAIL, lambda each: _breach(exercise, answer, each)),
+        (INCONCLUSIVE, killed_early),
     )
     for status, step in steps:
         try:

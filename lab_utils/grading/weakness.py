@@ -44,13 +44,20 @@ def weakness(each: Evidence) -> str | None:
     is_restarted = each.trial.members == 1  # else another member takes over
     if crashes > len(each.crashes) or (crashes and is_restarted and not after_crash(each)):
         return "the process was not seen to crash and start again, so this run proves nothing."
-    if each.unmet:
-        return f"{each.unmet[0]}, so this run proves nothing."
     if not each.requests("Fetch" if each.trial.filled else "Produce"):
         return "nothing was sent or read, so this run proves nothing."
     if not each.history.is_drained:
         return "the log could not be read to its end, so nothing can be said to be missing."
     return None
+
+
+def killed_early(each: Evidence) -> str | None:
+    """Why a run that broke no rule proves nothing all the same; None if it proves what it shows.
+
+    Who is killed before the work that the trial assumes has less to survive. What it loses even
+    so, it loses by its own doing.
+    """
+    return f"{each.unmet[0]}, so this run proves nothing." if each.unmet else None
 
 
 def was_spent(each: Evidence) -> bool:

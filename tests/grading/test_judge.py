@@ -122,6 +122,20 @@ def test_a_crash_is_its_parents_word() -> None:
     ]
 
 
+def test_a_process_that_was_killed_early_can_fail_and_not_pass() -> None:
+    """It told of a point before its work was done: no proof of survival, but a loss is a loss."""
+    rows = (event("workload", "crashed"), produce())
+    early = {
+        "faults": (crash_client(),),
+        "unmet": ("a process came to after_ack, and 0 were acked",),
+    }
+    whole, doubled = evidence(*STORED, *rows, **early), evidence(*TWICE, *rows, **early)
+
+    assert ["INCONCLUSIVE", "FAIL"] == [
+        str(judge(EXERCISE, None, [seen]).status) for seen in (whole, doubled)
+    ]
+
+
 def test_a_function_that_sends_nothing_fails() -> None:
     """Nothing sent is the learner's inaction, not a weak run, although no fault fired."""
     verdict = judge(EXERCISE, None, [evidence(END, ARMED, UNFIRED)])
