@@ -83,7 +83,9 @@ class Lab:
             self.stage = client.join(name, brokers)
             loading.result()
         from lab_utils.clients.reader import HonestReader
+        from lab_utils.views.tables import explain_columns
 
+        explain_columns()
         self._reader = HonestReader(self.stage.direct)
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None
@@ -193,6 +195,12 @@ class Lab:
                 raise AssertionError(verdict.reason)
             return float(verdict.points)
         return verdict
+
+    def ledger_card(self) -> Any:
+        """What each column of run.events() is, and which kinds of event each witness writes."""
+        from lab_utils.views.tables import ledger_card
+
+        return ledger_card()
 
     def score(self) -> Any:
         """One line for each exercise of this lab: its best verdict so far and its points."""

@@ -43,16 +43,7 @@ FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held", "replay
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that one witness saw.
-
-    at_ns          monotonic nanoseconds, comparable between the processes of one machine
-    actor          who did it: a client (without the run's prefix), a broker, a fault
-    key, value     the record's, as text: the identity of an order; None is a value like others
-    records        how many records the batch of a Produce request or of the log holds
-    attempt        how often this client has been handed this value, from 1
-    fate           what the proxy did with a request or response, one of FATES
-    detail         everything else, as text: connection, broker, timestamps, configuration
-    """
+    """One thing that one witness saw; COLUMNS says what each of its fields is."""
 
     run: str
     source: str
@@ -79,6 +70,32 @@ class Event:
         assert self.kind in KINDS.get(self.source, ()), (self.source, self.kind)
         assert self.fate is None or self.fate in FATES, self.fate
 
+
+# What each field is: the ledger's card, the hover of a table, and docs/ledger.md say it so.
+COLUMNS: Final = {
+    "run": "the run that the event belongs to; events with the same run are judged as one",
+    "source": "who saw it: client, log, wire, broker, workload, fault or sink",
+    "actor": "which one: a client's name, reader for the log, broker-1, a fault",
+    "kind": "what happened",
+    "at_ns": "when, in nanoseconds of a clock that never goes back, the same for all witnesses of "
+             "a run where there is one",
+    "topic": "the topic",
+    "partition": "the partition",
+    "offset": "the place in the partition; left out where a client reports -1001",
+    "key": "the record's key as text, part of the identity of an order",
+    "value": "the record's value as text, part of the identity of an order; null is a value like "
+             "others",
+    "producer_id": "what the broker knows a producer by; -1 without idempotence",
+    "producer_epoch": "how often that producer id was handed out; an old epoch is fenced",
+    "sequence": "the number of the batch's first record among those of its producer and partition",
+    "records": "how many records a batch or a request holds",
+    "api": "the kind of a request or response on the wire, as Produce",
+    "correlation_id": "what a response has in common with its request",
+    "error": "Kafka's name of an error, as NOT_ENOUGH_REPLICAS",
+    "attempt": "how often this client was handed this value, from 1",
+    "fate": "what the proxy did: forwarded, dropped, corrupted, replaced, held or replayed",
+    "detail": "everything else, as text: connection, timestamps, configuration",
+}  # fmt: skip
 
 SPARK_TYPES: Final = {"str": "STRING", "int": "BIGINT", "dict[str, str]": "MAP<STRING, STRING>"}
 

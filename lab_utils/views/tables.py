@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import sys
 import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import COLUMNS, KINDS, Event
 from lab_utils.ledger.predictions import Compared
 from lab_utils.views import palette
 from lab_utils.views.words import counted, shown
@@ -206,6 +207,31 @@ class SourceCode:
 def source_code(function: Callable[..., Any]) -> SourceCode:
     """The text of a function or class. Raises TypeError for what has none."""
     return SourceCode(textwrap.dedent(inspect.getsource(function)).strip())
+
+
+def ledger_card() -> Table:
+    """The columns of run.events(), each with what it is, and which kinds each source has."""
+    columns = [(name, about) for name, about in COLUMNS.items()]
+    kinds = [(f"kind, where source = {it!r}", ", ".join(KINDS[it])) for it in KINDS]
+    return Table(("column", "what it is"), [*columns, *kinds], "the columns of the ledger")
+
+
+def explain_columns() -> None:
+    """Let a table of Spark say what a column of the ledger is, where the pointer rests on it."""
+    get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
+    if (shell := get_ipython()) is not None:
+        html = shell.display_formatter.formatters["text/html"]
+        html.for_type_by_name("pyspark.sql.connect.dataframe", "DataFrame", _explained)
+
+
+def _explained(table: Any) -> str | None:
+    found = table._repr_html_()
+    return found and re.sub(r"<th>(\w+)</th>", _with_hover, found)
+
+
+def _with_hover(head: re.Match[str]) -> str:
+    about = COLUMNS.get(head[1])
+    return f'<th title="{escape(about)}">{head[1]}</th>' if about else head[0]
 
 
 def batches_table(batches: Iterable[Batch]) -> Table:

@@ -63,6 +63,7 @@ calm.requests("Produce")[1]
 # %% [markdown]
 # All of this is in the **ledger**: one row for each observed event. The client, the proxy, and the
 # reader that reads the log back after a run each write their own. Spark reads it as a table.
+# `lab.ledger_card()` says what each column is; so does the head of a column, under the pointer.
 
 # %%
 calm.events().groupBy("source", "kind").count().orderBy("source", "kind")

@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from lab_utils.audit import session, spark_server
 from lab_utils.errors import LedgerError
 from lab_utils.grading.inside import run_query
+from lab_utils.ledger.events import COLUMNS
 from lab_utils.ledger.store import write_ledger
+from lab_utils.views.tables import explain_columns
 from tests.histories import in_run, log, sent
 
 pytestmark = pytest.mark.kafka
@@ -31,6 +34,21 @@ def test_classes_are_mapped_from_the_archive() -> None:
     jvm = spark_server.join(spark_server.LOCAL_MASTER).jvm
 
     assert str(spark_server.class_archive()) in Path(f"/proc/{jvm}/maps").read_text()
+
+
+def test_the_head_of_a_column_says_what_it_is(tmp_path: Path) -> None:
+    """A notebook shows a table of Spark with the ledger's columns explained, and no others."""
+    write_ledger(tmp_path, in_run("00-a", [sent("<b>")]))
+    shell = InteractiveShell.instance()
+    try:
+        explain_columns()
+        table = session.read_events(tmp_path).selectExpr("value", "kind AS it", "kind")
+        html = shell.display_formatter.format(table)[0]["text/html"]
+    finally:
+        InteractiveShell.clear_instance()
+
+    assert f'<th>it</th><th title="{COLUMNS["kind"]}">kind</th>' in html
+    assert "&lt;b&gt;" in html
 
 
 def test_a_torn_line_is_reported(tmp_path: Path) -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
-from lab_utils.ledger.events import Event, spark_schema
+from lab_utils.ledger.events import COLUMNS, Event, spark_schema
 
 
 def test_schema_has_a_column_for_each_field() -> None:
@@ -14,6 +15,15 @@ def test_schema_has_a_column_for_each_field() -> None:
     columns = [column.split()[0] for column in spark_schema().split(", ") if column[0] != "S"]
 
     assert [field.name for field in fields(Event)] == columns
+
+
+def test_each_column_is_explained() -> None:
+    """In the order of the schema, in one line that docs/ledger.md has, too."""
+    page = (Path(__file__).parents[2] / "docs" / "ledger.md").read_text(encoding="utf-8")
+
+    assert [field.name for field in fields(Event)] == list(COLUMNS)
+    assert [] == [name for name, about in COLUMNS.items() if f"| `{name}` |" not in page]
+    assert [] == [about for about in COLUMNS.values() if f"| {about} |\n" not in page]
 
 
 def test_schema_types() -> None:

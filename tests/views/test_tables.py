@@ -7,12 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from lab_utils.errors import at_least
+from lab_utils.ledger.events import COLUMNS
 from lab_utils.ledger.predictions import Compared, predict
 from lab_utils.views.tables import (
     SourceCode,
     Table,
     coordinator_log,
     findings_table,
+    ledger_card,
     prediction_table,
     source_code,
     status_card,
@@ -30,6 +32,14 @@ def test_findings_are_counted_and_breaches_come_first() -> None:
     assert ("lost-write", 1, ("order 0 is nowhere",), "breach") == table.rows[0]
     assert ("duplicate", 2, ("a", "b"), "allowed by enable.idempotence=false") == table.rows[1]
     assert {0} == table.marked
+
+
+def test_card_of_the_ledger() -> None:
+    """Each column once, and each witness with what it may say."""
+    told = dict(map(tuple, ledger_card().rows))
+
+    assert COLUMNS.items() <= told.items()
+    assert "record, batch, marker" in told["kind, where source = 'log'"]
 
 
 def test_evidence_is_limited() -> None:
