@@ -57,8 +57,10 @@ def record(value: str | None, offset: int, partition: int = 0, key: str | None =
     )  # fmt: skip
 
 
-def end(drained: bool = True, partition: int = 0, offset: int | None = None) -> Event:
-    detail = {"drained": "true" if drained else "false"}
+def end(
+    drained: bool = True, partition: int = 0, offset: int | None = None, start: int = 0
+) -> Event:
+    detail = {"drained": "true" if drained else "false", **({"start": str(start)} if start else {})}
     return Event(
         run="", source="log", actor="reader", kind="end",
         topic=TOPIC, partition=partition, offset=offset, detail=detail,
@@ -84,9 +86,9 @@ def placed(kind: str, actor: str = "consumer-1", **columns: Any) -> Event:
     return client(kind, None, actor=actor, **columns)
 
 
-def bookmark(offset: int, when: str = "end", partition: int = 0) -> Event:
+def bookmark(offset: int, when: str = "end", partition: int = 0, group: str = "group") -> Event:
     return Event(
-        run="", source="log", actor="group", kind="committed",
+        run="", source="log", actor=group, kind="committed",
         topic=TOPIC, partition=partition, offset=offset, detail={"when": when},
     )  # fmt: skip
 
@@ -166,6 +168,10 @@ def decision(isr: str, leader: int = 1) -> Event:
     detail = {"leader": str(leader), "isr": isr, "replicas": "1 2 3"}
     return Event(run="", source="broker", actor="controller", kind="partition", topic=TOPIC,
                  partition=0, detail=detail)  # fmt: skip
+
+
+def power_cut(broker: int = 1) -> Event:
+    return Event(run="", source="broker", actor=f"broker-{broker}", kind="power_cut")
 
 
 def watermark(offset: int) -> Event:

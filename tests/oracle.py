@@ -23,8 +23,11 @@ from tests.oracle_facts import (
     as_sorted,
     asked,
     came_as_far,
+    consumers,
     ends,
     found,
+    group,
+    has_sought,
     has_transactions,
     holds_nothing,
     is_drained,
@@ -37,7 +40,9 @@ from tests.oracle_facts import (
     readable,
     said,
     same,
+    start,
     told,
+    what_is_held,
 )  # fmt: skip
 
 # Producing.
@@ -59,16 +64,24 @@ def lost(rows: Rows) -> Iterator[Found]:
     for them in orders(rows):
         topic, key, value = them
         acks = same(said(rows, "acked"), them)
-        missing = []
+        missing, is_deleted = [], True
         for (name, partition), end in ends(rows).items():
-            here = [row for row in acks if row.partition == partition]
+            all_here = [row for row in acks if row.partition == partition]
+            here = [
+                row for row in all_here
+                if row.at_ns <= end.at_ns
+                or (None not in (row.offset, end.offset) and (row.offset or 0) < (end.offset or 0))
+            ]  # fmt: skip
             there = [it for it in copies(rows, them) if it[0] == partition]
             if name == topic and is_drained(end) and len(here) > len(there):
                 missing.append(partition)
+                before = [row for row in all_here if (row.offset or 0) < start(end)]
+                is_deleted &= len(before) >= len(here) - len(there)
         if missing:
-            keyed = ["with a key"] if key is not None else []
+            why = ["with a key"] if key is not None else []
+            why += ["deleted"] if is_deleted else []
             offsets = [offset for _, offset in places(acks)]
-            yield found("lost-write", topic, min(missing), value, offsets, actors(acks), *keyed)
+            yield found("lost-write", topic, min(missing), value, offsets, actors(acks), *why)
 
 
 def duplicates(rows: Rows) -> Iterator[Found]:
@@ -81,8 +94,11 @@ def duplicates(rows: Rows) -> Iterator[Found]:
             why = []
             if len(sends) >= len(where):
                 why.append("sent again")
-                if has_transactions(rows, topic) and len(visible) < min(2, len(where)):
+                settled = all(is_settled(rows, topic, partition) for partition in partitions)
+                if has_transactions(rows, topic) and settled and len(visible) < min(2, len(where)):
                     why.append("aborted")
+            if not sends:
+                why.append("nobody recorded its sends")
             yield found(
                 "duplicate", topic, min(partitions) if len(partitions) == 1 else None, value,
                 sorted(offset for _, offset in where), actors(sends), *why,
@@ -127,27 +143,14 @@ def backwards(rows: Rows) -> Iterator[Found]:
         if at := certain_place(rows, order(row)):
             sequences[row.actor, row.topic, at[0]].append((row, at[1]))
     for (actor, topic, partition), sequence in sequences.items():
-        for (_, earlier), (row, offset) in pairwise(sequence):
+        for (before, earlier), (row, offset) in pairwise(sequence):
             if offset < earlier:
                 at = (earlier, offset)
-                yield found("nonmonotonic-send", topic, partition, row.value, at, actor)
+                why = [] if same(said(rows, "acked"), order(before)) else ["not acked"]
+                yield found("nonmonotonic-send", topic, partition, row.value, at, actor, *why)
 
 
 # Consuming.
-
-
-def group(rows: Rows, actor: str) -> str:
-    made = [row for row in said(rows, "created") if row.actor == actor]
-    return made[-1].detail.get("group.id", "") if made else ""
-
-
-def consumers(rows: Rows, topic: str | None) -> dict[str, Rows]:
-    """The groups that read a topic, each with what was said by its members."""
-    found = defaultdict(list)
-    for row in said(rows, "assigned", "delivered"):
-        if row.topic == topic:
-            found[group(rows, row.actor)].append(row)
-    return found
 
 
 def can_be_given(rows: Rows, them: tuple[Any, ...]) -> int:
@@ -174,17 +177,19 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 continue
             where = set(places(acks)) | set(copies(rows, them))
             delivered = [row for row in members if row.kind == "delivered"]
+            if delivered == members:  # they were assigned nothing, and read what they chose
+                chosen = {
+                    row.partition for row in said(rows, "sought", "delivered")
+                    if row.topic == topic and group(rows, row.actor) == name
+                }  # fmt: skip
+                if not chosen & {partition for partition, _ in where}:
+                    continue
             passed = any(
                 row.partition == partition and (row.offset or 0) > offset
                 for row in delivered
                 for partition, offset in where
             )
-            chose = any(
-                row.topic == topic and group(rows, row.actor) == name
-                and row.partition in {partition for partition, _ in where}
-                and (row.offset is not None or row.detail.get("to") == "end")
-                for row in said(rows, "sought")
-            )  # fmt: skip
+            chose = any(has_sought(rows, topic, partition, name) for partition, _ in where)
             why = ("sought" if chose else "passed") if passed else "late"
             at = places(acks)
             yield found(
@@ -200,8 +205,9 @@ def deliveries(rows: Rows) -> Iterator[Found]:
     for (topic, partition, offset, _), times in handed.items():
         if len(times) > 1:
             least = min(times, key=as_sorted)
+            why = ["sought"] if has_sought(rows, topic, partition, group(rows, least.actor)) else []
             yield found(
-                "duplicate-delivery", topic, partition, least.value, (offset,), actors(times)
+                "duplicate-delivery", topic, partition, least.value, (offset,), actors(times), *why
             )
 
 
@@ -212,6 +218,7 @@ def skipped(rows: Rows) -> Iterator[Found]:
             at = row.actor, row.topic, row.partition
             held[at] = max(held.get(at, 0), row.offset or 0)
     worked = said(rows, "processed")
+    held_places = what_is_held(rows)
     for at, record in readable(rows).items():
         topic, partition, offset = at
         done = [row for row in worked if place(row) == at]
@@ -221,6 +228,13 @@ def skipped(rows: Rows) -> Iterator[Found]:
                 continue
             is_known = name in consumers(rows, topic)
             did_it = done and (not is_known or not given or name in given)
+            copies = [it for it, r in held_places.items() if order(r) == order(record)]
+            elsewhere = [row for row in worked if place(row) in copies and place(row) != at]
+            acks = {
+                place(r) for r in same(said(rows, "acked"), order(record)) if place(r) in copies
+            }
+            if len(elsewhere) >= max(1, len(acks)):
+                continue
             if topic in {row.topic for row in worked} and not did_it:
                 yield found("skipped-processing", topic, partition, record.value, (offset,))
 
@@ -238,7 +252,13 @@ def applied_again(rows: Rows) -> Iterator[Found]:
     effects = kind(rows, "sink", "effect")
     for actor, them in {(row.actor, order(row)) for row in effects}:
         theirs = [row for row in effects if (row.actor, order(row)) == (actor, them)]
-        if sum(1 if row.records is None else row.records for row in theirs) > 1:
+        asked = Counter(
+            row.topic
+            for row in said(rows, "sent") + kind(rows, "workload", "order")
+            if row.value == them[2]
+        )
+        times = sum(1 if row.records is None else row.records for row in theirs)
+        if times > min(asked.values(), default=1):
             yield found("duplicate-effect", them[0], None, them[2], None, actor)
 
 
@@ -284,6 +304,7 @@ def inconsistent(rows: Rows) -> Iterator[Found]:
         for key, value in others:
             speakers = [row for row in here if (row.key, row.value) == (key, value)]
             why = ["holds nothing"] if holds_nothing(rows, at) else []
+            why += ["acked alone"] if {row.kind for row in speakers} == {"acked"} else []
             yield found(
                 "inconsistent-offsets", topic, partition, value, (offset,), actors(speakers), *why
             )
@@ -304,7 +325,7 @@ def invisible(rows: Rows) -> Iterator[Found]:
         floors = [floor(row) for row in rows if row.kind == "topic" and row.topic == topic]
         if not (decisions and marks and floors):
             continue
-        in_sync = len(decisions[-1].detail["isr"].split(" "))
+        in_sync = len(decisions[-1].detail["isr"].split())
         if in_sync < max(floors) and offset >= (marks[-1].offset or 0):
             theirs = [row for row in acks if (order(row), place(row)) == them]
             yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs))
@@ -322,8 +343,10 @@ def aborted(rows: Rows) -> Iterator[Found]:
     for them in orders(rows):
         sends = same(said(rows, "sent"), them)
         if sends and all(told(rows, row) == ["txn_aborted"] for row in sends):
-            for _, partition, offset, actor in {(*place(r), r.actor) for r in same(given, them)}:
-                yield found("aborted-read", them[0], partition, them[2], (offset,), actor)
+            seen = {(*place(r), r.actor, r.kind) for r in same(given, them)}
+            for _, partition, offset, actor, how in seen:
+                why = ["visible"] if how == "visible" else []
+                yield found("aborted-read", them[0], partition, them[2], (offset,), actor, *why)
 
 
 def precommitted(rows: Rows) -> Iterator[Found]:
@@ -480,32 +503,37 @@ def abandoned(rows: Rows) -> Iterator[Found]:
         ]  # fmt: skip
         for where in {here for row, here, _ in positions if row.actor == end.actor and firsts}:
             topic, _, partition = where.rpartition("-")
-            given = [
-                row for row in said(rows, "delivered")
-                if (row.topic, str(row.partition)) == (topic, partition)
-            ]  # fmt: skip
             committed = [
                 (ended.at_ns, int(position))
                 for row, here, position in positions
                 for ended in said(rows, "txn_committed")
                 if here == where and of(ended) == of(row)
             ]
-            bookmarks = [
-                row.offset or 0
-                for row in kind(rows, "log", "committed")
-                if row.detail["when"] == "end"
-                and (row.topic, str(row.partition)) == (topic, partition)
-            ]
-            before = [position for at, position in committed if at < end.at_ns]
-            later = [position for at, position in committed if at > end.at_ns] + bookmarks
-            read = [row.offset or 0 for row in given if row.at_ns < end.at_ns]
-            again = [row.offset or 0 for row in given if row.at_ns > end.at_ns]
-            if not read or not later:
-                continue
-            start = max(before) if before else min(read)
-            stop = min([max(later), max(read) + 1, *again])
-            if stop > start and max(later) > start:
-                at = (start, stop - 1)
+            gaps = []
+            for name in sorted(consumers(rows, topic)):
+                given = [
+                    row for row in said(rows, "delivered")
+                    if (row.topic, str(row.partition)) == (topic, partition)
+                    and group(rows, row.actor) == name
+                ]  # fmt: skip
+                bookmarks = [
+                    row.offset or 0
+                    for row in kind(rows, "log", "committed")
+                    if row.detail["when"] == "end"
+                    and (row.topic, str(row.partition)) == (topic, partition)
+                    and (row.actor == name or row.actor not in consumers(rows, topic))
+                ]
+                before = [position for at, position in committed if at < end.at_ns]
+                later = [position for at, position in committed if at > end.at_ns] + bookmarks
+                read = [row.offset or 0 for row in given if row.at_ns < end.at_ns]
+                again = [row.offset or 0 for row in given if row.at_ns > end.at_ns]
+                if read:
+                    start = max(before) if before else min(read)
+                    stop = min([*([max(later)] if later else []), max(read) + 1, *again])
+                    is_skipped = bool(later) and stop > start and max(later) > start
+                    gaps.append((start, stop - 1, is_skipped))
+            if gaps and all(is_skipped for *_, is_skipped in gaps):
+                at = gaps[0][:2]
                 yield found("aborted-output", topic, int(partition), None, at, end.actor)
 
 
@@ -533,7 +561,7 @@ def inconclusive(rows: Rows) -> Iterator[Found]:
     read = {topic for topic, _ in ends(rows)}
     for topic in {row.topic for row in said(rows, "sent")} - read:
         yield found("inconclusive", topic)
-    if rows and not said(rows, *ACTS):
+    if rows and not said(rows, *ACTS) and not kind(rows, "sink", "effect"):
         yield found("inconclusive")
 
 

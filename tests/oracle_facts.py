@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -93,8 +94,22 @@ def holds_nothing(rows: Rows, at: tuple[Any, ...]) -> bool:
     row = ends(rows).get(at[:2])
     is_held = any(place(it) == at for it in kind(rows, "log", "record", "visible"))
     return bool(
-        row and is_drained(row) and row.offset is not None and at[2] < row.offset and not is_held
-    )
+        row and is_drained(row) and row.offset is not None and not is_held
+        and start(row) <= at[2] < row.offset
+    )  # fmt: skip
+
+
+def start(end: Event) -> int:
+    """The first offset that the log still has."""
+    return int(end.detail.get("start", 0))
+
+
+def what_is_held(rows: Rows) -> dict[tuple[Any, ...], Event]:
+    """What the log holds, by place; at one place the first of several orders."""
+    found: dict[tuple[Any, ...], Event] = {}
+    for row in sorted(kind(rows, "log", "record", "visible"), key=as_sorted):
+        found.setdefault(place(row), row)
+    return found
 
 
 def has_transactions(rows: Rows, topic: str | None) -> bool:
@@ -108,6 +123,34 @@ def readable(rows: Rows) -> dict[tuple[Any, ...], Event]:
         if not has_transactions(rows, row.topic) or place(row) in found:
             found[place(row)] = row
     return found
+
+
+# Who reads what.
+
+
+def group(rows: Rows, actor: str) -> str:
+    """The group of a consumer; one of its own if nobody knows it."""
+    made = [row for row in said(rows, "created") if row.actor == actor]
+    known = made[-1].detail.get("group.id") if made else None
+    return known or f"the group of {actor}"
+
+
+def consumers(rows: Rows, topic: str | None) -> dict[str, Rows]:
+    """The groups that read a topic, each with what was said by its members."""
+    found = defaultdict(list)
+    for row in said(rows, "assigned", "delivered"):
+        if row.topic == topic:
+            found[group(rows, row.actor)].append(row)
+    return found
+
+
+def has_sought(rows: Rows, topic: str | None, partition: int | None, name: str) -> bool:
+    """Did a consumer of this group choose an offset, or the end?"""
+    return any(
+        (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
+        and (row.offset is not None or row.detail.get("to") == "end")
+        for row in said(rows, "sought")
+    )
 
 
 # What programs were told of their transactions.

@@ -21,14 +21,15 @@ MUST_NOT: Final = "must not"
 # What a clause says of a finding that happened; views/findings_table.py knows "breach" too.
 JUDGEMENTS: Final = {MUST: "required", MAY: "allowed", MUST_NOT: "breach"}
 
-# Not a setting: whether the run's brokers lost their power. Nothing but a second replica helps.
+# Not a setting: how many of the run's brokers lost their power. Nothing but another replica helps.
 POWER_CUT: Final = "power cut"
 
 # librdkafka's defaults (CONFIGURATION.md of 2.16) of the settings that decide a clause.
 DEFAULTS: Final = {
     "acks": "-1",
     "replicas": "",
-    "power cut": "false",
+    "min.insync.replicas": "1",
+    "power cut": "0",
     "unclean.leader.election.enable": "false",
     "cleanup.policy": "delete",
     "auto.offset.reset": "largest",
@@ -100,6 +101,12 @@ def _has(setting: str) -> Callable[[Mapping[str, str]], bool]:
     return lambda given: setting in given
 
 
+def _loses_power(given: Mapping[str, str]) -> bool:
+    """Did as many brokers lose their power as must have a record before it is acked?"""
+    floor = int(given["min.insync.replicas"])
+    return int(given[POWER_CUT]) >= min(floor, int(given["replicas"] or floor))
+
+
 def _expires(given: Mapping[str, str]) -> bool:
     """Was the topic given an end for its records?"""
     limits = [given.get(name, "-1") for name in ("retention.ms", "retention.bytes")]
@@ -120,6 +127,9 @@ def _commits_what_it_handed_out(given: Mapping[str, str]) -> bool:
     return given["enable.auto.commit"] == given["enable.auto.offset.store"] == "true"
 
 
+# What follows where a log loses its end.
+CUT_OFF: Final = ("lost-write", "inconsistent-offsets", "nonmonotonic-poll", "poll-skip")
+
 # The first exemption that holds is the one that is named.
 EXEMPTIONS: Final = (
     Exemption(
@@ -132,12 +142,21 @@ EXEMPTIONS: Final = (
         "With acks=1 the leader answers before any follower has the record.",
         "claims A1",
     ),
-    Exemption(
-        "lost-write",
-        lambda given: given["replicas"] == "1" and given[POWER_CUT] == "true",
-        "replicas",
-        "With one replica an ack is as good as that broker's page cache.",
-        "claims B3, Kafka design, replication",
+    *(
+        Exemption(
+            name, lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
+            "With one replica an ack is as good as that broker's page cache.",
+            "claims B3, Kafka design, replication",
+        )
+        for name in CUT_OFF
+    ),
+    *(
+        Exemption(
+            name, _loses_power, "min.insync.replicas",
+            "As many brokers lost their power as had to have the record, each in its page cache.",
+            "claims B3, Kafka design, replication",
+        )
+        for name in CUT_OFF
     ),
     Exemption(
         "lost-write", _is("unclean.leader.election.enable", "true"),
@@ -157,6 +176,12 @@ EXEMPTIONS: Final = (
         "Kafka topic configuration, retention.ms and retention.bytes",
     ),
     Exemption(
+        "lost-write", _always, None,
+        "The log now begins behind it: retention deleted it, or an administrator (DeleteRecords).",
+        "Kafka topic configuration, retention.ms; Admin.deleteRecords",
+        when="deleted",
+    ),
+    Exemption(
         "inconsistent-offsets", _compacts, "cleanup.policy",
         "A compacted topic keeps the last record of each key; other offsets stay empty.",
         "Kafka design, log compaction",
@@ -172,6 +197,7 @@ EXEMPTIONS: Final = (
         "inconsistent-offsets", _is("acks", "0", "1"), "acks",
         "The offset was the leader's own; the next leader gave it to another order.",
         "claims B2",
+        when="acked alone",
     ),
     Exemption(
         "inconsistent-offsets", _is("unclean.leader.election.enable", "true"),
@@ -203,7 +229,7 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate", _always, "aborting and sending again",
-        "The program aborted a transaction and sent it again: only a reader that asks for "
+        "A transaction with it was aborted, and it was sent again: only a reader that asks for "
         "read_uncommitted is given both.",
         "Kafka consumer configuration, isolation.level",
         when="aborted",
@@ -218,6 +244,12 @@ EXEMPTIONS: Final = (
         "duplicate", _resends, "enable.idempotence",
         "A batch that is sent again carries no key by which the broker could recognise it.",
         "claims A5, librdkafka INTRODUCTION",
+    ),
+    Exemption(
+        "duplicate-delivery", _always, None,
+        "The program itself chose where to read on.",
+        "KafkaConsumer.seek and assign",
+        when="sought",
     ),
     Exemption(
         "duplicate-delivery", _is("enable.auto.commit", "true"), "enable.auto.commit",
@@ -246,6 +278,12 @@ EXEMPTIONS: Final = (
         "nonmonotonic-send", _resends, "retry.backoff.ms",
         "After an error response this client sends the next order before it retries the first.",
         "claims D7, measured",
+    ),
+    Exemption(
+        "nonmonotonic-send", _is("enable.idempotence", "false"), "enable.idempotence",
+        "What was not acked may still have been on its way when the next order was stored.",
+        "librdkafka INTRODUCTION, timed out in flight; reordering",
+        when="not acked",
     ),
     Exemption(
         "unavailable", _always, "acks",
@@ -317,7 +355,7 @@ EXEMPTIONS: Final = (
 )  # fmt: skip
 
 # What a finding of this kind usually is, where none is at hand.
-ALWAYS_MET: Final = ("was on its way", "late")
+ALWAYS_MET: Final = ("was on its way", "late", "acked alone")
 PROVES_NOTHING: Final = "proves nothing"
 
 

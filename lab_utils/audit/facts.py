@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 LISTED: Final = 10
 # Errors by which the client itself declines an order: nothing of it is on its way.
 DECLINED: Final = (
-    "BufferError", "MSG_SIZE_TOO_LARGE", "_FATAL", "_INVALID_ARG",
-    "_PURGE_QUEUE", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
+    "BufferError", "MSG_SIZE_TOO_LARGE", "_INVALID_ARG", "_QUEUE_FULL", "_STATE",
+    "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
 )  # fmt: skip
-# And by which nobody was asked, or the program stopped asking: nobody was unavailable.
-OWN_ERRORS: Final = (*DECLINED, "_PURGE_INFLIGHT")
+# And by which the program or the client stopped asking: nobody was unavailable. What waits in the
+# queue for its retry has been on its way before.
+OWN_ERRORS: Final = (*DECLINED, "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE")
 
 ORDER: Final = ["run", "topic", "key", "value"]
 PLACE: Final = ["run", "topic", "partition", "offset"]
@@ -64,6 +65,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     sends, acks, reports, declined, refusals, deliveries   how many events
     copies, visible          at how many places it is stored, and visible to read_committed
     lost                     how many acks are not covered by a copy, where the log was drained
+                             after them, or beyond their offset
+    deleted                  how many of these may have been before the first offset of the log
     places, acked_at         ARRAY<STRUCT<partition, offset>>: of the copies, and of the acks
     place                    where it is, if that is certain: it was sent once
     said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
@@ -71,7 +74,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     in_transactions, aborted, committed   how many of its sends were in one, and in one so ended
     asked_at_ns              when the first commit of them was asked for
     sent_at_ns, sender, transaction   of its first send
-    earlier                  STRUCT<value, offset>: what its sender sent before it to the partition
+    earlier                  STRUCT<key, value, offset, acks>: what its sender sent before it to the
+                             partition
     """
     copies = _copies(events, survey)
     by_partition = sql(
@@ -80,8 +84,9 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         *(f"sum({name}) AS {name}" for name in COUNTED),
         "count_if(is_stored) AS copies",
         "count_if(is_visible) AS visible",
-        "sum(acks) - count_if(is_stored) AS uncovered",
+        f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
         "any_value(array_contains(drained, partition)) AS is_drained",
+        "sum(if(coalesce(offset, 0) < starts[partition], acks, 0)) AS below_the_start",
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE is_stored) AS stored_at",
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE acks > 0) AS acked_at",
         "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
@@ -96,6 +101,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         ORDER,
         *(f"sum({name}) AS {name}" for name in (*COUNTED, "copies", "visible")),
         "sum(if(is_drained AND uncovered > 0, uncovered, 0)) AS lost",
+        "sum(if(is_drained AND uncovered > 0, least(uncovered, below_the_start), 0)) AS deleted",
         "min(if(is_drained AND uncovered > 0, partition, NULL)) AS lost_in",
         *(
             f"slice(array_sort(flatten(collect_list({at.format(it)}))), 1, {LISTED}) AS {name}"
@@ -116,9 +122,13 @@ COUNTED: Final = (
     "in_transactions",
 )  # fmt: skip
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
-OF_TOPIC: Final = (
-    "all_drained", "is_transactional", "settled", "consumers",
-)  # fmt: skip
+OF_TOPIC: Final = ("all_drained", "is_transactional", "settled", "consumers")
+# Of the acks of a copy, those that the reader of the log must have found: what was acked later may
+# have been stored later.
+BEFORE_THE_END: Final = (
+    "if(coalesce(offset < ends[partition], false), acks,"
+    " size(filter(acked_at_ns, x -> x <= read_at_ns[partition])))"
+)
 
 
 def _copies(events: DataFrame, survey: Survey) -> DataFrame:
@@ -127,7 +137,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         "*", "CAST(NULL AS STRING) AS transaction", "CAST(NULL AS STRING) AS outcome",
         "CAST(NULL AS BIGINT) AS asked_at_ns",
     )  # fmt: skip
-    rows = _with_groups(rows.where(OF_ORDERS), survey, events)
+    rows = with_groups(rows.where(OF_ORDERS), survey)
     placeless = f"kind IN ({listing(REPORTS)})"
     rows = rows.selectExpr(
         *ORDER, "kind", "actor", "at_ns", "error", "transaction", "outcome", "asked_at_ns",
@@ -141,6 +151,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         [*ORDER, "partition", "offset"],
         "count_if(kind = 'sent') AS sends",
         "count_if(kind = 'acked') AS acks",
+        "collect_list(if(kind = 'acked', at_ns, NULL)) AS acked_at_ns",
         "count_if(kind IN ('failed', 'unknown')) AS reports",
         f"count_if(kind IN ('failed', 'unknown') AND error IN ({listing(DECLINED)})) AS declined",
         "count_if(kind IN ('failed', 'unknown') AND NOT coalesce(error IN"
@@ -200,13 +211,11 @@ def positions(events: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _with_groups(rows: DataFrame, survey: Survey, events: DataFrame) -> DataFrame:
-    """Events with the group of the consumer who said them; '' if the ledger does not know it."""
-    if not {"delivered"} & survey.kinds:
+def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:
+    """Events with the group of the consumer who said them; NULL if that was no consumer."""
+    if "delivered" not in survey.kinds:
         return rows.selectExpr("*", "'' AS consumer_group")
-    known = survey.clients_frame(events).withColumnRenamed("consumer_group", "known")
-    joined = rows.join(known, ["run", "actor"], "left")
-    return joined.selectExpr("*", "coalesce(known, '') AS consumer_group").drop("known")
+    return rows.join(survey.members_frame(rows), ["run", "actor"], "left")
 
 
 def _in_sequence(found: DataFrame) -> DataFrame:
@@ -224,7 +233,8 @@ def _in_sequence(found: DataFrame) -> DataFrame:
         "OVER (PARTITION BY run, topic, sender, place.partition, place IS NULL"
         " ORDER BY sent_at_ns, place.offset)"
     )
-    return placed.selectExpr("*", f"lag(struct(key, value, place.offset)) {window} AS earlier")
+    before = "struct(key, value, place.offset, acks)"
+    return placed.selectExpr("*", f"lag({before}) {window} AS earlier")
 
 
 def places(events: DataFrame, survey: Survey) -> DataFrame:
@@ -240,8 +250,10 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here
     holds_nothing  was the log read to its end, behind this place, and nothing found at it?
     before       STRUCT<held, offset>: the readable place before this one
+    worked_elsewhere, acked_places  of the order that is held here: how often the work for it was
+                 done at other places, and at how many it was acked
     """
-    polled = _polls(_with_groups(events.where(POLLS), survey, events))
+    polled = _polls(with_groups(events.where(POLLS), survey))
     rows = events.where(OF_PLACES).selectExpr(
         *PLACE, "key", "value", "kind", "actor", "'' AS consumer_group",
         "CAST(NULL AS BIGINT) AS earlier",
@@ -264,14 +276,21 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         f"array_sort(array_distinct(concat(transform(acked, {order}), transform(given, {order}))))"
         " AS told",
         "held IS NULL AND array_contains(drained, partition)"
-        " AND coalesce(offset < ends[partition], false) AS holds_nothing",
+        " AND coalesce(offset < ends[partition], false)"
+        " AND offset >= coalesce(starts[partition], 0) AS holds_nothing",
     )
     window = (
         "OVER (PARTITION BY run, topic, partition ORDER BY offset"
         " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     )
     before = f"last(if(is_readable, struct(held, offset), NULL), true) {window} AS before"
-    return readable.selectExpr("*", before)
+    same = "OVER (PARTITION BY run, topic, held)"
+    copies = (
+        f"sum(size(worked)) {same} - size(worked) AS worked_elsewhere",
+        f"count_if(exists(acked, x -> struct(x.key, x.value) <=> held)) {same} AS acked_places",
+    )
+    none = ("0L AS worked_elsewhere", "0L AS acked_places")
+    return readable.selectExpr("*", before, *(copies if "processed" in survey.kinds else none))
 
 
 def _polls(rows: DataFrame) -> DataFrame:

@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import POWER_CUT, PROVES_NOTHING, clause
+from lab_utils.audit.contracts import MUST_NOT, POWER_CUT, PROVES_NOTHING, clause
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Sieve, found_by
-from lab_utils.audit.findings.isolation import READER
+from lab_utils.audit.findings.isolation import VISIBLE
+from lab_utils.audit.findings.producing import UNRECORDED
 from lab_utils.audit.session import is_large, read_events
 from lab_utils.audit.sieve import SIEVE
 from lab_utils.audit.survey import Survey, survey
@@ -30,6 +31,10 @@ UNDECIDED: Final = "undecided"
 UNSEEN: Final = (
     "The configuration of the {role} decides, and this ledger has none. Say it in a file: "
     "./lab audit --contract FILE."
+)
+UNSENT: Final = (
+    "Nobody recorded how often it was sent: a copy that Kafka made cannot be told from a second "
+    "send."
 )
 EXTREMES: Final[Sequence[Mapping[str, str]]] = (
     {},
@@ -95,11 +100,14 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
         return PROVES_NOTHING, None, None
     circumstances = found["circumstances"] or ()
     configurations = _those_of(found, seen)
+    decided = clause(found["finding"], configurations, circumstances)
+    if UNRECORDED in circumstances and decided.rule == MUST_NOT:
+        return UNDECIDED, None, UNSENT
     if not configurations:
         possible = {clause(found["finding"], [it], circumstances).judgement for it in EXTREMES}
         if len(possible) > 1:
             return UNDECIDED, None, UNSEEN.format(role=RULES[found["finding"]].role)
-    decided = clause(found["finding"], configurations, circumstances)
+        return decided.judgement, None, decided.reason  # a default is no setting that was seen
     return decided.judgement, decided.allowed_by, decided.reason
 
 
@@ -110,10 +118,9 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     """
     topic = seen.topics.get((found["run"], found["topic"]))
     given = dict(topic.settings) if topic else {}
-    if seen.did(found["run"], ["power_cut"], "broker"):
-        given[POWER_CUT] = "true"
-    if found["actor"] == READER:
-        return [given]  # the lab's own reader has the defaults
+    given[POWER_CUT] = str(len(seen.actors(found["run"], "power_cut")))
+    if VISIBLE in (found["circumstances"] or ()):
+        return [given]  # it asks for read_committed, as by default
     role = RULES[found["finding"]].role
     in_role = {
         actor: settings

@@ -20,7 +20,7 @@ READ_WHOLE: Final = (
     " OR (source = 'log' AND kind IN ('end', 'committed'))"
 )
 # Whose actor matters, and whose partition; others are counted together.
-BY_ACTOR: Final = "source IN ('client', 'fault', 'workload')"
+BY_ACTOR: Final = "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut')"
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
 # What somebody did. A run without any of these proves nothing.
 DONE: Final = (
@@ -29,29 +29,35 @@ DONE: Final = (
 )  # fmt: skip
 READS: Final = ("assigned", "delivered")
 REPLICATED: Final = "partition"
+EPOCHS: Final = "epochs"
 
 Topic = tuple[str, str | None]
 Client = tuple[str, str]
 
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
-    " ends MAP<BIGINT, BIGINT>, settled ARRAY<BIGINT>, is_transactional BOOLEAN,"
+    " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
+    " settled ARRAY<BIGINT>, is_transactional BOOLEAN,"
     " worked_in_topic BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
-    " furthest: MAP<BIGINT, BIGINT>, sought: ARRAY<BIGINT>>>,"
+    " furthest: MAP<BIGINT, BIGINT>, sought: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
 )
-CLIENTS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING"
+GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
+MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING"
 
 
 @dataclass(frozen=True, slots=True)
 class End:
     """How far one partition was read back, each isolation level by itself.
 
+    start              the first offset that the log still has
     committed_drained  did the read_committed reader come as far as it may go?
     """
 
     drained: bool
+    at_ns: int
+    start: int
     offset: int | None
     last_stable: int | None
     committed_drained: bool
@@ -71,6 +77,9 @@ class TopicFacts:
     ends       partition -> how far it was read back
     furthest   group -> partition -> the highest offset that was delivered to it
     bookmarks  group -> partition -> what the broker held for it at the end of the run
+    sought     group -> the partitions in which its program chose an offset
+    placed     group -> the partitions that it was given something of, or chose
+    subscribed the groups whose consumers were assigned partitions by their group
     """
 
     settings: dict[str, str] = field(default_factory=dict)
@@ -82,7 +91,10 @@ class TopicFacts:
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     bookmarks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     sought: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    placed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    subscribed: set[str] = field(default_factory=set)
     producer_ids: tuple[int, int] | None = None
+    epochs: set[int] = field(default_factory=set)
 
     @property
     def are_idempotent(self) -> str | None:
@@ -101,7 +113,8 @@ class TopicFacts:
 class Survey:
     """What a ledger has.
 
-    kinds    the kinds of events, `partition` only where a topic has several replicas
+    kinds    the kinds of events, `partition` only where a topic has several replicas, and `epochs`
+             where a log has batches or markers of several
     clients  (run, actor) -> the settings it was created with
     counts   (run, source, actor, kind) -> how many
     """
@@ -125,15 +138,29 @@ class Survey:
             if (of, by) == (run, source) and kind in wanted
         )
 
+    def actors(self, run: str, kind: str) -> set[str | None]:
+        """Who of a run has events of this kind."""
+        return {actor for of, _, actor, it in self.counts if (of, it) == (run, kind)}
+
+    def group(self, run: str, actor: str) -> str:
+        """The group of a consumer; one of its own if the ledger does not know it."""
+        return self.clients.get((run, actor), {}).get("group.id") or f"the group of {actor}"
+
     def topics_frame(self, events: DataFrame) -> DataFrame:
         """One row a topic; columns as in TOPICS_SCHEMA."""
         return _frame(events, [_topic_row(*key, it) for key, it in self.topics.items()],
                       TOPICS_SCHEMA)  # fmt: skip
 
-    def clients_frame(self, events: DataFrame) -> DataFrame:
-        """One row a client; columns as in CLIENTS_SCHEMA."""
-        rows = [(*client, settings.get("group.id")) for client, settings in self.clients.items()]
-        return _frame(events, rows, CLIENTS_SCHEMA)
+    def groups_frame(self, events: DataFrame) -> DataFrame:
+        """One row a topic and a group that reads it; columns as in GROUPS_SCHEMA."""
+        rows = [(*topic, group) for topic, it in self.topics.items() for group in sorted(it.actors)]
+        return _frame(events, rows, GROUPS_SCHEMA)
+
+    def members_frame(self, events: DataFrame) -> DataFrame:
+        """One row a consumer that was given something; columns as in MEMBERS_SCHEMA."""
+        given = {(run, actor) for run, _, actor, kind in self.counts if kind == "delivered"}
+        rows = [(run, actor, self.group(run, actor or "")) for run, actor in sorted(given)]
+        return _frame(events, rows, MEMBERS_SCHEMA)
 
 
 def survey(events: DataFrame) -> Survey:
@@ -158,7 +185,7 @@ def counted(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions
 
     keys = events.selectExpr(
-        "run", "source", "kind", "topic", "offset", "producer_id", "detail",
+        "run", "source", "kind", "topic", "offset", "producer_id", "producer_epoch", "detail",
         f"if({BY_ACTOR}, actor, NULL) AS actor",
         f"if(source = 'client' AND {BY_PARTITION}, partition, NULL) AS partition",
     )  # fmt: skip
@@ -166,6 +193,7 @@ def counted(events: DataFrame) -> DataFrame:
         *map(functions.expr, (
             "count(*) AS count", "max(offset) AS offset",
             "min(producer_id) AS first_id", "max(producer_id) AS last_id",
+            "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
             "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
         ))
@@ -191,6 +219,8 @@ def _count(found: Survey, row: Row) -> None:
     topic.was_sent_to |= said == ("client", "sent")
     if said == ("log", "batch") and row["first_id"] is not None:
         topic.producer_ids = (row["first_id"], row["last_id"])
+    if row["source"] == "log" and row["kind"] in ("batch", "marker"):
+        topic.epochs |= {row["first_epoch"], row["last_epoch"]} - {None}
 
 
 def _read(found: Survey, row: Row) -> None:
@@ -216,6 +246,8 @@ def _end(row: Row, detail: Mapping[str, str], before: End | None) -> End:
     stable = detail.get("last_stable")
     end = End(
         drained,
+        row["at_ns"],
+        int(detail.get("start", 0)),
         row["offset"],
         int(stable) if stable is not None else None,
         detail.get("committed_drained", "true") == "true",
@@ -229,12 +261,15 @@ def _end(row: Row, detail: Mapping[str, str], before: End | None) -> End:
 
 def _consume(found: Survey, row: Row) -> None:
     """Who was assigned or given something of a topic, and how far each group came."""
-    settings = found.clients.get((row["run"], row["actor"]), {})
-    group = settings.get("group.id", "")
+    group = found.group(row["run"], row["actor"])
     topic = found.topics[row["run"], row["topic"]]
     # Where the bookmark is, or at the beginning, nothing is passed over by choice.
     if row["kind"] == "sought" and (row["offset"] is not None or row["to_the_end"]):
         topic.sought[group].add(row["partition"])
+    if row["kind"] == "assigned":
+        topic.subscribed.add(group)
+    elif row["partition"] is not None:
+        topic.placed[group].add(row["partition"])
     if row["kind"] in READS:
         topic.actors[group].add(row["actor"])
     if row["kind"] == "delivered" and row["offset"] is not None:
@@ -247,13 +282,16 @@ def _kinds(found: Survey) -> Iterator[str]:
     for *_, kind in found.counts:
         if kind != REPLICATED or replicated:
             yield kind
+    if any(len(topic.epochs) > 1 for topic in found.topics.values()):
+        yield EPOCHS
 
 
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
-        (group, sorted(actors), dict(it.furthest.get(group, {})), sorted(it.sought[group]))
+        (group, sorted(actors), dict(it.furthest.get(group, {})), sorted(it.sought[group]),
+         None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
-    ]
+    ]  # fmt: skip
     bookmarks = [
         (group, group in it.actors, dict(at)) for group, at in sorted(it.bookmarks.items())
     ]
@@ -261,6 +299,8 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         run, topic, it.all_drained,
         sorted(number for number, end in it.ends.items() if end.drained),
         {number: end.offset for number, end in it.ends.items() if end.offset is not None},
+        {number: end.start for number, end in it.ends.items() if end.start},
+        {number: end.at_ns for number, end in it.ends.items()},
         sorted(number for number, end in it.ends.items() if end.settled),
         it.is_transactional, it.worked, consumers, bookmarks,
     )  # fmt: skip

@@ -196,6 +196,10 @@ class LiveRun:
                 "a client's name is made of letters, digits, - and _, and does not begin like one "
                 f"of the lab's own ({', '.join(OWN_NAMES)}); got {name!r}."
             )
+        return self._program(name)
+
+    def _program(self, name: str) -> str:
+        """The client id of a program that records nothing: the wire speaks for it."""
         if name not in self._programs:
             self._programs.add(name)
             Recorder(self._witness, self._ticket.run, name).record("note", detail=dict(ROLE))
@@ -315,7 +319,7 @@ class LiveRun:
             self._streams = Streams(
                 Path(self._ticket.folder),
                 self._ticket.bootstrap,
-                f"{self._ticket.run}.{self._name('spark', 0)}",
+                self._program(self._name("spark", 0)),
                 lambda: self._crashes.reached("before_commit"),
             )
         return self._streams

@@ -32,6 +32,7 @@ from lab_utils.ledger.store import Witness
 
 CONCURRENT: Final = "concurrent-reader"
 CONCURRENT_S: Final = 5
+START_S: Final = 5
 
 
 class HonestReader:
@@ -212,6 +213,7 @@ def _new_consumer(connection: Mapping[str, str | int | float], isolation_level: 
             "group.id": "lab-reader",  # it is never joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",  # where the log begins behind 0
             "isolation.level": isolation_level,
             "fetch.wait.max.ms": 10,
         }
@@ -223,7 +225,7 @@ def _read(
 ) -> list[Event]:
     """Read a topic from offset 0 to where this consumer may go, with an `end` a partition."""
     waiting = set(range(partitions))
-    events = []
+    events: list[Event] = []
     # A consumer that is assigned a topic it has never heard of waits a second for metadata.
     with suppress(KafkaException):  # A broker that is gone shows as a partition not drained.
         consumer.list_topics(topic, timeout=timeout_s)
@@ -232,10 +234,21 @@ def _read(
         events.append(_event(run, message))
         if events[-1].kind == "end":
             waiting.discard(message.partition())
+            events[-1] = _with_start(consumer, events)
         if not waiting:
             break
     consumer.unassign()
     return events + [_not_drained(run, topic, number) for number in sorted(waiting)]
+
+
+def _with_start(consumer: Consumer, events: Sequence[Event]) -> Event:
+    """The last of these, an `end`, with the first offset of the log where that is not 0."""
+    end = events[-1]
+    if not end.offset or any((row.partition, row.offset) == (end.partition, 0) for row in events):
+        return end
+    place = TopicPartition(end.topic or "", end.partition or 0)
+    start, _ = consumer.get_watermark_offsets(place, START_S)
+    return replace(end, detail={**end.detail, "start": str(start)}) if start > 0 else end
 
 
 def _messages(consumer: Consumer, topic: str, deadline: float) -> Iterator[Any]:

@@ -64,7 +64,7 @@ def count(rows: Iterable[Event]) -> Counts:
     """Count the outcomes of one run's events."""
     history = History(rows)
     client = Counter(row.kind for row in history.rows if row.source == "client")
-    lost = {(row.topic, row.value) for row in history.lost}
+    lost = {(row.topic, row.key, row.value) for row in history.lost}
     work = history.work
     return Counts(
         sent=client["sent"],

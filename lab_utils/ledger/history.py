@@ -3,8 +3,8 @@
     sent ──▶ acked, failed or unknown ──▶ copies in the log ──▶ delivered ──▶ processed
       └──▶ exchanges: the requests that carried it, and what was answered
 
-Counts, headlines, pictures and the rules of the checks read this. An order is a value in one
-topic. It states what the rows say and judges nothing.
+Counts, headlines, pictures and the rules of the checks read this. An order is a key and a value in
+one topic. It states what the rows say and judges nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ PARTS: Final = {
 }
 
 Partition = tuple[str | None, int | None]
+Identity = tuple[str | None, str | None, str | None]  # topic, key, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +103,7 @@ class Exchange:
 
 @dataclass(slots=True)
 class Order:
-    """One value in one topic, and every row that is about it.
+    """One key and value in one topic, and every row that is about it.
 
     copies     its records in the log, each place once, by partition and offset
     lost       its acks beyond its copies, where the log of their partition was read to its end
@@ -110,6 +111,7 @@ class Order:
     """
 
     topic: str | None
+    key: str | None
     value: str
     sent: list[Event] = field(default_factory=list)
     acked: list[Event] = field(default_factory=list)
@@ -153,18 +155,18 @@ class History:
         return tuple(row.value or "" for row in self.of("workload", "order"))
 
     @cached_property
-    def drained(self) -> dict[Partition, bool]:
-        """For each partition that was read back: was it ever read to its end?"""
-        found: dict[Partition, bool] = {}
+    def ends(self) -> dict[Partition, Event | None]:
+        """For each partition that was read back: the last time that this was to its end, if any."""
+        found: dict[Partition, Event | None] = {}
         for row in self.of("log", "end"):
             place = row.topic, row.partition
-            found[place] = found.get(place, False) or row.detail.get("drained") == "true"
+            found[place] = row if row.detail.get("drained") == "true" else found.get(place)
         return found
 
     @cached_property
     def is_drained(self) -> bool:
         """Was every partition of the log read to its end?"""
-        return bool(self.drained) and all(self.drained.values())
+        return bool(self.ends) and all(self.ends.values())
 
     @cached_property
     def is_unproven(self) -> bool:
@@ -173,35 +175,41 @@ class History:
         return bool(unfired) or bool(armed and not fired)
 
     @cached_property
-    def orders(self) -> dict[tuple[str | None, str], Order]:
-        """Each order by its topic and value, in the sequence in which the rows name them."""
-        found: dict[tuple[str | None, str], Order] = {}
+    def orders(self) -> dict[Identity, Order]:
+        """Each order, in the sequence in which the rows name them."""
+        found: dict[Identity, Order] = {}
+        named: dict[tuple[str | None, str], list[Order]] = defaultdict(list)
 
-        def order(topic: str | None, value: str) -> Order:
-            return found.setdefault((topic, value), Order(topic, value))
+        def order(topic: str | None, key: str | None, value: str | None) -> Order:
+            if (topic, key, value) not in found:
+                found[topic, key, value] = Order(topic, key, value or "")
+                named[topic, value or ""].append(found[topic, key, value])
+            return found[topic, key, value]
 
         for row in self.rows:
             if part := PARTS.get((row.source, row.kind)):
-                getattr(order(row.topic, row.value or ""), part).append(row)
+                getattr(order(*_identity(row)), part).append(row)
         for exchange in self.exchanges:
             for row in exchange.requests:
                 for value in dict.fromkeys(carried(row)):
-                    order(row.topic, value).exchanges.append(exchange)
+                    # The proxy unpacks no keys.
+                    for each in named[row.topic, value] or [order(row.topic, None, value)]:
+                        each.exchanges.append(exchange)
         for each in found.values():
             each.copies = _places(each.copies)
             each.lost = [
-                row for place in dict.fromkeys((it.topic, it.partition) for it in each.acked)
-                if self._was_read(*place) for row in _uncovered(each, place[1])
+                row for partition in dict.fromkeys(it.partition for it in each.acked)
+                for row in _uncovered(each, partition, self._read_back(each.topic, partition))
             ]  # fmt: skip
         return found
 
-    def _was_read(self, topic: str | None, partition: int | None) -> bool:
-        """Was this partition read to its end? None stands for all partitions of the topic."""
+    def _read_back(self, topic: str | None, partition: int | None) -> list[Event]:
+        """The ends of this partition, or of all if it is None; none if one was not reached."""
         ends = [
-            was_drained for (of, number), was_drained in self.drained.items()
+            end for (of, number), end in self.ends.items()
             if of == topic and partition in (number, None)
         ]  # fmt: skip
-        return bool(ends) and all(ends)
+        return [end for end in ends if end] if all(ends) else []
 
     @cached_property
     def log(self) -> list[Event]:
@@ -221,18 +229,25 @@ class History:
 
     @cached_property
     def reordered(self) -> list[tuple[Order, str]]:
-        """The orders that are stored after one that was sent later, each with that one's value."""
-        sent = reversed(list(enumerate(self.of("client", "sent"))))
-        place = {(row.topic, row.value or ""): number for number, row in sent}
-        latest: dict[Partition, str] = {}
-        late: dict[str, tuple[Order, str]] = {}
-        for row in self.log:
-            here, value = (row.topic, row.partition), row.value or ""
-            ahead = latest.get(here, value)
-            if place.get((row.topic, value), -1) < place.get((row.topic, ahead), -1):
-                late.setdefault(value, (self.orders[row.topic, value], ahead))
-            else:
-                latest[here] = value
+        """The orders that are stored after one that was sent later, each with that one's value.
+
+        Only what was sent once has a place in the sequence, and only in that of its producer.
+        """
+        number = {id(row): at for at, row in enumerate(self.of("client", "sent"))}
+        place = {
+            which: number[id(order.sent[0])]
+            for which, order in self.orders.items() if len(order.sent) == 1
+        }  # fmt: skip
+        latest: dict[tuple[object, ...], Identity] = {}
+        late: dict[Identity, tuple[Order, str]] = {}
+        for which, row in ((_identity(row), row) for row in self.log):
+            if which in place:
+                here = row.topic, row.partition, self.orders[which].sent[0].actor
+                ahead = latest.setdefault(here, which)
+                if place[which] < place[ahead]:
+                    late.setdefault(which, (self.orders[which], self.orders[ahead].value))
+                else:
+                    latest[here] = which
         return list(late.values())
 
     @cached_property
@@ -279,10 +294,11 @@ class History:
     def calls(self) -> list[Call]:
         """Each call of produce(), oldest first; then one for each order that nobody sent."""
         calls: list[Call] = []
-        of_order: dict[tuple[str | None, str], list[Call]] = defaultdict(list)
-        waiting: dict[tuple[str, str | None, str | None], list[Call]] = defaultdict(list)
+        of_order: dict[Identity, list[Call]] = defaultdict(list)
+        waiting: dict[tuple[object, ...], list[Call]] = defaultdict(list)
         for row in self.rows:
-            who, key = (row.actor, row.topic, row.value), (row.topic, row.value or "")
+            key = _identity(row)
+            who = (row.actor, *key)
             if row.source == "workload" and row.kind in ("crashed", "restarted"):
                 waiting.clear()  # no report comes for what a dead process sent
             elif (row.source, row.kind) == ("client", "sent"):
@@ -324,6 +340,10 @@ def exchanges(rows: Iterable[Event], apis: Sequence[str] | None = ("Produce",)) 
     return _with_repeats(sorted(found, key=lambda exchange: exchange.first.at_ns))
 
 
+def _identity(row: Event) -> Identity:
+    return row.topic, row.key, row.value
+
+
 def carried(row: Event) -> list[str]:
     """The values that one Produce request carries to one partition."""
     if row.value is not None:
@@ -362,18 +382,30 @@ def _contents(row: Event) -> list[tuple[object, ...]]:
     return [(row.topic, row.partition, value) for value in values]
 
 
-def _uncovered(order: Order, partition: int | None) -> list[Event]:
-    """The acks of an order in a partition beyond its copies there; first those without a place."""
-    acks = [row for row in order.acked if row.partition == partition]
+def _uncovered(order: Order, partition: int | None, ends: Sequence[Event]) -> list[Event]:
+    """The acks of an order in a partition beyond its copies there; first those without a place.
+
+    ends  where the partition was read to. What was acked later may have been stored later.
+    """
+    acks = [
+        row for row in order.acked
+        if row.partition == partition and ends and all(_is_before(row, end) for end in ends)
+    ]  # fmt: skip
     held = [row.offset for row in order.copies if partition in (row.partition, None)]
     acks.sort(key=lambda row: (row.offset in held, row.at_ns))
     return acks[: max(0, len(acks) - len(held))]
 
 
+def _is_before(ack: Event, end: Event) -> bool:
+    """Must the reader who came to this end have met what was acked?"""
+    is_read = None not in (ack.offset, end.offset) and (ack.offset or 0) < (end.offset or 0)
+    return ack.at_ns <= end.at_ns or is_read
+
+
 def _places(records: Iterable[Event]) -> list[Event]:
     """Each place of the log once, by topic, partition and offset."""
     found = {
-        (row.topic or "", row.partition or 0, row.offset or 0, row.value or ""): row
+        (row.topic or "", row.partition or 0, row.offset or 0, str(row.key), str(row.value)): row
         for row in records
     }
     return [found[place] for place in sorted(found)]

@@ -2,8 +2,9 @@
 
     note (this name is a program's) + Produce requests and answers ──▶ created, sent, acked
 
-A record that crosses the wire again is a retry, and was sent once. What a program was told beside
-an acknowledgement the wire cannot say: a client may try again, or give up, where nobody sees it.
+A record that crosses the wire again is a retry, and was sent once: with idempotence it has the
+sequence that it had, without it the same value. What a program was told beside an acknowledgement
+the wire cannot say: a client may try again, or give up, where nobody sees it.
 """
 
 from __future__ import annotations
@@ -35,23 +36,33 @@ def _events(exchanges: Iterable[Exchange]) -> Iterator[Event]:
             if not is_known:
                 yield _event(row, "created", row.at_ns, detail=_settings(row))
                 is_known = True
-            for value in carried(row):
+            for number, value in enumerate(carried(row)):
                 order = row.topic, row.partition, value
-                if order not in sent:
-                    sent.add(order)
+                record = *order, _sequence(row, number)
+                if record not in sent:
+                    sent.add(record)
                     yield _event(row, "sent", row.at_ns, order)
-                if exchange.told_stored(row, REACHED) and order not in acked:
-                    acked.add(order)
-                    yield _acked(exchange, row, value)
+                if exchange.told_stored(row, REACHED) and record not in acked:
+                    acked.add(record)
+                    yield _acked(exchange, row, number, value)
 
 
-def _acked(exchange: Exchange, row: Event, value: str) -> Event:
+def _sequence(row: Event, number: int) -> int | None:
+    """What the broker recognises a record of a batch by; None without idempotence."""
+    return row.sequence + number if _is_idempotent(row) and row.sequence is not None else None
+
+
+def _is_idempotent(row: Event) -> bool:
+    return row.producer_id is not None and row.producer_id >= 0
+
+
+def _acked(exchange: Exchange, row: Event, number: int, value: str) -> Event:
     """The acknowledgement of one record; a batch is answered with the offset of its first."""
     answer = next((it for it in exchange.responses if it.topic == row.topic
                    and it.partition == row.partition), None)  # fmt: skip
     at_ns = released_ns(answer) if answer else row.at_ns
     first = answer.offset if answer else None
-    offset = None if first is None else first + carried(row).index(value)
+    offset = None if first is None else first + number
     return _event(row, "acked", at_ns, (row.topic, row.partition, value), offset=offset)
 
 
@@ -59,8 +70,8 @@ def _settings(row: Event) -> dict[str, str]:
     """What a Produce request says of its producer's settings."""
     told = {"acks": "acks", "transactional.id": "transactional_id"}
     settings = {name: row.detail[key] for name, key in told.items() if row.detail.get(key)}
-    is_idempotent = row.producer_id is not None and row.producer_id >= 0
-    return {"role": "producer", "enable.idempotence": str(is_idempotent).lower(), **settings}
+    is_idempotent = str(_is_idempotent(row)).lower()
+    return {"role": "producer", "enable.idempotence": is_idempotent, **settings}
 
 
 def _event(

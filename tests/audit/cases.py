@@ -39,6 +39,7 @@ from tests.histories import (
 Cases = dict[str, tuple[str, list[Event], list[Event]]]
 
 OTHER = {"actor": "producer-2"}
+GROUPS = [created("consumer-1", group__id="a"), created("consumer-2", group__id="b")]
 BOTH_COMMITTED = [told("committed", 1), told("committed", 1, **OTHER)]
 INTERLEAVED = [
     sent_in(1, "1"), sent_in(1, "2", **OTHER), sent_in(1, "3"),
@@ -63,6 +64,7 @@ INCONCLUSIVE: Cases = {
         [order("1"), end()],
         [order("1"), sent("1"), *log("1")],
     ),
+    "a sink has an effect": ("inconclusive", [order("1"), end()], [effect("1"), end()]),
     "only assigned": (
         "inconclusive", [placed("assigned"), end()], [placed("assigned"), delivered("1", 0), end()],
     ),
@@ -74,6 +76,24 @@ INCONCLUSIVE: Cases = {
 }  # fmt: skip
 
 PRODUCING: Cases = {
+    "acked when the log had been read": (
+        "lost-write", [sent("1"), acked("1", 0), *log()], [sent("1"), *log(), acked("1", 0)],
+    ),
+    "acked late, at an offset that was read": (
+        "lost-write",
+        [sent("1"), end(offset=1), acked("1", 0)],
+        [sent("1"), end(offset=0), acked("1", 0)],
+    ),
+    "given one of two equal orders twice": (
+        "unseen",
+        [acked("1", 0), acked("1", 1), delivered("1", 0), delivered("1", 0)],
+        [acked("1", 0), acked("1", 1), delivered("1", 0), delivered("1", 1)],
+    ),
+    "a partition that the program did not assign": (
+        "unseen",
+        [placed("assigned"), delivered("0", 0), acked("1", 0, partition=1)],
+        [placed("sought", offset=0), delivered("0", 0), acked("1", 0, partition=1)],
+    ),
     "one of two equal orders": (
         "lost-write",
         [sent("1"), sent("1"), acked("1", 0), acked("1", 1), *log("1")],
@@ -204,6 +224,21 @@ PRODUCING: Cases = {
 }  # fmt: skip
 
 CONSUMING: Cases = {
+    "groups that nobody knows": (
+        "duplicate-delivery",
+        [delivered("1", 0), delivered("1", 0)],
+        [delivered("1", 0), delivered("1", 0, "consumer-2")],
+    ),
+    "a duplicate that the program knew": (
+        "skipped-processing",
+        [acked("1", 0), acked("1", 1), *log("1", "1"), processed("1", 0), bookmark(2)],
+        [acked("1", 1), *log("1", "1"), processed("1", 0), bookmark(2)],
+    ),
+    "two equal orders, two effects": (
+        "duplicate-effect",
+        [sent("1"), sent("1", topic="results"), sent("1", topic="results"), effect("1", times=2)],
+        [sent("1"), sent("1"), effect("1", times=2)],
+    ),
     "one offset twice": (
         "duplicate-delivery",
         [acked("1", 0), delivered("1", 0), delivered("1", 0)],
@@ -311,6 +346,18 @@ CONSUMING: Cases = {
 }  # fmt: skip
 
 TRANSACTIONS: Cases = {
+    "the bookmark of another group": (
+        "aborted-output",
+        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
+         told("aborted", 1), bookmark(1, group="a"), bookmark(1, group="b")],
+        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
+         told("aborted", 1), bookmark(1, group="b")],
+    ),
+    "no transaction, and an old epoch": (
+        "zombie-effect",
+        [written("batch", 0, 1), written("batch", 1, 0)],
+        [written("batch", 0, 0), written("batch", 1, 1)],
+    ),
     "the batch is lost": (
         "aborted-output",
         [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("1", 1), out(2, "1"),
@@ -467,6 +514,16 @@ REPLICAS: Cases = {
         "inconsistent-offsets",
         [delivered("1", 0), delivered("2", 0, "consumer-2")],
         [delivered("1", 0), delivered("2", 1, "consumer-2")],
+    ),
+    "nobody is in sync": (
+        "invisible-ack",
+        [topic(1), decision(""), watermark(0), acked("1", 0), FINISHED],
+        [topic(1), decision("1"), watermark(0), acked("1", 0), FINISHED],
+    ),
+    "what the log has no more": (
+        "inconsistent-offsets",
+        [acked("1", 0), end(offset=2)],
+        [acked("1", 0), end(offset=2, start=1)],
     ),
     "given, and the log holds another": (
         "inconsistent-offsets",

@@ -17,6 +17,7 @@ from lab_utils.audit.judged import judged
 from lab_utils.audit.survey import Survey, TopicFacts
 
 UNCLEAN = "unclean.leader.election.enable"
+FLOOR = "min.insync.replicas"
 IDEMPOTENT = {"enable.idempotence": "True"}
 
 # finding, configuration as a program gives it, rule, the setting that decides
@@ -44,7 +45,13 @@ CLAUSES = [
     ("lost-write", {"acks": "all", "replicas": "3"}, MUST_NOT, None),
     # One replica excuses a loss only when its broker has lost its power.
     ("lost-write", {"acks": "all", "replicas": "1"}, MUST_NOT, None),
-    ("lost-write", {"acks": "all", "replicas": "1", POWER_CUT: "true"}, MAY, "replicas=1"),
+    ("lost-write", {"acks": "all", "replicas": "1", POWER_CUT: "1"}, MAY, "replicas=1"),
+    ("inconsistent-offsets", {"replicas": "1", POWER_CUT: "1"}, MAY, "replicas=1"),
+    # Else it takes as many as had to have the record.
+    ("lost-write", {"replicas": "3", POWER_CUT: "1"}, MAY, "min.insync.replicas=1"),
+    ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "1"}, MUST_NOT, None),
+    ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, MAY, f"{FLOOR}=2"),
+    ("nonmonotonic-poll", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, MAY, f"{FLOOR}=2"),
     ("inconsistent-offsets", {"acks": "all"}, MUST_NOT, None),
     ("invisible-ack", {"acks": "1"}, MAY, "acks=1"),
     ("invisible-ack", {"acks": "all"}, MUST_NOT, None),

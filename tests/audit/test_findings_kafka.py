@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
 
 from lab_utils.audit.finding import RULES, Sieve, found_by
 from lab_utils.audit.findings.cycles import ANOMALIES
@@ -28,12 +29,21 @@ from tests.histories import (
     both,
     created,
     delivered,
+    effect,
+    end,
+    failed,
     in_run,
     log,
+    order,
+    placed,
+    power_cut,
     processed,
     sent,
     sent_in,
     told,
+    topic,
+    unknown,
+    visible,
     written,
 )  # fmt: skip
 from tests.oracle import Found, oracle
@@ -70,21 +80,10 @@ def module_of(run: str) -> str:
     return run.partition(":")[0]
 
 
-def drawn(module: str, chance: int | None = None, number: int = DRAWN) -> dict[str, list[Event]]:
-    """Random histories of a module; the same at each run of the tests, if `chance` is not given."""
-    them: list[list[Event]] = []
-
-    # Drawn anew at each change of the test, and the same until then: each finding is among them.
-    @settings(
-        max_examples=number, deadline=None, derandomize=chance is None, database=None,
-        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
-    )  # fmt: skip
-    @given(HISTORIES[module])
-    def collect(history: list[Event]) -> None:
-        them.append(history)
-
-    (collect if chance is None else seed(chance)(collect))()
-    return {f"{module}: run-{number}": rows for number, rows in enumerate(them) if rows}
+def drawn(module: str, chance: int = 0, number: int = DRAWN) -> dict[str, list[Event]]:
+    """Random histories of a module; others for each `chance`."""
+    them = (HISTORIES[module].draw(Random(f"{chance} {at}")) for at in range(number))
+    return {f"{module}: run-{at}": rows for at, rows in enumerate(them) if rows}
 
 
 @pytest.fixture(scope="module")
@@ -212,6 +211,93 @@ def test_judged(tmp_path: Path) -> None:
     ]
 
     assert judged == [("allowed", "enable.idempotence=false"), ("breach", None)]
+
+
+PLAIN = created("producer-1", role="producer", enable__idempotence="false")
+NO_RETRIES = created("producer-1", role="producer", retries="0")
+ACKS_1 = created("producer-1", role="producer", acks="1")
+EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
+ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
+SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
+LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
+# name: (history, finding, its judgement, what allows it)
+JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
+    "purged while it waited for its retry": (
+        [PLAIN, sent("1"), failed("1", "_PURGE_QUEUE"), *log("1")],
+        "phantom", "allowed", "message.timeout.ms=300000",
+    ),
+    "declined": (
+        [PLAIN, sent("1"), failed("1", "_QUEUE_FULL"), *log("1")], "phantom", "breach", None,
+    ),
+    "the earlier one was not acked": (
+        [NO_RETRIES, *SWAPPED, unknown("1")],
+        "nonmonotonic-send", "allowed", "enable.idempotence=false",
+    ),
+    "both were acked": (
+        [NO_RETRIES, *SWAPPED, acked("1", 1)], "nonmonotonic-send", "breach", None,
+    ),
+    "the only broker lost its power": (
+        [PLAIN, topic(None, replicas=1), power_cut(), sent("1"), acked("1", 0), *log("2")],
+        "inconsistent-offsets", "allowed", "replicas=1",
+    ),
+    "one of two that had to have it": (
+        [PLAIN, topic(2), power_cut(), power_cut(), sent("1"), acked("1", 0), *log()],
+        "lost-write", "breach", None,
+    ),
+    "each that had to have it": (
+        [PLAIN, topic(2), power_cut(), power_cut(2), sent("1"), acked("1", 0), *log()],
+        "lost-write", "allowed", "min.insync.replicas=2",
+    ),
+    "deleted": (
+        [PLAIN, sent("1"), acked("1", 0), end(offset=1, start=1)], "lost-write", "allowed", None,
+    ),
+    "lost beside what was deleted": (
+        [PLAIN, sent("1"), acked("1", 0), sent("1"), acked("1", 1), end(offset=2, start=1)],
+        "lost-write", "breach", None,
+    ),
+    "acked by a leader alone": (
+        [ACKS_1, acked("1", 0), *log("2")], "inconsistent-offsets", "allowed", "acks=1",
+    ),
+    "given to a consumer, and so replicated": (
+        [ACKS_1, LATE, acked("1", 0), delivered("1", 0), *log("2")],
+        "inconsistent-offsets", "breach", None,
+    ),
+    "a consumer by the name of the log's reader": (
+        [EVERYTHING, *ABORTED, delivered("1", 0, "reader")],
+        "aborted-read", "allowed", "isolation.level=read_uncommitted",
+    ),
+    "the log's reader by another name": (
+        [EVERYTHING, *ABORTED, replace(visible("1", 0), actor="auditor")],
+        "aborted-read", "breach", None,
+    ),
+    "nobody recorded its sends": (
+        [written("batch", 0, 0), *log("1", "1")], "duplicate", "undecided", None,
+    ),
+    "nobody has a sequence": (
+        [written("batch", 0, 0, -1), *log("1", "1")],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "the program went back": (
+        [LATE, delivered("1", 0), placed("sought", offset=0), delivered("1", 0)],
+        "duplicate-delivery", "allowed", None,
+    ),
+    "an effect, and no consumer was seen": (
+        [order("1"), effect("1", times=2)], "duplicate-effect", "allowed", None,
+    ),
+}  # fmt: skip
+
+
+def test_each_is_judged(tmp_path: Path) -> None:
+    """Each history has this judgement of this finding, and what allows it."""
+    runs = [row for name, (rows, *_) in JUDGED.items() for row in in_run(name, rows)]
+    write_ledger(tmp_path, runs)
+    seen = {
+        (row["run"], row["finding"]): (row["judgement"], row["allowed_by"])
+        for row in judged_findings(read_events(tmp_path))
+    }
+
+    for name, (_, finding, *expected) in JUDGED.items():
+        assert tuple(expected) == seen.get((name, finding)), name
 
 
 def test_judged_by_who_commits(tmp_path: Path) -> None:

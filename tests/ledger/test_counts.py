@@ -16,7 +16,7 @@ def log(kind: str, **columns: Any) -> Event:
     return Event(run="r", source="log", actor="reader", kind=kind, topic="t", **columns)
 
 
-DRAINED = log("end", partition=0, offset=2, detail={"drained": "true"})
+DRAINED = log("end", partition=0, offset=2, at_ns=2**62, detail={"drained": "true"})
 STUCK = log("end", partition=0, detail={"drained": "false"})
 
 
@@ -58,7 +58,7 @@ def test_two_topics_are_counted_apart() -> None:
     rows = [
         log("record", value="1", offset=0), DRAINED,
         Event(run="r", source="log", actor="reader", kind="record", topic="r-u", value="1"),
-        Event(run="r", source="log", actor="reader", kind="end", topic="r-u"),
+        Event(run="r", source="log", actor="reader", kind="end", topic="r-u", at_ns=2**62 + 1),
     ]  # fmt: skip
 
     assert "0 sent, 0 acked, 1 in t, 1 in u" == str(count(rows))

@@ -136,7 +136,41 @@ def test_log_ends_before_the_repair() -> None:
 def test_exchanges_are_those_of_the_order() -> None:
     """An order knows the requests that carried it, also where no client has borne witness."""
     order = History([request(1, "0", 1), request(2, "0", 2), request(3, "1", 3)]).orders
-    (carried,) = [it for (_, value), it in order.items() if value == "0"]
+    (carried,) = [it for (*_, value), it in order.items() if value == "0"]
 
     assert [1, 2] == [it.first.correlation_id for it in carried.exchanges]
     assert not carried.sent
+
+
+def test_orders_are_told_apart_by_key_and_value() -> None:
+    """Two tombstones, and an empty text beside none, are orders of their own."""
+    rows = [
+        *(tiny.sent(value, key=key) for key, value in (("a", None), ("b", None), ("a", ""))),
+        *(tiny.record(value, at, key=key)
+          for at, (key, value) in enumerate((("a", None), ("b", None), ("a", "")))),
+    ]  # fmt: skip
+
+    assert (3, []) == (len(History(rows).orders), History(rows).duplicated)
+
+
+def test_equal_orders_have_no_sequence() -> None:
+    """What was sent twice, or by another producer, is not out of sequence."""
+    for rows in (
+        [*map(tiny.sent, "121"), *tiny.log("1", "2", "1")],
+        [tiny.sent("1"), tiny.sent("2", actor="producer-2"), *tiny.log("2", "1")],
+    ):
+        assert [] == History(tiny.in_run("r", rows)).reordered
+    assert ["1"] == [
+        order.value
+        for order, _ in History(
+            tiny.in_run("r", [*map(tiny.sent, "12"), *tiny.log("2", "1")])
+        ).reordered
+    ]
+
+
+def test_one_of_two_tombstones_is_lost() -> None:
+    """The log holds the one, and says nothing of the other."""
+    rows = [tiny.sent(None, key="a"), tiny.acked(None, 0, key="a"), tiny.sent(None, key="b"),
+            tiny.acked(None, 1, key="b"), tiny.record(None, 0, key="a"), tiny.end()]  # fmt: skip
+
+    assert 1 == count(tiny.in_run("r", rows)).lost

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REASON_SCHEMA: Final = "run STRING, topic STRING, partition BIGINT, actor STRING, reason STRING"
+IDLE: Final = "nobody sent, was given or committed anything"
 Reason = tuple[str, str | None, int | None, str | None, str]
 
 
@@ -28,7 +29,7 @@ def inconclusive() -> Found:
 
     Rule: a fault was armed and did not fire; or a partition was not read to its end, at the one
     isolation level or the other; or a topic that was sent to was not read; or nobody sent, was
-    given or committed anything.
+    given or committed anything, and no sink has an effect.
     Smallest: `armed(drop_response) unfired(drop_response)`.
     Near miss: `armed(drop_response) fired(drop_response)`; a log that was drained at the second
     attempt.
@@ -68,5 +69,5 @@ def _logs(survey: Survey) -> Iterator[Reason]:
 
 def _idle(survey: Survey) -> Iterator[Reason]:
     for run in survey.runs:
-        if not survey.did(run, DONE):
-            yield run, None, None, None, "nobody sent, was given or committed anything"
+        if not survey.did(run, DONE) and not survey.did(run, ["effect"], "sink"):
+            yield run, None, None, None, IDLE

@@ -8,24 +8,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.facts import LISTED, ORDER, TRANSACTION, orders, positions, sql, transactions
+from lab_utils.audit.facts import (
+    LISTED,
+    ORDER,
+    TRANSACTION,
+    orders,
+    positions,
+    sql,
+    transactions,
+    with_groups,
+)
 from lab_utils.audit.finding import Found, finding
 from lab_utils.audit.findings.cycles import cycles
+from lab_utils.audit.survey import EPOCHS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lab_utils.audit.survey import Survey
 
-# The lab's own reader, which asks for read_committed and reads when the run is over.
-READER: Final = "reader"
+# A finding about what the log's own read_committed reader was given, when the run was over.
+VISIBLE: Final = "visible"
 READING: Final = {
     "value": "value",
     "partition": "it.partition",
     "offsets": "array(it.offset)",
     "actor": "it.actor",
+    "circumstances": f"if(it.kind = '{VISIBLE}', array('{VISIBLE}'), array())",
 }
-READINGS: Final = "array_distinct(transform({0}, x -> struct(x.partition, x.offset, x.actor)))"
+READINGS: Final = (
+    "array_distinct(transform({0}, x -> struct(x.partition, x.offset, x.actor, x.kind)))"
+)
 
 
 @finding(
@@ -230,7 +243,7 @@ def epochs(events: DataFrame, _: Survey) -> DataFrame:
 
 
 @finding(
-    "zombie-effect", epochs, "txn_initialised marker, batch marker",
+    "zombie-effect", epochs, EPOCHS,
     promise="The log takes nothing of an old epoch behind a newer one.",
 )  # fmt: skip
 def zombie_effect() -> Found:
@@ -335,15 +348,17 @@ def stuck_lso() -> Found:
     )
 
 
+SKIPPED_TO: Final = "array_min(array(committed_to, reached + 1, again))"
+
+
 def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
     """One row an aborted transaction whose output was never committed, and a partition it read.
 
     Columns: TRANSACTION, topic, partition, and
-    outputs   what was sent in it, and in no transaction that was committed
-    start     the first offset of its input: where the last commit before it was
-    again     the lowest offset that was delivered after its end; NULL if none
-    reached   the highest that was delivered before its end
-    position  the highest offset that was committed after its end; NULL if none
+    outputs     what was sent in it, and in no transaction that was committed
+    start       the first offset of its input: where the last commit before it was
+    skipped_to  where what was committed later, or delivered again, or not delivered yet begins
+    is_skipped  is something between the two, for each group that was given it?
     """
     ends = transactions(events).where("outcome IS NOT NULL")
     sends = events.where("source = 'client' AND kind = 'sent'").selectExpr(
@@ -366,30 +381,39 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
         "run", "topic", "partition", "ended_at_ns AS at_ns", "position",
     )  # fmt: skip
     aborted = lost.join(ends, TRANSACTION).join(read, ["run", "actor"])
-    given = events.where("source = 'client' AND kind = 'delivered'").select(
-        "run", "topic", "partition", "at_ns", "offset"
+    # Whose offsets a transaction sends nobody records: each group that reads the topic may be it.
+    groups = survey.groups_frame(events)
+    given = with_groups(events.where("source = 'client' AND kind = 'delivered'"), survey).select(
+        "run", "topic", "partition", "consumer_group", "at_ns", "offset"
     )
     told = aborted.withColumnRenamed("ended_at_ns", "at_ns")
-    rows = given.unionByName(own, True).unionByName(told, True)
-    by = "OVER (PARTITION BY run, topic, partition ORDER BY at_ns ROWS BETWEEN"
-    before, after = f"{by} UNBOUNDED PRECEDING AND 1 PRECEDING)", (
-        f"{by} 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
-    )  # fmt: skip
-    return rows.selectExpr(
-        "*",
-        f"coalesce(max(position) {before}, min(offset) {before}) AS start",
-        f"max(offset) {before} AS reached",
-        f"min(offset) {after} AS again",
-        f"max(position) {after} AS later",
-    ).where("outputs IS NOT NULL").join(survey.topics_frame(events), ["run", "topic"], "left"
-    ).selectExpr(
-        "*",
-        "array_max(array(later, array_max(transform(bookmarks, x -> x.at[partition]))))"
+    ends = told.unionByName(own, True).join(groups, ["run", "topic"])
+    by = "OVER (PARTITION BY run, topic, partition, consumer_group ORDER BY at_ns ROWS BETWEEN"
+    before = f"{by} UNBOUNDED PRECEDING AND 1 PRECEDING)"
+    after = f"{by} 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+    theirs = "filter(bookmarks, x -> x.name = consumer_group OR NOT x.is_known)"
+    each = (
+        ends.unionByName(given, True)
+        .selectExpr(
+            "*",
+            f"coalesce(max(position) {before}, min(offset) {before}) AS start",
+            f"max(offset) {before} AS reached",
+            f"min(offset) {after} AS again",
+            f"max(position) {after} AS later",
+        )
+        .where("outputs IS NOT NULL AND reached IS NOT NULL")
+    )
+    known = each.join(survey.topics_frame(events), ["run", "topic"], "left").selectExpr(
+        "*", f"array_max(array(later, array_max(transform({theirs}, x -> x.at[partition]))))"
         " AS committed_to",
     )  # fmt: skip
-
-
-SKIPPED_TO: Final = "array_min(array(committed_to, reached + 1, again))"
+    return sql(
+        known, [*TRANSACTION, "topic", "partition"],
+        "any_value(outputs) AS outputs",
+        "min_by(start, consumer_group) AS start",
+        f"min_by({SKIPPED_TO}, consumer_group) AS skipped_to",
+        f"bool_and(coalesce({SKIPPED_TO} > start AND committed_to > start, false)) AS is_skipped",
+    )  # fmt: skip
 
 
 @finding(
@@ -402,7 +426,8 @@ def aborted_output() -> Found:
     An abort takes the output back and leaves the consumer where it is: the program has to rewind.
     Rule: a transaction was aborted, and what was sent in it is in no committed one; of what was
     delivered for it, from the last committed offset on, something was not delivered again; and a
-    later commit, or the group's bookmark at the end, is behind that.
+    later commit, or the group's bookmark at the end, is behind that. Where several groups read
+    the topic, it must be so for each.
     Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
     Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2.
@@ -410,14 +435,14 @@ def aborted_output() -> Found:
     Source: Kafka design, using transactions; KIP-447; claims E13, measured in lab 06.
     """
     return Found(
-        where=f"{SKIPPED_TO} > start AND committed_to > start",
+        where="is_skipped",
         said="'input of partition ' || partition || ' from offset ' || start || ' to '"
-        f" || ({SKIPPED_TO} - 1) || ' is committed as consumed, and its output was aborted:"
+        " || (skipped_to - 1) || ' is committed as consumed, and its output was aborted:"
         " transaction ' || transaction || ' of ' || actor || ' with '"
         " || array_join(outputs, ', ') || ', which was not sent again'",
         about={
             "partition": "partition",
-            "offsets": f"array(start, {SKIPPED_TO} - 1)",
+            "offsets": "array(start, skipped_to - 1)",
             "actor": "actor",
         },
     )

@@ -11,6 +11,7 @@ ERRORS = (
     " ('failed', 'unknown')), x -> coalesce(x.error, 'an error without a name')))), ', ')"
 )
 OFFSETS_OF = "transform({0}, x -> x.offset)"
+UNRECORDED = "nobody recorded its sends"
 
 
 @finding(
@@ -20,12 +21,15 @@ def lost_write() -> Found:
     """An order was acked, and it is not in the log.
 
     Rule: in a partition that was read to its end, an order has more acks than copies. Equal
-    orders are counted, for each ack promises one of them.
+    orders are counted, for each ack promises one of them. What was acked when the log had been
+    read counts only at an offset that was read.
     Smallest: `sent(1) acked(1, offset 0) log()`.
-    Near miss: the same with a log that was not drained; or `unknown(1)` in place of the ack.
-    Allowed by: `acks=0`; `acks=1`; one replica whose power was cut before it had flushed;
-    `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order with a key;
-    `retention.ms` or `retention.bytes` that the topic was given. Otherwise it is a breach.
+    Near miss: the same with a log that was not drained; `unknown(1)` in place of the ack; `log()
+    acked(1, offset 0)`.
+    Allowed by: `acks=0`; `acks=1`; a power cut of `min.insync.replicas` brokers, or of the only
+    replica; `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order with a
+    key; `retention.ms` or `retention.bytes` that the topic was given; a log that now begins behind
+    the order. Otherwise it is a breach.
     Source: Kafka design, replication; Jepsen's rule needs a reader beyond the offset, and we have
     the drained log. An idempotent producer can report success without an offset for its first
     batch and lose it: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
@@ -43,8 +47,8 @@ def lost_write() -> Found:
             "partition": "lost_in",
             "offsets": OFFSETS_OF.format("acked_at"),
             "actor": names("said", "acked"),
-            "circumstances": "filter(array(if(key IS NOT NULL, 'with a key', NULL)),"
-            " x -> x IS NOT NULL)",
+            "circumstances": "filter(array(if(key IS NOT NULL, 'with a key', NULL),"
+            " if(deleted >= lost, 'deleted', NULL)), x -> x IS NOT NULL)",
         },
     )
 
@@ -63,12 +67,15 @@ def duplicate() -> Found:
     is a duplicate-delivery.
     Allowed by: the program, if it called `produce()` as often as there are copies, and so also if
     it aborted and sent again; `enable.idempotence=false` with retries. With idempotence, or with
-    `retries=0`, more copies than sends are a breach.
+    `retries=0`, more copies than sends are a breach; it is undecided if nobody recorded a send.
     Source: librdkafka INTRODUCTION, idempotent producer; KIP-98.
     """
     place = "'offset ' || x.offset || ' of partition ' || x.partition"
     where = f"array_join(transform(places, x -> {place}), ' and ')"
-    committed = "is_transactional AND visible < copies"
+    committed = (
+        "is_transactional AND visible < copies"
+        " AND forall(places, x -> array_contains(settled, x.partition))"
+    )
     for_whom = (
         f"if({committed}, '; a read_committed reader is given it ' || if(visible = 1, 'once',"
         " visible || ' times'), '')"
@@ -84,6 +91,7 @@ def duplicate() -> Found:
             "offsets": f"array_sort({OFFSETS_OF.format('places')})",
             "actor": names("said", "sent"),
             "circumstances": "filter(array(if(sends >= copies, 'sent again', NULL),"
+            f" if(sends = 0, '{UNRECORDED}', NULL),"
             f" if(sends >= copies AND {committed} AND visible < 2, 'aborted', NULL)),"
             " x -> x IS NOT NULL)",
         },
@@ -159,8 +167,8 @@ def nonmonotonic_send() -> Found:
     An order that was sent twice is left out, for its reports cannot be told apart. Each descent is
     one finding: the log `1 2 3 0` has one, between 0 and 1.
     Allowed by: `max.in.flight` above 1 with retries; with `max.in.flight=1` by
-    `retry.backoff.ms`, in librdkafka (measured: `0 2 1 3`). With idempotence, or with `retries=0`,
-    it is a breach.
+    `retry.backoff.ms`, in librdkafka (measured: `0 2 1 3`); without idempotence, where the earlier
+    one was not acked. Else it is a breach.
     Source: Jepsen; librdkafka INTRODUCTION, reordering.
     """
     return Found(
@@ -173,15 +181,23 @@ def nonmonotonic_send() -> Found:
             "partition": "place.partition",
             "offsets": "array(earlier.offset, place.offset)",
             "actor": "sender",
+            "circumstances": "if(earlier.acks = 0, array('not acked'), array())",
         },
     )
 
 
 # Of each group that reads the topic: what it was given of an order, and whether it went past it.
-GIVEN = "size(filter(given, x -> x.consumer_group = it.name AND x.kind = 'delivered'))"
+GIVEN = (
+    "size(array_distinct(transform(filter(given, x -> x.consumer_group = it.name AND"
+    " x.kind = 'delivered'), x -> struct(x.partition, x.offset))))"
+)
 WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
 SOUGHT = f"exists({WHERE_IT_IS}, x -> array_contains(it.sought, x.partition))"
+READS_IT = (
+    "(it.partitions IS NULL"
+    f" OR exists({WHERE_IT_IS}, x -> array_contains(it.partitions, x.partition)))"
+)
 # What of the acks a reader can be given: nothing that was aborted, or may yet be.
 EXPECTED = (
     "least(acks - if(in_transactions = 0, 0, sends - committed),"
@@ -197,7 +213,8 @@ def unseen() -> Found:
     """An order was acked and a group of consumers that reads its topic was not given it.
 
     Rule: fewer records of the order were `delivered` to the group than were acked and can be
-    read: what was aborted cannot, nor what the drained log does not hold.
+    read: what was aborted cannot, nor what the drained log does not hold. A group whose consumers
+    were not assigned by the group reads the partitions that they chose, and no others.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: time, as long as the group has not gone past it: late and lost look alike to a
@@ -205,7 +222,7 @@ def unseen() -> Found:
     `auto.offset.reset=latest`, or by the program that chose where to begin, and else a breach.
     Source: Jepsen; KIP-1327.
     """
-    short = f"{GIVEN} < {EXPECTED}"
+    short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
     return Found(
         where=f"acks > 0 AND size(consumers) > 0 AND {EXPECTED} > 0"
         f" AND exists(consumers, it -> {short})",

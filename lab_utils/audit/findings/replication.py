@@ -36,8 +36,9 @@ def inconsistent_offsets() -> Found:
     where the log is not known, two polls were given different orders.
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
     Near miss: the record at the offset is order 1; an offset that the log was not read to.
-    Allowed by: `acks` below all; `unclean.leader.election.enable=true`; `cleanup.policy=compact`
-    and retention that the topic was given, where the log holds nothing.
+    Allowed by: `acks` below all, if it was given to nobody; `unclean.leader.election.enable=true`;
+    a power cut, as of lost-write; `cleanup.policy=compact` and retention that the topic was given,
+    where the log holds nothing.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
     speakers = (
@@ -61,7 +62,9 @@ def inconsistent_offsets() -> Found:
             "partition": "partition",
             "offsets": "array(offset)",
             "actor": joined(speakers),
-            "circumstances": "if(holds_nothing, array('holds nothing'), array())",
+            "circumstances": "filter(array(if(holds_nothing, 'holds nothing', NULL),"
+            " if(exists(given, x -> struct(x.key, x.value) <=> it), NULL, 'acked alone')),"
+            " x -> x IS NOT NULL)",
         },
     )
 
@@ -80,7 +83,8 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
     )
     below = sql(
         meanwhile.where("source = 'broker'"), ["run", "topic", "partition"],
-        "max_by(size(split(detail['isr'], ' ')), at_ns) FILTER (WHERE kind = 'partition') AS isr",
+        "max_by(size(filter(split(detail['isr'], ' '), x -> x <> '')), at_ns)"
+        " FILTER (WHERE kind = 'partition') AS isr",
         "max_by(offset, at_ns) FILTER (WHERE kind = 'watermark') AS readable",
     ).join(floors, ["run", "topic"]).where("isr < floor")  # fmt: skip
     acked = sql(
