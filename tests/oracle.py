@@ -414,12 +414,15 @@ def cycles(rows: Rows) -> Iterator[Found]:
             continue
         for text in json.loads(row.detail["offsets"]):
             topic_partition, _, position = text.rpartition(":")
-            for writer, record in writes:
-                if f"{record.topic}-{record.partition}" == topic_partition:
-                    if (record.offset or 0) < int(position):
-                        edges["wr"].add((writer, reader))
-                    else:
-                        edges["rw"].add((reader, writer))
+            # As Adya has it: the last that was read, and the first that was not.
+            there = sorted(
+                (record.offset or 0, writer) for writer, record in writes
+                if f"{record.topic}-{record.partition}" == topic_partition
+            )  # fmt: skip
+            read = [writer for offset, writer in there if offset < int(position)]
+            unread = [writer for offset, writer in there if offset >= int(position)]
+            edges["wr"] |= {(writer, reader) for writer in read[-1:]}
+            edges["rw"] |= {(reader, writer) for writer in unread[:1]}
     known: set[tuple[Transaction, Transaction]] = set()
     for name, which in (("G0", "ww"), ("G1c", "wr"), ("G2", "rw")):
         known |= {(one, other) for one, other in edges[which] if one != other}

@@ -43,6 +43,7 @@ from tests.histories import (
 
 # Orders are told apart by key and value, of which each may be missing or empty.
 VALUES = st.sampled_from(["1", "2", "3", "1", "2", "", None])
+GROUPS = st.sampled_from(["group", "a", "b"])
 KEYS = st.sampled_from([None, None, None, "a", ""])
 
 
@@ -83,7 +84,7 @@ def producing() -> st.Drawn:
         ),
         st.builds(fault, st.sampled_from(["armed", "fired", "unfired"])),
         st.builds(record, values, offsets, partitions, keys),
-        st.builds(end, st.booleans(), partitions, st.none() | offsets),
+        st.builds(end, st.booleans(), partitions, st.none() | offsets, st.sampled_from([0, 0, 1])),
     )
     # Three orders of one producer with an offset each, drawn: half of these go backwards somewhere.
     # The log then holds what is drawn of them there.
@@ -122,7 +123,9 @@ def consuming() -> st.Drawn:
             lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
         ),
         st.builds(processed, values, offsets, partition=partitions, key=keys),
-        st.builds(bookmark, offsets, st.sampled_from(["end", "crash"]), partitions),
+        st.builds(bookmark, offsets, st.sampled_from(["end", "crash"]), partitions, GROUPS),
+        st.builds(sent, values, key=keys, topic=st.sampled_from([TOPIC, "others"])),
+        st.builds(acked, values, offsets, partition=partitions, key=keys),
         st.builds(
             effect,
             st.sampled_from("012"),
@@ -157,7 +160,7 @@ ENDS = ("txn_committed", "txn_aborted")
 def is_possible(rows: list[Event]) -> bool:
     """A transaction ends once, and a log has one entry at an offset."""
     ends = [(row.actor, row.detail["transaction"]) for row in rows if row.kind in ENDS]
-    if not has_one_log(rows):
+    if not (has_one_log(rows) and is_created_once(rows)):
         return False
     entries = [row.offset for row in rows if row.kind == "transaction"]
     return all(len(each) == len(set(each)) for each in (ends, entries))
@@ -186,7 +189,12 @@ def transactions() -> st.Drawn:
             st.sampled_from([True, True, False]),
         ),
         st.builds(offsets_of, numbers, st.integers(0, 4), actor=producers),
-        st.builds(bookmark, offsets),
+        st.builds(bookmark, offsets, group=GROUPS),
+        st.builds(
+            lambda actor, group: created(actor, group__id=group),
+            st.sampled_from(["consumer-1", "consumer-2"]), st.sampled_from("ab"),
+        ),
+        st.builds(delivered, values, offsets, st.just("consumer-2")),
         st.builds(
             written, st.sampled_from(["batch", "marker"]), offsets, st.integers(0, 2),
             st.sampled_from([-1, 7, 8]), partitions,
@@ -199,18 +207,41 @@ def transactions() -> st.Drawn:
     # Two transactions of two orders each, somewhere in the log: half are torn or interleaved.
     places = st.tuples(st.integers(0, 3), partitions, st.booleans())
     transactions = st.builds(
-        lambda where: [
-            event
-            for value, (offset, partition, is_visible) in zip("1234", where, strict=True)
-            for event in [
-                sent_in(1, value, actor=f"producer-{1 + int(value) % 2}"),
-                *(both if is_visible else lambda *place: [record(*place)])(
-                    value, offset, partition
+        lambda where, ends: (
+            [
+                *(stop(5, 5, partition) for partition in ends),
+                *(
+                    told("committed", number, 9, actor=f"producer-{1 + at}")
+                    for at, number in enumerate(ends[:1])
+                ),
+                *(
+                    delivered(value, offset, partition=partition)
+                    for value, (offset, partition, _) in zip("12", where[:2], strict=True)
+                    if len(ends) > 1
                 ),
             ]
-        ],
+            + [
+                event
+                for value, (offset, partition, is_visible) in zip("1234", where, strict=True)
+                for event in [
+                    sent_in(1, value, actor=f"producer-{1 + int(value) % 2}"),
+                    *(both if is_visible else lambda *place: [record(*place)])(
+                        value, offset, partition
+                    ),
+                ]
+            ]
+        ),
         st.lists(places, min_size=4, max_size=4),
+        st.lists(st.integers(0, 1), max_size=3),
     )
+    # Where a reader stops, and what the coordinator noted of the batch that begins there.
+    stopped = st.builds(
+        lambda at, state, ids: [
+            written("batch", at, 0, ids[0]), noted(state, 1, ids[1]), stop(at, 4),
+        ],
+        st.integers(0, 3), st.sampled_from(["Ongoing", "CompleteCommit", "CompleteAbort"]),
+        st.tuples(st.sampled_from([7, 8]), st.sampled_from([7, 8])),
+    )  # fmt: skip
 
     # Programs that read and write the same topic, each a transaction: some have not read others.
     reading = st.builds(
@@ -250,7 +281,7 @@ def transactions() -> st.Drawn:
 
     return st.builds(
         lambda first, then: first + then,
-        st.just([]) | transactions | epochs | reading | working,
+        st.one_of(st.just([]), transactions, epochs, reading, working, stopped),
         st.lists(happenings, max_size=12),
     ).filter(is_possible)
 
@@ -259,7 +290,7 @@ def replicas() -> st.Drawn:
     """Decisions of a controller and watermarks, between acks."""
     happenings = st.one_of(
         st.builds(acked, VALUES, st.none() | st.integers(0, 3), key=KEYS),
-        st.builds(decision, st.sampled_from(["1", "1 2", "1 2 3", "2"])),
+        st.builds(decision, st.sampled_from(["1", "1 2", "1 2 3", "2", ""])),
         st.builds(watermark, st.integers(0, 3)),
         st.just(FINISHED),
     )
