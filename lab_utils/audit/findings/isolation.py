@@ -204,8 +204,9 @@ def g0() -> Found:
 def g1c() -> Found:
     """Transactions each wrote, or read what was written, before another of them, in a circle.
 
-    Rule: as of G0, and a transaction is behind another, too, if the last record before an offset
-    that it committed is of that other: it has read that record. At least one step of the circle is such a read.
+    Rule: as of G0, and a transaction is behind another, too, if the last record before an
+    offset that it committed is of that other: it has read that record. At least one step of the
+    circle is such a read.
     Smallest: `visible(1) offsets(behind 1, of the transaction that sent 2) visible(2)`, and the
     transaction that sent 1 has committed an offset behind 2.
     Near miss: only one of the two has read.
@@ -222,8 +223,9 @@ def g1c() -> Found:
 def g2() -> Found:
     """Transactions that can be put into no order: some did not read what others wrote.
 
-    Rule: as of G1c, and a transaction is before another, too, if the first record from an offset
-    that it committed on is of that other: it has not read that record. At least one step of the circle is such.
+    Rule: as of G1c, and a transaction is before another, too, if the first record from an
+    offset that it committed on is of that other: it has not read that record. At least one step
+    of the circle is such.
     Smallest: two transactions that each commit an offset before what the other writes.
     Near miss: one of them commits an offset behind it.
     Allowed by: Kafka itself: transactions are atomic, and not serialised.
