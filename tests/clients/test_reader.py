@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import StageError
@@ -60,6 +61,19 @@ def test_several_partitions(reader: HonestReader, stage: Any, topic: str) -> Non
         (2, "record", 0, "1"),
         (2, "record", 1, "2"),
     ] == read(reader, topic, 3)
+
+
+def test_log_that_begins_later(reader: HonestReader, stage: Any, topic: str) -> None:
+    """What was deleted is not there, what is left is read, and the end says where it begins."""
+    reader.create_topic(topic, 1)
+    write(stage, topic, [0, 0, 0])
+    admin = AdminClient({"bootstrap.servers": stage.direct})
+    for deleted in admin.delete_records([TopicPartition(topic, 0, 2)]).values():
+        deleted.result(10)
+    record, end = reader.read("03-a", topic, 1)
+
+    assert (2, "2") == (record.offset, record.value)
+    assert (3, {"drained": "true", "start": "2"}) == (end.offset, end.detail)
 
 
 def test_read_again(reader: HonestReader, stage: Any, topic: str) -> None:

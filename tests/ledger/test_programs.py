@@ -31,6 +31,18 @@ def test_retry_is_no_second_send() -> None:
     assert [("sent", "0", None), ("acked", "0", 1)] == told(*lost, *exchange(3, "0", 2, 1))
 
 
+def test_equal_orders_are_told_apart_by_their_sequence() -> None:
+    """With idempotence two equal records of a batch are two; a retry has the sequence it had."""
+    twice = {"records": 2, "detail": {"acks": "-1", "values": '["0", "0"]'},
+             "producer_id": 4, "producer_epoch": 0, "sequence": 0}  # fmt: skip
+    rows = [request(1, None, 1, **twice), response(2, 1, 0, fate="dropped"),
+            request(3, None, 2, **twice), response(4, 2, 0)]  # fmt: skip
+
+    assert [("sent", "0", None), ("sent", "0", None), ("acked", "0", 0), ("acked", "0", 1)] == told(
+        *rows
+    )
+
+
 def test_answer_that_never_arrived_is_no_ack() -> None:
     """A lost answer, an error, and what the proxy wrote: nobody was told that it is stored."""
     for fate, error in (("dropped", None), ("forwarded", "CORRUPT_MESSAGE"), ("replaced", None)):
