@@ -268,14 +268,20 @@ def _suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
     before = f"last(if({READABLE}, offset, NULL), true) {window}" if has_polls else "NULL"
     suspect = " OR ".join(f"coalesce({why}, false)" for why in SUSPECT_PLACE)
     suspects = found.selectExpr("*", f"CAST({before} AS BIGINT) AS before").where(suspect)
+    kept = suspects.select("at")
+    if {"processed", "committed"} <= survey.kinds:
+        # The work for an order may have been done at another place.
+        passed_by = suspects.where("worked_in_topic AND bookmark > offset").select("first_id")
+        copies = found.join(passed_by.distinct(), "first_id", "left_semi")
+        kept = kept.unionByName(copies.select("at"))
     if not has_polls:
-        return suspects.select("at")
+        return kept
     jumped = suspects.where(JUMPED)
     passed = jumped.where("before IS NOT NULL").selectExpr(_place("before"))
     left = polls.where("earlier IS NOT NULL").selectExpr(
         _place("offset"), _place("earlier", name="left")
     ).join(jumped.select("at"), "at", "left_semi").selectExpr("left AS at")  # fmt: skip
-    return suspects.select("at").unionByName(passed).unionByName(left)
+    return kept.unionByName(passed).unionByName(left)
 
 
 def _polls(events: DataFrame, survey: Survey, columns: tuple[str, ...]) -> DataFrame:
