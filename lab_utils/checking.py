@@ -80,9 +80,10 @@ def decide(exercise: Exercise, answer: Any, evidence_of: Callable[[Trial], Evide
     """The verdict on an answer, given how to come by the evidence of a trial."""
     if inside.is_blank(answer):
         return judge.no_answer(exercise)
-    if exercise.kind in ("value", "faults", "settings"):
+    if exercise.kind in ("value", "faults", "settings", "pipeline"):
+        text = inside.pipeline_text if exercise.kind == "pipeline" else inside.answer_text
         try:
-            answer = inside.read_answer(json.loads(inside.answer_text(answer)), exercise.kind)
+            answer = inside.read_answer(json.loads(text(answer)), exercise.kind)
         except ValueError as error:
             return judge.failed(exercise, str(error))
     elif not callable(answer):
@@ -104,6 +105,8 @@ def perform(
     """Perform one trial on the stage of a lab; a query has yet to be asked of its evidence."""
     if exercise.kind == "workload":
         return _learners(lab, trial, answer)
+    if exercise.kind == "pipeline":
+        return _learners(lab, trial, answer["workload"])
     return _of(run or _run(lab, trial, trial.workload), trial)
 
 

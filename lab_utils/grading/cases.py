@@ -28,7 +28,8 @@ LABS: Final = Path(__file__).parents[2] / "labs"
 # stream    the same, and the DataFrames are streaming: it reads the records of run.topic
 # faults    the answer is a fault, or a list of them; the trial's own workload runs under it
 # settings  the answer is the topic's and the producer's settings; the trial's workload has them
-KINDS: Final = ("value", "workload", "query", "stream", "faults", "settings")
+# pipeline  the answer is a function f(run) and the topics' settings; performed as a workload is
+KINDS: Final = ("value", "workload", "query", "stream", "faults", "settings", "pipeline")
 
 Workload: TypeAlias = Callable[[Any], object]
 
@@ -76,6 +77,8 @@ class Trial:
         """This trial with a learner's faults or settings in place."""
         if kind == "faults":
             return replace(self, faults=answer)
+        if kind == "pipeline":
+            return replace(self, replicas=answer["replicas"], topic_config=answer["topic"])
         if kind == "settings":
             workload = self.workload
             assert workload is not None, self.name
@@ -170,12 +173,15 @@ class Mistake:
 
     likely  a clause; it is printed after "Likely: "
     look    a sentence that names a place to look, never the answer
+    finding, claim   on a report card: what the audit calls it, and the claim behind it
     """
 
     name: str
     is_made: Callable[[Any, Evidence], bool]
     likely: str
     look: str = ""
+    finding: str = ""
+    claim: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,6 +195,8 @@ class Exercise:
     mistakes  the first that is made gives the hint
     passed    one sentence with numbers for PASS; None: what was counted
     blank     the hint while there is no answer
+    claims    the claim behind each trial, by the trial's name: the verdict is then a report card,
+              a row for each trial, and each trial that passed has its share of the points
     """
 
     item: str
@@ -202,12 +210,23 @@ class Exercise:
     mistakes: tuple[Mistake, ...] = ()
     passed: Callable[[Any, Sequence[Evidence]], str] | None = None
     blank: str = "Replace `# YOUR CODE` in the cell above, run it, then run this check again."
+    claims: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         one_of(f"the kind of exercise {self.item}", self.kind, KINDS)
-        needs_workload = self.kind != "workload"
+        needs_workload = not self.is_performed
         for trial in self.public:
             assert needs_workload == (trial.workload is not None), (self.item, trial.name)
+
+    @property
+    def is_performed(self) -> bool:
+        """Is the answer a function that is performed under the faults of each trial?"""
+        return self.kind in ("workload", "pipeline")
+
+    @property
+    def function(self) -> str:
+        """Where the learner's function is in the notebook, as an expression."""
+        return f'{self.answer}["workload"]' if self.kind == "pipeline" else self.answer
 
     @property
     def is_query(self) -> bool:
@@ -215,16 +234,16 @@ class Exercise:
         return self.kind in ("query", "stream")
 
     def verdict(self, status: str, reason: str, **told: Any) -> Verdict:
-        """A verdict on this exercise; only a PASS has its points."""
+        """A verdict on this exercise; only a PASS has all its points, and only a card has some."""
+        points = {"points": self.points if status == PASS else 0}
         return Verdict(
             item=self.item,
             title=self.title,
             kind=self.kind,
             status=status,
-            points=self.points if status == PASS else 0,
             possible=self.points,
             reason=reason,
-            **told,
+            **points | told,
         )
 
     def trials(self, nonce: str | None = None) -> tuple[Trial, ...]:

@@ -91,8 +91,9 @@ class Examiner:
     def examine(self, exercise: Exercise, position: int) -> Verdict:
         """Decide one item in the state after the cell at `position`; raises Infrastructure."""
         answer: Any = None
-        if exercise.kind in ("value", "faults", "settings"):
-            said = self._ask(position, f"{INSIDE}.answer_text({exercise.answer})")
+        if exercise.kind in ("value", "faults", "settings", "pipeline"):
+            text = "pipeline_text" if exercise.kind == "pipeline" else "answer_text"
+            said = self._ask(position, f"{INSIDE}.{text}({exercise.answer})")
             try:
                 answer = read_answer(said, exercise.kind)
             except ValueError as error:
@@ -125,7 +126,7 @@ class Examiner:
 
     def _evidence(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
         """The evidence of one trial; None if the learner's function is still blank."""
-        if exercise.kind == "workload":
+        if exercise.is_performed:
             return self._learners(exercise, trial, position)
         evidence = self._references(trial, plain_names=exercise.kind == "value")
         return self._queried(exercise, evidence, position) if exercise.is_query else evidence
@@ -135,7 +136,7 @@ class Examiner:
         path = self._session.working / f"workload-{secrets.token_hex(4)}"
         in_children = trial.members > 1 or any(isinstance(it, ClientFault) for it in trial.faults)
         wanted = f", {str(path)!r}" if in_children else ""
-        said = self._ask(position, f"{INSIDE}.pickle_workload({exercise.answer}{wanted})")
+        said = self._ask(position, f"{INSIDE}.pickle_workload({exercise.function}{wanted})")
         if "blank" in said:
             return None
         orders = order_values(trial.orders)
@@ -143,7 +144,7 @@ class Examiner:
             return Evidence(trial=trial, orders=orders, rows=(), raised=str(said["raised"]))
 
         def in_kernel(_: Experiment, ticket: Ticket) -> str | None:
-            call = f"run_ticket({exercise.answer}, {asdict(ticket)!r})"
+            call = f"run_ticket({exercise.function}, {asdict(ticket)!r})"
             with self._session.reaching(_ports(ticket), position):
                 told = self._ask(position, f"{INSIDE}.{call}")
             return str(told["raised"]) if "raised" in told else None

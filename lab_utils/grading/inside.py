@@ -59,6 +59,20 @@ def answer_text(answer: Any) -> str:
     return _bounded({"value": answer})
 
 
+def pipeline_text(answer: Any) -> str:
+    """A pipeline's settings as JSON text, as answer_text has them; its function stays here."""
+    if is_blank(answer):
+        return json.dumps({"blank": True})
+    if not isinstance(answer, dict) or set(answer) != {"replicas", "topic", "workload"}:
+        return json.dumps({"raised": 'your answer must have "replicas", "topic" and "workload".'})
+    if not callable(answer["workload"]):
+        return json.dumps(
+            {"raised": f"workload is {answer['workload']!r}, and that is no function."}
+        )
+    settings = {"replicas": answer["replicas"], "topic": answer["topic"], "producer": {}}
+    return _bounded({"value": settings})
+
+
 def read_answer(said: Mapping[str, Any], kind: str) -> Any:
     """The answer in what `answer_text` said, or None; raises ValueError for what is none.
 
@@ -68,9 +82,9 @@ def read_answer(said: Mapping[str, Any], kind: str) -> Any:
         raise ValueError(str(said["raised"]))
     if "function" in said:
         raise ValueError("your answer is a function, and the exercise asks for a value.")
-    if kind in ("value", "settings"):
+    if kind in ("value", "settings", "pipeline"):
         value = said["faults"] if "faults" in said else said.get("value")
-        return read_settings(value) if kind == "settings" and value is not None else value
+        return read_settings(value) if kind != "value" and value is not None else value
     if "faults" not in said:
         if "value" in said:
             raise ValueError(f"your answer is {said['value']!r}, and that is no fault.")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
-from lab_utils.grading.cases import Evidence, Exercise, Trial
+from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import (
     Misshapen,
@@ -68,7 +68,7 @@ def decide(
         if found is None:
             return no_answer(exercise)
         evidence.append(found)
-        if found.raised:
+        if found.raised and not exercise.claims:
             break
     return judge(exercise, answer, evidence)
 
@@ -76,7 +76,49 @@ def decide(
 def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:
     """The verdict on an answer; `answer` is data for the kinds value and faults, else unused."""
     answer = _spelled(answer) if exercise.kind == "value" else answer
+    if exercise.claims:
+        return _report_card(exercise, answer, evidence)
     lines = tuple(map(_line, evidence))
+    status, found = _decided(exercise, answer, evidence)
+    if status != PASS:
+        hint = None if found == NOT_THERE else _hint(exercise, answer, evidence, found)
+        return exercise.verdict(status, found, hint=hint, evidence=lines)
+    said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
+    return exercise.verdict(PASS, said, evidence=lines)
+
+
+def _report_card(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:
+    """The verdict with a row for each trial, and its share of the points for each that passed."""
+    card = tuple(_graded(exercise, answer, each) for each in evidence)
+    held = sum(row["status"] == PASS for row in card)
+    status = FAIL if any(row["status"] == FAIL for row in card) else INCONCLUSIVE
+    failing = [each for each, row in zip(evidence, card, strict=True) if row["status"] == FAIL]
+    return exercise.verdict(
+        PASS if held == len(card) else status,
+        f"{held} of {_count(len(card), 'schedule')} passed.",
+        points=exercise.points * held // len(card),
+        hint=_hint(exercise, answer, failing, "") if failing else None,
+        evidence=tuple(map(_line, evidence)),
+        card=card,
+    )
+
+
+def _graded(exercise: Exercise, answer: Any, each: Evidence) -> dict[str, str]:
+    """One row of a report card: the schedule, its verdict, the finding, the claim and a hint."""
+    status, found = _decided(exercise, answer, [each])
+    made = _made(exercise, answer, [each]) if status == FAIL and not each.raised else None
+    return {
+        "schedule": each.trial.name,
+        "status": status,
+        "finding": (made.finding if made else "") if status == FAIL else "",
+        "claim": (made.claim if made else "") or exercise.claims[each.trial.name],
+        "reason": found,
+        "hint": _thought(made) if made else "",
+    }
+
+
+def _decided(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> tuple[str, str]:
+    """PASS, FAIL or INCONCLUSIVE, and why."""
     steps: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
         (FAIL, lambda each: _failure(exercise, each)),
         (INCONCLUSIVE, weakness),
@@ -87,12 +129,10 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
         try:
             found = _first(step, evidence)
         except StopIteration:  # what a rule looks for with next() is not there
-            return exercise.verdict(INCONCLUSIVE, NOT_THERE, evidence=lines)
+            return INCONCLUSIVE, NOT_THERE
         if found is not None:
-            hint = _hint(exercise, answer, evidence, found)
-            return exercise.verdict(status, found, hint=hint, evidence=lines)
-    said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
-    return exercise.verdict(PASS, said, evidence=lines)
+            return status, found
+    return PASS, ""
 
 
 def _first(step: Callable[[Evidence], str | None], evidence: Sequence[Evidence]) -> str | None:
@@ -138,7 +178,7 @@ def _failure(exercise: Exercise, each: Evidence) -> str | None:
         return None
     if exercise.is_query and each.returned is None:
         return "your function returned no DataFrame."
-    if exercise.kind == "workload" and not each.requests("Produce") and not each.stored:
+    if exercise.is_performed and not each.requests("Produce") and not each.stored:
         if not each.trial.filled:
             return "nothing was sent: no Produce request crossed the wire."
         if not each.requests("Fetch"):
@@ -149,7 +189,7 @@ def _failure(exercise: Exercise, each: Evidence) -> str | None:
 def _breach(exercise: Exercise, answer: Any, each: Evidence) -> str | None:
     """The first rule that does not hold."""
     rules = exercise.rules
-    if exercise.kind == "workload":
+    if exercise.is_performed:
         rules = (everything_crossed_the_proxy, only_what_clients_need, *rules)
     for rule in rules:
         try:
@@ -181,10 +221,20 @@ def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: 
         return None
     if all(_failure(exercise, each) for each in evidence):
         return exercise.blank
+    made = _made(exercise, answer, evidence)
+    return _thought(made) if made else None
+
+
+def _made(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Mistake | None:
+    """The first mistake that the evidence shows."""
     for mistake in exercise.mistakes:
         if any(_is_made(mistake.is_made, answer, each) for each in evidence):
-            return "\n".join(filter(None, [f"Likely: {mistake.likely}", mistake.look]))
+            return mistake
     return None
+
+
+def _thought(mistake: Mistake) -> str:
+    return "\n".join(filter(None, [f"Likely: {mistake.likely}", mistake.look]))
 
 
 def _is_made(predicate: Any, answer: Any, each: Evidence) -> bool:

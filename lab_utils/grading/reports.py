@@ -23,6 +23,7 @@ from lab_utils.grading.results import (
     Results,
     SubmissionResult,
     Verdict,
+    card_table,
     presentable,
     safe_name,
 )
@@ -199,7 +200,7 @@ def _section(item: Verdict) -> str:
         f"<h2>{escape(item.item)} {escape(item.title)}</h2>\n"
         f"<p><strong>{escape(item.status)}</strong>, "
         f"{item.points} of {item.possible} points: {escape(item.reason)}</p>\n"
-        f"{hint}{notes}{_evidence(item)}</section>"
+        f"{hint}{notes}{card_table(item.card)}{_evidence(item)}</section>"
     )
 
 

@@ -48,6 +48,8 @@ class Verdict:
     hint      for FAIL: a thought and a place to look, line by line; never the answer
     evidence  one line for each run that it rests on
     notes     what a teacher may want to know; it never changes the points
+    card      of a report card, a row for each schedule: schedule, status, finding, claim, reason,
+              hint; each that passed has its share of the points
     """
 
     item: str
@@ -60,13 +62,15 @@ class Verdict:
     hint: str | None = None
     evidence: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    card: tuple[Mapping[str, str], ...] = ()
 
     def __post_init__(self) -> None:
-        assert self.points == 0 or self.status == PASS, (self.status, self.points)
+        has_its_points = self.points == 0 or self.status == PASS or bool(self.card)
+        assert has_its_points, (self.status, self.points)
 
     def __repr__(self) -> str:
         head = f"{self.status} {self.item}".ljust(INDENT)
-        lines = [self.reason, *(self.hint or "").splitlines()]
+        lines = [self.reason, *map(_row_in_words, self.card), *(self.hint or "").splitlines()]
         wrapped = [part for line in lines for part in textwrap.wrap(line, WIDTH - INDENT)]
         return head + f"\n{' ' * INDENT}".join(wrapped)
 
@@ -75,8 +79,29 @@ class Verdict:
         return (
             f'<div role="status" style="border-left: 0.4em solid {COLOURS[self.status]}; '
             f'padding: 0.2em 0.8em"><strong>{self.status} {escape(self.item)}</strong> '
-            f"{escape(self.reason)}{hint}</div>"
+            f"{escape(self.reason)}{hint}{card_table(self.card)}</div>"
         )
+
+
+CARD: Final = ("schedule", "verdict", "finding", "claim", "what happened")
+
+
+def card_table(card: Iterable[Mapping[str, str]]) -> str:
+    """A report card as a table of HTML, empty where there is none."""
+    rows = "".join(
+        "<tr>"
+        + "".join(f"<td>{escape(row[name])}</td>" for name in ("schedule", "status", "finding"))
+        + f"<td>{escape(row['claim'])}</td>"
+        + f"<td>{'<br>'.join(map(escape, [row['reason'], *row['hint'].splitlines()]))}</td></tr>"
+        for row in card
+    )
+    heads = "".join(f"<th>{name}</th>" for name in CARD)
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def _row_in_words(row: Mapping[str, str]) -> str:
+    told = ": ".join(filter(None, (row["finding"], row["reason"])))
+    return f"{row['status']}: {row['schedule']} ({row['claim']}){'. ' * bool(told)}{told}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +221,7 @@ def read_submission_result(columns: Mapping[str, Any]) -> SubmissionResult:
     """What `to_json` made; raises ValueError, KeyError or TypeError for anything else."""
     given = {name: value for name, value in columns.items() if name not in ("points", "possible")}
     given["items"] = tuple(
-        Verdict(**it | {"evidence": tuple(it["evidence"]), "notes": tuple(it["notes"])})
+        Verdict(**it | {name: tuple(it.get(name, ())) for name in ("evidence", "notes", "card")})
         for it in given["items"]
     )
     given["predictions"] = tuple(Believed(**it) for it in given["predictions"])
@@ -217,6 +242,11 @@ def presentable(result: SubmissionResult) -> SubmissionResult:
             hint=None if item.hint is None else "\n".join(_plain_lines(item.hint.splitlines())),
             evidence=_plain_lines(item.evidence),
             notes=_plain_lines(item.notes),
+            card=tuple(
+                {name: plain(text, LONGEST) for name, text in row.items() if name != "hint"}
+                | {"hint": "\n".join(_plain_lines(row["hint"].splitlines()))}
+                for row in item.card
+            ),
         )
         for item in result.items
     )

@@ -1,0 +1,402 @@
+"""The checks of lab 07: Would you sign it off?"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+from confluent_kafka import KafkaException
+from sqlalchemy import text
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import aborts, nothing_else_is_stored
+from lab_utils.proxy.faults import (
+    crash_client,
+    cut_link,
+    heal_link,
+    power_cut,
+    refuse,
+    stall_client,
+    start_broker,
+    stop_broker,
+)
+
+OUTPUTS = ("invoices", "notices")
+# Of an order, the pipeline of the lab sends two records: in a batch of two, four Produce requests.
+REQUESTS = 4
+# Longer than the client's interval of automatic commits, 100 ms.
+SLOW_MS = 400
+# The claims behind the twelve, in their sequence.
+CLAIMS = ("F2", "F2", "F2", "G2", "G2", "G1", "G1", "E13", "E13", "B2", "B5", "C6")
+UPGRADED = "a broker is upgraded, and offsets are refused"
+
+
+def handed_out(run):
+    """The pipeline as the lab hands it out."""
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+    notices = run.producer({"acks": 1})
+    billing = run.producer({"transactional.id": f"{run.topic}-billing"})
+    billing.init_transactions()
+    consumer = run.consumer()
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        with database.begin() as connection:
+            for message in batch:
+                row = {"order": message.value().decode()}
+                connection.execute(text("INSERT INTO bookings VALUES (:order)"), row)
+        for message in batch:
+            notices.produce(run.topics["notices"], message.value(), partition=0)
+        notices.flush()
+        billing.begin_transaction()
+        try:
+            for message in batch:
+                billing.produce(run.topics["invoices"], message.value(), partition=0)
+            offsets = consumer.position(consumer.assignment())
+            billing.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            billing.commit_transaction()
+        except KafkaException:
+            billing.abort_transaction()
+
+
+def schedule(name, *faults):
+    """A run of a pipeline under these faults, in three batches of two orders."""
+    return Trial(
+        name=name, faults=faults, orders=6, brokers=3,
+        filled=True, topics=OUTPUTS, until_stable=True,
+    )  # fmt: skip
+
+
+def killed(name, point, nth):
+    """The process is slow at a point, and dies there."""
+    return schedule(name, slow(point, nth), crash_client(point, nth=nth))
+
+
+def slow(point, nth):
+    """The process is slow: time enough for what goes on without it."""
+    return stall_client(point, nth=nth, for_ms=SLOW_MS)
+
+
+def leader_loses_power(name, batch):
+    """The leader is cut off in a batch's first record, loses power with its third, and restarts.
+
+    The transaction before it has been ended on all brokers by then. A producer's very first batch
+    is left alone: a broker accepts any from a producer that it does not know (KAFKA-15591).
+    """
+    first = REQUESTS * (batch - 1) + 1
+    moments = {"api": "Produce", "when": "received"}
+    return schedule(
+        name,
+        slow("after_db_commit", batch),
+        cut_link(1, 2, nth=first, **moments),
+        cut_link(1, 3, nth=first, **moments),
+        power_cut(1, nth=first + 2, **moments),
+        heal_link(1, 2, nth=first + 2, **moments),
+        heal_link(1, 3, nth=first + 2, **moments),
+        start_broker(1, nth=first + 2, **moments),
+    )
+
+
+def aborted(nth):
+    """The coordinator refuses the offsets of a transaction, which then has to be aborted."""
+    return refuse("TxnOffsetCommit", nth=nth, error="ILLEGAL_GENERATION")
+
+
+def schedules(nonce):
+    """The twelve, in batches of two orders drawn from the nonce."""
+    place = random.Random(nonce)
+    twice = place.randint(1, 2)
+    return (
+        killed("killed when it has read", "after_poll", 2 * place.randint(2, 3)),
+        killed("killed with a row written", "after_db_write", 2 * place.randint(2, 3)),
+        killed("killed before the database's commit", "before_db_commit", place.randint(2, 3)),
+        killed("killed after the database's commit", "after_db_commit", place.randint(2, 3)),
+        killed("killed with a notice sent", "after_ack", REQUESTS * place.randint(1, 2) + 2),
+        killed("killed with the offsets sent", "after_send_offsets", place.randint(2, 3)),
+        killed("killed before the transaction's commit", "before_commit", place.randint(2, 3)),
+        schedule("offsets are refused twice", aborted(twice), aborted(twice + 1)),
+        schedule(
+            "an invoice is refused",
+            refuse("Produce", topic="invoices", nth=place.randint(1, 6), error="INVALID_RECORD"),
+        ),
+        leader_loses_power("the leader loses power", 2),
+        leader_loses_power("the leader loses power late", 3),
+        schedule(
+            UPGRADED,
+            stop_broker(2),
+            start_broker(2, api="Produce", nth=8),
+            aborted(place.randint(2, 3)),
+        ),
+    )
+
+
+def final(evidence, topic):
+    """How often a read_committed reader has each order in a topic, when all is over."""
+    is_transactional = any(row.kind == "marker" for row in evidence.rows)
+    kind = "visible" if is_transactional else "record"
+    return Counter(
+        row.value for row in evidence.rows
+        if (row.source, row.kind, row.topic) == ("log", kind, f"{row.run}-{topic}")
+    )  # fmt: skip
+
+
+def booked(evidence):
+    """How often each order has an effect in the table bookings."""
+    effects = Counter()
+    for row in evidence.rows:
+        if (row.source, row.kind) == ("sink", "effect"):
+            effects[row.value] += row.records
+    return effects
+
+
+def missing(evidence, copies):
+    """The orders of which there is none."""
+    return [order for order in evidence.orders if not copies[order]]
+
+
+def repeated(evidence, copies):
+    """The orders of which there is more than one."""
+    return [order for order in evidence.orders if copies[order] > 1]
+
+
+def each_has_its_notice(_, evidence):
+    """Is each order in notices at least once?"""
+    lost = missing(evidence, final(evidence, "notices"))
+    return f"order {lost[0]} has no notice{_more(lost)}." if lost else None
+
+
+def each_has_one_invoice(_, evidence):
+    """Is each order in invoices exactly once, to a read_committed reader?"""
+    return _once(evidence, final(evidence, "invoices"), "invoice")
+
+
+def each_has_one_booking(_, evidence):
+    """Is each order in bookings exactly once?"""
+    return _once(evidence, booked(evidence), "row in bookings")
+
+
+def no_write_was_refused(_, evidence):
+    """Did the brokers that were left take every write, while one was being upgraded?"""
+    refused = too_few(evidence) if evidence.trial.name == UPGRADED else []
+    return f"with one broker away, {len(refused)} writes were refused." if refused else None
+
+
+def too_few(evidence):
+    """The answers that a notice could not be written: too few replicas are in sync."""
+    return [
+        row for row in evidence.rows
+        if (row.source, row.kind, row.api) == ("wire", "response", "Produce")
+        and (row.error or "").startswith("NOT_ENOUGH_REPLICAS")
+    ]  # fmt: skip
+
+
+def _once(evidence, copies, what):
+    lost, twice = missing(evidence, copies), repeated(evidence, copies)
+    if lost:
+        return f"order {lost[0]} has no {what}{_more(lost)}."
+    return f"order {twice[0]} has {copies[twice[0]]} of {what}{_more(twice)}." if twice else None
+
+
+def _more(orders):
+    return f"; {len(orders)} such orders" if len(orders) > 1 else ""
+
+
+def unrepaired(name, faults):
+    """A run of the pipeline as it is handed out, on the topics that go with it."""
+    return replace(
+        schedule(name, *faults), workload=handed_out, replicas=2,
+        topic_config={"min.insync.replicas": 1},
+    )  # fmt: skip
+
+
+def what_became(evidence):
+    """Of each output: is an order lost, is one there twice, or is each there once?"""
+    copies = {topic: final(evidence, topic) for topic in OUTPUTS}
+    copies["bookings"] = booked(evidence)
+    return {
+        name: "lost" if missing(evidence, each) else "twice" if repeated(evidence, each) else "once"
+        for name, each in copies.items()
+    }
+
+
+def is_what_became(answer, evidence):
+    """Is the answer for this trial's run what became of the three outputs?"""
+    said = answer[evidence.trial.name]
+    for name, right in what_became(evidence).items():
+        if said.get(name) != right:
+            return f"{evidence.trial.name}, {name}: {said.get(name)!r} is not what happened."
+    return None
+
+
+def was_cut(seen):
+    """Did a broker lose its power in this run?"""
+    return any(row.actor == "power_cut" for row in seen.faults("fired"))
+
+
+VISIBLE = {
+    "killed": (slow("after_db_commit", 2), crash_client("after_db_commit", nth=2)),
+    "refused": (aborted(2),),
+    "dark": leader_loses_power("dark", 2).faults,
+}
+PUBLIC = schedules("public")
+
+EXERCISES = (
+    Exercise(
+        item="07.1",
+        title="What will it do?",
+        points=4,
+        kind="value",
+        answer="answer_1",
+        public=(
+            unrepaired("killed", VISIBLE["killed"]),
+            unrepaired("refused", VISIBLE["refused"]),
+            unrepaired("dark", VISIBLE["dark"]),
+        ),
+        rules=(is_what_became,),
+        mistakes=(
+            Mistake(
+                name="twice",
+                is_made=lambda answer, seen: "twice" in answer[seen.trial.name].values(),
+                likely="what is never read again is never done again.",
+                look="Look at where the group reads on after the crash: killed.bookmarks().",
+            ),
+            Mistake(
+                name="an abort undoes reading",
+                is_made=lambda answer, _: answer["refused"]["invoices"] != "lost",
+                likely="an abort takes back what was written, not what was read.",
+                look='Look at refused.in_and_out("invoices").',
+            ),
+            Mistake(
+                name="the bookmark waits",
+                is_made=lambda answer, _: answer["killed"]["invoices"] != "lost",
+                likely="two things commit offsets here, and one does not wait for the work.",
+                look="Look for OffsetCommit in killed.timeline(apis=None).",
+            ),
+            Mistake(
+                name="acked is safe",
+                is_made=lambda answer, _: answer["dark"]["notices"] != "lost",
+                likely="an ack says what was asked of it, and here it was asked of one broker.",
+                look="Look at which replicas had the notice when broker 1 lost its power.",
+            ),
+        ),
+        blank='Fill in "once", "lost" or "twice" for each output of each run.',
+    ),
+    Exercise(
+        item="07.2",
+        title="The report card",
+        points=36,
+        kind="pipeline",
+        answer="answer_2",
+        public=PUBLIC,
+        unseen=schedules,
+        rules=(
+            nothing_else_is_stored,
+            no_write_was_refused,
+            each_has_its_notice,
+            each_has_one_invoice,
+            each_has_one_booking,
+        ),
+        mistakes=(
+            Mistake(
+                name="nothing is processed",
+                is_made=lambda _, seen: not seen.stored and not booked(seen),
+                likely="the orders were there to be read, and no output has any.",
+                look="Look at what the loop does with each batch.",
+            ),
+            Mistake(
+                name="acks too weak",
+                is_made=lambda _, seen: (
+                    bool(missing(seen, final(seen, "notices")))
+                    and any(
+                        row.detail.get("acks") in ("0", "1") for row in seen.requests("Produce")
+                    )
+                    and was_cut(seen)
+                ),
+                likely="the leader answered for itself alone, and then it was gone.",
+                look="Look at what each of the two producers asks of the brokers.",
+                finding="lost-write",
+                claim="B2",
+            ),
+            Mistake(
+                name="floor too low",
+                is_made=lambda answer, seen: (
+                    was_cut(seen)
+                    and bool(missing(seen, final(seen, "notices")))
+                    and str(answer["topic"].get("min.insync.replicas", 1)) == "1"
+                ),
+                likely="every replica in sync had the record, and there was one of them.",
+                look="Look at how few replicas may be in sync while writes go on.",
+                finding="lost-write",
+                claim="B5",
+            ),
+            Mistake(
+                name="no replica to spare",
+                is_made=lambda _, seen: seen.trial.name == UPGRADED and bool(too_few(seen)),
+                likely="with one broker away, writes were refused until it was back.",
+                look="Look at how many replicas there are, and how many of them must be in sync.",
+                finding="unavailable",
+                claim="C6",
+            ),
+            Mistake(
+                name="gave up",
+                is_made=lambda _, seen: (
+                    not seen.crashes
+                    and not aborts(seen)
+                    and not was_cut(seen)
+                    and bool(missing(seen, final(seen, "invoices")))
+                ),
+                likely="the pipeline ended at an error that asks for an abort.",
+                look="Look at the txn_failed event and what it asks for.",
+                finding="unavailable",
+                claim="E13",
+            ),
+            Mistake(
+                name="not rewound",
+                is_made=lambda _, seen: (
+                    not seen.crashes
+                    and bool(aborts(seen))
+                    and bool(missing(seen, final(seen, "invoices")))
+                ),
+                likely="an aborted batch was never read again.",
+                look="Look at where the consumer stands after abort_transaction().",
+                finding="aborted-output",
+                claim="E13",
+            ),
+            Mistake(
+                name="committed before the work",
+                is_made=lambda _, seen: (
+                    bool(seen.crashes)
+                    and bool(seen.requests("OffsetCommit"))
+                    and bool(missing(seen, final(seen, "invoices")))
+                ),
+                likely="the bookmark was past a batch that was still being worked on.",
+                look="Look at which requests commit offsets, and who asked for them.",
+                finding="skipped-processing",
+                claim="F2",
+            ),
+            Mistake(
+                name="no bookmark",
+                is_made=lambda _, seen: (
+                    not seen.requests("TxnOffsetCommit")
+                    and bool(repeated(seen, final(seen, "invoices")))
+                ),
+                likely="the transactions hold invoices, and no bookmark.",
+                look="Look for what makes the offsets part of a transaction.",
+                finding="duplicate-effect",
+                claim="G1",
+            ),
+            Mistake(
+                name="no key",
+                is_made=lambda _, seen: bool(repeated(seen, booked(seen))),
+                likely="a batch came again, and the table could not know that it had it already.",
+                look="Look at the two rows of that order: what tells them apart?",
+                finding="duplicate-effect",
+                claim="G2",
+            ),
+        ),
+        blank="Look at what the loop does with each batch.",
+        claims=dict(zip((each.name for each in PUBLIC), CLAIMS, strict=True)),
+    ),
+)
