@@ -93,9 +93,11 @@ def _report_card(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) 
     held = sum(row["status"] == PASS for row in card)
     status = FAIL if any(row["status"] == FAIL for row in card) else INCONCLUSIVE
     failing = [each for each, row in zip(evidence, card, strict=True) if row["status"] == FAIL]
+    weak = [row["reason"] for row in card if row["status"] == INCONCLUSIVE]
+    told = f" {len(weak)} proved nothing: {weak[0]}" if weak else ""
     return exercise.verdict(
         PASS if held == len(card) else status,
-        f"{held} of {_count(len(card), 'schedule')} passed.",
+        f"{held} of {_count(len(card), 'schedule')} passed.{told}",
         points=exercise.points * held // len(card),
         hint=_hint(exercise, answer, failing, "") if failing else None,
         evidence=tuple(map(_line, evidence)),

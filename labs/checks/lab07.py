@@ -82,6 +82,7 @@ def slow(point, nth):
 def leader_loses_power(name, batch):
     """The leader is cut off in a batch's first record, loses power with its third, and restarts.
 
+    The links are healed two requests later, which a client sends when there is a leader again.
     The transaction before it has been ended on all brokers by then. A producer's very first batch
     is left alone: a broker accepts any from a producer that it does not know (KAFKA-15591).
     """
@@ -93,8 +94,8 @@ def leader_loses_power(name, batch):
         cut_link(1, 2, nth=first, **moments),
         cut_link(1, 3, nth=first, **moments),
         power_cut(1, nth=first + 2, **moments),
-        heal_link(1, 2, nth=first + 2, **moments),
-        heal_link(1, 3, nth=first + 2, **moments),
+        heal_link(1, 2, nth=first + 4, **moments),
+        heal_link(1, 3, nth=first + 4, **moments),
         start_broker(1, nth=first + 2, **moments),
     )
 

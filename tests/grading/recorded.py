@@ -36,6 +36,7 @@ from tests.grading import (
     wrong_answers_04,
     wrong_answers_05,
     wrong_answers_06,
+    wrong_answers_07,
     wrong_answers_08,
 )
 from tests.notebooks import SOURCES, answers_in, blank_notebook, execute, source_notebook
@@ -51,6 +52,7 @@ WRONG: Final = tuple(
         wrong_answers_04,
         wrong_answers_05,
         wrong_answers_06,
+        wrong_answers_07,
         wrong_answers_08,
     )
     for each in table.WRONG
@@ -118,7 +120,9 @@ def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
 
 def key(exercise: Exercise, trial: Trial, answer: Any) -> str:
     """What is performed in a trial, as a name that changes with it."""
-    performed = answer if exercise.kind == "workload" else trial.workload
+    performed = answer if exercise.is_performed else trial.workload
+    if exercise.kind == "pipeline":
+        performed = answer["workload"]
     columns = [(field.name, str(field.type)) for field in fields(Event)]
     parts = [ROOTS["kafka"], columns, replace(trial, name="", workload=None), _text(performed)]
     return hashlib.blake2s(repr(parts).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,240 @@
+# %% [markdown]
+# # Would you sign it off?
+#
+# A colleague hands you a pipeline. It has run in production for a week, and all its tests pass. It
+# contains five faults of judgement. Nobody sees them on a calm day.
+#
+# 60 minutes · three brokers · 40 points · builds on labs 01, 02, 05 and 06
+
+# %%
+from confluent_kafka import KafkaException, TopicPartition
+from lab_utils import Lab, crash_client, cut_link, heal_link, power_cut, refuse, stall_client, start_broker
+from sqlalchemy import text
+lab = Lab("07", brokers=3)
+
+# %% [markdown]
+# ## What it promises
+#
+# The pipeline reads orders, two at a time, and writes three outputs:
+#
+# | output | promise |
+# |---|---|
+# | topic `invoices` | each order exactly once, to a `read_committed` reader |
+# | topic `notices`, for the carrier | each order at least once; the carrier removes duplicates |
+# | table `bookings` | each order in one row, in the column `value` |
+#
+# The promises hold if its process is killed at any point and started again, if a transaction has to be
+# aborted, if one broker loses its power, and while one broker is upgraded. In the last case the
+# pipeline also keeps working.
+#
+# ## The pipeline
+#
+# Read it as a reviewer. Which lines would you ask about? Write them down before you go on.
+
+# %%
+TOPICS = {"replicas": 2, "topic_config": {"min.insync.replicas": 1}}
+
+def pipeline(run):
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+    notices = run.producer({"acks": 1})
+    billing = run.producer({"transactional.id": f"{run.topic}-billing"})
+    billing.init_transactions()  # ends what a dead predecessor left open
+    consumer = run.consumer()
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        with database.begin() as connection:  # commits at its end
+            for message in batch:
+                row = {"order": message.value().decode()}
+                connection.execute(text("INSERT INTO bookings VALUES (:order)"), row)
+        for message in batch:
+            notices.produce(run.topics["notices"], message.value(), partition=0)
+        notices.flush()
+        billing.begin_transaction()
+        try:
+            for message in batch:
+                billing.produce(run.topics["invoices"], message.value(), partition=0)
+            offsets = consumer.position(consumer.assignment())
+            billing.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            billing.commit_transaction()
+        except KafkaException:
+            billing.abort_transaction()
+
+six = {"orders": 6, "filled": True, "topics": ["invoices", "notices"], "until_stable": True}
+
+# %%
+calm = lab.run(pipeline, **six, **TOPICS)
+calm.in_and_out("invoices")
+
+# %% [markdown]
+# Six orders, six invoices. This is what the tests saw.
+#
+# ## Killed
+#
+# The process is slow for 0.4 s after its second database commit, and is killed there. Then it is
+# started again. Both processes together: how many records will they be given?
+
+# %%
+guess = lab.predict(delivered=..., because="...")
+
+# %%
+killed = lab.run(pipeline, **six, **TOPICS, faults=[
+    stall_client("after_db_commit", nth=2, for_ms=400), crash_client("after_db_commit", nth=2)])
+guess.compare(killed)
+
+# %%
+killed.in_and_out("invoices")
+
+# %%
+killed.findings()
+
+# %% [markdown]
+# The audit names what happened and the setting that allows it. Look at `bookings`, too:
+
+# %%
+killed.effects
+
+# %% [markdown]
+# The table is right, and that proves nothing: the batch never came again, so nothing could be booked
+# twice. **One fault hides another.** After each repair, run the old cases again.
+#
+# ## Refused
+#
+# The coordinator refuses the offsets of the second transaction. The pipeline aborts it, as it should.
+# How many records will the pipeline be given this time?
+
+# %%
+guess = lab.predict(delivered=..., because="...")
+
+# %%
+refused = lab.run(pipeline, **six, **TOPICS,
+                  faults=[refuse("TxnOffsetCommit", nth=2, error="ILLEGAL_GENERATION")])
+guess.compare(refused)
+
+# %%
+refused.in_and_out("invoices")
+
+# %% [markdown]
+# ## Dark
+#
+# The leader of all topics, broker 1, loses its links to the others when it receives the first notice of
+# the second batch. It loses its power when both notices of that batch have been acknowledged, and
+# starts again. The power cut is simulated: what was not yet flushed to the disk is removed.
+#
+# How many orders will `notices` have?
+
+# %%
+at = {"api": "Produce", "when": "received"}
+dark_faults = [
+    stall_client("after_db_commit", nth=2, for_ms=400),
+    cut_link(1, 2, nth=5, **at), cut_link(1, 3, nth=5, **at), power_cut(1, nth=7, **at),
+    heal_link(1, 2, nth=9, **at), heal_link(1, 3, nth=9, **at), start_broker(1, nth=7, **at)]
+guess = lab.predict(delivered=..., because="...")
+
+# %%
+dark = lab.run(pipeline, **six, **TOPICS, faults=dark_faults)
+guess.compare(dark)
+
+# %%
+dark.in_and_out("notices")
+
+# %% [markdown]
+# Both were acknowledged, and both are gone. Two settings are to blame here, and repairing one of them is
+# not enough: with `acks=all`, every replica *in sync* has the record, and one may be in sync alone.
+#
+# ## 07.1 What will it do? (4 points)
+#
+# For each of the three runs and each output: is each order there `"once"`, is one `"lost"`, or is one
+# there `"twice"`? An output counts as `"lost"` if any order is missing.
+
+# %% answer="07.1"
+answer_1 = {
+    "killed": {"invoices": ..., "notices": ..., "bookings": ...},
+    "refused": {"invoices": ..., "notices": ..., "bookings": ...},
+    "dark": {"invoices": ..., "notices": ..., "bookings": ...},
+}
+### BEGIN SOLUTION
+answer_1 = {
+    "killed": {"invoices": "lost", "notices": "lost", "bookings": "once"},
+    "refused": {"invoices": "lost", "notices": "once", "bookings": "once"},
+    "dark": {"invoices": "once", "notices": "lost", "bookings": "once"},
+}
+### END SOLUTION
+
+# %% check="07.1"
+lab.check("07.1", answer_1)
+
+# %% [markdown]
+# ## 07.2 The report card (36 points)
+#
+# Repair the pipeline. Copy it into the next cell, change it, and name your function as `workload`. Choose
+# the replication factor and `min.insync.replicas` of its topics, too.
+#
+# The check runs twelve schedules of faults and returns a report card: for each schedule its verdict, the
+# finding, and the claim of `docs/claims.md` behind it. Each schedule is worth 3 points. Three of
+# them are those that you have seen, at other places. The grader draws the places anew. It takes a minute
+# or two.
+#
+# If a schedule fails, read its row, and predict which of your lines it is about before you change one.
+
+# %% answer="07.2"
+answer_2 = {"replicas": 2, "topic": {"min.insync.replicas": 1}, "workload": pipeline}
+### BEGIN SOLUTION
+def repaired(run):
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY)"))
+    notices = run.producer({"acks": "all"})
+    billing = run.producer({"transactional.id": f"{run.topic}-billing"})
+    billing.init_transactions()
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        with database.begin() as connection:
+            for message in batch:
+                row = {"order": message.value().decode()}
+                connection.execute(text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING"), row)
+        for message in batch:
+            notices.produce(run.topics["notices"], message.value(), partition=0)
+        notices.flush()
+        billing.begin_transaction()
+        try:
+            for message in batch:
+                billing.produce(run.topics["invoices"], message.value(), partition=0)
+            offsets = consumer.position(consumer.assignment())
+            billing.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            billing.commit_transaction()
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            billing.abort_transaction()
+            consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))
+
+answer_2 = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "workload": repaired}
+### END SOLUTION
+
+# %% check="07.2"
+lab.check("07.2", answer_2)
+
+# %% [markdown]
+# ## What this does not cover
+#
+# - Twelve schedules passed are twelve schedules. They are one fault, or two, at a place that was drawn; they
+#   do not prove that the pipeline is right.
+# - The first batch of a producer is left alone. If the leader fails in it, even the repaired pipeline can
+#   lose an invoice: lab 03 shows why, in its run `hole`.
+# - There is one member and one partition. Lab 06 has the rebalance.
+# - A notice whose report says that it failed is not sent again. Lab 01 has the callback.
+#
+# ## Questions
+#
+# - Which of the five faults would a test on one broker never show?
+# - Which of them hid another?
+# - Further: what would a reviewer have to ask of your own pipeline?
+
+# %%
+lab.score()
+
+# %%
+lab.close()
