@@ -62,6 +62,8 @@ def wake_coordinators(stage: Stage) -> None:
     names = {"bootstrap.servers": stage.direct, "log_level": 0}
     reader = HonestReader(stage.direct)
     reader.create_topic("awake", 1, replicas=stage.brokers)
+    if stage.brokers == 3:
+        reader.place_coordinators()
     reader.close()
     producer = Producer({**names, "transactional.id": "awake"})
     consumer = Consumer({**names, "group.id": "awake"})

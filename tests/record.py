@@ -28,6 +28,7 @@ def main(arguments: Sequence[str]) -> None:
                 asked: dict[str, Any] = {}
                 for case in all_cases([lab]):
                     record(case, lab_of, known, asked)
+                    keep(lab, (known | asked).values())  # if it is interrupted, this stays
                 path = keep(lab, asked.values())
                 say(f"{path.name}: {len(asked)} runs, {path.stat().st_size:,} bytes")
 

@@ -33,6 +33,8 @@ from lab_utils.ledger.store import Witness
 CONCURRENT: Final = "concurrent-reader"
 CONCURRENT_S: Final = 5
 START_S: Final = 5
+# As a broker creates the topics of its coordinators.
+COORDINATORS_LOG: Final = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
 
 
 class HonestReader:
@@ -75,6 +77,27 @@ class HonestReader:
                 f"topic {topic!r} could not be created: {reason.rstrip('.')}. Without it the run "
                 "cannot start. Look at `lab`, then run the cell again."
             ) from None
+
+    def place_coordinators(self) -> None:
+        """Create the topics of the coordinators, on three brokers, so that broker 3 leads all.
+
+        A broker would create them when they are first used, and their leaders by chance. librdkafka
+        2.16 may never return from send_offsets_to_transaction when the group's coordinator dies
+        meanwhile, so a run that takes broker 1 or 2 away must find it elsewhere. Where they are
+        there already they stay as they are.
+        """
+        new = [
+            NewTopic(
+                topic, len(places), replica_assignment=places, config=COORDINATORS_LOG | config
+            )
+            for topic, places, config in (
+                ("__consumer_offsets", [[3, 2, 1]], {}),
+                ("__transaction_state", [[3, 2, 1]] * 50, {"min.insync.replicas": "2"}),
+            )
+        ]
+        for created in self._admin.create_topics(new, operation_timeout=10).values():
+            with suppress(KafkaException):
+                created.result(15)
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Have these topics deleted; the brokers do it in their own time."""

@@ -120,7 +120,7 @@ def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
 
 def key(exercise: Exercise, trial: Trial, answer: Any) -> str:
     """What is performed in a trial, as a name that changes with it."""
-    performed = answer if exercise.is_performed else trial.workload
+    performed = answer if exercise.kind == "workload" else trial.workload
     if exercise.kind == "pipeline":
         performed = answer["workload"]
     columns = [(field.name, str(field.type)) for field in fields(Event)]
