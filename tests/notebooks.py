@@ -37,7 +37,7 @@ SOURCES: Final = {
 }
 # The notebooks without exercises, by the stem of their source.
 FURTHER: Final = {path.stem: path for path in further_sources(ROOT / "labs")}
-CELL_S: Final = 120
+CELL_S: Final = 300  # a report card is twelve runs
 DEFINITIONS: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
 # What lab.check has said so far, as the notebook's own kernel holds it.

@@ -111,6 +111,30 @@ def test_a_run_that_proves_nothing(weak: Evidence, reason: str) -> None:
     assert verdict.reason.startswith(reason)
 
 
+CARD = replace(EXERCISE, points=36, claims={"lost answer": "D1"})
+
+
+def test_a_report_card_has_points_by_trial() -> None:
+    """Each trial has a verdict of its own, and those that passed their share of the points."""
+    found = judge(CARD, None, [evidence(*STORED), evidence(*TWICE), evidence(*STORED, UNFIRED)])
+
+    assert ("FAIL", 12) == (found.status, found.points)
+    assert ["PASS", "FAIL", "INCONCLUSIVE"] == [row["status"] for row in found.card]
+    assert ["", "Likely: the broker could not recognise the retry.\nLook at the second Produce "
+            "request.", ""] == [row["hint"] for row in found.card]  # fmt: skip
+    assert {"D1"} == {row["claim"] for row in found.card}
+
+
+def test_a_report_card_without_a_fail() -> None:
+    """All passed is a PASS with all points; what proves nothing has none of them."""
+    whole = judge(CARD, None, [evidence(*STORED)] * 3)
+    weak = judge(CARD, None, [evidence(*STORED), evidence(*STORED, UNFIRED)])
+
+    assert ("PASS", 36) == (whole.status, whole.points)
+    assert ("INCONCLUSIVE", 18) == (weak.status, weak.points)
+    assert "1 proved nothing: the fault never fired" in weak.reason
+
+
 def test_a_crash_is_its_parents_word() -> None:
     """Who killed the process says that it crashed; clients that count on by themselves do not."""
     rows = (*STORED, event("workload", "crashed"), produce())
