@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,10 +23,10 @@ JUDGEMENT = (
 
 
 @pytest.fixture
-def lab(stage_of_three: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Lab]:
+def lab(stage_of_three: Any, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """The lab, on the three brokers that the tests share."""
     monkeypatch.setattr(client, "join", lambda *_: stage_of_three)
-    yield Lab("07", brokers=3)
+    return Lab("07", brokers=3)
 
 
 def card(lab: Lab, cell: str, nonce: str) -> dict[str, str]:
