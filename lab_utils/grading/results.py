@@ -83,20 +83,25 @@ class Verdict:
         )
 
 
-CARD: Final = ("schedule", "verdict", "finding", "claim", "what happened")
+COLUMNS: Final = ("schedule", "verdict", "finding", "claim")
+LEFT: Final = 'style="text-align: left"'
 
 
 def card_table(card: Iterable[Mapping[str, str]]) -> str:
-    """A report card as a table of HTML, empty where there is none."""
-    rows = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(row[name])}</td>" for name in ("schedule", "status", "finding"))
-        + f"<td>{escape(row['claim'])}</td>"
-        + f"<td>{'<br>'.join(map(escape, [row['reason'], *row['hint'].splitlines()]))}</td></tr>"
-        for row in card
-    )
-    heads = "".join(f"<th>{name}</th>" for name in CARD)
+    """A report card as a table of HTML, empty where there is none; a reason has its own row."""
+    rows = "".join(_card_row(row) for row in card)
+    heads = "".join(f"<th {LEFT}>{name}</th>" for name in COLUMNS)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
+
+
+def _card_row(row: Mapping[str, str]) -> str:
+    cells = "".join(
+        f"<td {LEFT}>{escape(row[name])}</td>"
+        for name in ("schedule", "status", "finding", "claim")
+    )
+    told = "<br>".join(map(escape, filter(None, [row["reason"], *row["hint"].splitlines()])))
+    below = f'<tr><td {LEFT} colspan="4"><small>{told}</small></td></tr>' if told else ""
+    return f"<tr>{cells}</tr>{below}"
 
 
 def _row_in_words(row: Mapping[str, str]) -> str:
