@@ -119,11 +119,10 @@ def schedules(nonce):
         killed("killed before the transaction's commit", "before_commit", place.randint(2, 3)),
         schedule("offsets are refused twice", aborted(twice), aborted(twice + 1)),
         schedule(
-            "an invoice is refused",
-            # The last of its batch: with one behind it in flight, a commit may wait for 10 s.
-            refuse(
-                "Produce", topic="invoices", nth=2 * place.randint(1, 3), error="INVALID_RECORD"
-            ),
+            "offsets are refused, and killed later",
+            aborted(place.randint(1, 2)),
+            slow("before_commit", 2),
+            crash_client("before_commit", nth=2),
         ),
         leader_loses_power("the leader loses power", 2),
         leader_loses_power("the leader loses power late", 3),
@@ -359,8 +358,8 @@ EXERCISES = (
             Mistake(
                 name="not rewound",
                 is_made=lambda _, seen: (
-                    not seen.crashes
-                    and bool(aborts(seen))
+                    bool(aborts(seen))
+                    and not (seen.crashes and seen.requests("OffsetCommit"))
                     and bool(missing(seen, final(seen, "invoices")))
                 ),
                 likely="an aborted batch was never read again.",
