@@ -93,6 +93,7 @@ def test_fired_event_names_the_request(board: FaultBoard, events: list[Event]) -
         "nth": "1",
         "topic": "orders",
         "once": "True",
+        "sent": "0",
         "call": 'drop_response("Produce", topic="orders")',
         "fault": "f1",
         "connection": "b1-1",
