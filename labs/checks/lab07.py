@@ -215,8 +215,12 @@ def unrepaired(name, faults):
 
 
 def what_became(evidence):
-    """Of each output: is an order lost, is one there twice, or is each there once?"""
-    copies = {topic: final(evidence, topic) for topic in OUTPUTS}
+    """Of each output: is an order lost, is one there twice, or is each there once?
+
+    Whether a transaction outlives a power cut of the leader is chance, so it is not asked.
+    """
+    asked = ("notices",) if was_cut(evidence) else OUTPUTS
+    copies = {topic: final(evidence, topic) for topic in asked}
     copies["bookings"] = booked(evidence)
     return {
         name: "lost" if missing(evidence, each) else "twice" if repeated(evidence, each) else "once"

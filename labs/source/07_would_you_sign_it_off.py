@@ -146,19 +146,20 @@ dark.in_and_out("notices")
 # ## 07.1 What will it do? (4 points)
 #
 # For each of the three runs and each output: is each order there `"once"`, is one `"lost"`, or is one
-# there `"twice"`? An output counts as `"lost"` if any order is missing.
+# there `"twice"`? An output counts as `"lost"` if any order is missing. The invoices of `dark` are not
+# asked for: whether its transaction outlives the power cut is a matter of milliseconds.
 
 # %% answer="07.1"
 answer_1 = {
     "killed": {"invoices": ..., "notices": ..., "bookings": ...},
     "refused": {"invoices": ..., "notices": ..., "bookings": ...},
-    "dark": {"invoices": ..., "notices": ..., "bookings": ...},
+    "dark": {"notices": ..., "bookings": ...},
 }
 ### BEGIN SOLUTION
 answer_1 = {
     "killed": {"invoices": "lost", "notices": "lost", "bookings": "once"},
     "refused": {"invoices": "lost", "notices": "once", "bookings": "once"},
-    "dark": {"invoices": "once", "notices": "lost", "bookings": "once"},
+    "dark": {"notices": "lost", "bookings": "once"},
 }
 ### END SOLUTION
 
@@ -179,7 +180,7 @@ lab.check("07.1", answer_1)
 # If a schedule fails, read its row, and predict which of your lines it is about before you change one.
 
 # %% answer="07.2"
-answer_2 = {"replicas": 2, "topic": {"min.insync.replicas": 1}, "workload": pipeline}
+answer_2 = {"replicas": ..., "topic": {"min.insync.replicas": ...}, "workload": ...}
 ### BEGIN SOLUTION
 def repaired(run):
     database = run.database()

@@ -62,7 +62,7 @@ def _answer(run: str, output: str, what: str) -> str:
     right = {
         "killed": {"invoices": "lost", "notices": "lost", "bookings": "once"},
         "refused": {"invoices": "lost", "notices": "once", "bookings": "once"},
-        "dark": {"invoices": "once", "notices": "lost", "bookings": "once"},
+        "dark": {"notices": "lost", "bookings": "once"},
     }
     return f"answer_1 = {right | {run: right[run] | {output: what}}!r}"
 
