@@ -11,20 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Rule
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import CLIENTS_NEED, Event
 
 FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
-# What producers and consumers ask a broker for, run.add_partition, and what only looks.
-CLIENTS_NEED: Final = frozenset(
-    """
-    ApiVersions Metadata Produce Fetch ListOffsets OffsetForLeaderEpoch FindCoordinator JoinGroup
-    SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch ConsumerGroupHeartbeat InitProducerId
-    AddPartitionsToTxn AddOffsetsToTxn TxnOffsetCommit EndTxn CreatePartitions
-    ConsumerGroupDescribe DescribeCluster DescribeConfigs DescribeGroups DescribeProducers
-    DescribeTopicPartitions DescribeTransactions GetTelemetrySubscriptions ListGroups
-    ListTransactions PushTelemetry
-    """.split()  # noqa: SIM905 - a table reads better than a list of strings
-)
 
 
 def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
@@ -68,6 +57,12 @@ def everything_crossed_the_proxy(_: Any, evidence: Evidence) -> str | None:
     for row in evidence.requests("Produce"):
         if row.fate != "dropped":
             carried[row.topic, row.partition] += row.records or 0
+    for end in evidence.history.ends.values():
+        if end is not None and "start" in end.detail:
+            return (
+                f"partition {end.partition} begins at offset {end.detail['start']}: what was "
+                "before it has been deleted."
+            )
     held = Counter((row.topic, row.partition) for row in evidence.log)
     for (topic, partition), stored in held.items():
         if stored > carried[topic, partition]:

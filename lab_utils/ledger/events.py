@@ -71,6 +71,19 @@ class Event:
         assert self.fate is None or self.fate in FATES, self.fate
 
 
+# What producers and consumers ask a broker for, run.add_partition, and what only looks. Anything
+# else changes topics, groups or the cluster itself.
+CLIENTS_NEED: Final = frozenset(
+    """
+    ApiVersions Metadata Produce Fetch ListOffsets OffsetForLeaderEpoch FindCoordinator JoinGroup
+    SyncGroup Heartbeat LeaveGroup OffsetCommit OffsetFetch ConsumerGroupHeartbeat InitProducerId
+    AddPartitionsToTxn AddOffsetsToTxn TxnOffsetCommit EndTxn CreatePartitions
+    ConsumerGroupDescribe DescribeCluster DescribeConfigs DescribeGroups DescribeProducers
+    DescribeTopicPartitions DescribeTransactions GetTelemetrySubscriptions ListGroups
+    ListTransactions PushTelemetry
+    """.split()  # noqa: SIM905 - a table reads better than a list of strings
+)
+
 # What each field is: the ledger's card, the hover of a table, and docs/ledger.md say it so.
 COLUMNS: Final = {
     "run": "the run that the event belongs to; events with the same run are judged as one",

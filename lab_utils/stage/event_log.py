@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from lab_utils.errors import BadArgument
 from lab_utils.folders import state_folder
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import CLIENTS_NEED, Event
 from lab_utils.ledger.store import Witness
 from lab_utils.processes import AnyProcess, is_running, named
 
@@ -102,9 +102,12 @@ class EventLog:
 
     def record(self, event: Event) -> None:
         """Give an event to its run, and to who watches."""
-        witness = self._runs.get(event.run)
-        if witness is not None:
+        if (witness := self._runs.get(event.run)) is not None:
             witness.record(event)
+        elif event.kind in ("request", "opaque") and event.api not in CLIENTS_NEED:
+            # Who changes the cluster under another name has changed it for each run.
+            for run, each in self._runs.items():
+                each.record(replace(event, run=run))
         self.seen += 1
         self.events.append((self.seen, _shortened(event)))
         for notify in self._watchers:

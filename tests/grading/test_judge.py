@@ -186,6 +186,16 @@ def test_records_that_did_not_cross_the_proxy_fail() -> None:
     assert "2 records" in verdict.reason
 
 
+def test_a_log_that_was_cut_at_its_beginning_fails() -> None:
+    """Nothing is doubled in what is left, and nobody knows what was there."""
+    end = replace(END, detail={**END.detail, "start": "2"})
+
+    verdict = judge(EXERCISE, None, [evidence(produce(), record("0", 2), record("1", 3), end)])
+
+    assert ("FAIL", 0) == (str(verdict.status), verdict.points)
+    assert verdict.reason.startswith("partition None begins at offset 2")
+
+
 def test_a_rule_that_finds_nothing_to_judge_gives_no_points() -> None:
     """What it looks for with next() did not happen; that must not end the judging with a PASS."""
     sought = replace(EXERCISE, rules=(lambda _, __: next(iter(())),))
