@@ -7,7 +7,7 @@ read only what the broker, the proxy and the honest reader wrote down. A lab may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Rule
@@ -198,6 +198,50 @@ def _parts(names: list[str]) -> str:
 def _quoted(names: list[str], answer: dict[str, Any]) -> str:
     said = [f"{name} = {answer[name]!r}" for name in names if name in answer]
     return ", ".join(said) if said else "your answer does not name it"
+
+
+# How often each order is somewhere.
+
+
+def had(evidence: Evidence, topic: str, *kinds: str) -> Counter[str | None]:
+    """How often a topic of the run, by its short name, has each order: events of these kinds."""
+    return Counter(
+        row.value
+        for row in evidence.rows
+        if row.source == "log" and row.kind in kinds and row.topic == f"{row.run}-{topic}"
+    )
+
+
+def final(evidence: Evidence, topic: str) -> Counter[str | None]:
+    """How often a read_committed reader has each order of a topic, when all is over."""
+    is_transactional = any(row.kind == "marker" for row in evidence.rows)
+    return had(evidence, topic, "visible" if is_transactional else "record")
+
+
+def missing(evidence: Evidence, copies: Mapping[Any, int]) -> list[str]:
+    """The orders of which there is none."""
+    return [order for order in evidence.orders if not copies.get(order)]
+
+
+def repeated(evidence: Evidence, copies: Mapping[Any, int]) -> list[str]:
+    """The orders of which there is more than one."""
+    return [order for order in evidence.orders if copies.get(order, 0) > 1]
+
+
+def not_once(
+    evidence: Evidence, copies: Mapping[Any, int], what: str, where: str = ""
+) -> str | None:
+    """Which order has none of what it should have once, or several; None if each has one."""
+    if lost := missing(evidence, copies):
+        return f"order {lost[0]} has no {what}{where}{and_more(lost)}."
+    if twice := repeated(evidence, copies):
+        return f"order {twice[0]} has {copies[twice[0]]} {what}s{where}{and_more(twice)}."
+    return None
+
+
+def and_more(orders: Sequence[str]) -> str:
+    """How many there are, if it is not the one that was named."""
+    return f"; {len(orders)} such orders" if len(orders) > 1 else ""
 
 
 # Transactions: what a read_committed reader was given, and who was fenced.

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 from confluent_kafka import KafkaException, TopicPartition
 from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import nothing_else_is_stored, rows_equal
+from lab_utils.grading.rules import (
+    final,
+    had,
+    missing,
+    not_once,
+    nothing_else_is_stored,
+    repeated,
+    rows_equal,
+)
 from lab_utils.proxy.faults import crash_client, delay_response, refuse
 
 BILLED = {"filled": True, "topics": ("invoices",), "until_stable": True}
@@ -173,38 +180,13 @@ SINKS = {
 }
 
 
-def had(evidence, *kinds):
-    """How often the invoices hold each order, by the events of these kinds."""
-    return Counter(
-        row.value
-        for row in evidence.rows
-        if row.source == "log" and row.kind in kinds and row.topic == f"{row.run}-invoices"
-    )
-
-
-def final(evidence):
-    """How often a read_committed reader has each order, when all is over."""
-    is_transactional = any(row.kind == "marker" for row in evidence.rows)
-    return had(evidence, "visible" if is_transactional else "record")
-
-
 def out_equals_in(_, evidence):
     """Do both read_committed readers have each order once?"""
-    for reader, copies in (("final", final(evidence)), ("concurrent", had(evidence, "seen"))):
-        missing = [order for order in evidence.orders if not copies[order]]
-        twice = [order for order in evidence.orders if copies[order] > 1]
-        if missing:
-            return f"order {missing[0]} has no invoice, to the {reader} reader{_more(missing)}."
-        if twice:
-            return (
-                f"order {twice[0]} has {copies[twice[0]]} invoices, to the {reader} reader"
-                f"{_more(twice)}."
-            )
-    return None
-
-
-def _more(orders):
-    return f"; {len(orders)} such orders" if len(orders) > 1 else ""
+    final_reader = not_once(
+        evidence, final(evidence, "invoices"), "invoice", ", to the final reader"
+    )
+    concurrent = had(evidence, "invoices", "seen")
+    return final_reader or not_once(evidence, concurrent, "invoice", ", to the concurrent reader")
 
 
 def says_what_was_equal(_, evidence):
@@ -215,12 +197,7 @@ def says_what_was_equal(_, evidence):
 
 def lost(evidence):
     """The orders that no read_committed reader has."""
-    return [order for order in evidence.orders if not final(evidence)[order]]
-
-
-def repeated(evidence):
-    """The orders that a read_committed reader has more than once."""
-    return [order for order in evidence.orders if final(evidence)[order] > 1]
+    return missing(evidence, final(evidence, "invoices"))
 
 
 def killed(point, nth):
@@ -256,25 +233,9 @@ def everything(nonce):
     ]
 
 
-def booked(evidence):
-    """How often each order has an effect in the database."""
-    effects = Counter()
-    for row in evidence.rows:
-        if (row.source, row.kind) == ("sink", "effect"):
-            effects[row.value] += row.records
-    return effects
-
-
 def each_effect_is_there_once(_, evidence):
     """Has each order one effect?"""
-    effects = booked(evidence)
-    missing = [order for order in evidence.orders if not effects[order]]
-    twice = [order for order in evidence.orders if effects[order] > 1]
-    if missing:
-        return f"order {missing[0]} has no effect in bookings{_more(missing)}."
-    if twice:
-        return f"order {twice[0]} has {effects[twice[0]]} effects in bookings{_more(twice)}."
-    return None
+    return not_once(evidence, evidence.history.effects, "effect", " in bookings")
 
 
 def says_what_was_booked(_, evidence):
@@ -297,8 +258,13 @@ def is_exactly_once(answer, evidence):
 def is_what_the_reader_had(answer, evidence):
     """Is the answer for this trial's case what its reader had?"""
     name = evidence.trial.name
-    reader = {"uncommitted": lambda seen: had(seen, "record"), "database": booked}.get(name, final)
-    times = [reader(evidence)[order] for order in evidence.orders]
+    if name == "database":
+        copies = evidence.history.effects
+    elif name == "uncommitted":
+        copies = had(evidence, "invoices", "record")
+    else:
+        copies = final(evidence, "invoices")
+    times = [copies[order] for order in evidence.orders]
     return _same(answer, name, "lost" if 0 in times else "once" if max(times) == 1 else "twice")
 
 
@@ -310,7 +276,7 @@ def _same(answer, name, right):
 
 def out_is_not_in(evidence):
     """The orders that a read_committed reader does not have once."""
-    copies = final(evidence)
+    copies = final(evidence, "invoices")
     return [
         {"value": order, "times": copies[order]} for order in evidence.orders if copies[order] != 1
     ]
@@ -364,7 +330,7 @@ EXERCISES = (
             Mistake(
                 name="not rewound",
                 is_made=lambda _, seen: (
-                    bool(lost(seen)) and had(seen, "record").keys() >= set(lost(seen))
+                    bool(lost(seen)) and had(seen, "invoices", "record").keys() >= set(lost(seen))
                 ),
                 likely="an aborted batch was never read again.",
                 look="Look at where the consumer stands after abort_transaction().",
@@ -395,7 +361,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="nothing is booked",
-                is_made=lambda _, seen: not booked(seen),
+                is_made=lambda _, seen: not seen.history.effects,
                 likely="nothing was written to the table bookings.",
                 look="Look at the names of the table and of its column.",
             ),
@@ -409,13 +375,15 @@ EXERCISES = (
             ),
             Mistake(
                 name="no key",
-                is_made=lambda _, seen: any(times > 1 for times in booked(seen).values()),
+                is_made=lambda _, seen: any(times > 1 for times in seen.history.effects.values()),
                 likely="the database could not know that it had the order already.",
                 look="Look at the two rows of that order: what tells them apart?",
             ),
             Mistake(
                 name="missing",
-                is_made=lambda _, seen: any(not booked(seen)[order] for order in seen.orders),
+                is_made=lambda _, seen: any(
+                    not seen.history.effects[order] for order in seen.orders
+                ),
                 likely="the bookmark was moved before the effect was safe.",
                 look="Look at what comes first, the database's commit or Kafka's.",
             ),
@@ -446,7 +414,8 @@ EXERCISES = (
                 is_made=lambda _, seen: (
                     bool(seen.returned)
                     and not any(row.get("times") == 0 for row in seen.returned or ())
-                    and {row.get("value") for row in seen.returned} <= set(repeated(seen))
+                    and {row.get("value") for row in seen.returned}
+                    <= set(repeated(seen, final(seen, "invoices")))
                 ),
                 likely="orders that no read_committed reader sees are not in your result.",
                 look="Look at the kinds record and visible, and at what the join leaves out.",

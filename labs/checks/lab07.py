@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
 from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import aborts, nothing_else_is_stored
+from lab_utils.grading.rules import (
+    aborts,
+    and_more,
+    final,
+    missing,
+    not_once,
+    nothing_else_is_stored,
+    repeated,
+)
 from lab_utils.proxy.faults import (
     crash_client,
     cut_link,
@@ -135,49 +142,20 @@ def schedules(nonce):
     )
 
 
-def final(evidence, topic):
-    """How often a read_committed reader has each order in a topic, when all is over."""
-    is_transactional = any(row.kind == "marker" for row in evidence.rows)
-    kind = "visible" if is_transactional else "record"
-    return Counter(
-        row.value for row in evidence.rows
-        if (row.source, row.kind, row.topic) == ("log", kind, f"{row.run}-{topic}")
-    )  # fmt: skip
-
-
-def booked(evidence):
-    """How often each order has an effect in the table bookings."""
-    effects = Counter()
-    for row in evidence.rows:
-        if (row.source, row.kind) == ("sink", "effect"):
-            effects[row.value] += row.records
-    return effects
-
-
-def missing(evidence, copies):
-    """The orders of which there is none."""
-    return [order for order in evidence.orders if not copies[order]]
-
-
-def repeated(evidence, copies):
-    """The orders of which there is more than one."""
-    return [order for order in evidence.orders if copies[order] > 1]
-
-
 def each_has_its_notice(_, evidence):
     """Is each order in notices at least once?"""
     lost = missing(evidence, final(evidence, "notices"))
-    return f"order {lost[0]} has no notice{_more(lost)}." if lost else None
+    return f"order {lost[0]} has no notice{and_more(lost)}." if lost else None
 
 
 def each_has_one_invoice(_, evidence):
     """Is each order in invoices exactly once, to a read_committed reader?"""
-    return _once(evidence, final(evidence, "invoices"), "invoice")
+    return not_once(evidence, final(evidence, "invoices"), "invoice")
 
 
 def each_has_one_booking(_, evidence):
     """Is each order in bookings exactly once?"""
-    return _once(evidence, booked(evidence), "row in bookings")
+    return not_once(evidence, evidence.history.effects, "row", " in bookings")
 
 
 def no_write_was_refused(_, evidence):
@@ -195,17 +173,6 @@ def too_few(evidence):
     ]  # fmt: skip
 
 
-def _once(evidence, copies, what):
-    lost, twice = missing(evidence, copies), repeated(evidence, copies)
-    if lost:
-        return f"order {lost[0]} has no {what}{_more(lost)}."
-    return f"order {twice[0]} has {copies[twice[0]]} of {what}{_more(twice)}." if twice else None
-
-
-def _more(orders):
-    return f"; {len(orders)} such orders" if len(orders) > 1 else ""
-
-
 def unrepaired(name, faults):
     """A run of the pipeline as it is handed out, on the topics that go with it."""
     return replace(
@@ -221,7 +188,7 @@ def what_became(evidence):
     """
     asked = ("notices",) if was_cut(evidence) else OUTPUTS
     copies = {topic: final(evidence, topic) for topic in asked}
-    copies["bookings"] = booked(evidence)
+    copies["bookings"] = evidence.history.effects
     return {
         name: "lost" if missing(evidence, each) else "twice" if repeated(evidence, each) else "once"
         for name, each in copies.items()
@@ -308,7 +275,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="nothing is processed",
-                is_made=lambda _, seen: not seen.stored and not booked(seen),
+                is_made=lambda _, seen: not seen.stored and not seen.history.effects,
                 likely="the orders were there to be read, and no output has any.",
                 look="Look at what the loop does with each batch.",
             ),
@@ -396,7 +363,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="no key",
-                is_made=lambda _, seen: bool(repeated(seen, booked(seen))),
+                is_made=lambda _, seen: bool(repeated(seen, seen.history.effects)),
                 likely="a batch came again, and the table could not know that it had it already.",
                 look="Look at the two rows of that order: what tells them apart?",
                 finding="duplicate-effect",
