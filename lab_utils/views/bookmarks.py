@@ -91,6 +91,9 @@ class Bookmarks:
             )
             if offsets
         ]
+        if not self.work:
+            stands = "nowhere" if self.committed is None else f"at offset {self.committed}"
+            return f"The bookmark stands {stands}; when the work was done, nobody said"
         return ". ".join(said) or "Every order before the bookmark was processed once"
 
     def summary(self) -> str:

@@ -38,6 +38,21 @@ def test_bookmark_and_work(
     assert (repeated, skipped, last) == (found.repeated, found.skipped, found.committed)
 
 
+@pytest.mark.parametrize(
+    ("events", "title"),
+    [
+        ([delivered(0), processed(0), committed(1)],
+         "Every order before the bookmark was processed once"),
+        ([delivered(0), committed(1)],
+         "The bookmark stands at offset 1; when the work was done, nobody said"),
+        ([delivered(0)], "The bookmark stands nowhere; when the work was done, nobody said"),
+    ],
+)  # fmt: skip
+def test_title_says_no_more_than_was_recorded(events: list[Event], title: str) -> None:
+    """Where no work was recorded, none is said to have been done."""
+    assert title == bookmarks(history(*events)).title()
+
+
 def test_another_partition() -> None:
     """A diagram is of one partition; a crash is in all of them."""
     kinds = [step.kind for step in bookmarks(history(delivered(0, partition=1), KILLED)).steps]
