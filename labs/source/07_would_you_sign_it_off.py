@@ -87,16 +87,17 @@ guess.compare(killed)
 killed.in_and_out("invoices")
 
 # %%
-killed.findings()
+killed.bookmarks()
 
 # %% [markdown]
-# The audit names what happened and the setting that allows it. Look at `bookings`, too:
+# The bookmark passed orders 2 and 3 while they were being worked on: an automatic commit waits for no
+# work. So nobody is given them again. Look at the table `bookings`, too:
 
 # %%
 killed.effects
 
 # %% [markdown]
-# The table is right, and that proves nothing: the batch never came again, so nothing could be booked
+# It is right, and that proves nothing: the batch never came again, so nothing could be booked
 # twice. **One fault hides another.** After each repair, run the old cases again.
 #
 # ## Refused
@@ -169,8 +170,8 @@ lab.check("07.1", answer_1)
 # %% [markdown]
 # ## 07.2 The report card (36 points)
 #
-# Repair the pipeline. Copy it into the next cell, change it, and name your function as `workload`. Choose
-# the replication factor and `min.insync.replicas` of its topics, too.
+# Repair the pipeline. Copy it into the next cell as `repaired`, and change it. Choose the replication
+# factor and `min.insync.replicas` of its topics, too.
 #
 # The check runs twelve schedules of faults and returns a report card: for each schedule its verdict, the
 # finding, and the claim of `docs/claims.md` behind it. Each schedule is worth 3 points. Three of
@@ -180,7 +181,6 @@ lab.check("07.1", answer_1)
 # If a schedule fails, read its row, and predict which of your lines it is about before you change one.
 
 # %% answer="07.2"
-answer_2 = {"replicas": ..., "topic": {"min.insync.replicas": ...}, "workload": ...}
 ### BEGIN SOLUTION
 def repaired(run):
     database = run.database()
@@ -211,8 +211,11 @@ def repaired(run):
                 raise
             billing.abort_transaction()
             consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))
+### END SOLUTION
 
-answer_2 = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "workload": repaired}
+answer_2 = {"replicas": ..., "topic": {"min.insync.replicas": ...}, "workload": repaired}
+### BEGIN SOLUTION
+answer_2 |= {"replicas": 3, "topic": {"min.insync.replicas": 2}}
 ### END SOLUTION
 
 # %% check="07.2"
