@@ -190,8 +190,8 @@ class Experiment:
         witness = Witness(self.folder, "log")
         for event in self._log():
             witness.record(event)
-        if self._concurrent is not None:
-            self._concurrent.finish(witness)
+        if self._concurrent is not None and not self._concurrent.finish(witness):
+            self.trouble.append("the concurrent reader did not come to the end of its topics")
         for crash in self._crashes_not_fired():
             witness.record(self._event("fault", crash["fault"], "unfired", detail=_text(crash)))
         self._keep_trouble(witness)

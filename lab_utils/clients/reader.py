@@ -32,6 +32,7 @@ from lab_utils.ledger.store import Witness
 
 CONCURRENT: Final = "concurrent-reader"
 CONCURRENT_S: Final = 5
+ASKED_S: Final = 1
 START_S: Final = 5
 # As a broker creates the topics of its coordinators.
 COORDINATORS_LOG: Final = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
@@ -41,14 +42,7 @@ class HonestReader:
     """One connection of the lab's own to the brokers, kept open between runs."""
 
     def __init__(self, bootstrap: str, client_id: str = "honest-reader") -> None:
-        self._connection: dict[str, str | int | float] = {
-            "bootstrap.servers": bootstrap,
-            "client.id": client_id,
-            "log_level": 0,
-            # Without it, a broker that has just come back is not asked for up to ten seconds.
-            "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 200,
-        }
+        self._connection = _connection(bootstrap, client_id)
         self._admin = AdminClient(dict(self._connection))
         self._consumer = _new_consumer(self._connection, "read_uncommitted")
         self._committed: Consumer | None = None
@@ -127,10 +121,13 @@ class HonestReader:
 
     def is_stable(self, topic: str, partitions: int) -> bool:
         """May a read_committed reader go as far as any other, in every partition?"""
-        ends = [
-            self._ends(topic, partitions, level)
-            for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
-        ]
+        try:
+            ends = [
+                self._ends(topic, partitions, level)
+                for level in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED)
+            ]
+        except (KafkaException, TimeoutError):  # Without a leader nobody knows how far.
+            return False
         return ends[0] == ends[1] and min(ends[0].values()) >= 0  # a broker may know no end
 
     def fill(self, topic: str, values: Sequence[str], partitions: int) -> None:
@@ -170,7 +167,7 @@ class HonestReader:
     def _ends(self, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, number): latest for number in range(partitions)}
-        told = self._admin.list_offsets(asked, isolation_level=level)
+        told = self._admin.list_offsets(asked, isolation_level=level, request_timeout=ASKED_S)
         return {place.partition: end.result(timeout=10).offset for place, end in told.items()}
 
 
@@ -182,51 +179,64 @@ class ConcurrentReader:
         self._places = [TopicPartition(t, n, 0) for t in topics for n in range(partitions)]
         self._ended: dict[tuple[str | None, int | None], int] = {}
         self._until = 0.0
-        own: dict[str, str | int | float] = {
-            "bootstrap.servers": bootstrap,
-            "client.id": CONCURRENT,
-            "log_level": 0,
-        }
-        self._consumer = _new_consumer(own, "read_committed")
+        self._consumer = _new_consumer(_connection(bootstrap, CONCURRENT), "read_committed")
         self._is_over = Flag()
         self._thread = Thread(target=self._read, daemon=True)
-        self._seen: list[Event] = []
+        self.seen: list[Event] = []
+        self._is_done = False
 
     def start(self) -> None:
         """Begin to read."""
         self._consumer.assign(self._places)
         self._thread.start()
 
-    def finish(self, witness: Witness) -> None:
-        """Read on to the end of what is committed by now; write down what was given, in order."""
+    def finish(self, witness: Witness) -> bool:
+        """Read on to the end of what is committed by now, and write down what was given, in order.
+
+        False where the end was not reached in time: what is missing then was not looked for.
+        """
         self._until = time.monotonic() + CONCURRENT_S
         self._is_over.set()
         self._thread.join(2 * CONCURRENT_S)
-        for event in self._seen:
+        for event in list(self.seen):
             witness.record(event)
+        return self._is_done
 
     def _read(self) -> None:
-        while not (self._is_over.is_set() and self._is_at_the_end()):
+        while not (self._is_over.is_set() and self._may_stop()):
             message = self._consumer.poll(0.05)
             if message is None:
                 continue
             error = message.error()
             if error is None:
                 seen = _event(self._run, message)
-                self._seen.append(replace(seen, actor=CONCURRENT, kind="seen", detail={}))
+                self.seen.append(replace(seen, actor=CONCURRENT, kind="seen", detail={}))
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ended[message.topic(), message.partition()] = message.offset() or 0
         self._consumer.close()
 
-    def _is_at_the_end(self) -> bool:
+    def _may_stop(self) -> bool:
         """Has all been read that is in the log, or is there no time left for it?"""
-        if time.monotonic() > self._until:
-            return True
-        return all(
-            self._ended.get((place.topic, place.partition), -1)
-            >= self._consumer.get_watermark_offsets(place, CONCURRENT_S)[1]
-            for place in self._places
-        )
+        try:
+            self._is_done = all(
+                self._ended.get((place.topic, place.partition), -1)
+                >= self._consumer.get_watermark_offsets(place, ASKED_S)[1]
+                for place in self._places
+            )
+        except KafkaException:  # The leader is away: it is asked again while there is time.
+            self._is_done = False
+        return self._is_done or time.monotonic() > self._until
+
+
+def _connection(bootstrap: str, client_id: str) -> dict[str, str | int | float]:
+    return {
+        "bootstrap.servers": bootstrap,
+        "client.id": client_id,
+        "log_level": 0,
+        # Without it, a broker that has just come back is not asked for up to ten seconds.
+        "reconnect.backoff.ms": 20,
+        "reconnect.backoff.max.ms": 200,
+    }
 
 
 def _new_consumer(connection: Mapping[str, str | int | float], isolation_level: str) -> Consumer:
@@ -270,7 +280,10 @@ def _with_start(consumer: Consumer, events: Sequence[Event]) -> Event:
     if not end.offset or any((row.partition, row.offset) == (end.partition, 0) for row in events):
         return end
     place = TopicPartition(end.topic or "", end.partition or 0)
-    start, _ = consumer.get_watermark_offsets(place, START_S)
+    try:
+        start, _ = consumer.get_watermark_offsets(place, START_S)
+    except KafkaException:  # What the log began with is not known, so it was not read.
+        return _not_drained(end.run, end.topic or "", end.partition or 0)
     return replace(end, detail={**end.detail, "start": str(start)}) if start > 0 else end
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.reader import ConcurrentReader, HonestReader
 from lab_utils.errors import StageError
+from lab_utils.ledger.store import Witness, read_ledger
+from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -148,3 +151,35 @@ def test_read_without_a_broker(topic: str) -> None:
         reader, topic, 2, timeout_s=0.3
     )
     reader.close()
+
+
+def test_stable_without_a_broker(topic: str) -> None:
+    """Where nobody answers, nobody knows that every transaction has ended."""
+    reader = HonestReader("127.0.0.1:1")
+
+    assert not reader.is_stable(topic, 1)
+    reader.close()
+
+
+def test_concurrent_reader_whose_broker_is_away(
+    reader: HonestReader, stage: Any, topic: str, tmp_path: Path
+) -> None:
+    """It asks again until its time is over, says that it saw no end, and keeps what it was given.
+
+    Its thread died of the first question without an answer, and a run did not say so.
+    """
+    reader.create_topic(topic, 1)
+    write(stage, topic, [0])
+    concurrent = ConcurrentReader(stage.direct, "06-a", [topic], 1)
+    concurrent.start()
+    wait_until(lambda: concurrent.seen, "the record that is in the topic", timeout_s=10)
+    witness = Witness(tmp_path, "log")
+    stage.broker("pause", 1)
+    try:
+        is_done = concurrent.finish(witness)
+    finally:
+        stage.broker("resume", 1)
+    witness.close()
+
+    assert not is_done
+    assert ["0"] == [row.value for row in read_ledger(tmp_path)]
