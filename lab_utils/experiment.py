@@ -96,7 +96,7 @@ class Experiment:
         for topic in self._all_topics():
             replicas, config = self._settings(topic)
             self.reader.create_topic(topic, self.partitions, replicas=replicas, config=config)
-        if self.filled and self.stage.brokers == 3:
+        if self.stage.brokers == 3:
             self.reader.place_coordinators()
         self._settle(whole=True)
         if self.filled and self.members == 1:

@@ -18,6 +18,7 @@ from typing import Any, Final
 
 from confluent_kafka import (
     Consumer,
+    ElectionType,
     IsolationLevel,
     KafkaError,
     KafkaException,
@@ -29,13 +30,20 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 from lab_utils.errors import StageError
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
+from lab_utils.waiting import wait_until
 
 CONCURRENT: Final = "concurrent-reader"
 CONCURRENT_S: Final = 5
 ASKED_S: Final = 1
 START_S: Final = 5
-# As a broker creates the topics of its coordinators.
+PLACED_S: Final = 15
+# The topics of the coordinators as a broker creates them, and the brokers of their replicas.
 COORDINATORS_LOG: Final = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
+COORDINATORS: Final[Mapping[str, tuple[int, dict[str, str]]]] = {
+    "__consumer_offsets": (1, {}),
+    "__transaction_state": (50, {"min.insync.replicas": "2"}),
+}
+COORDINATORS_BROKERS: Final = [3, 2, 1]
 
 
 class HonestReader:
@@ -44,8 +52,9 @@ class HonestReader:
     def __init__(self, bootstrap: str, client_id: str = "honest-reader") -> None:
         self._connection = _connection(bootstrap, client_id)
         self._admin = AdminClient(dict(self._connection))
-        self._consumer = _new_consumer(self._connection, "read_uncommitted")
-        self._committed: Consumer | None = None
+        # Connected when first used: a consumer asks for its coordinator, though it joins no group,
+        # and the brokers place it then; see place_coordinators().
+        self._consumers: dict[str, Consumer] = {}
         self._producer: Producer | None = None
 
     def create_topic(
@@ -73,25 +82,40 @@ class HonestReader:
             ) from None
 
     def place_coordinators(self) -> None:
-        """Create the topics of the coordinators, on three brokers, so that broker 3 leads all.
+        """See that broker 3 of three leads the topics of the coordinators, created if need be.
 
-        A broker would create them when they are first used, and their leaders by chance. librdkafka
-        2.16 may never return from send_offsets_to_transaction when the group's coordinator dies
-        meanwhile, so a run that takes broker 1 or 2 away must find it elsewhere. Where they are
-        there already they stay as they are.
+        A broker would create them when they are first asked for, with leaders by chance, and a
+        leader that was away for a moment, as on a busy machine, stays without its partitions.
+        librdkafka 2.16 may never return from send_offsets_to_transaction when the group's
+        coordinator dies meanwhile, so a run that takes broker 1 or 2 away must find it elsewhere.
+
+        Raises StageError when they cannot be brought there.
         """
-        new = [
-            NewTopic(
-                topic, len(places), replica_assignment=places, config=COORDINATORS_LOG | config
-            )
-            for topic, places, config in (
-                ("__consumer_offsets", [[3, 2, 1]], {}),
-                ("__transaction_state", [[3, 2, 1]] * 50, {"min.insync.replicas": "2"}),
-            )
-        ]
-        for created in self._admin.create_topics(new, operation_timeout=10).values():
-            with suppress(KafkaException):
-                created.result(15)
+        wait_until(
+            self._coordinators_are_placed,
+            f"broker {COORDINATORS_BROKERS[0]} to lead the topics of the coordinators",
+            timeout_s=PLACED_S,
+        )
+
+    def _coordinators_are_placed(self) -> bool:
+        """Are they there, each led by the first of its brokers? If not, that is asked for."""
+        try:
+            topics = self._admin.list_topics(timeout=ASKED_S).topics
+            if missing := [topic for topic in COORDINATORS if topic not in topics]:
+                for created in self._admin.create_topics(_of_coordinators(missing)).values():
+                    created.result(PLACED_S)
+                return False
+            displaced = [
+                TopicPartition(topic, number)
+                for topic in COORDINATORS
+                for number, place in topics[topic].partitions.items()
+                if place.leader != place.replicas[0]
+            ]
+            if displaced:
+                self._admin.elect_leaders(ElectionType.PREFERRED, displaced).result(ASKED_S)
+            return not displaced
+        except (KafkaException, TimeoutError):  # The controller is busy: it is asked again.
+            return False
 
     def delete_topics(self, topics: Sequence[str]) -> None:
         """Have these topics deleted; the brokers do it in their own time."""
@@ -103,7 +127,7 @@ class HonestReader:
 
         An `end` says with detail.drained whether the reader got there within `timeout_s`.
         """
-        return _read(self._consumer, run, topic, partitions, timeout_s)
+        return _read(self._consumer(), run, topic, partitions, timeout_s)
 
     def read_committed(
         self, run: str, topic: str, partitions: int, timeout_s: float = 10
@@ -112,9 +136,7 @@ class HonestReader:
 
         A partition whose reader did not get to its last stable offset has none here.
         """
-        if self._committed is None:
-            self._committed = _new_consumer(self._connection, "read_committed")
-        rows = _read(self._committed, run, topic, partitions, timeout_s)
+        rows = _read(self._consumer("read_committed"), run, topic, partitions, timeout_s)
         visible = [replace(row, kind="visible") for row in rows if row.kind == "record"]
         ends = [row for row in rows if row.kind == "end" and row.offset is not None]
         return visible, {row.partition or 0: row.offset or 0 for row in ends}
@@ -152,14 +174,19 @@ class HonestReader:
 
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
         """How many partitions a topic has."""
-        return len(self._consumer.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
+        return len(self._admin.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
 
     def close(self) -> None:
         """Close the connection."""
-        self._consumer.close()
-        if self._committed is not None:
-            self._committed.close()
+        for consumer in self._consumers.values():
+            consumer.close()
+        self._consumers = {}
         self._producer = None
+
+    def _consumer(self, isolation_level: str = "read_uncommitted") -> Consumer:
+        if isolation_level not in self._consumers:
+            self._consumers[isolation_level] = _new_consumer(self._connection, isolation_level)
+        return self._consumers[isolation_level]
 
     def _new_producer(self) -> Producer:
         return Producer({**self._connection, "acks": "all", "enable.idempotence": True})
@@ -226,6 +253,17 @@ class ConcurrentReader:
         except KafkaException:  # The leader is away: it is asked again while there is time.
             self._is_done = False
         return self._is_done or time.monotonic() > self._until
+
+
+def _of_coordinators(topics: Sequence[str]) -> list[NewTopic]:
+    return [
+        NewTopic(
+            topic, partitions, config=COORDINATORS_LOG | config,
+            replica_assignment=[COORDINATORS_BROKERS] * partitions,
+        )
+        for topic in topics
+        for partitions, config in [COORDINATORS[topic]]
+    ]  # fmt: skip
 
 
 def _connection(bootstrap: str, client_id: str) -> dict[str, str | int | float]:
