@@ -165,7 +165,8 @@ class Experiment:
         A broker that is alone and was killed, too, is started first: nobody else could answer.
         """
         self._crashes_seen += 1
-        if [each["state"] for each in self.stage.state()["brokers"]] in (["died"], ["stopped"]):
+        states = [each["state"] for each in self.stage.state()["brokers"]]
+        if len(states) == 1 and states[0] in ("died", "stopped", "killed"):
             self._recover()
         self._record_committed(f"crash-{self._crashes_seen}", when="crash")
 

@@ -23,7 +23,7 @@ from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node, Ports, text
 from lab_utils.waiting import wait_until
 
-State = Literal["stopped", "starting", "running", "paused", "died"]
+State = Literal["stopped", "killed", "starting", "running", "paused", "died"]
 
 START_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 20
@@ -188,7 +188,7 @@ class Broker:
     def _end(self, how: signal.Signals, timeout_s: float) -> None:
         if self._process is not None:
             processes.end([self._process], (how, timeout_s))
-        self._end_of_process("stopped")
+        self._end_of_process("killed" if how == signal.SIGKILL else "stopped")
 
     def _end_of_process(self, state: State) -> None:
         if self._process is not None:

@@ -15,7 +15,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -40,7 +40,7 @@ from lab_utils.stage.settling import Settling, until
 log = logging.getLogger(__name__)
 
 # The verb that makes a broker in such a state run again.
-REPAIRS: Final = {"paused": "resume", "stopped": "start", "died": "start"}
+REPAIRS: Final = {"paused": "resume", "stopped": "start", "killed": "start", "died": "start"}
 # A process can neither refuse nor delay these, so the time of the signal is the time of the event.
 UNREFUSABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
 PORT_COLLISIONS: Final = 3
@@ -142,14 +142,15 @@ class Cluster:
         """What a status card and a panel show."""
         for broker in self._brokers():
             self._notice_death(broker)
-        partitions = self.partitions()
+        # Of the latest run: earlier ones leave their topics behind.
+        prefix = f"{self.event_log.latest}-"
+        partitions = [it for it in self.partitions() if it.topic.startswith(prefix)]
         return {
             "bootstrap": self.bootstrap,
             "direct": self.direct,
             "brokers": [self._broker_state(broker, partitions) for broker in self._brokers()],
             "controller": self._controller.state if self._controller else None,
             "links": self._stopped_links(),
-            "partitions": [asdict(partition) for partition in partitions[-6:]],
             "faults": self.armed(),
             "runs": self.event_log.runs,
             "seen": self.event_log.seen,

@@ -47,6 +47,11 @@ class EventLog:
         """The runs that are open."""
         return sorted(self._runs)
 
+    @property
+    def latest(self) -> str:
+        """The run that was opened last; empty before the first."""
+        return self._known[-1] if self._known else ""
+
     def forsaken(self) -> list[str]:
         """The open runs whose owner has ended without closing them."""
         return [run for run, owner in self._owners.items() if not is_running(owner)]

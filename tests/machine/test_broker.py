@@ -87,7 +87,7 @@ def test_how_a_broker_ends(make: MakeBroker) -> None:
 
     broker.start()
     broker.kill()
-    assert ("stopped", False) == (broker.state, mark.exists())
+    assert ("killed", False) == (broker.state, mark.exists())
 
     broker.start()
     os.kill(broker.pid or 0, signal.SIGKILL)  # by somebody else

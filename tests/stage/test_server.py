@@ -179,6 +179,17 @@ def test_topics_of_runs_long_past(stage: Stage, reader: HonestReader, tmp_path: 
     ]
 
 
+def test_roles_are_of_the_latest_run(stage: Stage, reader: HonestReader, tmp_path: Path) -> None:
+    """A broker leads what the latest run has; what an earlier one left behind is not counted."""
+    for run, partitions in (("96-a", 3), ("96-b", 2)):
+        stage.open_run(run, tmp_path)
+        reader.create_topic(f"{run}-orders", partitions)
+        stage.close_run(run)
+    broker = stage.state()["brokers"][0]
+
+    assert [2, 2, 2] == [broker[role] for role in ("leads", "in_sync", "replicates")]
+
+
 def test_a_fault_needs_its_run(stage: Stage) -> None:
     """A fault for a run that is not open is refused."""
     with pytest.raises(BadArgument, match="no run '98-z' is open on this stage"):
@@ -190,7 +201,7 @@ def test_verbs(healed: Stage) -> None:
     states = [healed.broker(verb)["brokers"][0]["state"] for verb in ("pause", "resume", "kill")]
     healed.reset()
 
-    assert ["paused", "running", "stopped"] == states
+    assert ["paused", "running", "killed"] == states
     assert "running" == healed.state()["brokers"][0]["state"]
 
 

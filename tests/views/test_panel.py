@@ -194,7 +194,7 @@ def test_broker_is_killed_and_started_again(stage_of_three: Any) -> None:
     killed = shown.perform({"verb": "kill", "broker": 2})["state"]["brokers"]
     started = shown.perform({"verb": "start", "broker": 2})["state"]["brokers"]
 
-    assert ["running", "stopped", "running"] == [broker["state"] for broker in killed]
+    assert ["running", "killed", "running"] == [broker["state"] for broker in killed]
     assert ["running"] * 3 == [broker["state"] for broker in started]
 
 
