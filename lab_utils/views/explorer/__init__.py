@@ -22,7 +22,8 @@ from lab_utils.views.explorer.offers import Offer
 from lab_utils.views.explorer.run_data import RunData, styles
 
 HERE: Final = Path(__file__).parent
-MODULE: Final = (HERE / "explorer.js").read_text(encoding="utf-8")
+DIAGRAM: Final = (HERE / "diagram.js").read_text(encoding="utf-8")
+MODULE: Final = DIAGRAM + (HERE / "explorer.js").read_text(encoding="utf-8")
 CSS: Final = (HERE / "explorer.css").read_text(encoding="utf-8")
 RUNS_KEPT: Final = 12
 CLOSED: Final = (
