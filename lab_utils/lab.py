@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lab_utils.clients.by_hand import ByHand
     from lab_utils.clients.live_run import Ticket, Workload
     from lab_utils.experiment import Experiment
-    from lab_utils.stage.client import Brokers
+    from lab_utils.stage.client import Brokers, Stage
     from lab_utils.sweep import SweptWorkload
     from lab_utils.views.explorer import Explorer
     from lab_utils.views.explorer.offers import Offer
@@ -257,7 +257,7 @@ class Lab:
         from lab_utils.views.panel import panel
 
         of_lab = PANEL_FAULTS_OF.get(self.name, PANEL_FAULTS)
-        return panel(self.stage, (*of_lab, *fault_values(faults)))
+        return panel(self.stage, (*of_lab, *fault_values(faults)), self._start_again)
 
     @property
     def brokers(self) -> Brokers:
@@ -310,6 +310,17 @@ class Lab:
         self._reader.close()
         with doing("Ending the stage"):
             self.stage.shutdown()
+
+    def _start_again(self) -> Stage:
+        """Start a stage where this lab was closed, and be the lab of it."""
+        from lab_utils.clients.reader import HonestReader
+        from lab_utils.stage import client
+
+        self.stage = client.join(self.name, self.stage.brokers)
+        self._reader, self._by_hand = HonestReader(self.stage.direct), None
+        if self._explorer is not None:
+            self._explorer.tell("")
+        return self.stage
 
     def __repr__(self) -> str:
         return f"<Lab {self.name}: {self.stage!r}>"

@@ -42,7 +42,15 @@ run = lab.run(until_it_fires, orders=20_000)
 print([row.kind for row in run.rows if row.source == "fault"])
 print(len(run.log) - len(set(run.log)), "stored twice")
 """
-SHOW_GONE = 'gone = Lab("gone")\ngone.panel()'
+SHOW_GONE = """\
+def send(run):
+    producer = run.producer({"acks": "all"})
+    for order in run.orders:
+        producer.produce(run.topic, order)
+    producer.flush()
+
+gone = Lab("gone")
+gone.panel()"""
 WAIT = 'wait_until(Path("go").exists, "the test", timeout_s=60)\nPath("go").unlink()'
 SHOW_THREE = """\
 three = Lab({three.name!r}, brokers=3)
@@ -84,9 +92,9 @@ def test_click_acts_while_a_cell_is_running(page: Page, asked: list[str], tmp_pa
     """The next answer is dropped in the middle of a run, and its order is stored twice."""
     rig.run_new_cell(page, PRODUCE)
     panel = shown(page)
-    panel.get_by_text("Produce order").first.wait_for()
+    panel.locator(".picture .step").first.wait_for()
     panel.get_by_role("button", name="Drop the next answer").click()
-    rig.wait_for_text(page, panel.inner_text, 'drop_response("Produce") has fired once')
+    rig.wait_for_text(page, panel.inner_text, "fired once")
     panel.screenshot(path=tmp_path / "fired.png")
     rig.wait_for_idle(page)
 
@@ -107,15 +115,20 @@ def test_broker_is_paused_and_resumed(page: Page, tmp_path: Path) -> None:
     assert "resume broker 1" == page.evaluate("document.activeElement.ariaLabel")
 
 
-def test_stage_that_has_ended_is_said_in_words(page: Page) -> None:
-    """A panel whose stage is closed says what to do."""
+def test_closed_lab_starts_again(page: Page) -> None:
+    """A panel whose lab is closed says so, and its button starts the lab for all cells."""
     rig.run_new_cell(page, SHOW_GONE)
     rig.wait_for_idle(page)
     panel = shown(page)
     rig.run_in_kernel(page, "gone.close()")
 
-    rig.wait_for_text(page, panel.inner_text, "Run the notebook's first cell again")
-    assert "Not connected." in panel.inner_text()
+    rig.wait_for_text(page, panel.inner_text, "This lab is closed: its brokers have ended.")
+    panel.get_by_role("button", name="Start the lab again").click()
+    panel.get_by_role("button", name="kill broker 1").wait_for()
+    rig.run_new_cell(page, "print(gone.run(send, orders=2).log)\ngone.close()")
+    rig.wait_for_idle(page)
+
+    assert "['0', '1']\n" == rig.texts(page)[-1]
 
 
 def test_links_and_brokers_of_three(
@@ -149,7 +162,7 @@ def test_panel_outlives_its_kernel(page: Page) -> None:
     rig.end_kernel(page)
     panel.get_by_role("button", name="Drop the next Produce request").click()
 
-    rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed, and has not')
+    rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
 
 
 def test_kernel_is_the_other_way(
@@ -167,7 +180,7 @@ def test_kernel_is_the_other_way(
         panel.get_by_text("The kernel is busy").wait_for()
         panel.get_by_role("button", name="Refuse the next").click()
         (lab.folder / "go").touch()
-        rig.wait_for_text(page, panel.inner_text, 'refuse("Produce") is armed, and has not fired')
+        rig.wait_for_text(page, panel.inner_text, 'refuse("Produce") is armed')
         rig.wait_for_text(page, panel.inner_text, "Connected through the kernel")
         panel.screenshot(path=tmp_path / "dark.png")
         rig.wait_for_idle(page)

@@ -30,7 +30,7 @@ SETTING = """async ([module, traits]) => {
     window.hear = new Set();
     window.model = {
         get: name => traits[name],
-        on: (_, hear) => window.hear.add(hear),
+        on: (name, hear) => name === "msg:custom" && window.hear.add(hear),
         off: (_, hear) => window.hear.delete(hear),
         send: message => {
             window.sent.push(message);
@@ -53,7 +53,10 @@ SETTING = """async ([module, traits]) => {
 def answer(*events: dict[str, Any], **state: Any) -> dict[str, Any]:
     """What a kernel says: one broker that runs, nothing armed, and these events."""
     brokers = [{"id": 1, "state": "running", "connections": 0}]
-    numbered = [{"number": 1 + number, **event} for number, event in enumerate(events)]
+    numbered = [
+        {"number": 1 + number, "at_ns": number * 1_000_000, **event}
+        for number, event in enumerate(events)
+    ]
     known = {"brokers": brokers, "faults": [], "seen": len(events), **state}
     return {"state": known, "events": numbered}
 
@@ -72,7 +75,7 @@ def wire(kind: str, **columns: Any) -> dict[str, Any]:
 def show(page: Page, said: dict[str, Any] | None) -> str:
     """Show a panel whose kernel gives this answer; return its text, once it has it."""
     shown = Panel(Stage("03", GONE), PANEL_FAULTS)
-    names = ("lab", "port", "token", "faults", "colours")
+    names = ("lab", "port", "token", "faults", "styles")
     page.evaluate(f"window.answer = {json.dumps(said)}")
     page.evaluate(SETTING, [shown._esm, {name: getattr(shown, name) for name in names}])
     page.add_style_tag(content=shown._css)
@@ -91,28 +94,114 @@ def test_each_control_has_a_name(page: Page) -> None:
     assert "- status:" in tree
 
 
+def told(page: Page) -> list[str]:
+    """The steps that are drawn, in words."""
+    return page.locator(".steps .text").all_text_contents()
+
+
+def orders(run: str, *values: int) -> list[dict[str, Any]]:
+    """Orders of a run that went through, each with its answer."""
+    return [
+        wire(kind, run=run, correlation_id=value, fate="forwarded",
+             **({"value": str(value), "records": 1} if kind == "request" else {"offset": value}))
+        for value in values for kind in ("request", "response")
+    ]  # fmt: skip
+
+
 def test_fate_is_said_in_words(page: Page) -> None:
-    """A request that arrived and whose answer was dropped says both."""
+    """A request that arrived and whose answer was dropped says both, as the legend does."""
     events = (wire("request", value="2", records=1), wire("response", fate="dropped"))
     text = show(page, answer(*events))
 
-    assert "producer-1\tProduce order 2\t→reached the broker\t✕answer lost" in text
+    assert [
+        "producer-1 → broker 1: order 2",
+        "broker 1 → proxy: answer to order 2: ok, dropped by the proxy",
+    ] == told(page)
+    assert "dropped by the proxy" in text
 
 
 def test_request_that_is_lost_has_no_answer(page: Page) -> None:
-    """A request that the proxy dropped is not awaited any more once its connection is closed."""
-    text = show(page, answer(wire("request", value="2", records=1, fate="dropped"), wire("closed")))
+    """A request that the proxy dropped is one arrow that ends there."""
+    show(page, answer(wire("request", value="2", records=1, fate="dropped"), wire("closed")))
 
-    assert "✕never reached the broker\tnone: the connection is closed" in text
+    assert ["producer-1 → proxy: order 2, dropped by the proxy"] == told(page)
 
 
-def test_fault_that_fired_is_counted(page: Page) -> None:
-    """What was armed twice and fired once is one line, and still armed."""
+def test_what_was_broken_stays_on_top(page: Page) -> None:
+    """The lost answer and its retry stay above the latest requests, however many come after."""
+    lost = wire("response", run="03-a", correlation_id=1, fate="dropped", offset=1)
+    again = wire("request", run="03-a", correlation_id=40, value="1", records=1)
+    events = [*orders("03-a", 0, 1)[:-1], lost, again, *orders("03-a", *range(2, 30))]
+    text = show(page, answer(*events))
+
+    first = [step for step in told(page) if "…" not in step][:3]
+    assert [
+        "producer-1 → broker 1: order 1",
+        "broker 1 → proxy: answer to order 1: @1, dropped by the proxy",
+        "producer-1 → broker 1: ↻order 1",
+    ] == first
+    assert "broker 1 → producer-1: answer to order 29: @29" == told(page)[-1]
+    assert "Run 03-a: 31 requests, 1 broken" in text
+
+
+def test_only_this_run_is_counted(page: Page) -> None:
+    """What an earlier run did is gone as soon as the next one begins."""
+    lost = wire("request", run="03-a", correlation_id=9, value="9", records=1, fate="dropped")
+    text = show(page, answer(*orders("03-a", 0, 1), lost, *orders("03-b", 7)))
+
+    assert "Run 03-b: 1 request, none broken" in text
+    assert not any("order 9" in step for step in told(page))
+
+
+def test_requests_of_other_apis_are_folded(page: Page) -> None:
+    """Metadata is counted, and shown when it is asked for."""
+    other = wire("request", run="03-a", api="Metadata", correlation_id=1)
+    show(page, answer(other, *orders("03-a", 2)))
+    before = told(page)
+    page.get_by_label("Also the 1 other requests").check()
+
+    assert not any("Metadata" in step for step in before)
+    assert any("Metadata" in step for step in told(page))
+
+
+def test_broker_that_is_killed_is_drawn(page: Page) -> None:
+    """What a button does to a broker is a mark on its lane, between the requests."""
+    killed = {"source": "broker", "actor": "broker-1", "kind": "killed", "run": ""}
+    show(page, answer(*orders("03-a", 0), killed))
+
+    assert "broker 1 is killed" == told(page)[-1]
+    assert 1 == page.locator(".picture .down").count()
+
+
+@pytest.mark.parametrize(
+    ("fired", "expected", "other"),
+    [((), None, "fired"), ((0,), "armed", "fired"), ((1,), "fired once", "armed"),
+     ((1, 0), "armed", "fired")],
+)  # fmt: skip
+def test_fault_is_armed_or_has_fired(
+    page: Page, fired: tuple[int, ...], expected: str | None, other: str
+) -> None:
+    """A button says one of the two; what has fired and is armed again is armed."""
     fault = armed(drop_response("Produce"))
-    faults = [{**fault, "id": f"f{fired}", "fired": fired, "matched": 1} for fired in (1, 0)]
-    text = show(page, answer(faults=faults))
+    faults = [{**fault, "id": f"f{it}", "fired": it, "matched": 1} for it in fired]
+    show(page, answer(faults=faults))
+    button = page.get_by_role("button", name="Drop the next answer")
 
-    assert 'drop_response("Produce") has fired once, and is armed again' in text
+    assert expected is None or expected in button.inner_text()
+    assert other not in button.inner_text()
+    assert str(expected == "armed").lower() == button.get_attribute("aria-pressed")
+
+
+def test_closed_lab_offers_to_start_again(page: Page) -> None:
+    """When the stage has ended the panel says so, and its button asks the kernel for another."""
+    show(page, answer())
+    page.evaluate('window.answer = { error: "no stage", kind: "StageError" }')
+    page.wait_for_selector("text=This lab is closed: its brokers have ended.")
+    hidden = page.get_by_role("button", name="kill broker 1").count()
+    page.get_by_role("button", name="Start the lab again").click()
+
+    assert 0 == hidden
+    assert "again" in page.evaluate("window.sent.map(message => message.verb)")
 
 
 def test_hostile_text_is_text(page: Page) -> None:
@@ -142,14 +231,16 @@ def test_refusal_is_shown(page: Page) -> None:
     page.wait_for_selector("text=Not done: broker 1 is busy.")
 
 
-def test_armed_fault_is_not_armed_again(page: Page) -> None:
-    """A second click on a fault that waits says so; two would meet the same request."""
+def test_armed_fault_is_disarmed(page: Page) -> None:
+    """A second click on a fault that waits takes it back; two would meet the same request."""
     fault = armed(PANEL_FAULTS[0]) | {"id": "f1", "fired": 0, "matched": 0}
     show(page, answer(faults=[fault]))
     page.get_by_role("button", name="Drop the next answer").click()
-    page.wait_for_selector("text=is armed already")
+    page.wait_for_selector("text=is disarmed")
+    sent = page.evaluate("window.sent.map(({ verb, id }) => [verb, id ?? null])")
 
-    assert {"state"} == set(page.evaluate("window.sent.map(message => message.verb)"))
+    assert ["disarm", "f1"] in sent
+    assert not any(verb == "arm" for verb, _ in sent)
 
 
 def test_views_share_what_is_known(page: Page) -> None:
@@ -195,7 +286,7 @@ def test_silent_kernel_is_said_in_words(page: Page) -> None:
     show(page, None)
     page.wait_for_selector("text=The kernel is busy: a click acts when the running cell is done.")
 
-    assert page.get_by_text("not known").count() == 2
+    assert page.get_by_text("not known").count() == 1
 
 
 def test_narrow_page_scrolls_nothing_but_the_table(page: Page) -> None:

@@ -1,8 +1,9 @@
 """The control panel: buttons for a lab's faults and brokers, and what crosses the wire, live.
 
-The browser's half is panel.js. It speaks to the stage server through jupyter-server-proxy, so a
-click acts while a cell is running. Where the page has no such path, the browser asks this half,
-and the kernel asks the stage.
+The browser's half is panel.js, which draws with the explorer's diagram.js. It speaks to the stage
+server through jupyter-server-proxy, so a click acts while a cell is running. Where the page has no
+such path, the browser asks this half, and the kernel asks the stage. A lab that was closed is
+started again by the kernel.
 
 The widget carries the address and the token of the stage: both are worthless once it has ended.
 This module is given a stage and knows nothing else of it.
@@ -21,7 +22,8 @@ import traitlets
 
 from lab_utils.errors import BadArgument, LabError, one_of
 from lab_utils.proxy.faults import Fault, to_json
-from lab_utils.views import palette
+from lab_utils.views.explorer import CSS, DIAGRAM
+from lab_utils.views.explorer.run_data import styles
 
 if TYPE_CHECKING:
     from lab_utils.stage.client import Stage
@@ -30,22 +32,23 @@ HERE: Final = Path(__file__).parent
 VERBS: Final = ("kill", "pause", "resume", "stop", "start")
 LINK_VERBS: Final = ("cut", "hold", "heal")
 EVENTS_LIMIT: Final = 100
+Start = Callable[[], "Stage"]
 REPAIR: Final = "Run the notebook's first cell again, then this cell."
 
 
-def panel(stage: Stage, faults: Sequence[Fault] = ()) -> Panel:
+def panel(stage: Stage, faults: Sequence[Fault] = (), start: Start | None = None) -> Panel:
     """The panel of a stage; asked for again, the same widget, so a repeated cell leaks none."""
     shown = _panels.get(stage)
     if shown is None or shown.comm is None or shown.arms != tuple(faults):
-        shown = _panels[stage] = Panel(stage, faults)
+        shown = _panels[stage] = Panel(stage, faults, start)
     return shown
 
 
 class Panel(anywidget.AnyWidget):
     """The widget: what the browser needs to begin with, and the kernel's half of the panel."""
 
-    _esm = (HERE / "panel.js").read_text(encoding="utf-8")
-    _css = (HERE / "panel.css").read_text(encoding="utf-8")
+    _esm = DIAGRAM + (HERE / "panel.js").read_text(encoding="utf-8")
+    _css = CSS + (HERE / "panel.css").read_text(encoding="utf-8")
 
     stage: Stage
     arms: tuple[Fault, ...]
@@ -53,18 +56,21 @@ class Panel(anywidget.AnyWidget):
     port = traitlets.Int().tag(sync=True)
     token = traitlets.Unicode().tag(sync=True)
     faults: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    colours: traitlets.Dict[str, str] = traitlets.Dict().tag(sync=True)
+    styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, stage: Stage, faults: Sequence[Fault] = ()) -> None:
+    def __init__(
+        self, stage: Stage, faults: Sequence[Fault] = (), start: Start | None = None
+    ) -> None:
         # All in the message that makes the widget: the browser draws what it holds, and no more.
         super().__init__(
             lab=stage.name,
             port=urlsplit(stage.url).port,
             token=stage.token,
             faults=[_button(fault) for fault in faults],
-            colours=_colours(),
+            styles=styles(),
         )
         self.stage = stage
+        self._start = start
         self.arms = tuple(faults)
         self.on_msg(self._answer)
 
@@ -105,12 +111,27 @@ class Panel(anywidget.AnyWidget):
         if not (isinstance(asked, Mapping) and isinstance(asked.get("number"), int)):
             return
         try:
-            answer = self.perform(asked)
+            if asked.get("verb") == "again":
+                self.send({"number": asked["number"], "begun": True})
+                answer = self._started()
+            else:
+                answer = self.perform(asked)
         except LabError as error:
             answer = {"error": str(error), "kind": type(error).__name__}
         except RuntimeError:  # The connection of a stage that this kernel has ended is closed.
             answer = {"error": f"This stage has ended. {REPAIR}", "kind": "StageError"}
         self.send({"number": asked["number"], **answer})
+
+    def _started(self) -> dict[str, Any]:
+        """Start the lab again, and be the panel of its new stage."""
+        if self._start is None:
+            raise BadArgument(f"this panel cannot start a lab. {REPAIR}")
+        self.stage = self._start()
+        _panels[self.stage] = self
+        with self.hold_sync():
+            self.port = urlsplit(self.stage.url).port or 0
+            self.token = self.stage.token
+        return {"state": self.stage.state(), "events": []}
 
 
 _ASKED: Final[Mapping[str, Callable[[Panel, Mapping[str, Any]], object]]] = {
@@ -145,9 +166,3 @@ def _button(fault: Fault) -> dict[str, Any]:
         "about": about,
         "fault": to_json(fault),
     }
-
-
-def _colours() -> dict[str, str]:
-    """The pictures' colours, for the marks beside the words."""
-    names = ("BLUE", "GREEN", "VERMILLION", "PURPLE", "ORANGE", "SKY", "GREY")
-    return {name.lower(): getattr(palette, name) for name in names}

@@ -1,21 +1,23 @@
 // The browser's half of the panel: the ways to the stage, what is known of it, and what is shown.
 //
-// All text is text, never markup.
+// It stands on diagram.js, which draws the requests. All text is text, never markup.
 
 // The two ways from this page to the stage: past the kernel, or through it.
 //
-// A path has `name` (in words) and `ask(verb, given)`, which returns {state, events}; the browser's
-// own path has `stream`, too. An error says in words what is wrong:
+// A path has `name` (in words), how often it is asked, and `ask(verb, given, after)`, which returns
+// the state and the events after that number. An error says in words what is wrong:
 //   Refused   the stage has answered no; nothing else is wrong
 //   Gone      nobody answers; what fixes it is said
+//   Closed    the stage has ended; the kernel can start another one
 //   NoPath    this page cannot reach the stage by itself
 
 class Refused extends Error {}
 class Gone extends Error {}
+class Closed extends Gone {}
 class NoPath extends Error {}
 
-const ENDED =
-  "The stage of this panel has ended. Run the notebook's first cell again, then this cell.";
+const CLOSED = "This lab is closed: its brokers have ended.";
+const NO_KERNEL = "The kernel has ended. Run the notebook's first cell, then this cell.";
 const PROBE_MS = 5000;
 
 // What each verb is in the stage's HTTP.
@@ -53,37 +55,24 @@ function cookie(name) {
 class BrowserPath {
   constructor(model) {
     this.name = "Connected past the kernel: the buttons also act while a cell is running.";
+    this.everyMs = 300;
     this.model = model;
     this.address = proxyAddress(model.get("port"));
   }
 
-  async ask(verb, given = {}, signal = undefined) {
+  async ask(verb, given, after, signal = undefined) {
     const [method, path, body] = REQUESTS[verb](given, this.model.get("faults"));
-    const answer = await this.fetch(method, path, { body, signal });
-    const said = await answer.json();
-    const state = said.brokers ? said : await (await this.fetch("GET", "state", { signal })).json();
-    return { state, events: [] };
+    const said = await this.fetch(method, path, signal, body);
+    const state = said.brokers ? said : await this.fetch("GET", "state", signal);
+    const from = after ?? Math.max(0, state.seen - EVENTS_BEFORE);
+    const news = state.seen > from && (await this.fetch("GET", `events?after=${from}`, signal));
+    return { state, events: news ? news.events : [] };
   }
 
-  /** Call `take` with each event after number `after`, until the stage ends the stream. */
-  async stream(after, take, signal) {
-    const accept = "text/event-stream";
-    const answer = await this.fetch("GET", `events?after=${after}`, { accept, signal });
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-    let rest = "";
-    for (;;) {
-      const { value, done } = await reader.read();
-      if (done) return;
-      const messages = (rest + value).split("\n\n");
-      rest = messages.pop();
-      take(messages.map(parsed).filter(Boolean));
-    }
-  }
-
-  async fetch(method, path, { body, accept = "application/json", signal }) {
+  async fetch(method, path, signal, body) {
     if (!this.address) throw new NoPath();
     const headers = {
-      Accept: accept,
+      Accept: "application/json",
       "X-Lab-Token": this.model.get("token"),
       "X-XSRFToken": cookie("_xsrf"),
     };
@@ -94,48 +83,44 @@ class BrowserPath {
       throw new Gone("Jupyter does not answer. If ./lab up was ended, start it again.");
     });
     if (!answer.ok) throw await refusal(answer);
-    return answer;
+    return answer.json();
   }
 }
 
 /** Whose no is this: the stage's, which speaks JSON, or Jupyter's? */
 async function refusal(answer) {
   const said = await answer.json().catch(() => null);
-  if (answer.status === 401 && said) return new Gone(ENDED);
+  if (answer.status === 401 && said) return new Closed(CLOSED);
   if (said && typeof said.kind === "string") return new Refused(said.error);
-  return answer.status >= 500 ? new Gone(ENDED) : new NoPath();
+  return answer.status >= 500 ? new Closed(CLOSED) : new NoPath();
 }
 
-/** One server-sent message as an event; null for a heartbeat. */
-function parsed(message) {
-  const lines = message.split("\n");
-  const data = lines.find((line) => line.startsWith("data: "));
-  const id = lines.find((line) => line.startsWith("id: "));
-  return data ? { number: Number(id.slice(4)), ...JSON.parse(data.slice(6)) } : null;
-}
+let asked = 0; // of all paths, so that none takes another's answer
 
 /** Through the kernel: acts when the kernel is free. */
 class KernelPath {
   constructor(model) {
     this.name = "Connected through the kernel: a click acts when the running cell is done.";
+    this.everyMs = 1000;
     this.model = model;
     this.waiting = new Map();
-    this.asked = 0;
-    this.seen = 0;
-    this.hear = (said) => this.waiting.get(said?.number)?.(said);
+    this.hear = (said) => (said?.begun ? this.begun?.() : this.waiting.get(said?.number)?.(said));
     model.on("msg:custom", this.hear);
   }
 
-  async ask(verb, given = {}) {
-    const number = ++this.asked;
+  async ask(verb, given, after) {
+    const number = ++asked;
     // No bound: a cell may run for as long as it likes, and the feed says that we wait.
-    const said = await new Promise((resolve) => {
+    const said = await new Promise((resolve, reject) => {
       this.waiting.set(number, resolve);
-      this.model.send({ number, verb, after: this.seen, ...given });
+      try {
+        this.model.send({ number, verb, after: after ?? 0, ...given });
+      } catch {
+        reject(new Gone(NO_KERNEL)); // its comm is closed
+      }
     });
     this.waiting.delete(number);
-    if (said.error) throw new Refused(said.error);
-    this.seen = said.state.seen;
+    if (said.error) throw verb === "state" ? new Closed(CLOSED) : new Refused(said.error);
     return said;
   }
 
@@ -149,54 +134,69 @@ async function choosePath(model, signal) {
   const browser = new BrowserPath(model);
   try {
     const probe = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
-    return { path: browser, said: await browser.ask("state", {}, probe) };
+    return { path: browser, said: await browser.ask("state", {}, null, probe) };
   } catch (error) {
     if (signal.aborted || !(error instanceof NoPath)) throw error;
     return { path: new KernelPath(model), said: null };
   }
 }
 
-// What the panel knows of its stage: its state, and the latest requests with their fate.
+// What the panel knows of its stage: its state, and what happened in the latest run.
 //
-// One feed serves all views of a widget. It follows the stage while a view is shown, comes back
-// after a trouble, and is told by each event when to look at the state again.
+// One feed serves all views of a widget. It follows the stage while a view is shown, and comes back
+// after a trouble.
 
-const REQUESTS_SHOWN = 8;
-const REQUESTS_BEFORE = 100; // events that are looked through when the panel opens
-const LOOK_MS = 2000; // a broker that has died says so only when asked
-const KERNEL_LOOK_MS = 1000;
+// Of the latest run: what was broken stays, and of what went through the latest is shown.
+const SHOWN = ["Produce", "Fetch", "OffsetCommit", "EndTxn"]; // and what a fault is about
+const BROKEN_KEPT = 3;
+const LATEST_KEPT = 4;
+const WAITING_KEPT = 40; // for an answer
+const EVENTS_BEFORE = 100; // events that are looked through when the panel opens
 const PATIENCE_MS = 1500; // a kernel that takes longer is busy
 const BUSY =
   "The kernel is busy: a click acts when the running cell is done. " +
   "If it was restarted, run the notebook's first cell and this cell again.";
-const BACK_OFF_MS = [500, 1000, 2000, 4000, 8000];
+const RETRY_MS = 1000;
 
 class Feed {
   constructor(model) {
     this.model = model;
     this.views = new Set();
     this.state = null;
-    this.requests = new Map();
-    this.seen = null;
     this.way = "Looking for the stage.";
     this.trouble = "";
     this.news = "";
+    this.forget();
+    // The kernel has started the lab again.
+    model.on("change:port", () => {
+      this.stop();
+      this.forget();
+      if (this.views.size) this.start();
+    });
+  }
+
+  /** A stage numbers its events from 1: what is known of the one before is nothing. */
+  forget() {
+    [this.state, this.seen, this.opened] = [null, null, null];
+    this.beginRun("");
+  }
+
+  beginRun(run) {
+    [this.run, this.rows] = [run, new Map()];
+    [this.requests, this.others, this.broken] = [0, 0, 0];
   }
 
   /** Follow the stage for this view, until the view is gone. */
   show(view, signal) {
     this.views.add(view);
-    signal.addEventListener("abort", () => this.leave(view));
-    if (this.views.size === 1) {
-      this.life = new AbortController();
-      this.follow(this.life.signal);
-    }
+    signal.addEventListener("abort", () => this.views.delete(view) && !this.views.size && this.stop());
+    if (this.views.size === 1) this.start();
     view();
   }
 
-  leave(view) {
-    this.views.delete(view);
-    if (this.views.size === 0) this.stop();
+  start() {
+    this.life = new AbortController();
+    this.follow(this.life.signal);
   }
 
   stop() {
@@ -205,16 +205,33 @@ class Feed {
     this.path = null;
   }
 
-  /** Do what a button says; the answer and each trouble is shown in words. */
-  async click(verb, given, doing, done) {
+  /** Do what a button says, in one or several steps; each trouble is shown in words. */
+  async click(steps, doing, done) {
     this.say(doing);
     try {
       if (!this.path) throw new Gone(this.trouble || "There is no connection to the stage yet.");
-      this.take(await this.path.ask(verb, given));
+      for (const [verb, given] of steps) this.take(await this.path.ask(verb, given ?? {}, this.seen));
       // An event that came meanwhile is the later news: the fault has fired already.
       if (this.news === doing) this.say(done);
     } catch (error) {
       this.say(`Not done: ${error.message || "the stage does not answer."}`);
+    }
+  }
+
+  /** Let the kernel start the lab again; when it has, the port of the widget is another one. */
+  async startAgain() {
+    const kernel = new KernelPath(this.model);
+    const busy = setTimeout(() => this.say(BUSY), PATIENCE_MS);
+    this.say("The lab is starting.");
+    kernel.begun = () => clearTimeout(busy);
+    try {
+      await kernel.ask("again", {}, 0);
+      this.say("");
+    } catch (error) {
+      this.say(`Not done: ${error.message}`);
+    } finally {
+      clearTimeout(busy);
+      kernel.close();
     }
   }
 
@@ -224,97 +241,52 @@ class Feed {
   }
 
   draw() {
-    for (const view of this.views) view();
+    this.views.forEach((view) => view());
   }
 
   async follow(signal) {
-    for (let failures = 0; !signal.aborted; ) {
+    while (!signal.aborted) {
       try {
         let { path, said } = await choosePath(this.model, signal);
         if (signal.aborted) return path.close?.();
         this.path = path;
-        if (!said) said = await this.inquireOnce(path);
-        [this.way, this.trouble, failures] = [path.name, "", 0];
-        this.begin(said.state.seen);
-        this.take(said);
-        await (path.stream ? this.listen(path, signal) : this.inquire(path, signal));
+        for (; !signal.aborted; said = await this.inquire(path, signal)) {
+          if (!said) continue; // nothing has been asked yet
+          [this.way, this.trouble, this.isClosed] = [path.name, "", false];
+          this.take(said);
+          await pause(path.everyMs, signal);
+        }
       } catch (error) {
         if (signal.aborted) return;
         this.path?.close?.();
         [this.path, this.state] = [null, null];
-        this.way = "Not connected.";
+        [this.way, this.news] = ["Not connected.", ""];
         this.trouble = error.message || "The stage does not answer.";
+        this.isClosed = error instanceof Closed;
         this.draw();
       }
-      await pause(BACK_OFF_MS[Math.min(failures++, BACK_OFF_MS.length - 1)], signal);
+      await pause(RETRY_MS, signal);
     }
   }
 
-  /** Look back a little for requests; what fired before the panel was opened is no news. */
-  begin(seen) {
-    this.seen ??= Math.max(0, seen - REQUESTS_BEFORE);
-    this.opened ??= seen;
-  }
-
-  /** Take each event as it comes, and look at the state when one says so, and now and then. */
-  async listen(path, signal) {
-    const over = new AbortController();
-    const both = AbortSignal.any([signal, over.signal]);
-    const looks = this.look(path, both);
-    try {
-      for (;;) {
-        const stream = path.stream(this.seen, (events) => this.heard(events), both);
-        stream.catch(() => null); // whichever fails first is the one that is told
-        const began = Date.now();
-        await Promise.race([stream, looks]);
-        if (Date.now() - began < LOOK_MS) await pause(LOOK_MS, both);
-      }
-    } finally {
-      looks.catch(() => null);
-      over.abort();
-    }
-  }
-
-  /** Look at the state, again and again; ends with an error when the stage does not answer. */
-  async look(path, signal) {
-    while (!signal.aborted) {
-      const due = new Promise((resolve) => (this.lookNow = resolve));
-      await Promise.race([due, pause(LOOK_MS, signal)]);
-      if (!signal.aborted) this.take(await path.ask("state", {}, signal));
-    }
-  }
-
-  heard(events) {
-    this.take({ events });
-    if (events.some(changesState)) this.lookNow?.();
-  }
-
-  /** Ask the kernel for everything, once a second. */
+  /** Ask for everything; say so when the kernel is busy. */
   async inquire(path, signal) {
-    while (!signal.aborted) {
-      await pause(KERNEL_LOOK_MS, signal);
-      if (signal.aborted) return;
-      this.take(await this.inquireOnce(path));
-      this.way = path.name;
-      this.draw();
-    }
-  }
-
-  /** Ask the kernel for everything; say so when it is busy. */
-  async inquireOnce(path) {
     const busy = setTimeout(() => {
-      this.way = BUSY;
+      this.way = path.close ? BUSY : this.way;
       this.draw();
     }, PATIENCE_MS);
     try {
-      return await path.ask("state");
+      return await path.ask("state", {}, this.seen, signal);
     } finally {
       clearTimeout(busy);
     }
   }
 
-  take({ state, events = [] }) {
-    if (state) this.state = state;
+  /** What fired before the panel was opened is no news. */
+  take({ state, events }) {
+    this.state = state;
+    this.seen ??= Math.max(0, state.seen - EVENTS_BEFORE);
+    this.opened ??= state.seen;
     for (const event of events) {
       if (event.number <= this.seen) continue;
       this.seen = event.number;
@@ -323,48 +295,92 @@ class Feed {
     this.draw();
   }
 
-  /** Add one event to what is known. */
+  /** Add one event to what is known of the latest run. */
   fold(event) {
     if (event.number > this.opened) this.news = newsOf(event) || this.news;
-    if (event.source !== "wire") return;
+    if (event.run && event.run !== this.run) this.beginRun(event.run);
+    if (event.source === "wire") this.foldFrame(event);
+    // Each open run is told of a broker; one telling is enough.
+    else if (event.source === "broker" && !event.run && HAPPENED[event.kind]) {
+      this.rows.set(`broker ${event.number}`, { happened: event });
+    }
+    this.prune();
+  }
+
+  foldFrame(event) {
     const connection = event.detail?.connection;
     const key = `${connection} ${event.correlation_id}`;
-    if (event.kind === "closed") {
-      for (const row of this.requests.values()) {
-        if (row.requests[0].detail?.connection === connection) row.response ??= event;
-      }
-    } else if (event.kind === "request") {
-      const known = this.requests.get(key)?.requests ?? [];
-      this.requests.set(key, { requests: [...known, event], response: null });
-      for (const old of [...this.requests.keys()].slice(0, -REQUESTS_SHOWN)) {
-        this.requests.delete(old);
-      }
-    } else if (event.kind === "response" && this.requests.has(key)) {
-      const row = this.requests.get(key);
-      if (!row.response?.error) row.response = event;
+    const known = this.rows.get(key);
+    if (event.kind === "request") {
+      const requests = [...(known?.requests ?? []), event];
+      const number = known?.number ?? (this.shows(event.api) ? ++this.requests : 0);
+      if (!number && !known) this.others += 1;
+      this.rows.set(key, { number, requests, response: null, again: this.isAgain(key, event) });
+    } else if (event.kind === "response" && known && !known.response?.error) {
+      known.response = event;
+      if (this.isBroken(known)) this.broken += 1;
+    }
+    if (event.kind === "request" && event.fate === "dropped") this.broken += 1;
+  }
+
+  shows(api) {
+    const named = [...this.model.get("faults"), ...(this.state?.faults ?? [])];
+    return SHOWN.includes(api) || named.some(({ fault }) => fault.api === api);
+  }
+
+  /** Did it, other than most, not simply go through? */
+  isBroken({ number, requests, response, happened }) {
+    const fates = [...(requests ?? []), response ?? {}].map(({ fate }) => fate ?? "forwarded");
+    return Boolean(happened || (number && (response?.error || fates.some((it) => it !== "forwarded"))));
+  }
+
+  /** Does a request carry what a broken one carried? */
+  isAgain(key, { value, topic }) {
+    const earlier = [...this.rows].filter(([other, row]) => other !== key && this.isBroken(row));
+    return value !== undefined && earlier.some(([, { requests }]) =>
+      requests?.some((it) => it.value === value && it.topic === topic));
+  }
+
+  /** Keep what was broken, what came again, and the latest of the rest. */
+  prune() {
+    const rows = [...this.rows];
+    const last = (fits, many) => rows.filter(([, row]) => fits(row)).slice(-many);
+    // A cut connection takes all that is in flight: its first stands for them.
+    const cuts = new Map(last(isDropped, Infinity).reverse().map(([, row]) => [connectionOf(row), row]));
+    const isCause = (row) => this.isBroken(row) && (!isDropped(row) || cuts.get(connectionOf(row)) === row);
+    const broken = last(isCause, BROKEN_KEPT);
+    const values = new Set(broken.flatMap(([, { requests }]) => requests?.map((it) => it.value) ?? []));
+    const kept = new Map([
+      ...broken,
+      ...last(({ again, requests }) => again && values.has(requests[0].value), BROKEN_KEPT),
+      ...last(({ number }) => number, LATEST_KEPT),
+      ...last(({ number }) => number === 0, LATEST_KEPT),
+    ]);
+    const waiting = new Map(last(({ response }) => response === null, WAITING_KEPT));
+    for (const [key, row] of rows) {
+      row.isShown = kept.has(key);
+      if (!row.isShown && !waiting.has(key)) this.rows.delete(key);
     }
   }
 }
 
-const BROKER_NEWS = {
-  starting: "is starting",
-  started: "is running",
-  resumed: "is running again",
-  paused: "is paused",
-  stopped: "is stopped",
-  killed: "is killed",
-  died: "has died",
-  power_cut: "has lost its power (a simulation)",
+const isDropped = ({ requests, response }) => [requests?.[0].fate, response?.fate].includes("dropped");
+const connectionOf = ({ requests }) => requests?.[0].detail?.connection;
+
+// What becomes of a broker or a link: how it is drawn, and what is said of it.
+const HAPPENED = {
+  started: ["whole", "is running"],
+  resumed: ["whole", "is running again"],
+  paused: ["broken", "is paused"],
+  stopped: ["broken", "is stopped"],
+  killed: ["broken", "is killed"],
+  died: ["broken", "has died"],
+  power_cut: ["broken", "has lost its power (a simulation)"],
+  link_cut: ["broken", "is cut"],
+  link_held: ["broken", "is held"],
+  link_slow: ["broken", "is slow"],
+  link_open: ["whole", "is open again"],
 };
-const LINK_NEWS = { link_cut: "is cut", link_held: "is held", link_slow: "is slow", link_open: "is whole again" };
-// What a broker's log comes to while a run lasts is no news, and there is much of it.
-const QUIET = new Set(["log_end", "watermark"]);
-
-/** Does an event say that the state is another one? */
-function changesState({ source, kind }) {
-  return source === "fault" || (source === "broker" && !QUIET.has(kind));
-}
-
 /** What an event tells everybody; most tell nothing. */
 function newsOf({ source, kind, actor, api, detail }) {
   if (source === "fault" && kind === "fired") {
@@ -372,10 +388,10 @@ function newsOf({ source, kind, actor, api, detail }) {
   }
   if (source !== "broker") return "";
   if (kind === "healing") return "The run is over: the lab repairs the cluster.";
-  if (LINK_NEWS[kind]) {
-    return `The link ${(detail?.brokers ?? "").split(" ").join("-")} ${LINK_NEWS[kind]}.`;
-  }
-  return BROKER_NEWS[kind] ? `Broker ${actor.split("-").at(-1)} ${BROKER_NEWS[kind]}.` : "";
+  const subject = kind.startsWith("link_")
+    ? `The link ${(detail?.brokers ?? "").split(" ").join("-")}`
+    : `Broker ${actor.split("-").at(-1)}`;
+  return HAPPENED[kind] ? `${subject} ${HAPPENED[kind][1]}.` : "";
 }
 
 /** Wait so long, or until it is over. */
@@ -391,92 +407,93 @@ function pause(ms, signal) {
   });
 }
 
-// What the panel says of one request, and of one armed fault. All text is text, never markup.
+// The latest run as the data that diagram.js draws.
 
-// Each fate has a mark of its own shape; the colour says it once more.
-const REQUEST_FATES = {
-  forwarded: ["→", "blue", "reached the broker"],
-  held: ["■", "sky", "held, then reached the broker"],
-  corrupted: ["✶", "purple", "reached it with a flipped byte"],
-  dropped: ["✕", "vermillion", "never reached the broker"],
-  replayed: ["▼", "purple", "a copy, sent by the proxy"],
-};
-const ANSWER_FATES = {
-  forwarded: ["←", "green", "answered"],
-  held: ["■", "sky", "answered late"],
-  replaced: ["◆", "purple", "answered by the proxy"],
-  dropped: ["✕", "vermillion", "answer lost"],
+const REQUEST = {
+  forwarded: "request", held: "held", corrupted: "corrupted", dropped: "lost", replayed: "replayed",
 };
 
-/** An element with attributes and children; a child that is a string is text. */
-function element(tag, attributes = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (name === "onclick") made.addEventListener("click", value);
-    else made.setAttribute(name, value);
-  }
-  made.append(...children);
-  return made;
+/** The lanes and steps of what is kept of a run; the others too, if `all`. */
+function runOf(feed, styles, all) {
+  const rows = [...feed.rows.values()].filter((row) => row.isShown && (all || row.number !== 0));
+  const actors = [...new Set(rows.filter((row) => row.requests).map(({ requests }) => clientOf(requests)))];
+  const ids = feed.state?.brokers?.map(({ id }) => `broker ${id}`) ?? [];
+  const named = rows.flatMap(({ requests }) => (requests ? [brokerOf(requests)] : []));
+  const lanes = [...(actors.length ? actors : ["client"]), "proxy", ...new Set([...ids, ...named])];
+  const steps = rows.flatMap((row) => (row.happened ? happening(row.happened) : frames(row)));
+  steps.sort((a, b) => a.at_ns - b.at_ns);
+  const began = steps[0]?.at_ns ?? 0;
+  const shown = withGaps(steps, all).map((step) => ({
+    ...step,
+    path: step.path.map((lane) => lanes.indexOf(lane)).filter((lane) => lane >= 0),
+    ms: step.at_ns === undefined ? "" : ((step.at_ns - began) / 1e6).toFixed(1),
+    text: step.text ?? sentence(step, styles.steps[step.style]),
+  }));
+  const many = `${feed.requests} request${feed.requests === 1 ? "" : "s"}`;
+  const finding = feed.run ? `Run ${feed.run}: ${many}, ${feed.broken || "none"} broken` : "No run yet";
+  return { lanes, steps: shown, log: [], finding };
 }
 
-function mark([shape, colour]) {
-  return element("span", { class: `mark ${colour}`, "aria-hidden": "true" }, shape);
+/** Where requests that went through have been left out, a line says how many. */
+function withGaps(steps, all) {
+  let before = 0;
+  return steps.flatMap((step) => {
+    const left = step.number ? step.number - before - 1 : 0;
+    before = Math.max(before, step.number ?? 0);
+    const text = `… ${left} more`;
+    return left > 0 && !all ? [{ style: "read", path: [], text }, step] : [step];
+  });
 }
 
-function counted(number, noun) {
-  return `${number} ${noun}${number === 1 ? "" : "s"}`;
-}
+const clientOf = ([first]) => first.actor || "a client";
+const brokerOf = ([first]) => `broker ${first.detail?.broker ?? "?"}`;
 
-function progress({ fired, waiting }) {
-  if (!fired) return "is armed, and has not fired yet";
-  const times = fired === 1 ? "once" : `${fired} times`;
-  return waiting ? `has fired ${times}, and is armed again` : `has fired ${times}`;
-}
-
-function requestRow({ requests, response }) {
+/** The steps of one request: its way to the broker, and the answer's way back. */
+function frames({ number, requests, response, again }) {
   const [first] = requests;
-  const client = first.actor || "a client";
-  const cells = [
-    element("td", { title: first.run ?? "" }, client),
-    element("td", { title: first.topic ?? "" }, said(requests)),
-    element("td", {}, ...fate(REQUEST_FATES, first.fate)),
-    element("td", {}, ...answerOf(first, response)),
-  ];
-  return element("tr", {}, ...cells);
+  const [client, broker] = [clientOf(requests), brokerOf(requests)];
+  const name = `${again ? "\u21bb" : ""}${nameOf(requests)}`;
+  const isAnswered = response && response.kind !== "closed";
+  const stopped = first.fate === "dropped";
+  const style = stopped && isAnswered ? "replaced" : REQUEST[first.fate] ?? "request";
+  const ends = first.fate === "replayed" ? ["proxy", broker] : [client, "proxy", broker];
+  const path = stopped ? [client, "proxy"] : ends;
+  const asked = { at_ns: first.at_ns, number, style, path, label: name };
+  if (!isAnswered) return [asked];
+  const place = response.offset === undefined ? "ok" : `@${response.offset}`;
+  const answer = { at_ns: response.at_ns, label: response.error ?? place, of: name };
+  const fates = {
+    dropped: ["lost", [broker, "proxy"]],
+    replaced: ["replaced", ["proxy", client]],
+    held: ["held", [broker, "proxy", client]],
+  };
+  const through = [response.error ? "error" : "answer", [...ends].reverse()];
+  [answer.style, answer.path] = fates[response.fate] ?? through;
+  return [asked, answer];
 }
 
-function emptyRow() {
-  const cells = [1, 2, 3, 4].map(() => element("td", {}, "\u00a0"));
-  return element("tr", { "aria-hidden": "true" }, ...cells);
-}
-
-/** What a request asks, and which order it carries. */
-function said(requests) {
+/** What a request carries, in few words. */
+function nameOf(requests) {
   const [first] = requests;
   const values = requests.map(({ value }) => value).filter((value) => value !== undefined);
   const records = requests.reduce((sum, request) => sum + (request.records ?? 0), 0);
-  if (records === 1 && values.length === 1) return `${first.api} order ${values[0].slice(0, 24)}`;
-  return records ? `${first.api} ${counted(records, "order")}` : first.api ?? "unreadable";
+  if (records === 1 && values.length === 1) return `order ${values[0].slice(0, 24)}`;
+  if (records) return `${records} orders`;
+  return first.api === "OffsetCommit" && first.offset !== undefined
+    ? `commit ${first.offset}` : first.api ?? "unreadable";
 }
 
-function fate(words, name) {
-  const [shape, colour, text] = words[name] ?? ["?", "grey", name ?? ""];
-  return [mark([shape, colour]), text];
+function happening({ at_ns, actor, kind, detail }) {
+  const [style, words] = HAPPENED[kind];
+  const ids = kind.startsWith("link_") ? (detail?.brokers ?? "").split(" ") : [actor.split("-").at(-1)];
+  const path = ids.map((id) => `broker ${id}`);
+  return [{ at_ns, style, path, label: kind.replace("link_", "").replace("_", " "),
+    text: `${path.join(" – ")} ${words}` }];
 }
 
-function answerOf(request, response) {
-  if (!response) return request.detail?.acks === "0" ? ["none asked for (acks=0)"] : ["none yet"];
-  if (response.kind === "closed") return ["none: the connection is closed"];
-  if (response.error && response.fate === "forwarded") {
-    return [mark(["▲", "orange"]), response.error];
-  }
-  const [shape, text] = fate(ANSWER_FATES, response.fate);
-  const more = response.error ? `: ${response.error}` : at(response.offset);
-  return [shape, `${text}${response.fate === "dropped" ? "" : more}`];
-}
-
-function at(offset) {
-  return offset === undefined ? "" : `, offset ${offset}`;
+function sentence({ path, label, of, style }, { name }) {
+  const what = of && label !== of ? `answer to ${of}: ${label}` : label;
+  return `${path[0]} → ${path.at(-1)}: ${what}${["request", "answer"].includes(style) ? "" : `, ${name}`}`;
 }
 
 // Brokers and the links between them: a tile or a row each, with what can be done to it. One broker
@@ -491,6 +508,7 @@ const BROKER = {
     starting: ["◔", "sky", "kill"],
     paused: ["❚❚", "orange", "kill", "resume", "stop"],
     stopped: ["■", "grey", "start"],
+    killed: ["✕", "vermillion", "start"],
     died: ["✕", "vermillion", "start"],
   },
   doing: {
@@ -512,10 +530,14 @@ const LINK = {
   doing: {
     cut: ["Cutting", "cut: what was in flight is lost"],
     hold: ["Holding", "held: nothing is lost, nothing arrives"],
-    heal: ["Healing", "whole again"],
+    heal: ["Healing", "open again"],
   },
   subject: (name) => `The ${name}`,
 };
+
+function mark([shape, colour]) {
+  return h("span", { class: `mark ${colour}`, "aria-hidden": "true" }, shape);
+}
 
 /** What of the brokers is shown; no more, so that a tile is not drawn again without need. */
 function brokersKey(brokers) {
@@ -525,13 +547,13 @@ function brokersKey(brokers) {
 
 function brokerTile(view, broker, several) {
   const { id, state } = broker;
-  const role = several ? [element("span", { class: "role" }, roleOf(broker))] : [];
+  const role = several ? [h("span", { class: "role" }, roleOf(broker))] : [];
   return tile(view, BROKER, `broker ${id}`, state, { broker: id }, role);
 }
 
 /** How many partitions a broker leads, and in how many of its own it is in sync. */
 function roleOf({ leads = 0, in_sync = 0, replicates = 0 }) {
-  return `leads ${leads}, in the ISR of ${in_sync} of ${counted(replicates, "partition")}`;
+  return `leads ${leads}, in the ISR of ${in_sync} of ${replicates} partition${replicates === 1 ? "" : "s"}`;
 }
 
 /** Every pair of brokers, and what is the matter with the link between them. */
@@ -548,10 +570,10 @@ function linkRow(view, { pair, state }) {
 
 /** The name of a broker or a link, its state, and a button for each verb; `given` names it. */
 function tile(view, kind, name, state, given, more = []) {
-  const stated = element("span", { class: "state" }, mark(kind.states[state] ?? ["?", "grey"]), state);
-  const title = element("span", { class: "name" }, name);
+  const stated = h("span", { class: "state" }, mark(kind.states[state] ?? ["?", "grey"]), state);
+  const title = h("span", { class: "name" }, name);
   const verbs = Object.keys(kind.doing).map((verb) => verbButton(view, kind, verb, name, state, given));
-  return element("div", { role: "group", "aria-label": name }, title, stated, ...more, ...verbs);
+  return h("div", { role: "group", "aria-label": name }, title, stated, ...more, ...verbs);
 }
 
 /** A button that is never `disabled`: the keyboard would lose its place when a state changes. */
@@ -560,15 +582,13 @@ function verbButton(view, { states, doing, subject }, verb, name, state, given) 
   const fits = (states[state] ?? []).slice(2).includes(verb);
   const act = () =>
     fits
-      ? view.feed.click(verb, given, `${now} ${name}.`, `${subject(name)} is ${done}.`)
+      ? view.feed.click([[verb, given]], `${now} ${name}.`, `${subject(name)} is ${done}.`)
       : view.feed.say(`${subject(name)} is ${state}: there is nothing to ${verb}.`);
   const button = view.button(`${verb} ${name}`, `${verb} ${name}`, `${verb} ${name}`, act);
   button.setAttribute("aria-disabled", String(!fits));
   button.append(verb);
   return button;
 }
-
-// What the panel shows: brokers, faults, the latest requests. All text is text, never markup.
 
 /** Write a text where it differs: what is rewritten is read aloud again. */
 function write(place, text) {
@@ -584,86 +604,57 @@ function replace(place, key, build) {
   if (focused) (place.querySelector(`[data-name="${CSS.escape(focused)}"]`) ?? place).focus();
 }
 
+const group = (name, ...children) => h("fieldset", {}, h("legend", {}, name), ...children);
+
 class View {
-  constructor(feed, model, root) {
-    [this.feed, this.model] = [feed, model];
-    this.way = element("p", { class: "way", role: "status" });
-    this.trouble = element("p", { class: "trouble", role: "alert" });
-    this.news = element("p", { class: "news", role: "status" });
-    this.brokers = element("div", { class: "brokers", tabindex: "-1" });
-    this.links = element("div", { class: "brokers links", tabindex: "-1" });
-    this.armed = element("ul", { class: "armed", tabindex: "-1", "aria-label": "Armed faults" });
-    this.rows = element("tbody");
+  constructor(feed, model, root, signal) {
+    [this.feed, this.model, this.styles] = [feed, model, model.get("styles")];
+    this.way = h("p", { class: "way", role: "status" });
+    this.trouble = h("p", { role: "alert" });
+    this.again = this.button("again", "Start the lab again", "", () => feed.startAgain());
+    this.again.append("Start the lab again");
+    this.closed = h("div", { class: "trouble" }, this.trouble, this.again);
+    this.news = h("p", { class: "news", role: "status" });
+    this.brokers = h("div", { class: "brokers", tabindex: "-1" });
+    this.links = h("div", { class: "brokers links", tabindex: "-1" });
+    this.faults = h("div", { class: "faults", tabindex: "-1" });
+    this.title = h("h4");
+    this.picture = h("div", { class: "picture" });
+    this.key = h("div");
+    this.table = h("div", { class: "scrolls" });
+    this.all = h("input", { type: "checkbox", onchange: () => this.drawNow() });
+    this.others = h("label", { class: "others" }, this.all, h("span"));
     this.draw = this.draw.bind(this);
     root.append(this.whole());
+    const fit = new ResizeObserver(() => this.draw());
+    fit.observe(this.picture);
+    signal.addEventListener("abort", () => fit.disconnect());
   }
 
   whole() {
     const lab = this.model.get("lab");
-    const panel = element("section", { class: "lab-panel", "aria-label": `Panel of lab ${lab}` });
-    for (const [name, value] of Object.entries(this.model.get("colours"))) {
-      panel.style.setProperty(`--lab-${name}`, value);
-    }
-    const head = element("header", {}, element("strong", {}, `Lab ${lab}`), this.resetButton());
-    const faults = element("div", { class: "faults" }, ...this.faultButtons());
+    const panel = h("section", {
+      class: "lab-explorer lab-panel", "aria-label": `Panel of lab ${lab}`,
+      "data-lm-suppress-shortcuts": "true",
+    });
+    const reset = this.button("reset", "reset: disarm all faults, make every broker run",
+      "No fault is armed, every broker runs, every link is open", () =>
+        this.feed.click([["reset"]], "Resetting.", "No fault is armed, every broker runs."));
+    reset.append("reset");
     panel.append(
-      head,
-      this.way,
-      this.trouble,
-      this.group("Brokers", this.brokers),
-      this.group("Links between brokers", this.links),
-      this.group("Faults, for whichever client comes next", faults, this.armed),
-      this.news,
-      this.table(),
+      h("header", {}, h("strong", {}, `Lab ${lab}`), reset),
+      this.way, this.closed,
+      group("Brokers", this.brokers),
+      group("Links between brokers", this.links),
+      group("Faults for the next client: press to arm, press again to disarm", this.faults),
+      this.news, this.title, this.picture, this.key, this.others,
+      h("details", {}, h("summary", {}, "The same as text"), this.table),
     );
     return panel;
   }
 
-  group(name, ...children) {
-    return element("fieldset", {}, element("legend", {}, name), ...children);
-  }
-
-  table() {
-    const heads = ["client", "request", "on its way", "answer"];
-    const head = element("tr", {}, ...heads.map((name) => element("th", { scope: "col" }, name)));
-    const caption = element("caption", {}, "The latest requests, newest first");
-    const table = element("table", {}, caption, element("thead", {}, head), this.rows);
-    return element("div", { class: "requests" }, table);
-  }
-
   button(name, label, title, onclick) {
-    const attributes = { type: "button", "data-name": name, "aria-label": label, title, onclick };
-    return element("button", attributes);
-  }
-
-  resetButton() {
-    const title = "No fault is armed, every broker runs, every link is whole";
-    const button = this.button("reset", "reset: disarm all faults, make every broker run", title, () =>
-      this.feed.click("reset", {}, "Resetting.", "No fault is armed, every broker runs."),
-    );
-    button.append("reset");
-    return button;
-  }
-
-  faultButtons() {
-    return this.model.get("faults").map((fault, number) => {
-      const title = `${fault.code}: ${fault.about}`;
-      const button = this.button(fault.code, `${fault.words}, ${fault.code}`, title, () =>
-        this.arm(fault, number),
-      );
-      button.append(element("span", {}, fault.words), element("code", {}, fault.code));
-      return button;
-    });
-  }
-
-  arm(fault, number) {
-    const same = this.groups().find((group) => group.run === "" && group.code === fault.code);
-    if (same?.waiting) {
-      this.feed.say(`${fault.code} is armed already, and waits for its request.`);
-    } else {
-      const armed = `${fault.code} is armed, and waits for its request.`;
-      this.feed.click("arm", { fault: number }, `Arming ${fault.code}.`, armed);
-    }
+    return h("button", { type: "button", "data-name": name, "aria-label": label, title, onclick });
   }
 
   /** Draw at the next frame, however many events come before it. */
@@ -675,67 +666,72 @@ class View {
   }
 
   drawNow() {
-    write(this.way, this.feed.way);
-    write(this.trouble, this.feed.trouble);
-    this.trouble.hidden = !this.feed.trouble;
-    write(this.news, this.feed.news);
-    this.drawBrokers(this.feed.state?.brokers);
-    this.drawArmed();
-    const rows = [...this.feed.requests.values()].reverse();
-    this.rows.replaceChildren(...rows.map((row) => requestRow(row)));
-    const missing = Math.max(0, REQUESTS_SHOWN - rows.length);
-    for (let number = 0; number < missing; number++) this.rows.append(emptyRow());
-  }
-
-  drawBrokers(brokers) {
+    const { feed } = this;
+    write(this.way, feed.way);
+    write(this.trouble, feed.trouble);
+    [this.closed.hidden, this.again.hidden] = [!feed.trouble, !feed.isClosed];
+    for (const it of [this.brokers, this.faults]) it.parentElement.hidden = Boolean(feed.isClosed);
+    write(this.news, feed.news);
+    const brokers = feed.state?.brokers;
     const several = (brokers?.length ?? 0) > 1;
     this.brokers.classList.toggle("tiles", several);
     replace(this.brokers, brokersKey(brokers), () =>
-      brokers ? brokers.map((broker) => brokerTile(this, broker, several)) : ["not known"],
-    );
-    const links = linksBetween(this.feed.state);
+      brokers ? brokers.map((broker) => brokerTile(this, broker, several)) : ["not known"]);
+    const links = linksBetween(feed.state);
     this.links.parentElement.hidden = links.length === 0;
     replace(this.links, JSON.stringify(links), () => links.map((link) => linkRow(this, link)));
+    const faults = this.offered();
+    replace(this.faults, JSON.stringify(faults), () => faults.map((fault) => this.faultButton(fault)));
+    this.drawRun();
   }
 
-  /** Equal faults of one run, counted together. */
-  groups() {
-    const groups = new Map();
+  drawRun() {
+    const run = runOf(this.feed, this.styles, this.all.checked);
+    write(this.title, run.finding);
+    this.others.hidden = !this.feed.others;
+    write(this.others.lastChild, `Also the ${this.feed.others} other requests (Metadata, ApiVersions, …)`);
+    const width = Math.floor(this.picture.clientWidth);
+    const key = `${width} ${JSON.stringify(run)}`;
+    if (!width || key === this.drawn) return;
+    this.drawn = key;
+    const pick = (at) => this.feed.say(run.steps[at].text);
+    this.picture.replaceChildren(...diagram(run, this.styles, width, pick));
+    this.picture.scrollTop = 0;
+    this.key.replaceChildren(legend(run, this.styles));
+    this.table.replaceChildren(stepTable(run, pick));
+  }
+
+  /** The faults that have a button, then those of a run, each with what is known of it. */
+  offered() {
+    const offered = this.model.get("faults").map((fault, number) =>
+      ({ ...fault, number, run: "", ids: [], fired: 0, waiting: 0 }));
     for (const { id, run, fault, code, fired } of this.feed.state?.faults ?? []) {
-      const key = JSON.stringify([run, code]);
-      const group = groups.get(key) ?? { run, code, ids: [], fired: 0, waiting: 0 };
-      group.ids.push(id);
-      group.fired += fired;
-      group.waiting += fired && fault.once ? 0 : 1;
-      groups.set(key, group);
+      let known = offered.find((it) => it.run === run && it.code === code);
+      if (!known) offered.push((known = { words: "", code, run, ids: [], fired: 0, waiting: 0 }));
+      known.ids.push(id);
+      known.fired += fired;
+      known.waiting += fired && fault.once ? 0 : 1;
     }
-    return [...groups.values()];
+    return offered;
   }
 
-  drawArmed() {
-    const groups = this.groups();
-    const none = this.feed.state ? "none armed" : "not known";
-    replace(this.armed, JSON.stringify([none, groups]), () =>
-      groups.length ? groups.map((group) => this.armedRow(group)) : [element("li", {}, none)],
-    );
-  }
-
-  armedRow(group) {
-    const { code } = group;
-    const colour = group.fired ? ["✓", "vermillion"] : ["◇", "blue"];
-    const whose = group.run ? ` of run ${group.run}` : "";
-    const row = element("li", {}, mark(colour), element("code", {}, code), `${whose} ${progress(group)}`);
-    if (!group.run) row.append(" ", this.disarmButton(code, group));
-    return row;
-  }
-
-  disarmButton(code, { ids, waiting }) {
-    const word = waiting ? "disarm" : "clear";
-    const done = waiting ? `${code} is disarmed.` : `${code} is off the list.`;
-    const button = this.button(`${word} ${code}`, `${word} ${code}`, "take it off the list", async () => {
-      for (const id of ids) await this.feed.click("disarm", { id }, `One moment: ${code}.`, done);
-    });
-    button.append(word);
+  /** A button that arms its fault, and disarms it; what it has come to stands on it. */
+  faultButton({ words, code, about = "", number, run, ids, fired, waiting }) {
+    const state = waiting ? "armed" : fired ? `fired ${fired === 1 ? "once" : `${fired} times`}` : "";
+    const clear = ids.map((id) => ["disarm", { id }]);
+    const act = () => {
+      if (run) return this.feed.say(`${code} is of run ${run}, which disarms it when it ends.`);
+      if (waiting || number === undefined) return this.feed.click(clear, `One moment: ${code}.`, `${code} is disarmed.`);
+      const arm = ["arm", { fault: number }];
+      return this.feed.click([...clear, arm], `Arming ${code}.`, `${code} is armed, and waits for its request.`);
+    };
+    const whose = run ? ` of run ${run}` : "";
+    const button = this.button(`${code}${whose}`, `${words || code}, ${code}${whose}`, `${code}: ${about}`, act);
+    button.setAttribute("aria-pressed", String(waiting > 0));
+    button.classList.toggle("fired", Boolean(fired && !waiting));
+    const sign = mark(waiting ? ["◆", "blue"] : ["✕", "vermillion"]);
+    button.append(...(words ? [h("span", {}, words)] : []), h("code", {}, `${code}${whose}`),
+      ...(state ? [h("span", { class: "fate" }, sign, state)] : []));
     return button;
   }
 }
@@ -748,7 +744,7 @@ export default () => {
       signal.addEventListener("abort", () => feed.stop());
     },
     render({ model, el, signal }) {
-      const view = new View(feed, model, el);
+      const view = new View(feed, model, el, signal);
       feed.show(view.draw, signal);
     },
   };
