@@ -269,11 +269,11 @@ class Lab:
     def transaction_panel(self) -> Any:
         """Transactions by hand: buttons for two producers with one transactional.id."""
         from lab_utils.clients.by_hand import ByHand
-        from lab_utils.views.panel.by_hand_panels import transaction_panel
+        from lab_utils.views.panel.transaction_panel import TransactionPanel
 
         if self._by_hand is None:
             self._by_hand = ByHand(self._reader, *self._hands())
-        return transaction_panel(self._by_hand.act, self._by_hand.given, self._by_hand.begin_again)
+        return TransactionPanel(self._by_hand.act, self._by_hand.rows, self._by_hand.begin_again)
 
     def cost_of_transactions(self, repeats: int = 5) -> Any:
         """Records a second by how many share a transaction, measured now, drawn."""

@@ -7,6 +7,7 @@ buttons. Each call has a bound, so that a kernel is never held up for long.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import KafkaException
@@ -15,6 +16,8 @@ from lab_utils.clients.live_run import LiveRun, Ticket
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import one_of
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import read_ledger
 
 PATIENCE_S: Final = 5
 NAMES: Final = ("A", "B")
@@ -58,17 +61,17 @@ class ByHand:
             return f"{name} {verb}: {error.__cause__ or error}"
         return f"{name} {verb}: {said or 'ok'}"
 
-    def given(self) -> dict[str, list[str]]:
-        """What a reader of each isolation level is given now."""
+    def rows(self) -> list[Event]:
+        """The events of the run so far, and what a reader of each isolation level is given now.
+
+        The latter are `record` and `visible`, as in a run that was read back.
+        """
         if self._ticket is None:
-            return {"read_uncommitted": [], "read_committed": []}
+            return []
         run, topic = self._ticket.run, self._ticket.topic
-        everything = self._reader.read(run, topic, 1)
-        committed, _ = self._reader.read_committed(run, topic, 1)
-        return {
-            "read_uncommitted": [row.value or "" for row in everything if row.kind == "record"],
-            "read_committed": [row.value or "" for row in committed],
-        }
+        records = [row for row in self._reader.read(run, topic, 1) if row.kind == "record"]
+        visible, _ = self._reader.read_committed(run, topic, 1)
+        return [*read_ledger(Path(self._ticket.folder)), *records, *visible]
 
     def begin_again(self) -> str:
         """End this run, if there is one; the next call begins a new one."""
@@ -86,9 +89,9 @@ class ByHand:
     def _producer(self, name: str) -> RecordingProducer:
         if self._live is None:
             self._ticket = self._begin()
-            self._live = LiveRun(self._ticket)
-        if name not in self._producers:
-            self._producers[name] = self._live.producer({"transactional.id": self._live.topic})
+            self._live = live = LiveRun(self._ticket)
+            name_of_both = {"transactional.id": live.topic}
+            self._producers = {each: live.producer(name_of_both) for each in NAMES}
         return self._producers[name]
 
     def _produce(self, producer: RecordingProducer) -> str:

@@ -447,6 +447,33 @@ export function tabulate(el, { grid, styles, runs, signal }) {
   signal?.addEventListener("abort", () => { fit.disconnect(); shown.watch.disconnect(); });
 }
 
+// ------------------------------------------------------------------------------- a run that grows
+
+/** Show the run that a widget holds, and show it anew whenever it is another one. */
+function follow(model, el, signal) {
+  const shown = new Shown(model.get("styles"));
+  const root = h("section", {
+    class: "lab-explorer", "aria-label": "The run so far", "data-lm-suppress-shortcuts": "true",
+  }, shown.el);
+  el.append(root);
+  const fit = new ResizeObserver(() => root.classList.toggle("wide", root.clientWidth >= WIDE));
+  fit.observe(root);
+  const show = () => {
+    const run = model.get("run");
+    shown.el.hidden = !run.steps?.length;
+    if (!run.steps?.length) return;
+    shown.show(run);
+    shown.picture.scrollTop = shown.picture.scrollHeight; // what was added
+  };
+  model.on("change:run", show);
+  signal?.addEventListener("abort", () => {
+    model.off("change:run", show);
+    fit.disconnect();
+    shown.watch.disconnect();
+  });
+  show();
+}
+
 // ------------------------------------------------------------------------------------- the widget
 
 export default () => {
@@ -459,6 +486,7 @@ export default () => {
       runs = [...(model.get("runs") ?? [])];
     },
     render({ model, el, signal }) {
+      if (model.get("run")) return follow(model, el, signal);
       if (model.get("grid")) {
         const given = { grid: model.get("grid"), styles: model.get("styles"), runs: model.get("runs") };
         tabulate(el, { ...given, signal });

@@ -253,7 +253,7 @@ def _commits(run: History) -> list[tuple[int, int]]:
 
 def _visible_rows(run: History) -> list[Row]:
     """What a read_committed reader is given in the end, where there were transactions."""
-    if not run.of("log", "transaction", "marker"):
+    if not (run.of("log", "transaction", "marker") or run.of("client", "txn_began")):
         return []
     names = _names(run)
     visible = {place_of(row) for row in run.of("log", "visible")}
