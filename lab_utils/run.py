@@ -116,6 +116,12 @@ class Run:
 
         return offset_diagram(self.rows, partition)
 
+    def ownership(self) -> Any:
+        """Which consumer had which partition, and since when, drawn: a lane a partition."""
+        from lab_utils.views.ownership import ownership
+
+        return ownership(self.rows)
+
     def in_and_out(self, topic: str) -> Any:
         """Each order that was there to be consumed beside its copies in another topic, drawn."""
         from lab_utils.views.in_out import in_and_out

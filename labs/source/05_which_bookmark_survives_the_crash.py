@@ -262,13 +262,12 @@ stalled = lab.run(by_range, orders=12, filled=True, partitions=2, members=2, fau
 guess.compare(stalled)
 
 # %%
-told = stalled.events().where("kind IN ('assigned', 'revoked', 'lost', 'committed', 'error')")
-told.where("source = 'client'").orderBy("at_ns").select("actor", "kind", "partition", "offset", "error")
+stalled.ownership()
 
 # %% [markdown]
 # ## 05.5 Who may commit? (3 points)
 #
-# Read the table above, or `stalled.rows`. Which actor had been given the partition before the busy one
+# Read the picture above, or `stalled.rows`. Which actor had been given the partition before the busy one
 # woke up and committed? By what name was that commit refused? How many orders were processed by both?
 
 # %% answer="05.5"

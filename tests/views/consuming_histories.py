@@ -47,6 +47,22 @@ def repeated_and_skipped() -> list[Event]:
     )  # fmt: skip
 
 
+def rebalanced(kind: str, actor: str = "consumer-1", partition: int = 0) -> Event:
+    return event("client", kind, actor=actor, partition=partition)
+
+
+def taken_away() -> list[Event]:
+    """A busy consumer loses its partition, does not know it, and commits too late."""
+    refused = event("client", "error", topic=None, error="UNKNOWN_MEMBER_ID",
+                    detail={"of": "commit"})  # fmt: skip
+    rows = history(
+        rebalanced("assigned"), delivered(0), processed(0),
+        rebalanced("assigned", "consumer-2"), delivered(0, actor="consumer-2"), processed(0),
+        refused, rebalanced("revoked"), rebalanced("revoked", "consumer-2"),
+    )  # fmt: skip
+    return [replace(row, at_ns=row.at_ns * 1_000_000) for row in rows]
+
+
 def orders(values: str) -> list[Event]:
     return [Event(run=RUN, source="workload", actor="lab", kind="order", value=v) for v in values]
 

@@ -12,6 +12,7 @@ from lab_utils.views.bookmarks import offset_diagram
 from lab_utils.views.in_out import in_and_out
 from lab_utils.views.measurements import cost_picture, spread
 from lab_utils.views.orders import orders_by_offset
+from lab_utils.views.ownership import ownership
 from lab_utils.views.picture import MS, PLOTLY, Picture, elastic_time
 from lab_utils.views.replicas import replicas
 from lab_utils.views.survival import survival
@@ -62,6 +63,13 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
         "once: the bookmark had not reached the work",
         "Partition 0: 3 deliveries, 3 records processed, 2 commits and 1 kill. Last committed: "
         "offset 3.",
+    ),
+    "ownership": (
+        ownership, consuming_histories.taken_away(),
+        "Partition 0 was given to consumer-2 while consumer-1 still believed it had it, and its "
+        "commit was refused: UNKNOWN_MEMBER_ID. Order 0 was processed more than once",
+        "Partition 0: consumer-1 from 0 to 7.0 ms (revoked) and consumer-2 from 3.0 to 8.0 ms "
+        "(revoked).",
     ),
     "in and out": (
         INVOICES, consuming_histories.out("00", "00"),

@@ -13,11 +13,12 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from lab_utils.ledger.events import Event
+from lab_utils.views.ownership import ownership
 from lab_utils.views.picture import PLOTLY, Picture
 from lab_utils.views.replicas import replicas
 from lab_utils.views.timeline import timeline
 from lab_utils.views.transaction_timeline import transaction_timeline
-from tests.views import histories, replica_histories, transaction_histories
+from tests.views import consuming_histories, histories, replica_histories, transaction_histories
 from tests.views.histories import acked, log, request, response, sent
 
 pytestmark = pytest.mark.browser
@@ -39,6 +40,7 @@ DRAWN: list[tuple[Callable[[list[Event]], Picture], list[Event], set[str]]] = [
          "EndTxn that was late", "record for read_uncommitted only"},
     ),
     (transaction_timeline, transaction_histories.left_open(), {"LSO 0 of 2"}),
+    (ownership, consuming_histories.taken_away()[:6], {"partition 0", "consumer-1", "0"}),
 ]  # fmt: skip
 
 

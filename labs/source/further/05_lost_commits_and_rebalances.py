@@ -105,14 +105,7 @@ def by_range(run):
     shares(run, classic)
 
 killed = lab.run(by_range, **two, faults=dies)
-killed
-
-# %%
-def rebalances(run):
-    rows = run.events().where("kind IN ('assigned', 'revoked', 'lost', 'crashed')")
-    return rows.orderBy("at_ns").select("actor", "kind", "partition")
-
-rebalances(killed)
+killed.ownership()
 
 # %% [markdown]
 # Once both had joined, the assignment stayed until the second died. Then both partitions went to the
@@ -131,7 +124,7 @@ calmer = [lab.run(each, **two, faults=dies) for each in (cooperatively, by_the_b
 calmer
 
 # %%
-rebalances(calmer[0])
+calmer[0].ownership()
 
 # %% [markdown]
 # A calmer rebalance changes nothing about the order that was done and not committed: each of the three
