@@ -171,21 +171,20 @@ three.diary()
 # transaction on may be given. `log_of` returns a row for each record with its next marker.
 
 # %%
-from pyspark.sql import functions as F
+from pyspark.sql import Window, functions as F
 
 def log_of(events):
     place = ["topic", "partition"]
-    batches = events.where("source = 'log' AND kind = 'batch'").selectExpr(
-        *place, "offset AS base", "offset + records AS end", "producer_id",
+    log = events.where("source = 'log' AND kind IN ('batch', 'record', 'marker')").selectExpr(
+        *place, "offset", "kind", "value", "producer_id", "detail['type'] AS marker",
         "detail['transactional'] IS NOT NULL AS transactional")
-    markers = events.where("source = 'log' AND kind = 'marker'").selectExpr(
-        *place, "producer_id", "struct(offset, detail['type'] AS type) AS marker")
-    records = events.where("source = 'log' AND kind = 'record'").select(*place, "offset", "value")
-    found = records.join(batches, place).where("offset >= base AND offset < end")
-    ended = found.join(markers, [*place, "producer_id"]).where("marker.offset > offset")
-    next_marker = ended.groupBy(*place, "offset").agg(F.min("marker").alias("marker"))
-    columns = [*place, "offset", "value", "transactional", "marker.type AS next_marker"]
-    return found.join(next_marker, [*place, "offset"], "left").selectExpr(*columns)
+    so_far = Window.partitionBy(*place).orderBy("offset", "kind")  # a batch, then its records
+    batch = F.expr("IF(kind = 'record', NULL, struct(producer_id, transactional))")
+    log = log.withColumn("batch", F.last(batch, ignorenulls=True).over(so_far))
+    ahead = Window.partitionBy(*place, "batch.producer_id").orderBy(F.desc("offset"))
+    next_marker = F.last("marker", ignorenulls=True).over(ahead).alias("next_marker")
+    columns = [*place, "offset", "value", "batch.transactional", next_marker]
+    return log.select("kind", *columns).where("kind = 'record'").drop("kind")
 
 log_of(hidden.events()).orderBy("offset")
 

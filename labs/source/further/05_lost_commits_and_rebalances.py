@@ -9,6 +9,7 @@
 # %%
 from confluent_kafka import TopicPartition
 from lab_utils import Lab, crash_client, drop_request, drop_response, source
+from pyspark.sql import Window, functions as F
 lab = Lab("05_further")
 
 # %% [markdown]
@@ -127,8 +128,25 @@ calmer
 calmer[0].ownership()
 
 # %% [markdown]
-# A calmer rebalance changes nothing about the order that was done and not committed: each of the three
-# runs repeats it.
+# How long was the partition silent, and where did the new owner begin? The window puts each delivery
+# beside the one before it in its partition.
+
+# %%
+def taken_over(events):
+    turn = Window.partitionBy("run", "partition").orderBy("at_ns")
+    given = events.where("kind = 'delivered'").select(
+        "run", "partition", "offset", "actor", F.lag("actor").over(turn).alias("before"),
+        ((F.col("at_ns") - F.lag("at_ns").over(turn)) / 1_000_000).alias("silent_ms"))
+    return given.where("actor != before")
+
+first, second, third = (run.events() for run in (killed, *calmer))
+taken_over(first.unionByName(second).unionByName(third)).orderBy("run")
+
+# %% [markdown]
+# Each new owner begins at offset 2, where the last commit was: a calmer rebalance changes nothing
+# about the order that was done and not committed. The silence lasts until the group misses its dead
+# member: about the session timeout, which the consumers set in the first two runs (2 s) and the broker
+# in the third (1 s here, 45 s by default).
 #
 # ## Going back
 #

@@ -9,6 +9,7 @@
 # %%
 from confluent_kafka import TopicPartition
 from lab_utils import Lab, crash_client, delay_response, kill_broker, source
+from pyspark.sql import Window, functions as F
 from sqlalchemy import text
 lab = Lab("06_further")
 
@@ -88,7 +89,24 @@ killed = {name: lab.run(bills_in_a_transaction, **eight, faults=faults) for name
 killed["offsets sent"].in_and_out("invoices")
 
 # %% [markdown]
-# The log holds the aborted attempt. Neither `read_committed` reader sees it. Out equals in, seven
+# The log holds the aborted attempt. Is it always the *last* copy of an invoice that counts? The query
+# numbers the copies of each invoice, and looks up which of them `read_committed` readers are given.
+
+# %%
+def copies_that_count(events):
+    log = events.where("source = 'log' AND topic LIKE '%-invoices'")
+    given = log.where("kind = 'visible'").select("partition", "offset", F.lit(True).alias("given"))
+    of_invoice = Window.partitionBy("value")
+    copies = log.where("kind = 'record'").select(
+        "partition", "offset", "value", F.count("*").over(of_invoice).alias("copies"),
+        F.row_number().over(of_invoice.orderBy("offset")).alias("copy"))
+    found = copies.join(given, ["partition", "offset"], "left").na.fill(False, ["given"])
+    return found.orderBy("offset")
+
+copies_that_count(killed["offsets sent"].events())
+
+# %% [markdown]
+# Neither `read_committed` reader sees the first attempt. Out equals in, seven
 # times of seven. And with two members, of which the second dies, so that its partition moves?
 
 # %%
