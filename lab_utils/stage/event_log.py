@@ -1,4 +1,4 @@
-"""The events of a stage: each is given to the run it belongs to and to those that watch.
+"""The events of a stage: each is given to the run it belongs to, and kept for a while.
 
 A run that is open has a ledger file of the stage's own. What a broker does belongs to every run
 that is open. The latest events are kept for a panel that comes later, numbered, and with their long
@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +26,6 @@ KEPT_EVENTS: Final = 500
 KEPT_RUNS: Final = 50  # their topics can be read
 KNOWN_RUNS: Final = 1000
 KEPT_TEXT: Final = 500  # so that the events that are kept take a few megabytes at most
-WATCHERS: Final = 32
 OPEN_RUNS: Final = 200
 RUN: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,100}")
 
@@ -38,7 +37,6 @@ class EventLog:
         self._runs: dict[str, Witness] = {}
         self._owners: dict[str, AnyProcess] = {}
         self._known: list[str] = []
-        self._watchers: set[Callable[[], object]] = set()
         self.events: deque[tuple[int, Event]] = deque(maxlen=KEPT_EVENTS)
         self.seen = 0
 
@@ -106,7 +104,7 @@ class EventLog:
             raise BadArgument(f"no run {run!r} is open on this stage; open are: {there}.")
 
     def record(self, event: Event) -> None:
-        """Give an event to its run, and to who watches."""
+        """Give an event to its run, and keep it for a panel."""
         if (witness := self._runs.get(event.run)) is not None:
             witness.record(event)
         elif event.kind in ("request", "opaque") and event.api not in CLIENTS_NEED:
@@ -115,8 +113,6 @@ class EventLog:
                 each.record(replace(event, run=run))
         self.seen += 1
         self.events.append((self.seen, _shortened(event)))
-        for notify in self._watchers:
-            notify()
 
     def since(self, number: int) -> list[tuple[int, Event]]:
         """What is kept of the events after this number."""
@@ -126,13 +122,6 @@ class EventLog:
         """Give a broker's event to every run that is open."""
         for run in [*self._runs, ""]:
             self.record(Event(run=run, source="broker", actor=actor, kind=kind, **columns))
-
-    def watch(self, notify: Callable[[], object]) -> Callable[[], None]:
-        """Call `notify` at each event from now on; return what ends it."""
-        if len(self._watchers) >= WATCHERS:
-            raise BadArgument(f"{WATCHERS} readers of the events are there already. Close a panel.")
-        self._watchers.add(notify)
-        return lambda: self._watchers.discard(notify)
 
 
 def _is_ours(folder: Path) -> bool:

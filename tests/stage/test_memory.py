@@ -93,7 +93,6 @@ CONTROL = (
     LINE.format("GET /state") + "X: " + "x" * 15_000,
     LINE.format("POST /faults") + "{token}Content-Length: 65536\r\n\r\n" + "x" * 65_000,
     (EVENTS + "{token}\r\n") * 3,
-    EVENTS + "Accept: text/event-stream\r\n{token}\r\n",
 )
 
 

@@ -153,6 +153,19 @@ def test_only_this_run_is_counted(page: Page) -> None:
     assert not any("order 9" in step for step in told(page))
 
 
+def test_count_says_when_events_are_missing(page: Page) -> None:
+    """A stage keeps its latest events only: who comes too late for some says "at least"."""
+    said = answer(*orders("03-a", 0, 1))
+    show(page, said)
+    later = answer(*orders("03-a", *range(2, 9)))
+    later["state"]["seen"] += 50
+    for event in later["events"]:
+        event["number"] += 50
+    page.evaluate(f"window.answer = {json.dumps(later)}")
+
+    page.wait_for_selector("text=Run 03-a: at least 9 requests, none broken")
+
+
 def test_requests_of_other_apis_are_folded(page: Page) -> None:
     """Metadata is counted, and shown when it is asked for."""
     other = wire("request", run="03-a", api="Metadata", correlation_id=1)

@@ -183,7 +183,7 @@ class Feed {
 
   beginRun(run) {
     [this.run, this.rows] = [run, new Map()];
-    [this.requests, this.others, this.broken] = [0, 0, 0];
+    [this.requests, this.others, this.broken, this.atLeast] = [0, 0, 0, ""];
   }
 
   /** Follow the stage for this view, until the view is gone. */
@@ -287,6 +287,8 @@ class Feed {
     this.state = state;
     this.seen ??= Math.max(0, state.seen - EVENTS_BEFORE);
     this.opened ??= state.seen;
+    // The stage keeps the latest events only.
+    if (events.length && events[0].number > this.seen + 1) this.atLeast = "at least ";
     for (const event of events) {
       if (event.number <= this.seen) continue;
       this.seen = event.number;
@@ -429,7 +431,7 @@ function runOf(feed, styles, all) {
     ms: step.at_ns === undefined ? "" : ((step.at_ns - began) / 1e6).toFixed(1),
     text: step.text ?? sentence(step, styles.steps[step.style]),
   }));
-  const many = `${feed.requests} request${feed.requests === 1 ? "" : "s"}`;
+  const many = `${feed.atLeast}${feed.requests} request${feed.requests === 1 ? "" : "s"}`;
   const finding = feed.run ? `Run ${feed.run}: ${many}, ${feed.broken || "none"} broken` : "No run yet";
   return { lanes, steps: shown, log: [], finding };
 }
