@@ -127,6 +127,21 @@ def test_request_that_is_lost_has_no_answer(page: Page) -> None:
     assert ["producer-1 → proxy: order 2, dropped by the proxy"] == told(page)
 
 
+def test_refused_request_is_counted_once(page: Page) -> None:
+    """The proxy stops the request and answers it: that is one broken request, and two arrows."""
+    refused = (
+        wire("request", run="03-a", value="2", records=1, fate="dropped"),
+        wire("response", run="03-a", fate="replaced", error="NOT_ENOUGH_REPLICAS"),
+    )
+    text = show(page, answer(*refused))
+
+    assert "Run 03-a: 1 request, 1 broken" in text
+    assert [
+        "producer-1 → proxy: order 2, answered by the proxy",
+        "proxy → producer-1: answer to order 2: NOT_ENOUGH_REPLICAS, answered by the proxy",
+    ] == told(page)
+
+
 def test_what_was_broken_stays_on_top(page: Page) -> None:
     """The lost answer and its retry stay above the latest requests, however many come after."""
     lost = wire("response", run="03-a", correlation_id=1, fate="dropped", offset=1)

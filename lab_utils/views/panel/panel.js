@@ -240,9 +240,7 @@ class Feed {
     this.draw();
   }
 
-  draw() {
-    this.views.forEach((view) => view());
-  }
+  draw() { this.views.forEach((view) => view()); }
 
   async follow(signal) {
     while (!signal.aborted) {
@@ -317,12 +315,16 @@ class Feed {
       const requests = [...(known?.requests ?? []), event];
       const number = known?.number ?? (this.shows(event.api) ? ++this.requests : 0);
       if (!number && !known) this.others += 1;
-      this.rows.set(key, { number, requests, response: null, again: this.isAgain(key, event) });
+      const again = this.isAgain(key, event);
+      this.rows.set(key, { ...known, number, requests, response: null, again });
     } else if (event.kind === "response" && known && !known.response?.error) {
       known.response = event;
-      if (this.isBroken(known)) this.broken += 1;
     }
-    if (event.kind === "request" && event.fate === "dropped") this.broken += 1;
+    const row = this.rows.get(key);
+    if (row && !row.isCounted && this.isBroken(row)) {
+      row.isCounted = true;
+      this.broken += 1;
+    }
   }
 
   shows(api) {
@@ -537,9 +539,7 @@ const LINK = {
   subject: (name) => `The ${name}`,
 };
 
-function mark([shape, colour]) {
-  return h("span", { class: `mark ${colour}`, "aria-hidden": "true" }, shape);
-}
+const mark = ([shape, colour]) => h("span", { class: `mark ${colour}`, "aria-hidden": "true" }, shape);
 
 /** What of the brokers is shown; no more, so that a tile is not drawn again without need. */
 function brokersKey(brokers) {
@@ -564,10 +564,6 @@ function linksBetween(state) {
   const stopped = new Map((state?.links ?? []).map(({ brokers, state }) => [String(brokers), state]));
   const pairs = ids.flatMap((a, at) => ids.slice(at + 1).map((b) => [a, b]));
   return pairs.map((pair) => ({ pair, state: stopped.get(String(pair)) ?? "open" }));
-}
-
-function linkRow(view, { pair, state }) {
-  return tile(view, LINK, `link ${pair.join("-")}`, state, { link: pair });
 }
 
 /** The name of a broker or a link, its state, and a button for each verb; `given` names it. */
@@ -681,7 +677,8 @@ class View {
       brokers ? brokers.map((broker) => brokerTile(this, broker, several)) : ["not known"]);
     const links = linksBetween(feed.state);
     this.links.parentElement.hidden = links.length === 0;
-    replace(this.links, JSON.stringify(links), () => links.map((link) => linkRow(this, link)));
+    replace(this.links, JSON.stringify(links), () => links.map(({ pair, state }) =>
+      tile(this, LINK, `link ${pair.join("-")}`, state, { link: pair })));
     const faults = this.offered();
     replace(this.faults, JSON.stringify(faults), () => faults.map((fault) => this.faultButton(fault)));
     this.drawRun();
