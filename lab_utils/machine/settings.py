@@ -39,6 +39,10 @@ SMALL: Final = MappingProxyType(
         "num.network.threads": "2",  # 3
         "num.io.threads": "4",  # 8
         "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MiB
+        "log.cleaner.backoff.ms": "500",  # 15000, until it looks again what it may compact
+        # Records are old where a topic says so; a workload may give them times of long ago.
+        "log.retention.check.interval.ms": "500",  # 300000
+        "log.retention.ms": "-1",  # 7 days
         "auto.create.topics.enable": "false",  # true; a topic is made by the lab, on purpose
     }
 )
