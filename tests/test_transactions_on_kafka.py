@@ -159,23 +159,6 @@ def test_what_the_client_speaks(perform: Perform) -> None:
     }
 
 
-def test_writers_are_not_kept_apart(perform: Perform) -> None:
-    """Two transactions write by turns, and both are committed: one stands inside the other."""
-
-    def by_turns(run: LiveRun) -> None:
-        a, b = (run.producer({"transactional.id": f"{run.topic}-{name}"}) for name in "ab")
-        for producer in (a, b):
-            producer.init_transactions()
-            producer.begin_transaction()
-        for producer, order in ((a, "0"), (b, "1"), (a, "2")):
-            producer.produce(run.topic, order, partition=0)
-            producer.flush()
-        a.commit_transaction()
-        b.commit_transaction()
-
-    assert ["0", "1", "2"] == values(perform(by_turns), "visible")
-
-
 def test_decision_survives_a_restart(perform: Perform) -> None:
     """The marker was held, the broker went down; the next coordinator reads on in the diary."""
 

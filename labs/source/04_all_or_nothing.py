@@ -297,10 +297,10 @@ lab.check("04.5", answer_5)
 # ## What this does not cover
 #
 # A late `EndTxn` tears a transaction apart, as the explorer showed.
-# `further/04_between_decision_and_marker.ipynb` goes on from there, to a crash after the decision and
-# a marker that never comes. `further/04_readers_networks_and_cost.ipynb` has the timeout, two readers,
-# lost answers, the programs of 04.5 and the price. What a program does outside Kafka is in no
-# transaction of Kafka.
+# `further/04_between_decision_and_marker.ipynb` has that, a crash after the decision, and a marker
+# that never comes. `further/04_readers_networks_and_cost.ipynb` has the timeout, two readers,
+# lost answers, the programs of 04.5 and the price; `further/04_acid_letter_by_letter.ipynb`
+# has ACID. What a program does outside Kafka is in no transaction of Kafka.
 #
 # ## Questions
 #

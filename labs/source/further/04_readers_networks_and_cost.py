@@ -2,7 +2,7 @@
 # # Readers, networks and the price
 #
 # A further notebook to lab 04: more runs, no points. Here the readers differ, the network loses
-# answers, two writers work at once, and you measure what a transaction costs.
+# answers, and you measure what a transaction costs, and how long a reader waits for it.
 #
 # 20 minutes · one broker · builds on lab 04
 
@@ -151,26 +151,6 @@ kinds = ("idempotent", "transactional")
         lab.run(lambda run: begins_anew(run, kind)).visible] for kind in kinds}
 
 # %% [markdown]
-# ## Two writers at once
-#
-# A transaction is atomic for readers. It does not keep writers apart: here two write by turns, and
-# both commit. The audit calls this **G0**, as Jepsen does, and Kafka allows it.
-
-# %%
-def by_turns(run):
-    a, b = (run.producer({"transactional.id": f"{run.topic}-{name}"}) for name in "ab")
-    for producer in (a, b):
-        producer.init_transactions()
-        producer.begin_transaction()
-    for producer, order in zip((a, b, a), run.orders):
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()  # so offsets follow this sequence
-    a.commit_transaction()
-    b.commit_transaction()
-
-lab.run(by_turns, orders=3).findings()
-
-# %% [markdown]
 # ## What does it cost?
 #
 # Each transaction costs about the same, whatever its size: a few requests to the coordinator, and
@@ -179,6 +159,38 @@ lab.run(by_turns, orders=3).findings()
 
 # %%
 lab.cost_of_transactions()
+
+# %% [markdown]
+# The reader pays, too: it is given nothing before the commit. This program sends four orders, a quarter
+# of a second apart, one, two or four to a transaction. How many milliseconds pass between sending an
+# order and a `read_committed` reader having it?
+
+# %%
+def at_intervals(run, size):
+    producer, reader = run.producer({"transactional.id": run.topic}), run.consumer()
+    producer.init_transactions()
+    reader.assign([TopicPartition(run.topic, 0, 0)])
+    list(run.messages(reader))  # nothing is there yet
+    for number, order in enumerate(run.orders, start=1):
+        if number % size == 1 % size:
+            producer.begin_transaction()
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+        reader.poll(0.25)
+        if number % size == 0:
+            producer.commit_transaction()
+            list(run.messages(reader))  # until it has what is committed
+
+def waits_ms(run):
+    at = {(row.kind, row.value): row.at_ns for row in run.rows if row.source == "client"}
+    return [(at["delivered", order] - at["sent", order]) // 1_000_000 for order in run.log]
+
+{size: waits_ms(lab.run(lambda run: at_intervals(run, size), orders=4)) for size in (1, 2, 4)}
+
+# %% [markdown]
+# The first order of a transaction waits for all that come after it. So a large transaction is cheap,
+# and late. Without a transaction the price is latency of another kind: each record is there at once, and
+# may be there twice. Choose the size by how long a reader may wait.
 
 # %% [markdown]
 # ## By hand

@@ -1,0 +1,105 @@
+"""Claims E that the further notebooks of lab 04 cause, decided by the rows and by the audit."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from lab_utils.audit.judged import judged_findings
+from lab_utils.audit.session import read_events
+from lab_utils.clients.java_client import java
+from lab_utils.clients.live_run import LiveRun
+from lab_utils.ledger.store import write_ledger
+from lab_utils.proxy.faults import power_cut
+from tests.notebooks import further
+from tests.performed import Perform, at, values
+
+pytestmark = pytest.mark.kafka
+
+ACID = "04_acid_letter_by_letter"
+# What a producer sends once it is connected; each as it is sent for the first time.
+STEPS = [
+    "FindCoordinator", "InitProducerId", "AddPartitionsToTxn", "Produce", "AddOffsetsToTxn",
+    "TxnOffsetCommit", "EndTxn",
+]  # fmt: skip
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+
+
+def test_writers_are_not_kept_apart(perform: Perform, tmp_path: Path) -> None:
+    """Two write by turns, and two withdraw what is there once: all of them commit."""
+    turns = perform(further(ACID)["by_turns"])
+    withdrawn = perform(further(ACID)["two_withdrawals"], orders=0)
+    write_ledger(tmp_path / "ledger", [*turns, *withdrawn])
+    found = judged_findings(read_events(tmp_path / "ledger"))
+    cycles = {row["run"]: row for row in found if row["finding"] in ("G0", "G1c", "G2")}
+
+    assert ("0 1 2", "100 40 40") == (values(turns, "visible"), values(withdrawn, "visible"))
+    assert {turns[0].run: "G0", withdrawn[0].run: "G2"} == {
+        run: row["finding"] for run, row in cycles.items()
+    }
+    assert {"allowed"} == {row["judgement"] for row in cycles.values()}
+
+
+@pytest.mark.long
+def test_a_commit_is_not_on_the_disk(perform: Perform) -> None:
+    """The program was told that it is committed, the diary says so, and the record is gone."""
+    rows = perform(further(ACID)["commits_one"], power_cut(1, api="EndTxn"), orders=1)
+    states = [row.detail["state"] for row in rows if row.kind == "transaction"]
+
+    assert ("CompleteCommit", "") == (states[-1], values(rows, "record"))
+    assert 1 == sum(row.kind == "txn_committed" for row in rows)
+
+
+def test_steps_of_a_transaction(perform: Perform) -> None:
+    """Their sequence on the wire, then in the diary; the progress is in `__consumer_offsets`."""
+    given = {"orders": 1, "filled": True, "topics": ("invoices",)}
+    rows = perform(further(ACID)["bills_one_batch"], **given)
+    asked = [row.api for row in rows if (row.kind, row.actor) == ("request", "producer-1")]
+    diary = [row.detail for row in rows if row.kind == "transaction"]
+
+    assert STEPS == [api for api in dict.fromkeys(asked) if api not in ("ApiVersions", "Metadata")]
+    assert ["Empty", "Ongoing", "Ongoing", "PrepareCommit", "CompleteCommit"] == [
+        it["state"] for it in diary
+    ]
+    assert '"__consumer_offsets-0"' not in diary[1]["partitions"]
+    assert '"__consumer_offsets-0"' in diary[2]["partitions"]
+    assert "0" == values(rows, "visible", topic="invoices")
+
+
+def test_a_reader_waits_for_the_commit(perform: Perform) -> None:
+    """Given one by one, the first is there before the second is sent; else after the last."""
+    at_intervals = further("04_readers_networks_and_cost")["at_intervals"]
+    given = {size: perform(partial(at_intervals, size=size), orders=2) for size in (1, 2)}
+
+    assert at(given[1], "delivered", "0") < at(given[1], "sent", "1")
+    assert at(given[2], "sent", "1") < at(given[2], "delivered", "0")
+    assert {"0 1"} == {values(rows, "delivered", "client") for rows in given.values()}
+
+
+def test_what_is_read_by_default(perform: Perform) -> None:
+    """An aborted order is read by Kafka's console consumer, and not by librdkafka's."""
+    printed = []
+
+    def two_clients(run: LiveRun) -> None:
+        producer = run.producer({"transactional.id": run.topic})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(run.topic, "0", partition=0)
+        producer.flush()
+        producer.abort_transaction()
+        consumer = run.consumer()
+        consumer.subscribe([run.topic])
+        printed.append(" ".join(str(it.value()) for it in run.messages(consumer)))
+        command = java(
+            CONSOLE, "--bootstrap-server", run.bootstrap, "--topic", run.topic, "--from-beginning",
+            "--max-messages", "1", "--timeout-ms", "10000",
+            "--command-property", f"client.id={run.client_id('java')}",
+        )  # fmt: skip
+        printed.extend(run.execute(command, name="java").output.splitlines())
+
+    perform(two_clients, orders=1)
+
+    assert ("", "0") == (printed[0], printed[-2])
+    assert "Processed a total of 1 messages" == printed[-1]
