@@ -301,7 +301,8 @@ lab.check("02.5", answer_5)
 #
 # All brokers here share one machine, one disk and one power line. A real cluster fails in groups.
 # `further/02_links_retries_and_elections.ipynb` has a held link, a leader that dies between storing
-# and answering, and a clean handover.
+# and answering, and a clean handover. `further/02_what_takes_a_committed_record.ipynb` has retention and
+# compaction.
 #
 # ## Questions
 #
