@@ -6,6 +6,7 @@ Only those that no other test decides; docs/claims.md names the test of each.
 from __future__ import annotations
 
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,15 @@ from lab_utils.audit.session import read_events
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
-from lab_utils.proxy.faults import crash_client, drop_request, drop_response, refuse, stop_broker
+from lab_utils.proxy.faults import (
+    corrupt_request,
+    crash_client,
+    drop_request,
+    drop_response,
+    refuse,
+    stop_broker,
+)
+from tests.notebooks import further
 from tests.performed import (
     Perform,
     at,
@@ -28,6 +37,7 @@ from tests.performed import (
 
 pytestmark = pytest.mark.kafka
 
+SILENCE = "01_silence_disks_and_cost"
 LOST_ANSWER = drop_response("Produce", nth=2)
 NO_RETRIES = {"retries": 0}
 IDEMPOTENT = {"enable.idempotence": True}
@@ -81,6 +91,29 @@ def test_record_that_is_too_large(perform: Perform, acks: int, told: str, heard:
 
     assert (told, heard) == (reports(rows), [row.error for row in rows if row.kind == "failed"])
     assert "1" not in values(rows, "record")
+
+
+def test_nothing_is_doubled_with_acks_0(perform: Perform) -> None:
+    """A request is lost, another is damaged; much is missing then, and nothing is there twice."""
+    faults = (
+        drop_request("Produce", nth=2, client_id="producer-1"),
+        corrupt_request("Produce", nth=3, client_id="producer-2"),
+    )
+    rows = perform(further(SILENCE)["two_silent_ones"], *faults, orders=12)
+    stored = values(rows, "record").split()
+
+    assert sorted(set(stored)) == sorted(stored)
+    assert {"2", "5"} <= set(lost(rows).split())
+
+
+@pytest.mark.parametrize(("waits", "log"), [(False, "0 2 3 1"), (True, "0 1 2 3")])
+def test_refused_and_repaired(perform: Perform, waits: bool, log: str) -> None:
+    """A callback repairs what was refused; behind what was sent meanwhile, unless one waits."""
+    repairs = partial(further(SILENCE)["repairs"], waits=waits)
+    rows = perform(repairs, orders=4, topic_config={"max.message.bytes": "200"})
+
+    assert ([1], log) == ([int(row.value or "") for row in rows if row.kind == "failed"],
+                          values(rows, "record"))  # fmt: skip
 
 
 def test_the_client_retries_by_itself(perform: Perform) -> None:
