@@ -59,9 +59,9 @@ def booked(rows: list[Event]) -> Counter[str | None]:
     return times
 
 
-def sink(name: str) -> Callable[[Any], None]:
+def sink(name: str) -> Callable[..., None]:
     """A sink of lab 06, from its notebook or from the further one."""
-    found: Callable[[Any], None] = (further("06_six_crash_points") | solutions("06"))[name]
+    found: Callable[..., None] = (further("06_six_crash_points") | solutions("06"))[name]
     return found
 
 
@@ -76,6 +76,27 @@ def test_sinks_of_the_notebook(name: str, schema: Callable[[], str], perform: Pe
     assert {"PostgreSQL" if given else "SQLite"} == {
         row.detail["database"] for row in rows if row.kind == "effect"
     }
+
+
+def test_bookmarks_of_a_member_that_dies(perform: Perform) -> None:
+    """Its successor begins where the database says, and Kafka was never told."""
+    crash = crash_client("after_db_commit", nth=3, member=2)
+    given = {"orders": 8, "filled": True, "partitions": 2, "members": 2}
+    rows = perform(sink("shares_the_bookmarks"), crash, **given)
+
+    assert Counter(map(str, range(8))) == booked(rows)
+    assert ["consumer-1", "consumer-2"] == sorted(
+        {row.actor for row in rows if row.kind == "delivered"}
+    )
+    assert [] == [row for row in rows if row.kind == "committed"]
+
+
+def test_work_that_is_idempotent_by_nature(perform: Perform) -> None:
+    """Done twice, floor and times one are done once; plus one is done twice."""
+    prices: list[tuple[float, float, float]] = []
+    perform(lambda run: sink("three_ways")(run, prices), orders=1, filled=True)
+
+    assert [(2.0, 2.5, 3.5), (2.0, 2.5, 4.5)] == prices
 
 
 @needs_postgres
