@@ -138,7 +138,7 @@ def _runs(lab: str, runs: list[str]) -> str:
 
 
 def _finding(name: str) -> str:
-    return name if name == "none" else f"[{name}](findings.md#{name})"
+    return name if name == "none" else f"[{name}](findings.md#{name.lower()})"
 
 
 def _test(test: str) -> str:

@@ -26,13 +26,14 @@ from lab_utils.grading.notebook import further_sources
 from lab_utils.machine.jars import locked
 
 ROOT: Final = Path(__file__).parents[1]
-COUNTS: Final = {"A": 7, "B": 10, "C": 10, "D": 11, "E": 15, "F": 10, "G": 5}
-# What was added to a group later keeps the number under which it was found.
-ADDED: Final = {"A": (11,), "G": (10, 11, 12, 13)}
+COUNTS: Final = {"A": 11, "B": 12, "C": 12, "D": 11, "E": 22, "F": 13, "G": 13}
+# A question that no run answers yet: where is the time?
+MISSING: Final = {"G9"}
 IDS: Final = [
-    f"{group}{n}"
+    name
     for group, most in COUNTS.items()
-    for n in (*range(1, most + 1), *ADDED.get(group, ()))
+    for name in (f"{group}{n}" for n in range(1, most + 1))
+    if name not in MISSING
 ]
 COLUMNS: Final = {"claim", "holds", "lab", "run", "finding", "test"}
 CLAIMS: Final = read_claims()

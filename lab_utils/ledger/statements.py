@@ -36,17 +36,19 @@ STATEMENTS: Final = {
         "By default a producer does not retry.", "Kafka 2.0 documentation", "retries=0",
         "librdkafka: sent again; Java: retries=2147483647"),
     "partition": Statement(
-        "hash(key) modulo the number of partitions is the partition.", "Kafka documentation",
+        "hash(key) modulo the number of partitions is the partition.", "B11",
         "one key, one partition", "librdkafka: 0; Java: 2"),
     "isolation": Statement(
         "By default a consumer reads uncommitted records.", "E6", "read_uncommitted everywhere",
         "librdkafka: read_committed; Java: read_uncommitted"),
     "spark": Statement(
-        "Spark does not read what was aborted.", "G12", "0 aborted orders",
-        "1 aborted order"),
+        "Spark does not read what was aborted.", "G12", "0 aborted", "1 aborted"),
     "ack": Statement(
-        "An acknowledgement means that the record was written exactly once.", "A5",
+        "An acknowledgement means that the record was written exactly once.", "A8",
         "1 ack, 1 copy", "1 ack, 2 copies"),
+    "at least once": Statement(
+        "At least once guarantees that nothing is doubled, and not that nothing is lost.", "A9",
+        "1 lost, 0 doubled", "0 lost, 1 doubled"),
     "hole": Statement(
         "Idempotence and at least once are exactly once in a partition.", "A3",
         "4 acked, 4 in the log", "4 acked, 3 in the log"),
@@ -66,6 +68,14 @@ STATEMENTS: Final = {
     "one thing": Statement(
         "Idempotence and transactions are one thing.", "E14", "the same after a restart",
         "producer ids after a restart: 2; with a transactional.id: 1"),
+    "unfinished": Statement(
+        "After a restart a producer goes on with its unfinished transaction.", "E19",
+        "0 1 of 0 1", "1 of 0 1"),
+    "dirty": Statement(
+        "Transactions prevent dirty writes.", "E16", "a second writer waits", "0 1 2"),
+    "progress": Statement(
+        "The consumer's progress is attached to the messages of the topic that it writes to.",
+        "G6", "the topic itself", "__consumer_offsets"),
     "all or nothing": Statement(
         "A transaction is all or nothing, whatever the client.", "E1", "any EndTxn",
         "librdkafka: EndTxn 1; KIP-890 begins with 5"),
