@@ -28,6 +28,20 @@ GROUPS = {
     "F": "Consumer offsets",
     "G": "End to end",
 }
+# The texts that the statements were taken from.
+SOURCES = {
+    "S0": "幂等生产者和事务生产者是一回事吗",
+    "S1": "kafka05-幂等",
+    "S2": "Kafka消息交付语义",
+    "S3": "如何配置Kafka无消息丢失",
+    "S4": "Kafka生产者详解(下)",
+}
+# What they say or ask and no run has answered, with where.
+OPEN = {
+    "E23": ("Transactions are there for Kafka Streams.", "S0 S2"),
+    "G9": ("Where is the time, if a search engine is fast and a table is slow?", "S0c"),
+}
+READERS = "c"  # after a source: a question of its readers, and the answer there
 # What a statement is called that is not simply true any more, in the order of the page.
 OUTDATED = {
     "no": "does not hold",
@@ -46,7 +60,7 @@ def read_claims() -> Claims:
 
 def page(claims: Claims) -> str:
     """The whole page as Markdown."""
-    return "\n".join([*_head(claims), *_groups(claims)]) + "\n"
+    return "\n".join([*_head(claims), *_groups(claims), *_sources(claims)]) + "\n"
 
 
 def lab_source(lab: str) -> Path:
@@ -106,17 +120,40 @@ def _groups(claims: Claims) -> Iterator[str]:
         yield ""
         yield f"## {letter}. {title}"
         yield ""
-        yield "| id | claim | holds | lab and run | finding | decided by | note |"
-        yield "|---|---|---|---|---|---|---|"
+        yield "| id | claim | source | holds | lab and run | finding | decided by | note |"
+        yield "|---|---|---|---|---|---|---|---|"
         for name, claim in claims.items():
             if name.startswith(letter):
                 yield _row(name, claim)
+
+
+def _sources(claims: Claims) -> Iterator[str]:
+    """What each text says and what its readers ask, by the ids of the statements."""
+    yield ""
+    yield "## By source"
+    yield ""
+    yield "| source | text | it says | its readers ask |"
+    yield "|---|---|---|---|"
+    for source, title in SOURCES.items():
+        said, asked = (
+            " ".join(name for name, claim in claims.items() if which in claim["source"])
+            for which in (source, source + READERS)
+        )
+        yield f"| {source} | {title} | {said} | {asked} |"
+    own = " ".join(name for name, claim in claims.items() if not claim["source"])
+    yield f"| | none: the labs came to it | {own} | |"
+    yield ""
+    yield "No run has answered these:"
+    yield ""
+    for name, (text, source) in OPEN.items():
+        yield f"- {name}: *{text}* ({source})"
 
 
 def _row(name: str, claim: dict[str, Any]) -> str:
     cells = (
         name,
         claim["claim"],
+        " ".join(claim["source"]),
         claim["holds"],
         _runs(claim["lab"], claim["run"]),
         _finding(claim["finding"]),
