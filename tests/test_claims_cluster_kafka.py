@@ -132,6 +132,36 @@ def test_unclean_election(perform: Perform, unclean: str, stored: str, gone: str
     assert "1" in [isr for isr, _ in in_sync(rows)]
 
 
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("faults", "config", "isr"),
+    [
+        ((*CUT_OFF, power_cut(1, api="Produce", nth=2)), {}, "1"),
+        (
+            (
+                cut_link(1, 3, api="Produce", nth=1),
+                kill_broker(1, api="Produce", nth=2),
+                kill_broker(2, api="Produce", nth=2),
+            ),
+            TWO_SUFFICE | {"unclean.leader.election.enable": "true"},
+            "1 2",
+        ),
+    ],
+    ids=["a floor of one", "an unclean election"],
+)
+def test_one_line_of_the_checklist_alone(
+    perform: Perform, faults: Any, config: dict[str, str], isr: str
+) -> None:
+    """All else is right, and an order that all in sync have acked is lost.
+
+    A power cut may take the first, too: the followers cut their logs to what their leader has.
+    """
+    rows = perform(sending({"acks": "all"}), *faults, orders=2, replicas=3, topic_config=config)
+
+    assert ("0:acked 1:acked", "1") == (reports(rows), lost(rows).split()[-1])
+    assert isr == in_sync(rows)[1][0]
+
+
 @pytest.mark.parametrize(("key", "stored"), [(False, "0 1 1"), (True, "0 1")])
 def test_leader_dies_before_its_answer(perform: Perform, key: bool, stored: str) -> None:
     """The new leader has the order already: the retry is stored again, unless it has a key."""

@@ -2,12 +2,14 @@
 # # Links, retries and elections
 #
 # A further notebook to lab 02: more runs, no points. A link is held, a leader dies between storing and
-# answering, a broker hands over before it stops.
+# answering, a broker hands over before it stops. Two lines of the checklist are broken, each alone.
 #
-# 15 minutes · three brokers · builds on lab 02
+# 20 minutes · three brokers · builds on lab 02
 
 # %%
-from lab_utils import Lab, drop_response, hold_link, kill_broker, pause_broker, resume_broker, stop_broker
+from lab_utils import (
+    Lab, cut_link, drop_response, hold_link, kill_broker, pause_broker, power_cut, resume_broker, stop_broker
+)
 lab = Lab("02_further", brokers=3)
 
 # %% [markdown]
@@ -110,6 +112,32 @@ killed = lab.run(one_at_a_time, orders=5, faults=[kill_broker(1, api="Produce", 
 f"longest wait for an ack: stopped {gap_s(stopped):.1f} s, killed {gap_s(killed):.1f} s"
 
 # %% [markdown]
+# ## Each line alone
+#
+# Exercise 02.4 left two lines out at once: an unclean election was allowed, *and* the floor was 1. Is one
+# of them enough? First the floor is 1, and all else is right: three replicas, `acks=all`, no unclean
+# election. Both followers are cut off, and leave the ISR. The leader acks as *all* that are in sync, and
+# its power is cut (a simulation).
+
+# %%
+both_cut = [cut_link(1, 2, api="Produce", nth=1), cut_link(1, 3, api="Produce", nth=1)]
+floor_of_one = lab.run(one_at_a_time, orders=2, faults=[*both_cut, power_cut(1, api="Produce", nth=2)])
+floor_of_one.findings()
+
+# %% [markdown]
+# With a floor of 2 the second order would have been refused. Now the floor is 2, and an unclean election is
+# allowed. Broker 3 lags; then both others die.
+
+# %%
+one_lags = [cut_link(1, 3, api="Produce", nth=1),
+            kill_broker(1, api="Produce", nth=2), kill_broker(2, api="Produce", nth=2)]
+lagging_leader = lab.run(one_at_a_time, orders=2, faults=one_lags,
+                         topic_config=two_suffice | {"unclean.leader.election.enable": True})
+lagging_leader.findings()
+
+# %% [markdown]
+# Each line alone loses an acked order. `further/02_what_takes_a_committed_record.ipynb` has the whole list.
+#
 # ## By hand
 #
 # Pause a follower, wait two seconds, kill the leader. The tiles show who is in sync.

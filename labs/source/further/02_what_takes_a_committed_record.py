@@ -65,13 +65,15 @@ taken.findings()
 # | send with a callback | no one hears of an error | not stored, no finding: the report says so | `one_is_large` in lab 01 |
 # | `acks=all` | the leader answers alone, and dies | lost-write | lab 02, 02.4 |
 # | `retries` | one error ends it | not acked, not stored | lab 02, 02.4 |
-# | no unclean election | a replica that lags leads | lost-write, inconsistent-offsets | lab 02, 02.4 |
+# | no unclean election | a replica that lags leads | lost-write, inconsistent-offsets | `lagging_leader` ¹ |
 # | three replicas | the only one loses its power | lost-write | `dark` in lab 01 |
-# | `min.insync.replicas` > 1 | an ISR of one says *all* | lost-write | `unclean` in lab 02 |
+# | `min.insync.replicas` > 1 | an ISR of one says *all* | lost-write | `floor_of_one` ¹ |
 # | more replicas than that | one dies, and writing ends | unavailable | lab 02, 02.4 |
 # | commit after the work | the process dies in between | skipped-processing | `skipped` in lab 05 |
 #
 # A ninth line belongs to it: know how long a record may stay.
+#
+# ¹ In `further/02_links_retries_and_elections.ipynb`, on three brokers.
 
 # %%
 lab.close()

@@ -189,8 +189,8 @@ def waits_ms(run):
 
 # %% [markdown]
 # The first order of a transaction waits for all that come after it. So a large transaction is cheap,
-# and late. Without a transaction the price is latency of another kind: each record is there at once, and
-# may be there twice. Choose the size by how long a reader may wait.
+# and late. Choose the size by how long a reader may wait; a service that has to answer at once has no
+# time for any.
 
 # %% [markdown]
 # ## By hand
