@@ -123,7 +123,7 @@ dark.diary()
 # ## The steps
 #
 # A service reads an order and writes its invoice, in a transaction with the offset. Which requests does
-# its producer send, and in which sequence?
+# its producer send, and in which sequence? Each is listed where it is sent for the first time.
 
 # %%
 def bills_one_batch(run):
@@ -140,13 +140,13 @@ def bills_one_batch(run):
 
 steps = lab.run(bills_one_batch, orders=1, filled=True, topics=["invoices"])
 sent = [row for row in steps.rows if row.kind == "request" and row.actor == "producer-1"]
-[row.api for row in sent if row.api not in ("ApiVersions", "Metadata")]
+list(dict.fromkeys(row.api for row in sent if row.api not in ("ApiVersions", "Metadata")))
 
 # %% [markdown]
-# `begin_transaction()` is not among them: it is a local step. `FindCoordinator` is asked twice, once for
-# the coordinator of the transaction and once for that of the group. After `EndTxn` it is the broker's
-# turn: it writes down its decision, writes the markers (`WriteTxnMarkers`, from broker to broker), and
-# writes down that it is done.
+# `begin_transaction()` is not among them: it is a local step. `FindCoordinator` is sent again before
+# `TxnOffsetCommit`, for the coordinator of the group. After `EndTxn` it is the broker's turn: it writes
+# down its decision, writes the markers (`WriteTxnMarkers`, from broker to broker), and writes down
+# that it is done.
 
 # %%
 steps.diary()
