@@ -33,10 +33,10 @@ def out_of_range(run):
     place = TopicPartition(run.topic, 0, 3)
     admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
     admin.delete_records([place])[place].result(10)
-    for consumer in consumers[:2]:
+    for consumer in consumers:
         consumer.assign([TopicPartition(run.topic, 0)])
+    for consumer in consumers[:2]:
         list(run.messages(consumer))
-    consumers[2].assign([TopicPartition(run.topic, 0)])
     consumers[2].poll(10)
     producer = run.producer()
     producer.produce(run.topic, "5", partition=0)
