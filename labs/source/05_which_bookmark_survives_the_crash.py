@@ -284,10 +284,9 @@ lab.check("05.5", answer_5)
 #
 # *Processed* is an event here; whether its *effect* happened once is lab 06. A restarted process reads
 # on at once because the lab gives it a fixed place in its group (`group.instance.id`); without one it
-# waits for the session timeout. `further/05_automatic_commits.ipynb` has the timer, a clean exit that
-# loses, threads, `store_offsets()`; `further/05_lost_commits_and_rebalances.ipynb` lost answers,
-# `latest` and a new partition, three ways to rebalance, `seek()`;
-# `further/05_ranges_keys_and_threads.ipynb` those three.
+# waits for the session timeout. `further/05_automatic_commits` has the timer, a clean exit that
+# loses, threads and `store_offsets()`; `05_lost_commits_and_rebalances` lost answers, `latest` and
+# new partitions, rebalances, `seek()`; `05_ranges_keys_and_threads` what its name says.
 #
 # ## Questions
 #
