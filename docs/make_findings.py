@@ -31,13 +31,14 @@ These hold for all of them.
 - A loss is never inferred from a gap in offsets: transaction markers occupy offsets. Orders are counted.
 - An order is its key and its value. Equal orders are counted; a null value, a tombstone and an empty text are values like others.
 - What the log does not hold is known only for a partition that was read to its end (`end`, drained). What a read_committed reader is not given is known only where that reader came to the end, too.
-- A configuration that the ledger does not have is not guessed: where it decides, the judgement is **undecided**.
 
+The judgement is **allowed**, with the setting that allows it, or with what the program or the client did; **required**, where a setting demands it; **breach**, where nothing allows it; or **undecided**, where nobody recorded the configuration of the client or the number of sends that decides.
 The settings that decide are those of the clients that a finding names, and of the finding's own topic.
+One that was not recorded among a client's or a topic's settings has its default: librdkafka's for a client, Kafka's for a topic.
 The queries run in a local Spark that the notebooks of one user share; `SPARK_REMOTE=sc://host:port` or `SPARK_MASTER=spark://host:port` sends the same ones to a cluster that reads the same files.
 
 The names are those of Jepsen's Kafka checker where it has one.
-In the histories below `log(a, b)` is the log of one partition, read to its end.
+In the histories below `log(a, b)` is the log of one partition, read to its end; [the ledger](ledger.md) says what each event and column is.
 """
 FAMILIES = {
     "producing": "Producing",

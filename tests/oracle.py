@@ -236,7 +236,12 @@ def skipped(rows: Rows) -> Iterator[Found]:
             if len(elsewhere) >= max(1, len(acks)):
                 continue
             if topic in {row.topic for row in worked} and not did_it:
-                yield found("skipped-processing", topic, partition, record.value, (offset,))
+                why = ["not given"] if is_known else []
+                if given and (not is_known or name in given):
+                    why = ["given"]
+                yield found(
+                    "skipped-processing", topic, partition, record.value, (offset,), None, *why
+                )
 
 
 def repeated(rows: Rows) -> Iterator[Found]:

@@ -323,11 +323,13 @@ EXEMPTIONS: Final = (
         "auto.offset.reset",
         "Where the group has no bookmark it begins at the end and skips what is there already.",
         "claims F6, KIP-1327",
+        when="not given",
     ),
     Exemption(
         "skipped-processing", _commits_what_it_handed_out, "enable.auto.commit",
         "The client commits what it has handed out, whether or not the work is done.",
         "claims F4, librdkafka INTRODUCTION, at-least-once processing",
+        when="given",
     ),
     Exemption(
         "skipped-processing", _always, "enable.auto.commit",

@@ -67,6 +67,24 @@ def test_clause(finding: str, given: dict[str, str], rule: str, allowed_by: str 
     assert (rule, allowed_by) == (decided.rule, decided.allowed_by)
 
 
+@pytest.mark.parametrize(
+    ("given", "circumstances", "allowed_by"),
+    [
+        ({"auto.offset.reset": "latest"}, ["not given"], "auto.offset.reset=latest"),
+        ({"auto.offset.reset": "latest"}, ["given"], "enable.auto.commit=true"),
+        ({"auto.offset.reset": "earliest"}, ["not given"], "enable.auto.commit=true"),
+        ({"auto.offset.reset": "latest", "enable.auto.commit": "false"}, ["given"],
+         "enable.auto.commit=false"),
+        ({"auto.offset.reset": "latest"}, [], "enable.auto.commit=true"),
+    ],
+)  # fmt: skip
+def test_why_the_work_was_skipped(
+    given: dict[str, str], circumstances: list[str], allowed_by: str
+) -> None:
+    """Where a group begins explains no order that was delivered to it."""
+    assert allowed_by == clause("skipped-processing", [given], circumstances).allowed_by
+
+
 def test_several_clients() -> None:
     """Of several clients the one that allows it decides."""
     assert clause("duplicate", [IDEMPOTENT, {}]).rule == MAY

@@ -26,8 +26,8 @@ def duplicate_delivery() -> Found:
     Rule: one topic, partition and offset `delivered` twice to consumers with one `group.id`.
     Smallest: `delivered(1, offset 0) delivered(1, offset 0)`.
     Near miss: `delivered(1, offset 0) delivered(1, offset 1)`; two groups that each read it once.
-    Allowed by: every setting of `enable.auto.commit`. What was delivered and not committed is
-    delivered again. So is what a program seeks.
+    Allowed by: `enable.auto.commit`, whatever its value: what was delivered and not yet committed
+    is delivered again, and so is what a program seeks. No setting promises one delivery.
     Source: Kafka design, message delivery semantics.
     """
     return Found(
@@ -53,6 +53,8 @@ DONE_BY = (
     "(size(worked) > 0 AND (NOT it.is_known OR size(given) = 0"
     " OR exists(given, x -> x.consumer_group = it.name)))"
 )
+# Was it handed to a consumer of this group, or to one of which nobody knows the group?
+GIVEN = "(size(given) > 0 AND (NOT it.is_known OR exists(given, x -> x.consumer_group = it.name)))"
 # A copy whose order was worked on at another place is no order of its own, unless each was acked.
 SKIPPED = (
     f"it.at[partition] > offset AND NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places)"
@@ -72,8 +74,9 @@ def skipped_processing() -> Found:
     Smallest: `log(1, 2) processed(1) committed(2)`.
     Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
     not at the end; `log(1, 1) processed(1) committed(2)`, where the program knew the duplicate.
-    Allowed by: `enable.auto.commit`, which commits what was handed out; the program, where it
-    commits before the work is done; `auto.offset.reset=latest` for what was there before the group.
+    Allowed by: `enable.auto.commit=true`, for an order that was delivered to the group; the
+    program, where it commits before the work is done; `auto.offset.reset=latest`, for an order that
+    was not delivered to the group.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """
@@ -87,6 +90,8 @@ def skipped_processing() -> Found:
             "key": f"{HERE}.key",
             "partition": "partition",
             "offsets": "array(offset)",
+            "circumstances": f"if({GIVEN}, array('given'),"
+            " if(it.is_known, array('not given'), array()))",
         },
     )
 
@@ -167,12 +172,13 @@ def duplicate_effect() -> Found:
     """The work for an order was done more than once, or its effect is there more than once.
 
     Rule: one topic, partition and offset `processed` more often than there are groups that were
-    given it; or an order with more effects in one sink than there are equal ones.
+    given it; or, as a finding of its own, an order with more effects in one sink than it was given
+    to the run, or sent.
     Smallest: `processed(1, offset 0) processed(1, offset 0)`.
     Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1,
     offset 1)`, which are two records; two groups that each did the work once.
-    Allowed by: every setting of `enable.auto.commit`. What was done and not yet committed is done
-    again.
+    Allowed by: `enable.auto.commit`, whatever its value: what was done and not yet committed is
+    done again.
     Source: Kafka design, message delivery semantics.
     """
     return Found(

@@ -21,8 +21,8 @@ def lost_write() -> Found:
     """An order was acked, and it is not in the log.
 
     Rule: in a partition that was read to its end, an order has more acks than copies. Equal
-    orders are counted, for each ack promises one of them. What was acked when the log had been
-    read counts only at an offset that was read.
+    orders are counted, for each ack promises one of them. An ack that came after the log had been
+    read counts only if its offset was read.
     Smallest: `sent(1) acked(1, offset 0) log()`.
     Near miss: the same with a log that was not drained; `unknown(1)` in place of the ack; `log()
     acked(1, offset 0)`.
@@ -109,8 +109,10 @@ def phantom() -> Found:
     Smallest: `sent(1) unknown(1) log(1)`.
     Near miss: `sent(1) unknown(1) sent(1) acked(1) log(1)`; `sent(1) failed(1) sent(1) log(1)`,
     where the second send has no report yet.
-    Allowed by: `message.timeout.ms`. A report ends the client's patience and recalls nothing.
-    What the client declined by itself, as with _QUEUE_FULL, was never on its way: a breach.
+    Allowed by: `message.timeout.ms`, whatever its value. A report ends the client's patience and
+    recalls nothing; what the broker refused at last may have been stored at an earlier try, whose
+    answer was lost. What the client declined by itself, as with _QUEUE_FULL, was never on its way:
+    a breach.
     Source: librdkafka INTRODUCTION, timed out in flight; confluent-kafka-python issue 529.
     """
     at = AT_OFFSETS.format("places")
@@ -166,9 +168,9 @@ def nonmonotonic_send() -> Found:
     Near miss: the same by two producers, or on two partitions.
     An order that was sent twice is left out, for its reports cannot be told apart. Each descent is
     one finding: the log `1 2 3 0` has one, between 0 and 1.
-    Allowed by: `max.in.flight` above 1 with retries; with `max.in.flight=1` by
-    `retry.backoff.ms`, in librdkafka (measured: `0 2 1 3`); without idempotence, where the earlier
-    one was not acked. Else it is a breach.
+    Allowed by: `max.in.flight` above 1 with retries, as by default in librdkafka (1,000,000); with
+    `max.in.flight=1` by `retry.backoff.ms`, in librdkafka (measured: `0 2 1 3`); without
+    idempotence, where the earlier one was not acked. Else it is a breach.
     Source: Jepsen; librdkafka INTRODUCTION, reordering.
     """
     return Found(
@@ -219,7 +221,8 @@ def unseen() -> Found:
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: time, as long as the group has not gone past it: late and lost look alike to a
     consumer. A group that was given what is behind it will not come back: that is allowed by
-    `auto.offset.reset=latest`, or by the program that chose where to begin, and else a breach.
+    `auto.offset.reset=latest`, whether or not the group can be seen to be new, or by the program
+    that chose where to begin, and else a breach.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
