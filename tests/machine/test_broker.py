@@ -132,7 +132,7 @@ def test_what_a_stopped_broker_refuses(make: MakeBroker) -> None:
     broker = make()
     broker.stop()
     broker.kill()
-    with pytest.raises(StageError, match="is stopped; only one that is running can be paused"):
+    with pytest.raises(StageError, match="is killed; only one that is running can be paused"):
         broker.pause()
 
 
