@@ -301,23 +301,26 @@ def test_each_is_judged(tmp_path: Path) -> None:
 
 
 def test_judged_by_who_commits(tmp_path: Path) -> None:
-    """A skipped order is laid to the timer, to the program's own commit, or to latest."""
-    history = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0), bookmark(2)]
-    earliest = {"role": "consumer", "auto__offset__reset": "earliest"}
+    """A skipped order is laid to the timer, to the program's own commit, or to where it began."""
+    given = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0), bookmark(2)]
+    not_given = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
+    member = {"role": "consumer", "group__id": "group"}
+    earliest = {**member, "auto__offset__reset": "earliest"}
     runs = {
-        "05-a": created("consumer-1", **earliest),
-        "05-b": created("consumer-1", enable__auto__commit="False", **earliest),
-        "05-c": created("consumer-1", role="consumer"),
+        "05-a": [created("consumer-1", **earliest), *given],
+        "05-b": [created("consumer-1", enable__auto__commit="False", **earliest), *given],
+        "05-c": [created("consumer-1", **member), *given],
+        "05-d": [created("consumer-1", **member), *not_given],
     }
-    ledger = [row for run, first in runs.items() for row in in_run(run, [first, *history])]
-    write_ledger(tmp_path, ledger)
+    write_ledger(tmp_path, [row for run, rows in runs.items() for row in in_run(run, rows)])
     rows = judged_findings(read_events(tmp_path))
 
-    assert {row["run"]: row["allowed_by"] for row in rows if row["value"] == "1"} == {
-        "05-a": "enable.auto.commit=true",
-        "05-b": "enable.auto.commit=false",
-        "05-c": "auto.offset.reset=largest",
-    }
+    assert [(row["run"], row["value"], row["allowed_by"]) for row in rows] == [
+        ("05-a", "1", "enable.auto.commit=true"),
+        ("05-b", "1", "enable.auto.commit=false"),
+        ("05-c", "1", "enable.auto.commit=true"),
+        ("05-d", "0", "auto.offset.reset=largest"),
+    ]
 
 
 def test_judged_by_the_isolation_level(tmp_path: Path) -> None:
