@@ -79,29 +79,6 @@ def test_time_out_looks_like_a_newer_instance(perform: Perform) -> None:
     assert [("_FENCED", "commit_transaction")] == failed(rows)
 
 
-def test_what_consumers_read_by_default(perform: Perform) -> None:
-    """Librdkafka's consumer is not given what was aborted, unless it asks for everything."""
-
-    def two_readers(run: LiveRun) -> None:
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.produce(run.topic, "0", partition=0)
-        producer.flush()
-        producer.abort_transaction()
-        for settings in ({}, {"isolation.level": "read_uncommitted"}):
-            consumer = run.consumer(settings | {"enable.partition.eof": True})
-            consumer.assign([TopicPartition(run.topic, 0, 0)])
-            while not consumer.poll(5).error():
-                pass
-
-    rows = perform(two_readers)
-
-    assert [("consumer-2", "0")] == [
-        (row.actor, row.value) for row in rows if row.kind == "delivered"
-    ]
-
-
 def test_offsets_are_part_of_the_transaction(perform: Perform) -> None:
     """An abort leaves the group's offset where it was; a commit moves it."""
     committed = []
