@@ -308,7 +308,7 @@ EXERCISES = (
                 look="Look at what bookmark returns when everything is done.",
             ),
         ),
-        blank="Look at with_the_highest above: it hands `highest` to by_threads.",
+        blank="Look at the run `threads` above: it hands `highest` to by_threads.",
     ),
     Exercise(
         item="05.4",
