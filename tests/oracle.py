@@ -41,6 +41,7 @@ from tests.oracle_facts import (
     said,
     same,
     start,
+    superseded,
     told,
     what_is_held,
 )  # fmt: skip
@@ -62,9 +63,9 @@ def copies(rows: Rows, them: tuple[Any, ...]) -> list[tuple[Any, ...]]:
 
 def lost(rows: Rows) -> Iterator[Found]:
     for them in orders(rows):
-        topic, key, value = them
+        topic, _, value = them
         acks = same(said(rows, "acked"), them)
-        missing, is_deleted = [], True
+        missing, is_deleted, is_superseded = [], True, True
         for (name, partition), end in ends(rows).items():
             all_here = [row for row in acks if row.partition == partition]
             here = [
@@ -77,8 +78,10 @@ def lost(rows: Rows) -> Iterator[Found]:
                 missing.append(partition)
                 before = [row for row in all_here if (row.offset or 0) < start(end)]
                 is_deleted &= len(before) >= len(here) - len(there)
+                gone = [row for row in all_here if superseded(rows, row)]
+                is_superseded &= len(gone) >= len(here) - len(there)
         if missing:
-            why = ["with a key"] if key is not None else []
+            why = ["superseded"] if is_superseded else []
             why += ["deleted"] if is_deleted else []
             offsets = [offset for _, offset in places(acks)]
             yield found("lost-write", topic, min(missing), value, offsets, actors(acks), *why)
@@ -309,6 +312,7 @@ def inconsistent(rows: Rows) -> Iterator[Found]:
         for key, value in others:
             speakers = [row for row in here if (row.key, row.value) == (key, value)]
             why = ["holds nothing"] if holds_nothing(rows, at) else []
+            why += ["superseded"] if why and superseded(rows, here[0]) else []
             why += ["acked alone"] if {row.kind for row in speakers} == {"acked"} else []
             yield found(
                 "inconsistent-offsets", topic, partition, value, (offset,), actors(speakers), *why

@@ -99,6 +99,21 @@ def holds_nothing(rows: Rows, at: tuple[Any, ...]) -> bool:
     )  # fmt: skip
 
 
+def superseded(rows: Rows, row: Event) -> bool:
+    """May a compacted topic have taken away what was acked or delivered here?"""
+    settings: dict[str, str] = {}
+    for it in kind(rows, "workload", "topic"):
+        settings |= it.detail if it.topic == row.topic else {}
+    if "compact" not in settings.get("cleanup.policy", "") or row.key is None:
+        return False
+    later = [
+        it.offset for it in said(rows, "acked") + kind(rows, "log", "record", "visible")
+        if (it.topic, it.partition, it.key) == (row.topic, row.partition, row.key)
+        and it.offset is not None
+    ]  # fmt: skip
+    return row.value is None or (row.offset is not None and row.offset < max(later, default=-1))
+
+
 def start(end: Event) -> int:
     """The first offset that the log still has."""
     return int(end.detail.get("start", 0))

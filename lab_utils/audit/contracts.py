@@ -166,9 +166,9 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "lost-write", _compacts, "cleanup.policy",
-        "A compacted topic keeps the last record of each key.",
+        "A compacted topic keeps the last record of each key, and no tombstone for ever.",
         "Kafka design, log compaction",
-        when="with a key",
+        when="superseded",
     ),
     Exemption(
         "lost-write", _expires, "retention.ms",
@@ -185,7 +185,7 @@ EXEMPTIONS: Final = (
         "inconsistent-offsets", _compacts, "cleanup.policy",
         "A compacted topic keeps the last record of each key; other offsets stay empty.",
         "Kafka design, log compaction",
-        when="holds nothing",
+        when="superseded",
     ),
     Exemption(
         "inconsistent-offsets", _expires, "retention.ms",

@@ -67,6 +67,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     lost                     how many acks are not covered by a copy, where the log was drained
                              after them, or beyond their offset
     deleted                  how many of these may have been before the first offset of the log
+    superseded               how many of these compaction may have taken away
     places, acked_at         ARRAY<STRUCT<partition, offset>>: of the copies, and of the acks
     place                    where it is, if that is certain: it was sent once
     said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
@@ -77,9 +78,9 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     earlier                  STRUCT<key, value, offset, acks>: what its sender sent before it to the
                              partition
     """
-    copies = _copies(events, survey)
+    copies = _copies(events, survey).join(survey.topics_frame(events), ["run", "topic"], "left")
     by_partition = sql(
-        copies.join(survey.topics_frame(events), ["run", "topic"], "left"),
+        copies.selectExpr("*", _superseded(survey, "key", "value", "is_stored OR acks > 0")),
         [*ORDER, "partition"],
         *(f"sum({name}) AS {name}" for name in COUNTED),
         "count_if(is_stored) AS copies",
@@ -87,6 +88,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
         "any_value(array_contains(drained, partition)) AS is_drained",
         "sum(if(coalesce(offset, 0) < starts[partition], acks, 0)) AS below_the_start",
+        "sum(if(superseded, acks, 0)) AS superseded",
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE is_stored) AS stored_at",
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE acks > 0) AS acked_at",
         "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
@@ -102,6 +104,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         *(f"sum({name}) AS {name}" for name in (*COUNTED, "copies", "visible")),
         "sum(if(is_drained AND uncovered > 0, uncovered, 0)) AS lost",
         "sum(if(is_drained AND uncovered > 0, least(uncovered, below_the_start), 0)) AS deleted",
+        "sum(if(is_drained AND uncovered > 0, least(uncovered, superseded), 0)) AS superseded",
         "min(if(is_drained AND uncovered > 0, partition, NULL)) AS lost_in",
         *(
             f"slice(array_sort(flatten(collect_list({at.format(it)}))), 1, {LISTED}) AS {name}"
@@ -114,6 +117,21 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
     )
     return _in_sequence(found)
+
+
+def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
+    """May compaction have taken away what was at this place?
+
+    It keeps the last record of each key, and in the end not even that if it is a tombstone.
+    """
+    if not survey.compacted:
+        return "false AS superseded"
+    window = f"OVER (PARTITION BY run, topic, partition, {key})"
+    newest = f"max(if({is_record}, offset, NULL)) {window}"
+    return (
+        f"is_compacted AND {key} IS NOT NULL"
+        f" AND coalesce({value} IS NULL OR offset < {newest}, false) AS superseded"
+    )
 
 
 # Columns of a copy that add up, those whose first counts, and those of its topic.
@@ -249,6 +267,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     worked       ARRAY<STRUCT<key, value, actor>>: each time the work was done
     told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here
     holds_nothing  was the log read to its end, behind this place, and nothing found at it?
+    superseded   may compaction have taken away what was told of here?
     before       STRUCT<held, offset>: the readable place before this one
     worked_elsewhere, acked_places  of the order that is held here: how often the work for it was
                  done at other places, and at how many it was acked
@@ -285,12 +304,15 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     )
     before = f"last(if(is_readable, struct(held, offset), NULL), true) {window} AS before"
     same = "OVER (PARTITION BY run, topic, held)"
+    here, is_record = "coalesce(held, get(told, 0))", "held IS NOT NULL OR size(acked) > 0"
+    gone = _superseded(survey, f"{here}.key", f"{here}.value", is_record)
     copies = (
         f"sum(size(worked)) {same} - size(worked) AS worked_elsewhere",
         f"count_if(exists(acked, x -> struct(x.key, x.value) <=> held)) {same} AS acked_places",
     )
-    none = ("0L AS worked_elsewhere", "0L AS acked_places")
-    return readable.selectExpr("*", before, *(copies if "processed" in survey.kinds else none))
+    if "processed" not in survey.kinds:
+        copies = ("0L AS worked_elsewhere", "0L AS acked_places")
+    return readable.selectExpr("*", before, gone, *copies)
 
 
 def _polls(rows: DataFrame) -> DataFrame:

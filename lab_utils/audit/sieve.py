@@ -25,11 +25,12 @@ from lab_utils.audit.facts import (
     transactions,
 )
 from lab_utils.audit.finding import Facts, Sieve
+from lab_utils.audit.survey import Survey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lab_utils.audit.survey import Survey, TopicFacts
+    from lab_utils.audit.survey import TopicFacts
 
 # More suspects than this are not sent to every worker.
 BROADCAST_MAX: Final = 1_000_000
@@ -61,7 +62,7 @@ def _sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
 
 
 def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
-    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey))
+    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey), survey)
     if not TRANSACTIONAL & survey.kinds:
         return kept
     return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
@@ -70,7 +71,7 @@ def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
 def _of_suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
     rows = events.where(f"({OF_PLACES}) OR (source = 'client' AND kind = 'delivered')")
     place = _place("offset", of="xxhash64(run, topic)")
-    kept = _kept(rows, place, "at", _suspect_places(events, survey))
+    kept = _kept(rows, place, "at", _suspect_places(events, survey), survey)
     return kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
 
 
@@ -90,10 +91,19 @@ SIEVES: Final[dict[Facts, Callable[[DataFrame, Survey], DataFrame]]] = {
 SIEVE: Final = Sieve(KNOWN, _sift)
 
 
-def _kept(events: DataFrame, hashed: str, key: str, suspects: DataFrame) -> DataFrame:
-    """The events whose hash is one of the suspects'."""
+def _kept(
+    events: DataFrame, hashed: str, key: str, suspects: DataFrame, survey: Survey
+) -> DataFrame:
+    """The events whose hash is one of the suspects'.
+
+    Those of compacted topics are all kept: what took an order's place may be in good order itself.
+    """
     from pyspark.sql import functions
 
+    if names := survey.compacted:
+        of_them = functions.coalesce(functions.col("topic").isin(names), functions.lit(False))
+        sifted = _kept(events.where(~of_them), hashed, key, suspects, Survey())
+        return sifted.unionByName(events.where(of_them))
     suspects = suspects.persist()
     if suspects.count() <= BROADCAST_MAX:
         suspects = functions.broadcast(suspects)

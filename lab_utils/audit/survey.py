@@ -38,7 +38,7 @@ TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
     " settled ARRAY<BIGINT>, is_transactional BOOLEAN,"
-    " worked_in_topic BOOLEAN,"
+    " worked_in_topic BOOLEAN, is_compacted BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, sought: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
@@ -104,6 +104,11 @@ class TopicFacts:
         return "true" if min(self.producer_ids) >= 0 else "false"
 
     @property
+    def is_compacted(self) -> bool:
+        """Does the topic keep the last record of each key, and no more for certain?"""
+        return "compact" in self.settings.get("cleanup.policy", "")
+
+    @property
     def all_drained(self) -> bool:
         """Was every partition that was read, read to its end?"""
         return bool(self.ends) and all(end.drained for end in self.ends.values())
@@ -123,6 +128,11 @@ class Survey:
     clients: dict[Client, dict[str, str]] = field(default_factory=dict)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
+
+    @property
+    def compacted(self) -> list[str]:
+        """The names of the topics that are compacted."""
+        return sorted({name for (_, name), it in self.topics.items() if name and it.is_compacted})
 
     @property
     def runs(self) -> set[str]:
@@ -302,7 +312,7 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         {number: end.start for number, end in it.ends.items() if end.start},
         {number: end.at_ns for number, end in it.ends.items()},
         sorted(number for number, end in it.ends.items() if end.settled),
-        it.is_transactional, it.worked, consumers, bookmarks,
+        it.is_transactional, it.worked, it.is_compacted, consumers, bookmarks,
     )  # fmt: skip
 
 

@@ -98,8 +98,10 @@ def producing() -> st.Drawn:
         st.lists(st.none() | offsets, min_size=3, max_size=3),
         st.lists(st.sampled_from("123")),
     )  # fmt: skip
+    policy = st.builds(topic, st.none(), st.just(1), st.sampled_from(["compact", "delete"]))
     return st.builds(
-        lambda first, then: first + then,
+        lambda given, first, then: given + first + then,
+        st.lists(policy, max_size=1),
         st.just([]) | produced,
         st.lists(happenings, max_size=14),
     ).filter(is_created_once)

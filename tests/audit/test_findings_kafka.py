@@ -38,6 +38,7 @@ from tests.histories import (
     placed,
     power_cut,
     processed,
+    record,
     sent,
     sent_in,
     told,
@@ -218,6 +219,7 @@ NO_RETRIES = created("producer-1", role="producer", retries="0")
 ACKS_1 = created("producer-1", role="producer", acks="1")
 EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
 ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
+COMPACTED = [PLAIN, topic(None, 1, "compact")]
 SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
 # name: (history, finding, its judgement, what allows it)
@@ -250,6 +252,27 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "deleted": (
         [PLAIN, sent("1"), acked("1", 0), end(offset=1, start=1)], "lost-write", "allowed", None,
+    ),
+    "compacted, and a later record of its key is there": (
+        [*COMPACTED, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "the last record of a compacted topic's key": (
+        [*COMPACTED, acked("1", 0, key="k"), acked("2", 1, key="k"), record("1", 0, key="k"),
+         end(offset=2)],
+        "lost-write", "breach", None,
+    ),
+    "compacted, and the later record has another key": (
+        [*COMPACTED, acked("1", 0, key="k"), record("2", 1, key="other"), end(offset=2)],
+        "inconsistent-offsets", "breach", None,
+    ),
+    "an old tombstone": (
+        [*COMPACTED, acked(None, 0, key="k"), end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "the same in a topic that is not compacted": (
+        [PLAIN, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
+        "lost-write", "breach", None,
     ),
     "lost beside what was deleted": (
         [PLAIN, sent("1"), acked("1", 0), sent("1"), acked("1", 1), end(offset=2, start=1)],

@@ -27,9 +27,9 @@ def lost_write() -> Found:
     Near miss: the same with a log that was not drained; `unknown(1)` in place of the ack; `log()
     acked(1, offset 0)`.
     Allowed by: `acks=0`; `acks=1`; a power cut of `min.insync.replicas` brokers, or of the only
-    replica; `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order with a
-    key; `retention.ms` or `retention.bytes` that the topic was given; a log that now begins behind
-    the order. Otherwise it is a breach.
+    replica; `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order that is
+    not the last one of its key, or for a tombstone; `retention.ms` or `retention.bytes` that the
+    topic was given; a log that now begins behind the order. Otherwise it is a breach.
     Source: Kafka design, replication; Jepsen's rule needs a reader beyond the offset, and we have
     the drained log. An idempotent producer can report success without an offset for its first
     batch and lose it: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
@@ -47,7 +47,7 @@ def lost_write() -> Found:
             "partition": "lost_in",
             "offsets": OFFSETS_OF.format("acked_at"),
             "actor": names("said", "acked"),
-            "circumstances": "filter(array(if(key IS NOT NULL, 'with a key', NULL),"
+            "circumstances": "filter(array(if(superseded >= lost, 'superseded', NULL),"
             " if(deleted >= lost, 'deleted', NULL)), x -> x IS NOT NULL)",
         },
     )
