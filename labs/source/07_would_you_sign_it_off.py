@@ -123,7 +123,7 @@ refused.in_and_out("invoices")
 # the second batch. It loses its power when both notices of that batch have been acknowledged, and
 # starts again. The power cut is simulated: what was not yet flushed to the disk is removed.
 #
-# How many orders will `notices` have?
+# How many acked records will be lost?
 
 # %%
 at = {"api": "Produce", "when": "received"}
@@ -131,7 +131,7 @@ dark_faults = [
     stall_client("after_db_commit", nth=2, for_ms=400),
     cut_link(1, 2, nth=5, **at), cut_link(1, 3, nth=5, **at), power_cut(1, nth=7, **at),
     heal_link(1, 2, nth=9, **at), heal_link(1, 3, nth=9, **at), start_broker(1, nth=7, **at)]
-guess = lab.predict(delivered=..., because="...")
+guess = lab.predict(lost=..., because="...")
 
 # %%
 dark = lab.run(pipeline, **six, **TOPICS, faults=dark_faults)
@@ -141,8 +141,9 @@ guess.compare(dark)
 dark.in_and_out("notices")
 
 # %% [markdown]
-# Both were acknowledged, and both are gone. Two settings are to blame here, and repairing one of them is
-# not enough: with `acks=all`, every replica *in sync* has the record, and one may be in sync alone.
+# The notices of orders 2 and 3 were acknowledged, and they are gone. Two settings are to blame here, and
+# repairing one of them is not enough: with `acks=all`, every replica *in sync* has the record, and one
+# may be in sync alone.
 #
 # ## 07.1 What will it do? (4 points)
 #
