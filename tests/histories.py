@@ -180,10 +180,11 @@ def watermark(offset: int) -> Event:
                  partition=0, offset=offset, detail={"lso": str(offset)})  # fmt: skip
 
 
-def topic(floor: int | None, replicas: int = 3, policy: str = "") -> Event:
+def topic(floor: int | None, replicas: int = 3, policy: str = "", **settings: str) -> Event:
     """The topic's own settings; without a floor, Kafka's default holds, which is 1."""
     given = {} if floor is None else {"min.insync.replicas": str(floor)}
     given |= {"cleanup.policy": policy} if policy else {}
+    given |= {name.replace("__", "."): value for name, value in settings.items()}
     detail = {"replicas": str(replicas), **given}
     return Event(run="", source="workload", actor="lab", kind="topic", topic=TOPIC, detail=detail)
 

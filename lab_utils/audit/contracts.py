@@ -174,6 +174,7 @@ EXEMPTIONS: Final = (
         "lost-write", _expires, "retention.ms",
         "The topic was given an end for its records: what is older is deleted, read or not.",
         "Kafka topic configuration, retention.ms and retention.bytes",
+        when="deleted",
     ),
     Exemption(
         "lost-write", _always, None,
@@ -186,12 +187,6 @@ EXEMPTIONS: Final = (
         "A compacted topic keeps the last record of each key; other offsets stay empty.",
         "Kafka design, log compaction",
         when="superseded",
-    ),
-    Exemption(
-        "inconsistent-offsets", _expires, "retention.ms",
-        "The topic was given an end for its records: what is older is deleted, read or not.",
-        "Kafka topic configuration, retention.ms and retention.bytes",
-        when="holds nothing",
     ),
     Exemption(
         "inconsistent-offsets", _is("acks", "0", "1"), "acks",

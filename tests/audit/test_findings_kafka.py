@@ -220,6 +220,7 @@ ACKS_1 = created("producer-1", role="producer", acks="1")
 EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
 ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
 COMPACTED = [PLAIN, topic(None, 1, "compact")]
+EXPIRES = topic(None, 1, retention__ms="1000")
 SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
 # name: (history, finding, its judgement, what allows it)
@@ -273,6 +274,17 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "the same in a topic that is not compacted": (
         [PLAIN, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
         "lost-write", "breach", None,
+    ),
+    "deleted by retention": (
+        [PLAIN, EXPIRES, acked("1", 0), end(offset=2, start=1)],
+        "lost-write", "allowed", "retention.ms=1000",
+    ),
+    "lost behind what retention deleted": (
+        [PLAIN, EXPIRES, acked("1", 1), end(offset=2, start=1)], "lost-write", "breach", None,
+    ),
+    "a hole behind what retention deleted": (
+        [PLAIN, EXPIRES, acked("1", 1), end(offset=3, start=1)],
+        "inconsistent-offsets", "breach", None,
     ),
     "lost beside what was deleted": (
         [PLAIN, sent("1"), acked("1", 0), sent("1"), acked("1", 1), end(offset=2, start=1)],

@@ -28,8 +28,8 @@ def lost_write() -> Found:
     acked(1, offset 0)`.
     Allowed by: `acks=0`; `acks=1`; a power cut of `min.insync.replicas` brokers, or of the only
     replica; `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order that is
-    not the last one of its key, or for a tombstone; `retention.ms` or `retention.bytes` that the
-    topic was given; a log that now begins behind the order. Otherwise it is a breach.
+    not the last one of its key, or for a tombstone; a log that now begins behind the order,
+    as after retention or DeleteRecords. Otherwise it is a breach.
     Source: Kafka design, replication; Jepsen's rule needs a reader beyond the offset, and we have
     the drained log. An idempotent producer can report success without an offset for its first
     batch and lose it: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).

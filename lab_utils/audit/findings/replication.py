@@ -37,8 +37,8 @@ def inconsistent_offsets() -> Found:
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
     Near miss: the record at the offset is order 1; an offset that the log was not read to.
     Allowed by: `acks` below all, if it was given to nobody; `unclean.leader.election.enable=true`;
-    a power cut, as of lost-write; where the log holds nothing, by `cleanup.policy=compact`, as of
-    lost-write, and by retention that the topic was given.
+    a power cut, as of lost-write; `cleanup.policy=compact`, as of lost-write, where the log holds
+    nothing. Retention leaves no hole: the log begins behind what it deletes.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
     speakers = (
