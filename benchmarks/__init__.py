@@ -23,6 +23,8 @@ MODULES: Final = {
     "same_outcome_of_labs": "same_outcome_of_labs",
     "stage_at_rest": "stage_at_rest",
     "audit": "audit",
+    "cluster": "audit",
+    "duckdb": "audit",
     "class_analysis": "classes",
     "grading": "grading",
 }

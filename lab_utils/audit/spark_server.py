@@ -340,7 +340,7 @@ def start_jvm(
         log=folder / LOG,
         cwd=tmp,
         environment=_environment(home, token, is_local),
-        preexec_fn=_end_with_parent,
+        preexec_fn=end_with_parent,
     )
 
 
@@ -396,7 +396,7 @@ def _environment(home: Path, token: str, is_local: bool) -> dict[str, str]:
     return ours | {"JAVA_HOME": str(find_java().home)}
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """On Linux: SIGKILL this process when its parent, the server, is gone."""
     if sys.platform == "linux":
         import ctypes
