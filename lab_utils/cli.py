@@ -25,6 +25,7 @@ from rich.table import Table
 
 from lab_utils import course
 from lab_utils.errors import LabError, SetupError
+from lab_utils.machine.jars import CURRENT, SECTIONS
 from lab_utils.processes import free_port
 from lab_utils.working_folder import WORKING_FOLDER, hand_out
 
@@ -103,18 +104,21 @@ def _hand_out(folder: Path) -> None:
 
 
 @main.command("prepare")
-def prepare_command() -> None:
+@click.option("--kafka", type=click.Choice([*SECTIONS]), default=CURRENT, show_default=True,
+              help="3.9: also that Kafka, for 90_is_it_still_true.ipynb.")  # fmt: skip
+def prepare_command(kafka: str) -> None:
     """Fetch and make what a first start needs; from then on the lab needs no network."""
-    _prepare()
+    _prepare(kafka)
     click.echo("Kafka is there. No network is needed from now on.")
 
 
-def _prepare() -> None:
+def _prepare(kafka: str = CURRENT) -> None:
     from lab_utils.audit.spark_server import make_class_archive
     from lab_utils.machine.prepare import prepare
 
     with console.status("Preparing Kafka") as status:
-        prepare(lambda text: status.update(str(text)))
+        for version in dict.fromkeys((CURRENT, kafka)):
+            prepare(lambda text: status.update(str(text)), version)
         make_class_archive(lambda text: status.update(str(text)))
 
 

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import course, folders
 from lab_utils.classroom.seat import take_seat
-from lab_utils.errors import BadArgument, LabError, at_least, own_lines
+from lab_utils.errors import BadArgument, LabError, at_least, one_of, own_lines
 from lab_utils.ledger.predictions import Answer, predict
+from lab_utils.machine.jars import CURRENT, SECTIONS, kafka_jars, locked, missing
 from lab_utils.proxy.faults import (
     Fault,
     corrupt_request,
@@ -55,12 +56,14 @@ LOADED: Final = (
 class Lab:
     """One lab of the course, and the stage it plays on.
 
-    Starts the stage, or joins the one that is there; the stage outlives this kernel. `bootstrap`,
-    the address of a cluster of your own, is refused, and the error says what to do with one.
+    Starts the stage, or joins the one that is there; the stage outlives this kernel. `kafka` is
+    "4.3", or "3.9", which is fetched if it is not there. `bootstrap`, the address of a cluster of
+    your own, is refused, and the error says what to do with one.
     """
 
-    def __init__(self, name: str, *, brokers: int = 1, bootstrap: str | None = None) -> None:
-        from lab_utils.stage import client
+    def __init__(
+        self, name: str, *, brokers: int = 1, kafka: str = CURRENT, bootstrap: str | None = None
+    ) -> None:
 
         _require_name(name)
         if bootstrap is not None:
@@ -73,14 +76,18 @@ class Lab:
                 "--out audit/"
             )
         self.name = name
+        self.kafka = one_of("kafka", kafka, SECTIONS)
         at_least("brokers", brokers, 1)
+        if missing(locked(SECTIONS[kafka])):
+            with doing(f"Fetching Kafka {kafka}, once"):
+                kafka_jars(version=kafka)
         many = f"{brokers} brokers and a controller"
         with (
             doing(f"Starting {'a broker' if brokers == 1 else many}"),
             ThreadPoolExecutor(1, thread_name_prefix="load") as pool,
         ):
             loading = pool.submit(_load)
-            self.stage = client.join(name, brokers)
+            self.stage = self._joined(brokers)
             loading.result()
         from lab_utils.clients.reader import HonestReader
         from lab_utils.views.tables import explain_columns
@@ -314,13 +321,17 @@ class Lab:
     def _start_again(self) -> Stage:
         """Start a stage where this lab was closed, and be the lab of it."""
         from lab_utils.clients.reader import HonestReader
-        from lab_utils.stage import client
 
-        self.stage = client.join(self.name, self.stage.brokers)
+        self.stage = self._joined(self.stage.brokers)
         self._reader, self._by_hand = HonestReader(self.stage.direct), None
         if self._explorer is not None:
             self._explorer.tell("")
         return self.stage
+
+    def _joined(self, brokers: int) -> Stage:
+        from lab_utils.stage import client
+
+        return client.join(self.name, brokers, self.kafka)
 
     def __repr__(self) -> str:
         return f"<Lab {self.name}: {self.stage!r}>"

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +18,7 @@ from lab_utils import Lab, drop_response
 from lab_utils.errors import BadArgument, SetupError
 from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.ledger.store import read_ledger
+from lab_utils.machine.jars import MIRROR
 from lab_utils.proxy.faults import crash_client
 from tests.notebooks import solutions
 
@@ -259,6 +261,18 @@ def test_cluster_of_ones_own(lab: Lab) -> None:
     assert "only where its proxy stands between clients and brokers" in said
     assert "./lab audit ledger/ --out audit/" in said
     assert not stage_folder("90_elsewhere").exists()
+
+
+def test_kafka_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a network an older Kafka is refused, with what fetches it; no stage is started."""
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    monkeypatch.setenv(MIRROR, "http://127.0.0.1:9")
+    with pytest.raises(SetupError, match=r"network, then run \./lab prepare --kafka 3\.9 again"):
+        Lab("90", brokers=3, kafka="3.9")
+    with pytest.raises(BadArgument, match=r"kafka must be one of 3\.9, 4\.3; got '2\.8'"):
+        Lab("90", kafka="2.8")
+
+    assert not stage_folder("90-3.9").exists()
 
 
 def test_what_is_not_there(lab: Lab) -> None:

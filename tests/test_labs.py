@@ -91,7 +91,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
     def share(*stages: Any) -> None:
         by_brokers = {stage.brokers: stage for stage in stages}
-        monkeypatch.setattr(client, "join", lambda _, brokers=1: by_brokers[brokers])
+        monkeypatch.setattr(client, "join", lambda _, brokers, __: by_brokers[brokers])
         monkeypatch.setattr(client.Stage, "shutdown", lambda _: None)
 
     return share

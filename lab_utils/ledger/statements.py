@@ -1,7 +1,8 @@
 """Statements about Kafka that were true or are said to be, and what is answered today.
 
-`now` is what Kafka 4.3.1 answered with confluent-kafka 2.16.1 and its own Java client. A notebook
-asks anew (labs/source/further/90_is_it_still_true.py); where it gets another answer, that is news.
+`now` is what Kafka 4.3.1 answered with confluent-kafka 2.16.1 and its own Java client. Kafka 3.9.2
+answered the same clients, and `before` is its answer where that is another one. A notebook asks
+anew (labs/source/further/90_is_it_still_true.py); where it gets another answer, that is news.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ class Statement:
     """What texts say, where, and what is answered now.
 
     source  a row of docs/claims.md, or the documentation that says so
+    before  what Kafka 3.9.2 answers, where it is not the answer of now
     """
 
     text: str
     source: str
     then: str
     now: str
+    before: str = ""
+
+    def recorded(self, kafka: str) -> str:
+        """What this Kafka answered."""
+        return self.before or self.now if kafka == "3.9" else self.now
 
 
 STATEMENTS: Final = {
@@ -65,6 +72,9 @@ STATEMENTS: Final = {
     "floor": Statement(
         "min.insync.replicas has no effect on acks=1.", "C4", "1 acked, 1 readable",
         "1 acked, 0 readable"),
+    "last in sync": Statement(
+        "When the last in-sync replica stops, nobody leads.", "C7", "leader: nobody, 0 lost",
+        "leader: 2, 1 lost", before="leader: nobody, 0 lost"),
     "one thing": Statement(
         "Idempotence and transactions are one thing.", "E14", "the same after a restart",
         "producer ids after a restart: 2; with a transactional.id: 1"),
@@ -78,36 +88,54 @@ STATEMENTS: Final = {
         "G6", "the topic itself", "__consumer_offsets"),
     "all or nothing": Statement(
         "A transaction is all or nothing, whatever the client.", "E1", "any EndTxn",
-        "librdkafka: EndTxn 1; KIP-890 begins with 5"),
+        "librdkafka: EndTxn 1; Java: EndTxn 5", before="librdkafka: EndTxn 1; Java: EndTxn 4"),
     "zookeeper": Statement(
         "Brokers keep their state in ZooKeeper.", "Kafka 2 documentation", "zookeeper.connect",
-        "process.roles=broker"),
+        "process.roles=broker", before="process.roles=broker zookeeper.connect=None"),
 }  # fmt: skip
+KAFKAS: Final = {"3.9": "Kafka 3.9.2", "4.3": "Kafka 4.3.1"}
+_GIVEN: Final[dict[str, dict[str, str]]] = {kafka: {} for kafka in KAFKAS}
 
 
 class Answers:
-    """What was answered so far, by the name of the statement."""
+    """What a Kafka answered so far, by the name of the statement, beside the other Kafka.
 
-    columns: Final = ("statement", "source", "then", "Kafka 4.3.1", "here")
+    What was answered stays as long as this process: a notebook runs once for each Kafka.
+    """
 
-    def __init__(self) -> None:
-        self.given: dict[str, str] = {}
+    columns: Final = ("statement", "source", "then", *KAFKAS.values())
+
+    def __init__(self, kafka: str) -> None:
+        self._kafka = one_of("kafka", kafka, KAFKAS)
+        self.given = _GIVEN[kafka]
+        self.given.clear()
 
     def of(self, name: str, answer: str) -> str:
         """Keep an answer; return it, with what it should be where it is another one."""
-        now = STATEMENTS[one_of("a statement", name, STATEMENTS)].now
+        recorded = STATEMENTS[one_of("a statement", name, STATEMENTS)].recorded(self._kafka)
         self.given[name] = answer
-        return answer if answer == now else f"{answer} (Kafka 4.3.1 answered: {now})"
+        is_news = answer != recorded
+        return f"{answer} ({KAFKAS[self._kafka]} answered: {recorded})" if is_news else answer
 
     @property
     def rows(self) -> list[tuple[str, ...]]:
-        """A row for each statement: what it says, its source, then, with Kafka 4.3.1, and here."""
+        """A row for each statement: what it says, its source, then, and what each Kafka answered.
+
+        What was not asked here is in brackets, as it is recorded.
+        """
         return [
-            (each.text, each.source, each.then, each.now, self.given.get(name, "not asked"))
+            (each.text, each.source, each.then, *(
+                _GIVEN[kafka].get(name, f"({each.recorded(kafka)})") for kafka in KAFKAS
+            ))
             for name, each in STATEMENTS.items()
-        ]
+        ]  # fmt: skip
 
     @property
     def news(self) -> frozenset[int]:
-        """The numbers of the rows whose answer here is another one."""
-        return frozenset(number for number, row in enumerate(self.rows) if row[-1] != row[-2])
+        """The numbers of the rows with an answer that is not the one recorded."""
+        return frozenset(
+            number
+            for number, (name, each) in enumerate(STATEMENTS.items())
+            for kafka, given in _GIVEN.items()
+            if given.get(name, each.recorded(kafka)) != each.recorded(kafka)
+        )

@@ -25,7 +25,7 @@ from lab_utils.errors import LabError
 from lab_utils.folders import cache_folder, stage_folder, state_folder
 from lab_utils.machine.confinement import FIX as ISOLATION_FIX
 from lab_utils.machine.confinement import LANDLOCK, NONE, isolation
-from lab_utils.machine.jars import locked, missing
+from lab_utils.machine.jars import CURRENT, FETCHED_BY, OLDER, SECTIONS, locked, missing
 from lab_utils.machine.java import FIX as JAVA_FIX
 from lab_utils.machine.java import Java, find_java
 from lab_utils.machine.quick_start import Kafka
@@ -71,13 +71,14 @@ class Row:
 
 def examine() -> list[Row]:
     """Examine everything; what the lab can do without has required=False."""
-    up = "./lab up"
+    up, older = "./lab up", SECTIONS[OLDER]
     return [
         _row("Python", _python, "apt-get install python3 python3-venv"),
         _row("packages", _packages, "./lab up"),
         _row("Java", _java, JAVA_FIX),
-        _row("Kafka's jars", lambda: _jars("kafka"), up),
+        _row("Kafka's jars", lambda: _jars(SECTIONS[CURRENT]), up),
         _row("Spark's Kafka connector", lambda: _jars("spark"), up),
+        _row("Kafka 3.9's jars", lambda: _jars(older), FETCHED_BY[older], required=False),
         _row("quick start", _quick_start, up, required=False),
         _row("memory", _memory, "a machine or a container with more memory"),
         _row("cache folder", _cache, "set LAB_CACHE to a folder of yours"),
@@ -135,13 +136,14 @@ def _jars(section: str) -> str:
     lacking = missing(jars)
     found = f"{len(jars) - len(lacking)} of {len(jars)} in {cache_folder() / 'jars'}"
     if lacking:
-        raise Ailing(f"{found}; the next start fetches the others")
+        by = "a notebook that asks Kafka 3.9" if section in FETCHED_BY else "the next start"
+        raise Ailing(f"{found}; {by} fetches the others")
     return found
 
 
 def _quick_start() -> str:
     java: Java = find_java(may_fetch=False)
-    jars = locked("kafka")
+    jars = locked(SECTIONS[CURRENT])
     if missing(jars):
         raise Ailing("not made yet: Kafka's jars are not there")
     kafka = Kafka(java, tuple(jar.path for jar in jars))
@@ -179,7 +181,8 @@ def _cgroup_memory() -> tuple[int, int] | None:
 
 def _cache() -> str:
     """An image's cache is whole and read-only: nothing needs to be written there."""
-    if not missing(locked()) and not os.access(cache_folder(), os.W_OK):
+    needed = [*locked(SECTIONS[CURRENT]), *locked("spark")]
+    if not missing(needed) and not os.access(cache_folder(), os.W_OK):
         return f"{cache_folder()} (complete, read-only)"
     return _folder(cache_folder())
 

@@ -4,6 +4,8 @@ jars.lock is the truth: a section, `group:artifact:version` and a SHA-256 on eac
 fetched to a temporary name, checked, and renamed; so what is in the cache is whole, and a start
 that was interrupted is continued by the next one. Nothing is fetched once it is there. They come
 from Maven Central, or from the mirror whose address LAB_MAVEN has.
+
+Kafka is locked in two versions. The older one is fetched where somebody asks for it, and only then.
 """
 
 from __future__ import annotations
@@ -20,19 +22,28 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lab_utils.errors import SetupError
+from lab_utils.errors import SetupError, one_of
 from lab_utils.folders import cache_folder
 
 LOCK: Final = Path(__file__).with_name("jars.lock")
 MIRROR: Final = "LAB_MAVEN"
 DOWNLOADS_AT_ONCE: Final = 8
 ABANDONED_AFTER_S: Final = 3600
+CURRENT: Final = "4.3"
+OLDER: Final = "3.9"
+# The section of the lock that has each Kafka, and the command that fetches a section.
+SECTIONS: Final = {CURRENT: "kafka", OLDER: "kafka-3.9"}
+FETCHED_BY: Final = {"kafka-3.9": "./lab prepare --kafka 3.9"}
 
 # What a maintainer asks for when the lock is written anew (python -m lab_utils.machine.jars).
 ROOTS: Final = {
     "kafka": (
         "org.apache.kafka:kafka_2.13:4.3.1",
         "org.apache.kafka:kafka-tools:4.3.1",
+    ),
+    "kafka-3.9": (
+        "org.apache.kafka:kafka_2.13:3.9.2",
+        "org.apache.kafka:kafka-tools:3.9.2",
     ),
     "spark": (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
@@ -43,11 +54,15 @@ ROOTS: Final = {
 }
 # What the server logs with; Kafka's own POM leaves it to the distribution. It is not resolved with
 # the rest: its managed versions would take the place of Kafka's.
-LOGGING: Final = ("org.apache.logging.log4j:log4j-slf4j-impl:2.25.4",)
-# Kafka's tools can run Connect, which brings a web server. No lab uses it.
+LOGGING: Final = tuple(
+    f"org.apache.logging.log4j:log4j-{part}:2.25.4" for part in ("api", "core", "slf4j-impl")
+)
+# Kafka's tools can run Connect, which brings a web server. No lab uses it. Kafka 3.9 can still run
+# on ZooKeeper, and brings its network library, and a second program that logs.
 UNUSED: Final = (
     "connect-", "jetty", "jersey", "swagger", "hk2", "jakarta", "javax", "jaxb", "servlet",
     "aopalliance", "osgi", "javassist", "classgraph", "maven-artifact", "plexus",
+    "netty", "reload4j", "jaxrs", "reflections",
 )  # fmt: skip
 
 Progress = Callable[[str], object]
@@ -75,9 +90,9 @@ def locked(section: str | None = None) -> list[Jar]:
     return [jar for jar in jars if section in (None, jar.section)]
 
 
-def kafka_jars(progress: Progress = lambda _: None) -> list[Path]:
+def kafka_jars(progress: Progress = lambda _: None, version: str = CURRENT) -> list[Path]:
     """Kafka's class path, fetched if it is not there."""
-    return fetch(locked("kafka"), progress)
+    return fetch(locked(SECTIONS[one_of("a Kafka", version, SECTIONS)]), progress)
 
 
 def spark_kafka_jars(progress: Progress = lambda _: None) -> list[Path]:
@@ -102,6 +117,13 @@ def fetch(jars: list[Jar], progress: Progress = lambda _: None) -> list[Path]:
 
 
 def _fetch_all(wanted: list[Jar], progress: Progress) -> None:
+    if not os.access(cache_folder(), os.W_OK):
+        command = FETCHED_BY.get(wanted[0].section, "./lab prepare")
+        raise SetupError(
+            f"{len(wanted)} jars are missing, and you may not write to {cache_folder()}; in an "
+            f"image of the lab nobody may. Run {command} while the image is built, or set "
+            "LAB_CACHE to a folder of yours: all that the lab needs is then fetched again."
+        )
     (cache_folder() / "jars").mkdir(exist_ok=True)
     _remove_abandoned()
     with ThreadPoolExecutor(DOWNLOADS_AT_ONCE) as pool:
@@ -117,19 +139,20 @@ def _fetch_all(wanted: list[Jar], progress: Progress) -> None:
 
 def _fetch_one(jar: Jar) -> None:
     """Fetch into a folder of this process, check, rename: two processes at once are harmless."""
+    command = FETCHED_BY.get(jar.section, "./lab up")
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache_folder()) as folder:
         try:
             path = _download(jar.coordinate, Path(folder))
         except Exception as error:  # jgo lets requests' and its own errors through as they are.
             raise SetupError(
                 f"{jar.coordinate} could not be fetched: {error}. The bundled Kafka needs it once, "
-                "then never again. Connect this machine to the network, then run ./lab up again."
+                f"then never again. Connect this machine to the network, then run {command} again."
             ) from error
         if (found := sha256(path)) != jar.sha256:
             raise SetupError(
                 f"{jar.coordinate} has the hash {found[:16]}…, but the lock says "
                 f"{jar.sha256[:16]}…. It was damaged on the way or is another file; nothing was "
-                "installed. Run ./lab up again."
+                f"installed. Run {command} again."
             )
         path.replace(jar.path)
 
@@ -161,14 +184,12 @@ def resolve(section: str, folder: Path) -> list[Jar]:
 
     context = MavenContext(repo_cache=folder)
     roots = [context.create_dependency(coordinate) for coordinate in ROOTS[section]]
-    if section == "kafka":
+    if section in SECTIONS.values():
         inputs, others = context.resolver.resolve(roots)
         logging = [context.create_dependency(coordinate) for coordinate in LOGGING]
         used = [other for other in others if not _is_unused(other.artifactId)]
         roots = [*inputs, *used, *logging]
-    return sorted(
-        (_jar(section, dependency) for dependency in roots), key=lambda jar: jar.coordinate
-    )
+    return sorted({_jar(section, it) for it in roots}, key=lambda jar: jar.coordinate)
 
 
 def _is_unused(artifact: str) -> bool:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab_utils.machine.broker import Broker, new_ports
-from lab_utils.machine.jars import spark_kafka_jars
+from lab_utils.machine.jars import CURRENT, spark_kafka_jars
 from lab_utils.machine.quick_start import Kafka, Progress, make_once, quick_kafka
 from lab_utils.machine.settings import Node
 
 
-def prepare(progress: Progress = lambda _: None) -> Kafka:
-    """Find or fetch Java, Kafka and Spark's connector; make the template and the archive.
+def prepare(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafka:
+    """Find or fetch Java, this Kafka and Spark's connector; make the template and the archive.
 
     Raises SetupError or StageError when something cannot be had; what is there then is whole.
     """
-    kafka = quick_kafka(progress)
+    kafka = quick_kafka(progress, version)
     spark_kafka_jars(progress)
     make_once(
         kafka.archive,

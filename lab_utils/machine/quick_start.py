@@ -24,7 +24,7 @@ from filelock import FileLock
 
 from lab_utils.errors import SetupError
 from lab_utils.folders import cache_folder
-from lab_utils.machine.jars import kafka_jars
+from lab_utils.machine.jars import CURRENT, kafka_jars
 from lab_utils.machine.java import Java, find_java
 
 Progress = Callable[[str], object]
@@ -105,12 +105,12 @@ def _lines(properties: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in properties.items())
 
 
-def quick_kafka(progress: Progress = lambda _: None) -> Kafka:
+def quick_kafka(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafka:
     """Find or fetch Java and Kafka, and make the template if there is none yet.
 
     Raises SetupError when something cannot be had.
     """
-    kafka = Kafka(find_java(progress), tuple(kafka_jars(progress)))
+    kafka = Kafka(find_java(progress), tuple(kafka_jars(progress, version)))
     make_once(
         kafka.template,
         lambda aside: _format(kafka, aside),

@@ -1,6 +1,7 @@
 """The kernel's half of the stage server: join a stage, and tell it what to do.
 
-A stage is named by its lab. Who joins first starts it; it outlives the kernel (single_server.py).
+A stage is named by its lab, and by its Kafka if that is not the current one. Who
+joins first starts it; it outlives the kernel (single_server.py).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import httpx
 from lab_utils import errors, single_server
 from lab_utils.errors import LabError, StageError
 from lab_utils.folders import stage_folder
+from lab_utils.machine.jars import CURRENT
 from lab_utils.processes import STAGE_SERVER, own_name
 from lab_utils.proxy.faults import Fault, to_json
 from lab_utils.waiting import wait_until
@@ -265,12 +267,13 @@ class Brokers:
         )
 
 
-def join(name: str, brokers: int = 1) -> Stage:
-    """Join the stage of this name, and start it if there is none that can go on.
+def join(lab: str, brokers: int = 1, kafka: str = CURRENT) -> Stage:
+    """Join the stage of this lab and this Kafka, and start it if there is none that can go on.
 
     A broker of it that has died is started again. Raises StageError, with what the server said,
     if there is no stage in the end.
     """
+    name = lab if kafka == CURRENT else f"{lab}-{kafka}"
 
     def answer(said: dict[str, Any]) -> Stage | None:
         stage = Stage(name, said)
@@ -288,7 +291,7 @@ def join(name: str, brokers: int = 1) -> Stage:
         stage.bootstrap, stage.direct = state["bootstrap"], state["direct"]
         return stage
 
-    arguments = ["--brokers", str(brokers)]
+    arguments = ["--brokers", str(brokers), "--kafka", kafka]
     what = f"the stage {name!r}"
     joining = single_server.Joining(stage_folder(name), STAGE_SERVER, arguments, answer, what)
     return joining.join(READY_TIMEOUT_S)

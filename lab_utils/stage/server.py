@@ -19,6 +19,7 @@ from typing import Final
 import click
 from tornado.netutil import bind_sockets
 
+from lab_utils.machine.jars import CURRENT, SECTIONS
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.single_server import Life
@@ -102,13 +103,14 @@ def give_memory_back() -> None:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--brokers", type=int, default=1, help="How many brokers.")
+@click.option("--kafka", type=click.Choice(list(SECTIONS)), default=CURRENT, help="Which Kafka.")
 @click.option("--lock", type=int, required=True, help="The folder's lock, an open file.")
 @click.option("--owner", type=int, default=None, help="End with this process.")
-def main(folder: Path, brokers: int, lock: int, owner: int | None) -> None:
+def main(folder: Path, brokers: int, kafka: str, lock: int, owner: int | None) -> None:
     """Run the server of the stage in this folder."""
     give_memory_back()
     with Life(folder, lock, owner) as life:
-        asyncio.run(serve(life, prepare(), brokers))
+        asyncio.run(serve(life, prepare(version=kafka), brokers))
 
 
 if __name__ == "__main__":

@@ -44,6 +44,13 @@ def test_jars_are_counted(cache: Path) -> None:
     assert (False, "0 of 49", "./lab up") == (found.ok, found.what[:7], found.fix)
 
 
+def test_an_older_kafka_is_not_needed(cache: Path) -> None:
+    """Without the jars of 3.9 the doctor is content, and says how they come."""
+    found = row("Kafka 3.9's jars")
+
+    assert (False, False, "./lab prepare --kafka 3.9") == (found.ok, found.required, found.fix)
+
+
 def test_the_doctor_leaves_the_cache_empty(cache: Path) -> None:
     """Examining an empty cache fetches nothing and makes nothing."""
     examine()
@@ -104,7 +111,7 @@ def test_browser_tests_are_not_the_lab() -> None:
     """What the lab can do without: Chromium, the quick start, the stages, what a grader needs."""
     optional = {row.name for row in examine() if not row.required}
 
-    assert {"Chromium", "isolation", "quick start", "stages"} == optional
+    assert {"Chromium", "Kafka 3.9's jars", "isolation", "quick start", "stages"} == optional
 
 
 def test_a_row_is_json() -> None:

@@ -8,13 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from lab_utils.errors import SetupError
-from lab_utils.machine.jars import MIRROR, Jar, fetch, locked, missing
+from lab_utils.machine.jars import MIRROR, ROOTS, Jar, fetch, locked, missing
 from lab_utils.waiting import wait_until
 
 WHOLE = b"a jar that is whole" * 1000
@@ -132,6 +133,8 @@ def test_no_repository(repository: Repository, jar: Jar, monkeypatch: pytest.Mon
 
     assert "org.example:tiny:1.0 could not be fetched" in str(raised.value)
     assert "Connect this machine to the network, then run ./lab up again." in str(raised.value)
+    with pytest.raises(SetupError, match=r"run \./lab prepare --kafka 3\.9 again"):
+        fetch([replace(jar, section="kafka-3.9")])
 
 
 def test_killed_while_fetching(repository: Repository, jar: Jar) -> None:
@@ -173,6 +176,6 @@ def test_the_lock_is_whole() -> None:
     """Each line of the lock is a section, a coordinate of three parts and a SHA-256, once."""
     jars = locked()
 
-    assert len(jars) == len({jar.coordinate for jar in jars})
-    assert {"kafka", "spark"} == {jar.section for jar in jars}
+    assert len(jars) == len({(jar.section, jar.coordinate) for jar in jars})
+    assert {*ROOTS} == {jar.section for jar in jars}
     assert {(2, 64)} == {(jar.coordinate.count(":"), len(jar.sha256)) for jar in jars}
