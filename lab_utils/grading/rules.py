@@ -17,12 +17,21 @@ FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
 
 
 def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
-    """Is every order in the log at least once?"""
+    """Is every order in the log at least once, and in no transaction that was not committed?"""
     stored = set(evidence.stored)
-    missing = [order for order in evidence.orders if order not in stored]
-    if not missing:
+    absent = [order for order in evidence.orders if order not in stored]
+    if absent:
+        return f"{_orders(absent)} not in the log: {len(absent)} of {len(evidence.orders)} missing."
+    if not is_transactional(evidence):
         return None
-    return f"{_orders(missing)} not in the log: {len(missing)} of {len(evidence.orders)} missing."
+    visible = {row.value for row in evidence.rows if (row.source, row.kind) == ("log", "visible")}
+    hidden = [order for order in evidence.orders if order not in visible]
+    if not hidden:
+        return None
+    return (
+        f"{_orders(hidden)} in the log, in a transaction that was not committed: a read_committed "
+        "reader is not given it."
+    )
 
 
 def no_order_is_stored_twice(_: Any, evidence: Evidence) -> str | None:
@@ -214,8 +223,15 @@ def had(evidence: Evidence, topic: str, *kinds: str) -> Counter[str | None]:
 
 def final(evidence: Evidence, topic: str) -> Counter[str | None]:
     """How often a read_committed reader has each order of a topic, when all is over."""
-    is_transactional = any(row.kind == "marker" for row in evidence.rows)
-    return had(evidence, topic, "visible" if is_transactional else "record")
+    return had(evidence, topic, "visible" if is_transactional(evidence) else "record")
+
+
+def is_transactional(evidence: Evidence) -> bool:
+    """Does the log hold a transaction, ended by a marker or still open?"""
+    return any(
+        row.source == "log" and (row.kind == "marker" or "transactional" in row.detail)
+        for row in evidence.rows
+    )
 
 
 def missing(evidence: Evidence, copies: Mapping[Any, int]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import pytest
@@ -12,6 +13,7 @@ from lab_utils.grading.rules import (
     answer_equals,
     each_order_is_stored,
     everything_crossed_the_proxy,
+    final,
     no_order_is_stored_twice,
     nothing_else_is_stored,
     only_what_clients_need,
@@ -26,6 +28,16 @@ Facts: TypeAlias = tuple[str, ...] | None
 def record(value: str, offset: int, partition: int = 0) -> Event:
     return Event(run="r", source="log", actor="reader", kind="record", topic="t",
                  partition=partition, offset=offset, value=value)  # fmt: skip
+
+
+def visible(value: str) -> Event:
+    return replace(record(value, int(value)), kind="visible")
+
+
+BATCH = Event(run="r", source="log", actor="broker-1", kind="batch", topic="t", partition=0,
+              detail={"transactional": "true"})  # fmt: skip
+# An open transaction has no marker.
+IN_TRANSACTIONS = (BATCH, record("0", 0), record("1", 1))
 
 
 def produce(records: int = 1, fate: str = "forwarded", actor: str = "producer-1") -> Event:
@@ -57,6 +69,12 @@ def says(sentence: str | None, facts: Facts) -> bool:
     ("rule", "evidence", "expected"),
     [
         (each_order_is_stored, seen(record("0", 0), record("1", 1)), None),
+        (each_order_is_stored, seen(*IN_TRANSACTIONS, visible("0"), visible("1")), None),
+        (
+            each_order_is_stored,
+            seen(*IN_TRANSACTIONS, visible("0")),
+            ("order 1 is in the log", "not committed"),
+        ),
         (
             each_order_is_stored,
             seen(record("0", 0)),
@@ -178,3 +196,11 @@ def test_places_when_the_end_of_a_broker_is_seen_late() -> None:
 
     assert rule({"the first order": [1, 2, 3], "the last order before": [1]}, evidence) is None
     assert rule({"the first order": [1, 2, 3], "the last order before": [1, 2]}, evidence)
+
+
+def test_an_open_transaction_is_given_to_nobody() -> None:
+    """Also where no marker says that there are transactions at all."""
+    rows = [replace(row, topic="r-t") for row in (*IN_TRANSACTIONS, visible("0"))]
+
+    assert {"0": 1} == final(seen(*rows), "t")
+    assert {"0": 1, "1": 1} == final(seen(*rows[1:3]), "t")
