@@ -10,23 +10,36 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from lab_utils.checking import decide, perform
 from lab_utils.grading.cases import Evidence, Trial
-from tests.grading.recorded import LABS, Case, all_cases, keep, kept, key, read, written
+from tests.grading.recorded import (
+    LABS,
+    Case,
+    all_cases,
+    drawn_cases,
+    keep,
+    kept,
+    key,
+    read,
+    written,
+)
 
 
 def main(arguments: Sequence[str]) -> None:
     """Record the labs that are named; all, if none is."""
     wanted = [it for it in arguments if it != "--all"] or LABS
     with tempfile.TemporaryDirectory(prefix="lab-record-", ignore_cleanup_errors=True) as state:
-        os.environ["LAB_STATE"] = state
+        # Killed, it takes its stages along.
+        os.environ |= {"LAB_STATE": state, "LAB_OWNER": str(os.getpid())}
         with labs() as lab_of:
             for lab in wanted:
                 known = {} if "--all" in arguments else dict(kept(lab))
                 asked: dict[str, Any] = {}
-                for case in all_cases([lab]):
+                for case in chain(all_cases([lab]), drawn_cases([lab])):
                     record(case, lab_of, known, asked)
                     keep(lab, (known | asked).values())  # if it is interrupted, this stays
                 path = keep(lab, asked.values())
@@ -49,6 +62,9 @@ def record(case: Case, lab_of: Any, known: dict[str, Any], asked: dict[str, Any]
     if exercise.is_query:  # it is asked by the tests: it needs Spark and no stage
         for trial in exercise.public:
             evidence_of(trial)
+    elif case.is_drawn:
+        for trial in exercise.public:
+            say(f"{case}: {decide(replace(exercise, public=(trial,)), answer, evidence_of)}")
     else:
         say(f"{case}: {decide(exercise, answer, evidence_of)}")
 

@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
@@ -28,6 +28,7 @@ from fnmatch import fnmatch
 from importlib.metadata import version
 from pathlib import Path
 from platform import python_version
+from types import MappingProxyType
 from typing import Final
 
 from lab_utils.audit.report import plain
@@ -93,6 +94,7 @@ class Terms:
 
     isolation  what keeps the submissions apart (sandbox.py)
     place  a private folder; each submission gets a folder in it
+    learners  who handed in each path; the unseen schedules are drawn for each of them
     lab    the lab that is to be graded; any if it is None
     keep   is called with each result, on the thread that graded it
     stages  from which each submission is lent one, or two
@@ -105,10 +107,15 @@ class Terms:
     place: Path
     isolation: str
     stages: Lending
+    learners: Mapping[Path, str] = field(default_factory=dict)
     labs: Path = LABS
     lab: str | None = None
     keep: Keep = lambda *_: None
     stop: threading.Event = field(default_factory=threading.Event)
+
+    def nonce_of(self, path: Path) -> str:
+        """What the schedules of one learner's submission are drawn from."""
+        return f"{self.nonce} {self.learners.get(path, '')}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +177,7 @@ def grade_and_report(
                     cell_s=wanted.cell_s,
                     total_s=wanted.total_s,
                     nonce=kept.nonce,
+                    learners=learners,
                     lab=wanted.lab,
                     unsafe=wanted.unsafe,
                     say=board.show,
@@ -254,6 +262,7 @@ def grade(
     cell_s: float = 120,
     total_s: float = 900,
     nonce: str | None = None,
+    learners: Mapping[Path, str] = MappingProxyType({}),
     labs: Path = LABS,
     lab: str | None = None,
     unsafe: bool = False,
@@ -263,7 +272,7 @@ def grade(
 ) -> Results:
     """Grade notebooks, sources and folders of notebooks; progress is told by callback.
 
-    `nonce` decides the unseen schedules; the same for all, and drawn anew if it is not given.
+    `nonce`, drawn anew if it is not given, and the learner decide the unseen schedules.
     What has to be fetched or made first, once for a machine, is told to `progress`.
     `keep` is called with each result at once. Raises BadArgument when there is nothing to grade.
     """
@@ -284,6 +293,7 @@ def grade(
             nonce=nonce or secrets.token_hex(8),
             cell_s=cell_s,
             total_s=total_s,
+            learners=learners,
             labs=labs,
             lab=lab,
             keep=keep,
@@ -431,7 +441,8 @@ def _graded(
     ours.mkdir(mode=0o700)
     budget = Budget(terms.cell_s, terms.total_s, terms.stop)
     session = KernelSession(submission, theirs, budget, terms.isolation)
-    examiner = Examiner(session, ours, terms.nonce, name, terms.stages)
+    nonce = terms.nonce_of(submission.path)
+    examiner = Examiner(session, ours, nonce, name, terms.stages)
     try:
         return _examined(submission, session, examiner, say), _notes(session)
     finally:

@@ -32,6 +32,9 @@ POINTS = {
     ),
     "committed": lambda nth: (crash_client("after_commit", nth=nth),),
 }
+# Who commits a bookmark beside the transaction passes after_commit twice in each batch. At an odd
+# one the bookmark is behind; at an even one all would be well.
+BATCHES = {"committed": (1, 3)}
 SINK_POINTS = ("after_poll", "after_db_write", "before_db_commit", "after_db_commit")
 
 
@@ -227,7 +230,7 @@ def everything(nonce):
     """All six points, a failed transaction and a rebalance, in batches drawn from the nonce."""
     place = random.Random(nonce)
     return [
-        *(killed(point, place.randint(2, 3)) for point in POINTS),
+        *(killed(point, place.choice(BATCHES.get(point, (2, 3)))) for point in POINTS),
         refused(place.randint(1, 3)),
         a_member_dies(place.randint(3, 4)),
     ]

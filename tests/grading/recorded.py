@@ -30,6 +30,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.machine.jars import ROOTS
 from lab_utils.proxy.faults import StageFault
 from tests.grading import (
+    right_answers,
     wrong_answers,
     wrong_answers_01,
     wrong_answers_02,
@@ -58,30 +59,36 @@ WRONG: Final = tuple(
     for each in table.WRONG
 )
 NO_FAULT: Final = "without its fault"
-ONE_FLUSH: Final = "right, too: one flush for all orders"
-# All requests are on their way before the first answer, and the leader dies nonetheless.
-AT_ONCE: Final = """
-def send_safely(run):
-    producer = run.producer({"acks": "all"})
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-    producer.flush()
-"""
 BLANK: Final = "as it is handed out"
+REFERENCE: Final = "the lab's own answer"
+# A class of two hundred: what is drawn for each of them. The twelve schedules of lab 07 are drawn
+# on a stage, by tests/test_report_card_kafka.py.
+DRAWS: Final = tuple(f"the nonce of learner {number}" for number in range(200))
+NOT_DRAWN: Final = ("07.2",)
 NEVER: Final = 999
 ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 
 
 @dataclass(frozen=True)
 class Case:
-    """An answer whose verdict is known; without a cell it is the lab's own."""
+    """An answer whose verdict is known; without a cell it is the lab's own.
+
+    is_drawn  its trials are all that are ever drawn for a learner, and not the public ones
+    """
 
     item: str
     name: str
     cell: str = ""
+    is_drawn: bool = False
 
     def __str__(self) -> str:
         return f"{self.item} {self.name}"
+
+    @property
+    def is_right(self) -> bool:
+        """Is it an answer that gets all points?"""
+        by_other_means = {each[:2] for each in right_answers.RIGHT}
+        return self.name == REFERENCE or (self.item, self.name) in by_other_means
 
     @property
     def lab(self) -> str:
@@ -92,6 +99,9 @@ class Case:
     def exercise(self) -> Exercise:
         """The exercise; of a case without faults the trials wait for a request in vain."""
         found = cases.exercise(self.item)
+        if self.is_drawn:
+            each = {drawn(trial): trial for nonce in DRAWS for trial in found.trials(nonce)}
+            return replace(found, public=tuple(each.values()))
         if self.name != NO_FAULT:
             return found
         quiet = (replace(it, faults=tuple(map(_never, it.faults))) for it in found.public)
@@ -107,8 +117,8 @@ class Case:
 
 
 def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
-    """Wrong answers, a second right one, blank ones, and exercises whose faults never fire."""
-    for case in (Case(*each) for each in (*WRONG, ("01.4", ONE_FLUSH, AT_ONCE))):
+    """Wrong and right answers, blank ones, and exercises whose faults never fire."""
+    for case in (Case(*each) for each in (*WRONG, *right_answers.RIGHT)):
         if case.lab in labs:
             yield case
     for lab in labs:
@@ -116,6 +126,24 @@ def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
             yield Case(exercise.item, BLANK)
             if any(trial.faults for trial in exercise.public):
                 yield Case(exercise.item, NO_FAULT)
+
+
+def drawn_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
+    """The right answers and each wrong one of the exercises whose schedules are drawn."""
+    items = {
+        exercise.item: exercise
+        for lab in labs
+        for exercise in cases.exercises(lab)
+        if exercise.unseen and exercise.item not in NOT_DRAWN
+    }
+    yield from (Case(item, REFERENCE, is_drawn=True) for item in items)
+    given = (*WRONG, *right_answers.RIGHT)
+    yield from (Case(*each, is_drawn=True) for each in given if each[0] in items)
+
+
+def drawn(trial: Trial) -> str:
+    """What tells a trial from the others that are drawn for its exercise."""
+    return repr(replace(trial, workload=None)) + _text(trial.workload)
 
 
 def key(exercise: Exercise, trial: Trial, answer: Any) -> str:

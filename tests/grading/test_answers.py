@@ -1,8 +1,9 @@
-"""Wrong answers are judged on recorded evidence: each named mistake gets its own hint."""
+"""Answers are judged on recorded evidence: each named mistake gets its own hint."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -15,13 +16,13 @@ from tests.grading.recorded import (
     BLANK,
     LABS,
     NO_FAULT,
-    ONE_FLUSH,
     WRONG,
     Case,
     all_cases,
     evidence,
     key,
 )
+from tests.grading.right_answers import RIGHT
 from tests.notebooks import execute
 
 
@@ -42,6 +43,14 @@ def test_every_named_mistake_is_made() -> None:
 
     assert len(named) == len(set(named))
     assert set(named) == {(item, name) for item, name, _ in WRONG}
+
+
+def test_there_are_three_right_answers() -> None:
+    """For each exercise that is performed, the lab's own and two by other means."""
+    performed = [each.item for lab in LABS for each in exercises(lab) if each.kind == "workload"]
+    given = Counter(item for item, *_ in RIGHT)
+
+    assert dict.fromkeys(performed, 2) == {item: min(given[item], 2) for item in performed}
 
 
 def test_hints_do_not_hold_the_answer() -> None:
@@ -107,7 +116,7 @@ def test_verdict(case: Case) -> None:
     elif case.name == BLANK:
         assert (0, True) == (found.points, found.status in ("FAIL", "INCONCLUSIVE"))
         assert found.hint
-    elif case.name == ONE_FLUSH:
+    elif case.is_right:
         assert ("PASS", case.exercise.points) == (found.status, found.points)
     else:
         (mistake,) = [each for each in case.exercise.mistakes if each.name == case.name]
