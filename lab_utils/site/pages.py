@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from html import escape
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ import orjson
 
 from lab_utils import course
 from lab_utils.course import Entry
-from lab_utils.site.recordings import KAFKA, page_data
+from lab_utils.site.recordings import KAFKA, first_picture, page_data
 from lab_utils.views.explorer import MODULE
 from lab_utils.views.explorer.offers import OFFERS
 from lab_utils.views.explorer.run_data import styles
@@ -31,7 +32,12 @@ CALL: Final = "lab.explorer()"
 EXPLORER: Final = """\
 <div class="lab-recorded">
 <p>Here each choice shows the run that was recorded for it, on Kafka {kafka}.</p>
-<noscript>The explorer needs JavaScript, and nothing else.</noscript>
+<noscript>
+<p>The explorer needs JavaScript, and nothing else. This is its first run.</p>
+{title}
+<div style="overflow-x: auto">{first}</div>
+<p>{summary}</p>
+</noscript>
 <script type="application/json">{data}</script>
 </div>
 <script type="module">
@@ -123,7 +129,15 @@ def explorer(lab: str) -> str:
     data = orjson.dumps({**page_data(lab), "styles": styles()}).decode()
     # Within a script element nothing else ends it.
     escaped = data.replace("<", "\\u003c")
-    return EXPLORER.format(kafka=KAFKA, data=escaped, module=MODULE + START)
+    picture = first_picture(lab)
+    return EXPLORER.format(
+        kafka=KAFKA,
+        data=escaped,
+        module=MODULE + START,
+        title=picture.heading(),
+        first=picture.static(titled=False).svg,
+        summary=escape(picture.summary),
+    )
 
 
 def first_page(entries: Sequence[Entry], further: Sequence[Entry]) -> str:

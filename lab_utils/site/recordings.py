@@ -29,6 +29,8 @@ from lab_utils.ledger.history import History
 from lab_utils.machine.jars import ROOTS
 from lab_utils.views.explorer.offers import OFFERS, Offer
 from lab_utils.views.explorer.run_data import RunData, offered
+from lab_utils.views.picture import Picture
+from lab_utils.views.timeline import timeline
 from lab_utils.working_folder import ROOT
 
 if TYPE_CHECKING:
@@ -95,6 +97,12 @@ def page_data(lab: str, folder: Path = FOLDER) -> dict[str, Any]:
             runs[code] = offered(offer, choice, known[code].rows, known[code].trouble)
         choices.append((list(choice.values()), list(runs).index(code)))
     return {"offer": offer.to_json(), "choices": choices, "runs": list(runs.values())}
+
+
+def first_picture(lab: str) -> Picture:
+    """What crossed the wire in the run that an explorer begins with, drawn."""
+    offer = OFFERS[lab]
+    return timeline(recorded(lab)[offer.code({})].rows, offer.apis)
 
 
 def record(say: Say, folder: Path = FOLDER) -> None:

@@ -157,7 +157,7 @@ def offset_diagram(rows: Sequence[Event], partition: int = 0) -> Picture:
     height, steps = max([*found.values, 0]) + 1, len(found.steps)
     named = [(n, it.kind) for n, it in enumerate(found.steps, start=1) if it.kind in NAMED_STEPS]
     drawn = figure(
-        found.title(), [*_marks(found), *_bookmark(found)], plot_px=(height + 1) * ROW_PX,
+        [*_marks(found), *_bookmark(found)], plot_px=(height + 1) * ROW_PX,
         margins=(66, 20, 84, 104),
         xaxis=axis(0.3, steps + 0.7, "step", dtick=1 if steps <= 24 else 5),
         yaxis=axis(-0.85, height - 0.15, "offset", dtick=1, showgrid=True, gridcolor=palette.PALE),

@@ -112,7 +112,6 @@ def in_and_out(rows: Sequence[Event], topic: str) -> Picture:
         for column, order in enumerate(found.orders):
             places[STYLES[min(copies[order], 2)]].append((column, row, copies[order]))
     drawn = figure(
-        found.title(),
         [_trace(style, cells) for style, cells in places.items() if cells],
         plot_px=len(lanes) * ROW_PX,
         margins=(150, 20, 62, 100),

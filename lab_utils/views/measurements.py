@@ -67,7 +67,7 @@ def spread(measurements: Sequence[Measurement]) -> Picture:
     ]
     table = Table(("acks", "messages per second", "latency in ms"), rows, "Each measurement")
     drawn = figure(
-        _title(groups), _dots(groups), plot_px=max(len(groups), 1) * ROW_PX,
+        _dots(groups), plot_px=max(len(groups), 1) * ROW_PX,
         margins=(104, 24, 58, 66), showlegend=False, notes=_median_names(groups),
         yaxis=axis(max(len(groups), 1) - 0.5, -0.6, **ticks(enumerate(names))),
         shapes=[line((middle, middle), (at - 0.34, at + 0.34), palette.BLACK, 3, xref=panel,
@@ -173,7 +173,6 @@ def cost_picture(measured: Iterable[Measurement]) -> Picture:
     )
     dots = [(mode, rate) for mode, some in rates.items() for rate in some]
     drawn = figure(
-        title,
         [Scatter(x=list(medians), y=list(medians.values()), mode="lines", name="median",
                  line={"color": palette.GREY, "width": 1.6}),
          points(MEASURED, [mode for mode, _ in dots], [rate for _, rate in dots],

@@ -202,7 +202,6 @@ def orders_by_offset(rows: Sequence[Event]) -> Picture:
     every = max(1, round(26 / grid.column_px))
     columns = [(column, place[2]) for place, column in grid.columns.items()][::every]
     drawn = figure(
-        title,
         [_trace(name, cells, grid) for name, cells in by_outcome.items() if cells],
         plot_px=max(len(names), 1) * grid.row_px,
         margins=(26 + 8 * max(map(len, names), default=0), 210, 58, 92),

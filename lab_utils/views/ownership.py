@@ -263,7 +263,7 @@ def ownership(rows: Sequence[Event]) -> Picture:
     seen = Ownership(rows)
     frame, title = _Frame(seen), seen.title()
     drawn = figure(
-        title, [*_bars(frame), *_marks(frame)], plot_px=-frame.bottom, barmode="overlay",
+        [*_bars(frame), *_marks(frame)], plot_px=-frame.bottom, barmode="overlay",
         margins=(84, 24, 62, 92),
         xaxis=frame.time.axis(
             -0.5, frame.width, TICK_PX * (frame.width + 0.5) / WIDTH_PX,

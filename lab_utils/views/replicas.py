@@ -242,7 +242,7 @@ def replicas(rows: Sequence[Event], partition: int = 0) -> Picture:
     entries = sum(trace.showlegend is not False for trace in traces)
     edges = [frame.log_y(number) for number, _ in enumerate(seen.replicas)]
     drawn = figure(
-        title, traces, plot_px=-frame.bottom, barmode="overlay",
+        traces, plot_px=-frame.bottom, barmode="overlay",
         margins=(96, 24, 44, AXIS_PX + LEGEND_ROW_PX * ceil(entries / LEGEND_COLUMNS)),
         xaxis=frame.time.axis(
             -0.5, frame.width, TICK_PX / frame.column_px,

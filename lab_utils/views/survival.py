@@ -91,7 +91,7 @@ def survival(rows: Sequence[Event]) -> Picture:
         hovertext=[cell.told() for cell in cells],
     )  # fmt: skip
     drawn = figure(
-        _title(cells), [hovers], plot_px=len(levels) * CELL_PX, margins=(90, 20, 84, 62),
+        [hovers], plot_px=len(levels) * CELL_PX, margins=(90, 20, 84, 62),
         showlegend=False,
         xaxis=axis(-0.5, max(places.values(), default=0) + 0.5,
                    "brokers of its replicas that are dead",

@@ -400,7 +400,6 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
     columns = {of.time.column(mark.at_ns) for mark in of.marks}
     above = 57 + ROW_PX * (_rows(of.errors, of) + _rows(_mark_labels(of), of)) + _label_px(of)
     drawn = figure(
-        title,
         [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)],
         plot_px=(of.top - of.bottom) * LANE_PX,
         margins=(92, 16, int(above), 104),

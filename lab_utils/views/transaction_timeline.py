@@ -269,7 +269,7 @@ def transaction_timeline(rows: Sequence[Event]) -> Picture:
     traces = [*_asked(of, lanes), *_marked(of, lanes), *_named_lines(of)]
     top, end = max(lanes.values()), max(of.time.width, 1) + 0.8
     drawn = figure(
-        title, traces, plot_px=(top - 0.2) * LANE_PX,
+        traces, plot_px=(top - 0.2) * LANE_PX,
         margins=(104, 92, 66, 84 + LEGEND_PX * (len(traces) // 2)),
         xaxis=of.time.axis(-0.8, end, max(of.time.width / TICK_COLUMNS, 1),
                            "milliseconds since the first of these events, not to scale"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from textwrap import wrap
 from typing import Final
 
 from lab_utils.ledger.events import Event
@@ -42,11 +41,6 @@ def in_picture(text: object, limit: int = LENGTH_LIMIT) -> str:
     '&lt;b&gt;&#36;x&#36;&lt;/b&gt;'
     """
     return escape(shown(text, limit), quote=False).replace("$", "&#36;")
-
-
-def title_lines(sentence: str, width: int = 86) -> str:
-    """A sentence as the title of a picture, in lines that fit 900 pixels."""
-    return "<br>".join(in_picture(line, width) for line in wrap(shown(sentence, 4 * width), width))
 
 
 def listed(items: Sequence[str]) -> str:

@@ -35,6 +35,21 @@ def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
     assert [] == [each for each in wrong if urlsplit(each).scheme != "file"]
 
 
+def test_without_javascript(browser: Browser, tmp_path: Path) -> None:
+    """The first run is drawn, with its finding; a narrow page scrolls it in a box of its own."""
+    (tmp_path / "03.html").write_text(PAGE.format(CSS, pages.explorer("03")), encoding="utf-8")
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 700})
+    page = context.new_page()
+    page.goto((tmp_path / "03.html").as_uri())
+    finding = page.locator("p", has_text="Order 2 was stored twice: its answer was lost")
+
+    assert finding.is_visible()
+    assert page.locator("svg text").filter(has_text="dropped by the proxy").is_visible()
+    assert finding.bounding_box()["width"] <= 390  # type: ignore[index]
+    assert page.locator("div:has(> svg)").bounding_box()["width"] <= 390  # type: ignore[index]
+    context.close()
+
+
 def log(page: Page) -> list[str]:
     return page.locator(".log tbody tr").first.locator("td").all_inner_texts()
 

@@ -19,7 +19,6 @@ from lab_utils.views.survival import survival
 from lab_utils.views.timeline import timeline
 from lab_utils.views.transaction_timeline import transaction_timeline
 from tests.views import consuming_histories, histories, replica_histories, transaction_histories
-from tests.views.histories import log, sent
 from tests.views.test_measurements import ACKS, COSTS
 from tests.views.test_survival import SETTINGS
 
@@ -110,7 +109,6 @@ def test_words(name: str) -> None:
     html = picture._repr_html_()
 
     assert (title, summary) == (picture.title, picture.summary)
-    assert title == picture.figure.layout.title.text.replace("<br>", " ")
     assert f"<p>{summary}</p>" in html
     assert "<caption" in html or not picture.table.about
 
@@ -150,16 +148,6 @@ def test_hostile_value(name: str, value: str) -> None:
 
     assert value not in str(picture.bundle()[PLOTLY])
     assert "<" not in value or value not in picture._repr_html_()
-
-
-def test_long_title_has_several_lines() -> None:
-    """A title that is wider than the picture is broken, and what is below it moves down."""
-    values = [f"an-order-{number}-with-a-long-name" for number in range(4)]
-    rows = [*(sent(at, it) for at, it in enumerate(values)), *log(*values, *values)]
-    long, short = orders_by_offset(rows).figure.layout, orders_by_offset([]).figure.layout
-
-    assert long.title.text.count("<br>") == 1
-    assert long.margin.t > short.margin.t
 
 
 def test_neighbours_have_a_column_each() -> None:

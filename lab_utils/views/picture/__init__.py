@@ -1,9 +1,10 @@
-"""The one frame of all pictures: a Plotly figure whose title is a finding, with words and a table.
+"""The one frame of all pictures: a title that is a finding, a Plotly figure, words and a table.
 
 JupyterLab draws the figure with the extension that comes in the plotly wheel, so nothing is
-loaded from elsewhere. The words and the table are an output of their own below it, for anyone who
-cannot see the figure or wants to check it. A view says what is where; what all figures share
-(title, legend, axes, marks, notes, the axis of time) is here.
+loaded from elsewhere; a page without JavaScript has it as SVG (static.py). The title stands above
+it, where a narrow page wraps it, and the words and the table below, for anyone who cannot see the
+figure or wants to check it. A view says what is where; what all figures share (legend, axes, marks,
+notes, the axis of time) is here.
 """
 
 from __future__ import annotations
@@ -20,15 +21,18 @@ from typing import Any, Final
 from plotly.graph_objects import Figure, Scatter
 
 from lab_utils.views.palette import BLACK, FONT, GREY, WHITE, Style
+from lab_utils.views.picture.static import WIDTH, Static, as_svg
 from lab_utils.views.tables import Table
-from lab_utils.views.words import title_lines
+from lab_utils.views.words import shown
 
 PLOTLY: Final = "application/vnd.plotly.v1+json"
 # JupyterLab fits a figure to its cell itself. With `responsive` Plotly does too, and a window that
 # became higher or lower, and not wider, then left the figure no height at all.
 CONFIG: Final = {"displaylogo": False, "responsive": False, "displayModeBar": False}
 FONT_SIZE: Final = 13
-TITLE_LINE_PX: Final = 23
+TITLE: Final = '<p style="font: 17px {}; margin: 0.6em 12px 0.2em">{}</p>'
+TITLE_LIMIT: Final = 344
+TITLE_PX: Final = 30  # of what a view leaves above its figure, what was for one line of title
 LETTER_PX: Final = 7.2  # what a letter of a label takes, and its line
 LINE_PX: Final = 13
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom",
@@ -63,20 +67,34 @@ class Picture:
             f"{self.table._repr_html_()}</details></div>"
         )
 
+    def static(self, width: int = WIDTH, *, titled: bool = True) -> Static:
+        """The figure as SVG of so many pixels, for a page without JavaScript."""
+        figure, title = self.figure.to_plotly_json(), shown(self.title, TITLE_LIMIT)
+        return Static(as_svg(figure, title, self.summary, width, titled=titled), repr(self))
+
+    def heading(self) -> str:
+        """The title as HTML, which a narrow page wraps."""
+        return TITLE.format(escape(FONT), escape(shown(self.title, TITLE_LIMIT)))
+
     def bundle(self) -> dict[str, Any]:
-        """The figure as JupyterLab takes it; a reader without Plotly is shown the words."""
+        """The figure as JupyterLab takes it; without Plotly it is the SVG, or the words."""
         figure = self.figure.to_plotly_json()
-        return {PLOTLY: {**figure, "config": CONFIG}, "text/plain": repr(self)}
+        svg = self.static(titled=False).svg
+        return {
+            PLOTLY: {**figure, "config": CONFIG},
+            "image/svg+xml": svg,
+            "text/plain": repr(self),
+        }
 
     def _ipython_display_(self) -> None:
         from IPython.display import HTML, display
 
+        display(HTML(self.heading()))  # type: ignore[no-untyped-call]
         display(self.bundle(), raw=True)  # type: ignore[no-untyped-call]
         display(HTML(self._repr_html_()))  # type: ignore[no-untyped-call]
 
 
 def figure(
-    title: str,
     traces: Iterable[Any],
     *,
     plot_px: float,
@@ -85,19 +103,15 @@ def figure(
     notes: Iterable[Drawn] = (),
     **layout: Any,
 ) -> Figure:
-    """A figure with this title; `margins` are left, right, above (below one line) and below.
+    """A figure; `margins` are left, right, above (with room for a line of title) and below.
 
     `layout` has the axes; `showlegend=False` leaves the legend out. White in a dark notebook too,
     so that the colours hold.
     """
-    heading = title_lines(title)
     left, right, above, below = margins
-    above += TITLE_LINE_PX * heading.count("<br>")
-    top = 14 + 12 * heading.count("<br>")  # Plotly centres the lines around the first
+    above -= TITLE_PX
     drawn = Figure(list(traces))
     drawn.update_layout(
-        title={"text": heading, "x": 0.012, "xref": "container", "xanchor": "left", "y": 1,
-               "yanchor": "top", "pad": {"t": top}, "font": {"size": 17}},
         font={"family": FONT, "size": FONT_SIZE, "color": BLACK},
         height=int(plot_px + above + below),
         margin={"l": left, "r": right, "t": above, "b": below},
