@@ -15,7 +15,7 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -187,10 +187,15 @@ def _written(recording: Recording) -> dict[str, Any]:
     columns = [column.name for column in fields(Event)]
     rows = [
         {it: value for it in columns if (value := getattr(row, it)) not in (None, {})}
-        | {"at_ns": row.at_ns - first}
-        for row in recording.rows
+        for row in (_since(first, it) for it in recording.rows)
     ]
     return {"code": recording.code, "trouble": recording.trouble, "rows": rows}
+
+
+def _since(first: int, row: Event) -> Event:
+    """The event with its times as if the run had begun at 0; some are in its detail."""
+    times = {it: str(int(at) - first) for it, at in row.detail.items() if it.endswith("_at_ns")}
+    return replace(row, at_ns=row.at_ns - first, detail={**row.detail, **times})
 
 
 def _read(columns: Mapping[str, Any]) -> Recording:

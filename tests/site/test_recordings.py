@@ -42,6 +42,20 @@ def test_each_choice_has_its_run(lab: str) -> None:
     assert len(pages.explorer(lab)) <= PAGE_BYTES
 
 
+@pytest.mark.parametrize("lab", OFFERS)
+def test_times_are_those_of_the_run(lab: str) -> None:
+    """Whatever has a time has one between the first event of its run and the last."""
+    outside = [
+        (row.kind, name, at)
+        for run in recorded(lab).values()
+        for row in run.rows
+        for name, at in row.detail.items()
+        if name.endswith("_at_ns") and not 0 <= int(at) <= max(it.at_ns for it in run.rows)
+    ]
+
+    assert [] == outside
+
+
 def test_recordings_are_small() -> None:
     """The recordings of all labs together are small enough for a repository."""
     found = sum(path.stat().st_size for path in recordings.FOLDER.iterdir())
