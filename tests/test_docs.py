@@ -20,7 +20,7 @@ PATH: Final = re.compile(r"`((?:lab_utils|tests|docs|labs|benchmarks)/[\w./-]+)`
 CODE: Final = re.compile(r"```python\n(.*?)```", re.DOTALL)
 CALL: Final = re.compile(r"`(\w+)\(\"(?:Produce|Fetch|OffsetCommit)\"")
 # A name that stands for a lab's number, as in labs/source/NN_title.py.
-PLACEHOLDER: Final = re.compile(r"NN|90|labs/\*")
+PLACEHOLDER: Final = re.compile(r"NN|79|90|labs/\*")
 
 
 def found(pattern: re.Pattern[str]) -> Iterator[tuple[Path, str]]:

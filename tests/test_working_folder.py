@@ -128,7 +128,7 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
     """LAB_FOLDER, as in a container, is filled with the labs; what is kept is named."""
     monkeypatch.setenv("LAB_FOLDER", str(tmp_path))
     said = [CliRunner().invoke(main, ["notebooks"]) for _ in range(2)]
-    names = sorted(path.name for path in (ROOT / "labs").glob("0*.ipynb"))
+    names = sorted(path.name for path in (ROOT / "labs").glob("[0-9]*.ipynb"))
     more = {f"further/{path.name}" for path in (ROOT / "labs").glob("further/*.ipynb")}
     (tmp_path / names[3]).write_text("mine")
     (tmp_path / RECORD).unlink()

@@ -9,6 +9,12 @@ metadata (schema version 3), with the points of labs/checks. Nothing here reads 
     ### BEGIN SOLUTION … ### END SOLUTION            becomes `# YOUR CODE (about N lines)`
     ### BEGIN HIDDEN TESTS … ### END HIDDEN TESTS    is left out
 
+A source may hold its own checks, so that an incident is one file; `part` says what a cell is of:
+
+    part="checks"   labs/checks/labNN.py, which the build writes then
+    part="shared"   that, and the notebook
+    part="tests"    neither: its wrong answers, for the tests
+
 The markers are nbgrader's. A learner's cell always runs: where the comment alone would leave a
 hole in the syntax `...` fills it, and a name that only the solution made is bound to `...`.
 """
@@ -26,7 +32,7 @@ from typing import Any, Final, TypeAlias
 
 from lab_utils.errors import BadArgument
 from lab_utils.folders import FURTHER
-from lab_utils.grading.cases import Exercise, exercises
+from lab_utils.grading.cases import Exercise, exercises, exercises_in
 
 _grammar = sys.modules.get("rfc3987_syntax")
 # jsonschema, which nbformat loads, would build the grammar of international addresses: two seconds
@@ -49,6 +55,8 @@ CellText: TypeAlias = Callable[[str], str]
 SOURCE_NAME: Final = re.compile(r"^(\d\d)_[a-z0-9_]+$")
 SOLUTION: Final = "SOLUTION"
 HIDDEN_TESTS: Final = "HIDDEN TESTS"
+OF_CHECKS: Final = ("checks", "shared")
+IN_NO_NOTEBOOK: Final = ("checks", "tests")
 MARKER: Final = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
 # A cell that starts a broker or Spark, or that checks an answer, takes longer than nbgrader's 30 s.
 CONFIGURATION: Final = """c = get_config()
@@ -118,10 +126,28 @@ def read_source(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
+def part(source: str, *names: str) -> list[str]:
+    """The cells of a source that are of these parts."""
+    return [it.source for it in _read(source).cells if it.metadata.get("part") in names]
+
+
+def checks_in(source: Path) -> str:
+    """The checks that a source holds itself, as the text of their file; empty if it holds none."""
+    cells = part(read_source(source), *OF_CHECKS)
+    made = f'"""The checks of lab {lab_of(source.stem)}; ./lab build makes them of its source."""'
+    return "\n\n".join([made, "\n\n\n".join(cells)]) + "\n" if cells else ""
+
+
+def _read(source: str) -> NotebookNode:
+    read: NotebookNode = jupytext.reads(source, fmt="py:percent")
+    return read
+
+
 def _notebook(
     source: str, lab: str, exercises: Sequence[Exercise], cell_text: CellText
 ) -> NotebookNode:
-    read = jupytext.reads(source, fmt="py:percent")
+    read = _read(source)
+    read.cells = [it for it in read.cells if it.metadata.get("part") not in IN_NO_NOTEBOOK]
     _require_match(read, exercises)
     points = {each.item: each.points for each in exercises}
     notebook: NotebookNode = _nodes.new_notebook(
@@ -271,13 +297,15 @@ def _names(code: str) -> set[str]:
 def build_labs(
     labs: Path, only: Sequence[str] = (), *, write: bool = True
 ) -> list[tuple[Path, str]]:
-    """Build the learners' notebooks; return each that differed with the difference as text.
+    """Build the learners' notebooks, and the checks of sources that hold their own.
+
+    Returns each file that differed, with the difference as text.
 
     `only` names labs, as "03"; none is all of them. Without `write`, nothing is changed. A
     notebook without a source (`without_source`) is left as it is: it may be somebody's work.
     """
     changed = []
-    built = _notebooks(labs, _chosen(labs, only)) | _further_notebooks(labs, only)
+    built = _made(labs, _chosen(labs, only)) | _further_notebooks(labs, only)
     for path, text in sorted(built.items()):
         difference = _difference(path, text)
         if difference:
@@ -322,11 +350,16 @@ def _chosen(labs: Path, only: Sequence[str]) -> list[Path]:
     return [known[lab] for lab in only] if only else sources
 
 
-def _notebooks(labs: Path, sources: Sequence[Path]) -> dict[Path, str]:
+def _made(labs: Path, sources: Sequence[Path]) -> dict[Path, str]:
+    """The notebooks of these sources, and the checks of those that hold their own."""
     built = {}
     for source in sources:
         lab = lab_of(source.stem) or ""
-        notebook = learner_notebook(read_source(source), lab, exercises(lab, labs))
+        path, text = labs / "checks" / f"lab{lab}.py", checks_in(source)
+        if text:
+            built[path] = text
+        found = exercises_in(text, path) if text else exercises(lab, labs)
+        notebook = learner_notebook(read_source(source), lab, found)
         built[labs / f"{source.stem}.ipynb"] = notebook_text(notebook)
     return built
 

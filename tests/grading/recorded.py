@@ -26,6 +26,7 @@ import orjson
 
 from lab_utils.grading import cases
 from lab_utils.grading.cases import Evidence, Exercise, Trial
+from lab_utils.grading.notebook import part, read_source
 from lab_utils.ledger.events import Event
 from lab_utils.machine.jars import ROOTS
 from lab_utils.proxy.faults import StageFault
@@ -44,6 +45,30 @@ from tests.notebooks import SOURCES, answers_in, blank_notebook, execute, source
 
 FOLDER: Final = Path(__file__).parents[1] / "evidence"
 LABS: Final = tuple(SOURCES)
+
+
+def held(source: Path) -> dict[str, Any]:
+    """What the cells for the tests in a source define, given its solution to change."""
+    text = read_source(source)
+
+    def changed(*pairs: tuple[str, str]) -> str:
+        solution = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", text, re.DOTALL)[-1]
+        for old, new in pairs:
+            assert old in solution, old
+            solution = solution.replace(old, new)
+        return str(solution)
+
+    names: dict[str, Any] = {"changed": changed}
+    for cell in part(text, "tests"):
+        exec(cell, names)
+    return names
+
+
+HELD: Final = tuple(held(path) for path in SOURCES.values())
+RIGHT: Final = (
+    *right_answers.RIGHT,
+    *(each for names in HELD for each in names.get("RIGHT", ())),
+)
 WRONG: Final = tuple(
     each
     for table in (
@@ -57,7 +82,7 @@ WRONG: Final = tuple(
         wrong_answers_08,
     )
     for each in table.WRONG
-)
+) + tuple(each for names in HELD for each in names.get("WRONG", ()))
 NO_FAULT: Final = "without its fault"
 BLANK: Final = "as it is handed out"
 REFERENCE: Final = "the lab's own answer"
@@ -87,7 +112,7 @@ class Case:
     @property
     def is_right(self) -> bool:
         """Is it an answer that gets all points?"""
-        by_other_means = {each[:2] for each in right_answers.RIGHT}
+        by_other_means = {each[:2] for each in RIGHT}
         return self.name == REFERENCE or (self.item, self.name) in by_other_means
 
     @property
@@ -118,7 +143,7 @@ class Case:
 
 def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
     """Wrong and right answers, blank ones, and exercises whose faults never fire."""
-    for case in (Case(*each) for each in (*WRONG, *right_answers.RIGHT)):
+    for case in (Case(*each) for each in (*WRONG, *RIGHT)):
         if case.lab in labs:
             yield case
     for lab in labs:
@@ -137,7 +162,7 @@ def drawn_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
         if exercise.unseen and exercise.item not in NOT_DRAWN
     }
     yield from (Case(item, REFERENCE, is_drawn=True) for item in items)
-    given = (*WRONG, *right_answers.RIGHT)
+    given = (*WRONG, *RIGHT)
     yield from (Case(*each, is_drawn=True) for each in given if each[0] in items)
 
 

@@ -1,4 +1,4 @@
-"""docs/adding-a-lab.md, followed word for word: its two files are built, checked and graded."""
+"""docs/adding-a-lab.md, followed word for word: its files are built, checked and graded."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from lab_utils.grading.cases import exercise
 from lab_utils.grading.grader import grade
 from lab_utils.grading.notebook import build_labs
 from lab_utils.lab import Lab
+from tests.grading.recorded import held
 from tests.notebooks import ROOT
 
 PAGE = (ROOT / "docs" / "adding-a-lab.md").read_text(encoding="utf-8")
-SOURCE, CHECKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+SOURCE, CHECKS, INCIDENT = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 SENDS = """
 def send_once(run):
     producer = run.producer({settings})
@@ -42,6 +43,27 @@ def test_built(labs: Path) -> None:
 
     assert "90_store_once.ipynb" == notebook.name
     assert "# YOUR CODE (about 1 line)" in notebook.read_text(encoding="utf-8")
+
+
+def test_an_incident_is_one_file(tmp_path: Path) -> None:
+    """One file in the folder: its notebook is built, its checks are found, and they are apart."""
+    source = tmp_path / "source" / "79_nobody_has_it.py"
+    source.parent.mkdir()
+    source.write_text(INCIDENT, encoding="utf-8")
+
+    built = {path.name: path.read_text(encoding="utf-8") for path, _ in build_labs(tmp_path)}
+    found = exercise("79.1", tmp_path)
+    wrong = held(source)["WRONG"]
+
+    assert {"79_nobody_has_it.ipynb", "lab79.py"} == built.keys()
+    assert [] == build_labs(tmp_path)
+    assert {"found": [True, True], "EXERCISES": [False, True], "WRONG": [False, False],
+            "all": [False, False]} == {
+        name: [name in text for text in built.values()]
+        for name in ("found", "EXERCISES", "WRONG", "all")
+    }  # fmt: skip
+    assert {mistake.name for mistake in found.mistakes} == {name for _, name, _ in wrong}
+    assert '{"acks": 0}' in wrong[1][2]
 
 
 @pytest.mark.kafka

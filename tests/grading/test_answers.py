@@ -16,13 +16,13 @@ from tests.grading.recorded import (
     BLANK,
     LABS,
     NO_FAULT,
+    RIGHT,
     WRONG,
     Case,
     all_cases,
     evidence,
     key,
 )
-from tests.grading.right_answers import RIGHT
 from tests.notebooks import execute
 
 
