@@ -1,0 +1,403 @@
+# %% [markdown]
+# # Incident: fenced, and the data gone
+#
+# Finance calls: two invoices are missing. No process has died, and the lag is 0.
+#
+# 18 minutes · one broker · 7 points · builds on 04 and 06
+
+# %% part="checks"
+import random
+from dataclasses import replace
+
+from confluent_kafka import KafkaException
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import (
+    FENCED,
+    answer_equals,
+    answers,
+    final,
+    missing,
+    not_once,
+    nothing_else_is_stored,
+    repeated,
+)
+from lab_utils.proxy.faults import crash_client, refuse, stall_client
+
+# %%
+from confluent_kafka import KafkaException, TopicPartition
+from lab_utils import Lab, stall_client
+lab = Lab("71")
+
+# %% [markdown]
+# ## What the person on call has
+#
+# | what | what it says |
+# |---|---|
+# | consumer lag of the group | 0 |
+# | restarts | none |
+# | the program's log | one line: `a producer was replaced` |
+# | invoices | fewer than orders |
+#
+# The program reads orders, two at a time, and writes their invoices in a transaction. At the time of
+# the log line, the machine had stopped for a while, as virtual machines do when they are moved. All
+# times are shorter here: `transaction.timeout.ms` is two seconds, where the default is a minute.
+#
+# ## The program, as it is found
+
+# %% part="shared"
+def billing(run):
+    """A transactional producer; it ends what a predecessor of its name left open."""
+    times = {"transaction.timeout.ms": 2000, "socket.timeout.ms": 1900}
+    producer = run.producer({"transactional.id": f"{run.topic}-billing"} | times)
+    producer.init_transactions(30)
+    return producer
+
+
+def found(run):
+    """The program as it is found."""
+    producer = billing(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        try:
+            producer.begin_transaction()
+            for message in batch:
+                producer.produce(run.topics["invoices"], message.value(), partition=0)
+            producer.commit_transaction()
+        except KafkaException:
+            producer = billing(run)  # and says in its log: a producer was replaced
+        consumer.commit(asynchronous=False)
+
+# %%
+incident = lab.run(found, orders=8, filled=True, topics=["invoices"], until_stable=True,
+                   faults=[stall_client("after_send", nth=6, for_ms=3000)])
+incident.in_and_out("invoices")
+
+# %%
+incident.timeline(apis=["InitProducerId", "Produce", "EndTxn", "OffsetCommit"])
+
+# %%
+incident.topic_log("invoices").show()
+
+# %% [markdown]
+# ## 71.1 The cause (3 points)
+#
+# - `gone`: the orders without an invoice, as in `"0 1"`
+# - `request`: the request whose answer told the program, by its name on the wire
+# - `error`: the error in that answer
+# - `ended_by`: who aborted the transaction, `"program"` or `"coordinator"`
+# - `bookmark`: the offset that the program committed next
+
+# %% answer="71.1"
+answer_1 = {"gone": ..., "request": ..., "error": ..., "ended_by": ..., "bookmark": ...}
+### BEGIN SOLUTION
+answer_1 = {"gone": "4 5", "request": "EndTxn", "error": "INVALID_PRODUCER_EPOCH",
+            "ended_by": "coordinator", "bookmark": 6}
+### END SOLUTION
+
+# %% check="71.1"
+lab.check("71.1", answer_1)
+
+# %% [markdown]
+# ## 71.2 The repair (4 points)
+#
+# Change `found` so that each order has exactly one invoice, to a `read_committed` reader. A program
+# that was stopped for too long is fenced again and again, so a longer time-out makes this rarer and
+# repairs nothing. The check stops the program in a transaction, has it fenced at a commit, and kills
+# it after one. The grader does so at other places.
+
+# %% answer="71.2"
+### BEGIN SOLUTION
+def repaired(run):
+    producer = billing(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        try:
+            producer.begin_transaction()
+            for message in batch:
+                producer.produce(run.topics["invoices"], message.value(), partition=0)
+            offsets = [TopicPartition(run.topic, 0, batch[-1].offset() + 1)]
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            producer.commit_transaction()
+        except KafkaException:
+            producer = billing(run)
+            consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))
+### END SOLUTION
+
+# %% check="71.2"
+lab.check("71.2", repaired)
+
+# %% [markdown]
+# ## What this does not cover
+#
+# An error that only asks for an abort needs no new producer: lab 04 tells them apart. librdkafka speaks
+# the first version of the transaction protocol; a client of its second (KIP-890) changes its epoch with
+# each transaction.
+
+# %%
+lab.score()
+
+# %%
+lab.close()
+
+# %% part="checks"
+BILLED = {"orders": 8, "filled": True, "topics": ("invoices",), "until_stable": True}
+# Longer than transaction.timeout.ms: the coordinator looks every 200 ms.
+STOPPED_MS = 3000
+
+
+def stopped(nth):
+    """The machine stops when the program has handed over its nth invoice."""
+    fault = stall_client("after_send", nth=nth, for_ms=STOPPED_MS)
+    return Trial(name="stopped", faults=(fault,), **BILLED)
+
+
+def fenced(nth):
+    """The coordinator refuses the nth commit: the name has another owner."""
+    fault = refuse("EndTxn", nth=nth, error="PRODUCER_FENCED")
+    return Trial(name="fenced", faults=(fault,), **BILLED)
+
+
+def killed(nth):
+    """The process is killed when its nth commit has been answered."""
+    return Trial(name="killed", faults=(crash_client("after_commit", nth=nth),), **BILLED)
+
+
+def elsewhere(nonce):
+    """The three at places drawn from the nonce; of two commits in a batch, after the first."""
+    place = random.Random(nonce)
+    return (
+        fenced(place.randint(1, 4)),
+        stopped(2 * place.randint(1, 4)),
+        killed(place.choice([1, 3])),
+    )
+
+
+def lost(evidence):
+    """The orders without an invoice."""
+    return missing(evidence, final(evidence, "invoices"))
+
+
+def told(evidence):
+    """The answers that fenced a producer, oldest first."""
+    return [row for row in answers(evidence) if row.error in FENCED]
+
+
+def cause(evidence):
+    """What became of whose transaction, from the wire and the log."""
+    first = told(evidence)[0]
+    ends = [row.detail["committed"] for row in evidence.requests("EndTxn")]
+    later = [row for row in evidence.requests("OffsetCommit") if row.at_ns > first.at_ns]
+    return {
+        "gone": " ".join(lost(evidence)),
+        "request": first.api,
+        "error": first.error,
+        "ended_by": "program" if "False" in ends else "coordinator",
+        "bookmark": later[0].offset,
+    }
+
+
+def each_has_one_invoice(_, evidence):
+    """Is each order in invoices exactly once, to a read_committed reader?"""
+    return not_once(evidence, final(evidence, "invoices"), "invoice")
+
+
+def goes_on(evidence):
+    """Did a transaction begin after the program had been fenced?"""
+    begun = [row.at_ns for row in evidence.requests("AddPartitionsToTxn")]
+    return not told(evidence) or max(begun) > told(evidence)[0].at_ns
+
+
+def twice(evidence):
+    """The orders with more than one invoice."""
+    return repeated(evidence, final(evidence, "invoices"))
+
+
+EXERCISES = (
+    Exercise(
+        item="71.1",
+        title="The cause",
+        points=3,
+        kind="value",
+        answer="answer_1",
+        public=(replace(stopped(6), workload=found),),
+        rules=(answer_equals(cause),),
+        mistakes=(
+            Mistake(
+                name="the program aborted",
+                is_made=lambda answer, _: answer["ended_by"] == "program",
+                likely="the program never asked for an abort.",
+                look="Look at the EndTxn requests in the timeline: what do they ask for?",
+            ),
+            Mistake(
+                name="all that followed",
+                is_made=lambda answer, _: len(answer["gone"].split()) > 2,
+                likely="what came later has its invoices, from another producer.",
+                look='Look at incident.in_and_out("invoices").',
+            ),
+            Mistake(
+                name="in the log",
+                is_made=lambda answer, _: answer["gone"] == "",
+                likely="a record in the log is no invoice yet: its transaction was aborted.",
+                look="Look at which rows of the log are visible.",
+            ),
+            Mistake(
+                name="the client's word",
+                is_made=lambda answer, _: answer["error"] == "_FENCED",
+                likely="that is what the client made of it; the wire has the broker's word.",
+                look="Look at the answer in the timeline.",
+            ),
+            Mistake(
+                name="back to the batch",
+                is_made=lambda answer, _: answer["bookmark"] == 4,
+                likely="the program did not know that its batch was gone.",
+                look="Look at the first OffsetCommit after the error.",
+            ),
+        ),
+        blank="Fill in all five; the timeline has each of them.",
+    ),
+    Exercise(
+        item="71.2",
+        title="The repair",
+        points=4,
+        kind="workload",
+        answer="repaired",
+        public=(fenced(2), stopped(4), killed(3)),
+        unseen=elsewhere,
+        rules=(nothing_else_is_stored, each_has_one_invoice),
+        mistakes=(
+            Mistake(
+                name="nothing is billed",
+                is_made=lambda _, seen: not seen.stored,
+                likely="the orders were there to be read, and there is no invoice.",
+                look="Look at what the loop does with each batch.",
+            ),
+            Mistake(
+                name="no transaction",
+                is_made=lambda _, seen: not seen.requests("EndTxn"),
+                likely="without a transaction, an invoice counts before its bookmark does.",
+                look="Look at what a process finds that is killed between the two.",
+            ),
+            Mistake(
+                name="gave up",
+                is_made=lambda _, seen: bool(lost(seen)) and not goes_on(seen),
+                likely="after the error, no further transaction was begun.",
+                look="Look at who takes part in the timeline after the error.",
+            ),
+            Mistake(
+                name="a longer time-out",
+                is_made=lambda _, seen: seen.trial.name == "stopped" and not told(seen),
+                likely="this time nobody was fenced; the next time somebody is.",
+                look="Look at the trial whose commit was refused at once.",
+            ),
+            Mistake(
+                name="the bookmark went on",
+                is_made=lambda _, seen: bool(lost(seen)) and bool(seen.requests("OffsetCommit")),
+                likely="a bookmark was committed past a batch whose transaction was not.",
+                look="Look at the OffsetCommit after the failed EndTxn.",
+            ),
+            Mistake(
+                name="not rewound",
+                is_made=lambda _, seen: bool(lost(seen)),
+                likely="the transaction took its bookmark back, and the consumer went on.",
+                look="Look at where the consumer stands after the error.",
+            ),
+            Mistake(
+                name="two commits",
+                is_made=lambda _, seen: bool(twice(seen)) and bool(seen.requests("OffsetCommit")),
+                likely="invoices and bookmark were committed one after the other.",
+                look="Look at what happens to a process that is killed between the two.",
+            ),
+            Mistake(
+                name="one short",
+                is_made=lambda _, seen: bool(twice(seen)),
+                likely="a bookmark names the next order to read, and this one names another.",
+                look="Look at the offsets in TxnOffsetCommit, and at the last order of the batch.",
+            ),
+        ),
+        blank="Write the function `repaired`; begin with a copy of `found`.",
+    ),
+)
+
+# %% part="tests"
+def answer(**other):
+    right = {"gone": "4 5", "request": "EndTxn", "error": "INVALID_PRODUCER_EPOCH",
+             "ended_by": "coordinator", "bookmark": 6}
+    return f"answer_1 = {right | other!r}"
+
+NEW = "            producer = billing(run)\n"
+SEEK = "            consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))\n"
+SEND = "            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())\n"
+COMMIT = "            producer.commit_transaction()\n"
+FIRST = "            consumer.commit(offsets=offsets, asynchronous=False)\n"
+BOOKMARK = "consumer.commit(asynchronous=False)\n"
+EXCEPT = "        except KafkaException:\n"
+LONGER = """
+def billing(run):
+    producer = run.producer({"transactional.id": f"{run.topic}-billing", "transaction.timeout.ms": 60000})
+    producer.init_transactions()
+    return producer
+"""
+PLAIN = """
+def repaired(run):
+    producer = run.producer({"acks": "all", "enable.idempotence": True})
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        for message in batch:
+            producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.flush()
+        consumer.commit(asynchronous=False)
+"""
+AGAIN = """
+def repaired(run):
+    producer = billing(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        while True:
+            try:
+                producer.begin_transaction()
+                for message in batch:
+                    producer.produce(run.topics["invoices"], message.value(), partition=0)
+                producer.flush()
+                offsets = consumer.position(consumer.assignment())
+                producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+                producer.commit_transaction()
+                break
+            except KafkaException:
+                producer = billing(run)
+"""
+NEW_CONSUMER = changed((SEEK, "            consumer.close()\n            return repaired(run)\n"))
+WRONG = (
+    ("71.1", "the program aborted", answer(ended_by="program")),
+    ("71.1", "all that followed", answer(gone="4 5 6 7")),
+    ("71.1", "in the log", answer(gone="")),
+    ("71.1", "the client's word", answer(error="_FENCED")),
+    ("71.1", "back to the batch", answer(bookmark=4)),
+    # as it is found
+    ("71.2", "the bookmark went on", "repaired = found"),
+    # commits the bookmark first
+    ("71.2", "the bookmark went on", changed((SEND, FIRST))),
+    ("71.2", "a longer time-out", LONGER + changed((SEEK, ""))),
+    ("71.2", "a longer time-out", LONGER + changed((SEND, ""), (SEEK, 12 * " " + BOOKMARK), (COMMIT, COMMIT + 12 * " " + BOOKMARK))),
+    ("71.2", "not rewound", changed((SEEK, ""))),
+    # goes back to the last order of the batch
+    ("71.2", "not rewound", changed(("batch[0].offset()", "batch[-1].offset()"))),
+    ("71.2", "gave up", changed((NEW, ""), (SEEK, "            return\n"))),
+    # keeps the fenced producer, for which nothing can be begun
+    ("71.2", "gave up", changed((NEW, ""), (SEEK, "            continue\n"))),
+    ("71.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + 12 * " " + BOOKMARK))),
+    # the bookmark of a batch is in the next transaction
+    ("71.2", "one short", changed(("batch[-1].offset() + 1", "batch[0].offset()"))),
+    ("71.2", "one short", changed(("batch[-1].offset() + 1", "batch[-1].offset()"))),
+    ("71.2", "no transaction", PLAIN),
+    ("71.2", "nothing is billed", changed(('producer.produce(run.topics["invoices"], message.value(), partition=0)', "pass"))),
+)
+# The batch is repeated in place; everything is begun anew, consumer and all.
+RIGHT = (
+    ("71.2", "right, too: the batch is repeated in place", AGAIN),
+    ("71.2", "right, too: everything is begun anew", NEW_CONSUMER),
+)
