@@ -78,7 +78,7 @@ incident.in_and_out("invoices")
 incident.timeline(apis=["InitProducerId", "Produce", "EndTxn", "OffsetCommit"])
 
 # %%
-incident.topic_log("invoices").show()
+incident.transactions()
 
 # %% [markdown]
 # ## 71.1 The cause (3 points)

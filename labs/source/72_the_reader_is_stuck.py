@@ -1,0 +1,386 @@
+# %% [markdown]
+# # Incident: the reader is stuck, and its lag grows
+#
+# The warehouse gets no invoices any more. Its reader runs, polls and reports no error.
+#
+# 18 minutes · one broker · 7 points · builds on 04 and 06
+
+# %% part="checks"
+import random
+import uuid
+from dataclasses import replace
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import (
+    answer_equals,
+    final,
+    missing,
+    not_once,
+    nothing_else_is_stored,
+    repeated,
+)
+from lab_utils.proxy.faults import crash_client
+
+# %%
+import uuid
+from confluent_kafka import TopicPartition
+from lab_utils import Lab, crash_client
+from sqlalchemy import text
+lab = Lab("72")
+
+# %% [markdown]
+# ## What the person on call has
+#
+# | what | what it says |
+# |---|---|
+# | the warehouse's reader (`read_committed`) | no error, no record, lag growing |
+# | the billing program | killed once by a deployment, started again; since then all is well |
+# | end of the topic `invoices` | grows |
+#
+# A restart of the reader changes nothing. The billing program reads orders, two at a time, and writes
+# their invoices in a transaction.
+#
+# ## The program, as it is found
+
+# %% part="shared"
+def billing(run):
+    """A transactional producer; the name is new, so that no two instances disturb each other."""
+    name = f"{run.topic}-billing-{uuid.uuid4()}"
+    producer = run.producer({"transactional.id": name, "transaction.timeout.ms": 900000})
+    producer.init_transactions()
+    return producer
+
+
+def found(run):
+    """The program as it is found."""
+    producer = billing(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        producer.begin_transaction()
+        for message in batch:
+            producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.flush()
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+        producer.commit_transaction()
+
+# %%
+incident = lab.run(found, orders=6, filled=True, topics=["invoices"],
+                   faults=[crash_client("after_ack", nth=4)])
+incident.in_and_out("invoices")
+
+# %%
+incident.transactions()
+
+# %%
+incident.diary()
+
+# %% [markdown]
+# ## 72.1 The cause (3 points)
+#
+# - `stuck_at`: the offset in `invoices` that the reader does not get past
+# - `hidden`: the orders whose invoices it is not given, as in `"0 1"`
+# - `end`: the offset at which the log of `invoices` ends
+# - `left_open_by`: the client whose transaction nobody has ended, as in `"consumer-1"`
+# - `minutes`: after how many minutes the coordinator would have ended it
+
+# %% answer="72.1"
+answer_1 = {"stuck_at": ..., "hidden": ..., "end": ..., "left_open_by": ..., "minutes": ...}
+### BEGIN SOLUTION
+answer_1 = {"stuck_at": 3, "hidden": "2 3 4 5", "end": 11, "left_open_by": "producer-1", "minutes": 15}
+### END SOLUTION
+
+# %% check="72.1"
+lab.check("72.1", answer_1)
+
+# %% [markdown]
+# ## 72.2 The repair (4 points)
+#
+# The reader is right: it hands records out in the sequence of their offsets, and whether these count is
+# not decided (claim E5). So the repair is the writer's. After a kill and a restart, a `read_committed`
+# reader must have each invoice exactly once, and must not wait for a time-out. The check kills the
+# program within a transaction, and after one. The grader does so at other places.
+
+# %% answer="72.2"
+### BEGIN SOLUTION
+def repaired(run):
+    producer = run.producer({"transactional.id": f"{run.topic}-billing"})
+    producer.init_transactions()
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        producer.begin_transaction()
+        for message in batch:
+            producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.flush()
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+        producer.commit_transaction()
+### END SOLUTION
+
+# %% check="72.2"
+lab.check("72.2", repaired)
+
+# %% [markdown]
+# ## What this does not cover
+#
+# - Had the program been killed with its offsets in the transaction, its own successor would wait, too.
+# - The stuck reader of today waits until the time-out, unless the old name is taken over by hand. A
+#   transaction that no coordinator knows any more never ends: `kafka-transactions.sh` aborts it (KIP-664).
+# - A shorter time-out ends the wait sooner, and fences a program that is slow: incident 71.
+
+# %%
+lab.score()
+
+# %%
+lab.close()
+
+# %% part="checks"
+def killed(name, point, nth):
+    """A run whose program is killed at this point, and started again."""
+    return Trial(
+        name=name,
+        faults=(crash_client(point, nth=nth),),
+        orders=6,
+        filled=True,
+        topics=("invoices",),
+    )
+
+
+def elsewhere(nonce):
+    """The two at places drawn from the nonce; of two commits in a batch, after the first."""
+    place = random.Random(nonce)
+    return (
+        killed("killed in a transaction", "after_ack", 2 * place.randint(1, 3)),
+        killed("killed after one", "after_commit", place.choice([1, 3])),
+    )
+
+
+def hidden(evidence):
+    """The orders that no read_committed reader is given."""
+    return missing(evidence, final(evidence, "invoices"))
+
+
+def twice(evidence):
+    """The orders that it is given more than once."""
+    return repeated(evidence, final(evidence, "invoices"))
+
+
+def names(evidence):
+    """The transactional ids that were taken over in this run."""
+    return {row.detail["transactional_id"] for row in evidence.requests("InitProducerId")}
+
+
+def cause(evidence):
+    """Which transaction is open, and what it hides, from the log and the coordinator's own."""
+    states = {row.producer_id: row for row in evidence.rows if row.kind == "transaction"}
+    left = next(row for row in states.values() if row.detail["state"] == "Ongoing")
+    given = next(
+        row for row in evidence.rows
+        if (row.kind, row.api, row.producer_id) == ("response", "InitProducerId", left.producer_id)
+    )  # fmt: skip
+    end = next(
+        row for row in evidence.rows if row.kind == "end" and row.topic == f"{row.run}-invoices"
+    )
+    return {
+        "stuck_at": int(end.detail["last_stable"]),
+        "hidden": " ".join(hidden(evidence)),
+        "end": end.offset,
+        "left_open_by": given.actor,
+        "minutes": int(left.detail["timeout_ms"]) // 60000,
+    }
+
+
+def each_can_be_read_once(_, evidence):
+    """Is a read_committed reader given each order in invoices exactly once?"""
+    return not_once(evidence, final(evidence, "invoices"), "invoice", " that can be read")
+
+
+EXERCISES = (
+    Exercise(
+        item="72.1",
+        title="The cause",
+        points=3,
+        kind="value",
+        answer="answer_1",
+        public=(replace(killed("the incident", "after_ack", 4), workload=found),),
+        rules=(answer_equals(cause),),
+        mistakes=(
+            Mistake(
+                name="the one that runs",
+                is_made=lambda answer, _: answer["left_open_by"] == "producer-11",
+                likely="the producer of today has ended all that it began.",
+                look="Look for Ongoing in the diary, and at whose name stands there.",
+            ),
+            Mistake(
+                name="only its own",
+                is_made=lambda answer, _: answer["hidden"] == "2 3",
+                likely="what comes after an open transaction waits, too, also if it is committed.",
+                look="Look at what the reader is given of the offsets after the open transaction.",
+            ),
+            Mistake(
+                name="what was read",
+                is_made=lambda answer, _: answer["stuck_at"] == 2,
+                likely="that is a marker, and a reader gets past it.",
+                look="Look at the first record of the open transaction.",
+            ),
+            Mistake(
+                name="counted records",
+                is_made=lambda answer, _: answer["end"] in (6, 8, 10),
+                likely="a marker takes an offset, too.",
+                look="Look at the offset of the last marker.",
+            ),
+            Mistake(
+                name="the default",
+                is_made=lambda answer, _: answer["minutes"] == 1,
+                likely="the program set its own time-out.",
+                look="Look at the function that makes the producer.",
+            ),
+        ),
+        blank="Fill in all five; the picture and the diary have them.",
+    ),
+    Exercise(
+        item="72.2",
+        title="The repair",
+        points=4,
+        kind="workload",
+        answer="repaired",
+        public=(
+            killed("killed in a transaction", "after_ack", 4),
+            killed("killed after one", "after_commit", 1),
+        ),
+        unseen=elsewhere,
+        rules=(nothing_else_is_stored, each_can_be_read_once),
+        mistakes=(
+            Mistake(
+                name="nothing is billed",
+                is_made=lambda _, seen: not seen.stored,
+                likely="the orders were there to be read, and there is no invoice.",
+                look="Look at what the loop does with each batch.",
+            ),
+            Mistake(
+                name="no transaction",
+                is_made=lambda _, seen: not seen.requests("EndTxn"),
+                likely="without a transaction nothing is hidden, and nothing is undone either.",
+                look="Look at the batch in which the program was killed.",
+            ),
+            Mistake(
+                name="nobody's successor",
+                is_made=lambda _, seen: bool(hidden(seen)) and len(names(seen)) > 1,
+                likely="whoever was started again did not end what its predecessor left open.",
+                look="Look at the names in the InitProducerId requests before and after the kill.",
+            ),
+            Mistake(
+                name="the bookmark first",
+                is_made=lambda _, seen: bool(hidden(seen)) and bool(seen.requests("OffsetCommit")),
+                likely="the bookmark was past a batch whose transaction was not committed.",
+                look="Look at what is committed before EndTxn.",
+            ),
+            Mistake(
+                name="two commits",
+                is_made=lambda _, seen: bool(twice(seen)) and bool(seen.requests("OffsetCommit")),
+                likely="invoices and bookmark were committed one after the other.",
+                look="Look at what happens to a process that is killed between the two.",
+            ),
+            Mistake(
+                name="one short",
+                is_made=lambda _, seen: bool(twice(seen)),
+                likely="a bookmark names the next order to read, and this one names another.",
+                look="Look at the offsets in TxnOffsetCommit, and at the last order of the batch.",
+            ),
+        ),
+        blank="Write the function `repaired`; begin with a copy of `found`.",
+    ),
+)
+
+# %% part="tests"
+def answer(**other):
+    right = {"stuck_at": 3, "hidden": "2 3 4 5", "end": 11, "left_open_by": "producer-1", "minutes": 15}
+    return f"answer_1 = {right | other!r}"
+
+NAME = 'f"{run.topic}-billing"'
+INIT = "    producer.init_transactions()\n"
+BEGIN = "        producer.begin_transaction()\n"
+SEND = "        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())\n"
+COMMIT = "        producer.commit_transaction()\n"
+BOOKMARK = "        consumer.commit(offsets=offsets, asynchronous=False)\n"
+POSITION = "consumer.position(consumer.assignment())"
+TRANSACTIONAL = '{"transactional.id": f"{run.topic}-billing"}'
+PLAIN = ((TRANSACTIONAL, '{"enable.idempotence": True}'), (INIT, ""), (BEGIN, ""), (COMMIT, ""))
+EACH_ITS_OWN = """
+def repaired(run):
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        name = f"{run.topic}-%s"
+        producer = run.producer({"transactional.id": name})
+        producer.init_transactions()
+        producer.begin_transaction()
+        for message in batch:
+            producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.flush()
+        offsets = consumer.position(consumer.assignment())
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+        producer.commit_transaction()
+"""
+FINALLY = """
+def repaired(run):
+    producer = billing(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        producer.begin_transaction()
+        is_committed = False
+        try:
+            for message in batch:
+                producer.produce(run.topics["invoices"], message.value(), partition=0)
+            producer.flush()
+            offsets = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            producer.commit_transaction()
+            is_committed = True
+        finally:
+            if not is_committed:
+                producer.abort_transaction()
+"""
+LIST_OF_NAMES = """    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS names (name TEXT)"))
+        left = connection.execute(text("SELECT name FROM names")).scalars().all()
+    for name in left:
+        run.producer({"transactional.id": name}).init_transactions()
+    mine = f"{run.topic}-{uuid.uuid4()}"
+    with database.begin() as connection:
+        connection.execute(text("INSERT INTO names VALUES (:name)"), {"name": mine})
+    producer = run.producer({"transactional.id": mine})
+"""
+MADE = '    producer = run.producer({"transactional.id": f"{run.topic}-billing"})\n'
+WRONG = (
+    ("72.1", "the one that runs", answer(left_open_by="producer-11")),
+    ("72.1", "only its own", answer(hidden="2 3")),
+    ("72.1", "what was read", answer(stuck_at=2)),
+    ("72.1", "counted records", answer(end=8)),
+    ("72.1", "the default", answer(minutes=1)),
+    # as it is found
+    ("72.2", "nobody's successor", "repaired = found"),
+    # a shorter time-out under a new name
+    ("72.2", "nobody's successor", changed((TRANSACTIONAL, '{"transactional.id": f"{run.topic}-{uuid.uuid4()}", "transaction.timeout.ms": 60000}'))),
+    # a name for each start, for each process, for each batch
+    ("72.2", "nobody's successor", changed((NAME, 'f"{run.topic}-{run.attempt}"'))),
+    ("72.2", "nobody's successor", "import os" + chr(10) + changed((NAME, 'f"{run.topic}-{os.getpid()}"'))),
+    ("72.2", "nobody's successor", EACH_ITS_OWN % "{uuid.uuid4()}"),
+    # nobody who is killed comes to a finally
+    ("72.2", "nobody's successor", FINALLY),
+    ("72.2", "no transaction", changed(*PLAIN, (SEND, BOOKMARK))),
+    ("72.2", "no transaction", changed(*PLAIN, (SEND, ""), ("        for message", "        consumer.commit(asynchronous=False)\n        for message"))),
+    ("72.2", "the bookmark first", changed((SEND, ""), (BEGIN, "        consumer.commit(asynchronous=False)\n" + BEGIN))),
+    ("72.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + BOOKMARK))),
+    ("72.2", "one short", changed((POSITION, "[TopicPartition(run.topic, 0, batch[-1].offset())]"))),
+    ("72.2", "one short", changed((POSITION, "[TopicPartition(run.topic, 0, batch[0].offset())]"))),
+    ("72.2", "nothing is billed", changed(('producer.produce(run.topics["invoices"], message.value(), partition=0)', "pass"))),
+)
+RIGHT = (
+    ("72.2", "right, too: each batch has a name, and always the same", EACH_ITS_OWN % "{batch[0].offset()}"),
+    ("72.2", "right, too: the names of before are in a database, and taken over", changed((MADE, LIST_OF_NAMES))),
+)
