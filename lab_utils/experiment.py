@@ -27,7 +27,7 @@ from lab_utils.errors import BadArgument, LabError, LedgerError, at_least
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
-from lab_utils.proxy.faults import ClientFault, Fault, WireFault, to_json
+from lab_utils.proxy.faults import ClientFault, Fault, WireFault, crash_client, to_json
 from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.client import Stage
 
@@ -169,6 +169,9 @@ class Experiment:
         if len(states) == 1 and states[0] in ("died", "stopped", "killed"):
             self._recover()
         self._record_committed(f"crash-{self._crashes_seen}", when="crash")
+        crashes = [fault for fault in self.faults if isinstance(fault, crash_client)]
+        if crashes[self._crashes_seen - 1].until_expired:
+            self._groups.forget(self._committing())
 
     def finish(self, sink: Path | None = None) -> list[Event]:
         """Close the run at the stage, read the log back; return all rows, oldest first.
@@ -237,6 +240,11 @@ class Experiment:
 
     def _crashes(self) -> list[dict[str, Any]]:
         return [to_json(fault) for fault in self.faults if isinstance(fault, ClientFault)]
+
+    def _committing(self) -> set[str]:
+        """The groups that have committed an offset in this run, whatever they are called."""
+        named = (row.detail.get("group_id") for row in read_ledger(self.folder))
+        return set(filter(None, named))
 
     def _crashes_not_fired(self) -> list[dict[str, Any]]:
         rows = read_ledger(self.folder) if self._crashes() else []

@@ -6,7 +6,7 @@ with the run's; others are left alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ ANSWERED_S: Final = 10
 LOST_S: Final = 2 * ANSWERED_S
 TIMES_ASKED: Final = 2
 SETTLED_S: Final = 30
+MEMBERLESS: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 # What a coordinator answers that has just come, or has to come first. It has the groups of before,
 # so nobody may say yet that there are none. librdkafka's AdminClient does not wait for it.
 COMING: Final = (
@@ -77,6 +78,21 @@ class Groups:
                     topic=place.topic, partition=place.partition, offset=place.offset,
                     detail=detail,
                 )  # fmt: skip
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Delete these groups with all their offsets, each as soon as it has no member."""
+        for group in groups:
+            wait_until(
+                lambda group=group: self._described(group).state in MEMBERLESS,  # type: ignore[misc]
+                f"group {group} to be without members",
+                timeout_s=SETTLED_S,
+                every_s=0.1,
+            )
+            self._answer(
+                lambda it, group=group: it.delete_consumer_groups(  # type: ignore[misc]
+                    [group], request_timeout=ANSWERED_S
+                )[group]
+            )
 
     def wait_until_settled(self, run: str, members: int) -> None:
         """Wait until a group of the run has so many members, each with a partition."""

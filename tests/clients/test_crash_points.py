@@ -106,6 +106,25 @@ def bookmarks(rows: list[Event], when: str) -> list[int | None]:
     return [row.offset for row in held if row.detail["when"] == when]
 
 
+def under_a_name_of_its_own(run: LiveRun) -> None:
+    group = {"group.id": f"billing-of-{run.topic}", "session.timeout.ms": 1000}
+    consumer = run.consumer({"enable.auto.commit": False} | group)
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        run.processed(message)
+        consumer.commit(message, asynchronous=False)
+
+
+def test_stays_away_until_the_bookmarks_are_gone(opened: Opened) -> None:
+    """The bookmark was there at the crash; the next process, in a group of any name, has none."""
+    crash = crash_client("after_commit", nth=3, until_expired=True)
+    rows = performed(opened, under_a_name_of_its_own, crash)
+
+    assert "0 1 2 0 1 2 3 4 5" == work(rows)
+    asked = [row.offset for row in rows if (row.kind, row.api) == ("request", "OffsetCommit")]
+    assert [1, 2, 3, 1, 2, 3, 4, 5, 6] == asked
+
+
 IN_HAND = (
     stall_client("before_process", nth=3, for_ms=500),
     crash_client("before_process", nth=3),

@@ -52,8 +52,17 @@ class ClientFault(Fault):
             raise BadArgument(f"value must be the text of an order; got {self.value!r}.")
 
 
+@dataclass(frozen=True, repr=False)
 class crash_client(ClientFault):  # noqa: N801 - called as a function
-    """The workload's process is killed when it reaches a point for the nth time."""
+    """The workload's process is killed when it reaches a point for the nth time.
+
+    until_expired  it stays away until its group's bookmarks are gone. A broker removes those of a
+                   group without members after offsets.retention.minutes, a week if nobody sets it
+                   (KIP-186, KIP-211); here the group is deleted as soon as its member has gone.
+    """
+
+    _: KW_ONLY
+    until_expired: bool = False
 
 
 crash_client.__doc__ = "\n".join((
