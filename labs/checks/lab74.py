@@ -1,0 +1,236 @@
+"""The checks of lab 74; ./lab build makes them of its source."""
+
+import random
+from dataclasses import replace
+
+from sqlalchemy import text
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import and_more, answer_equals, answers, final, repeated
+from lab_utils.proxy.faults import crash_client, drop_request, refuse
+
+
+def bookings(run):
+    """The table of bookings."""
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY)"))
+    return database
+
+
+def book(database, order):
+    """Book an order; every third has no price, and raises ValueError."""
+    if int(order.rpartition("-")[2]) % 3 == 2:
+        raise ValueError(order)
+    with database.begin() as connection:
+        row = {"order": order}
+        connection.execute(text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING"), row)
+
+
+def found(run):
+    """The program as it is found."""
+    database = bookings(run)
+    dead = run.producer({"acks": 0})
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        try:
+            book(database, message.value().decode())
+        except ValueError:
+            dead.produce(run.topics["dead_letters"], message.value(), partition=0)
+            dead.flush()
+        consumer.commit(message, asynchronous=False)
+
+
+def of_nine(name, *faults):
+    """A run with nine orders, of which every third cannot be booked."""
+    return Trial(name=name, faults=faults, orders=9, filled=True, topics=("dead_letters",))
+
+
+def lost(nth):
+    """The nth request is lost with its connection."""
+    return of_nine("lost", drop_request("Produce", nth=nth))
+
+
+def refused(nth):
+    """The nth request is refused for good: the client reports it, and does not try again."""
+    return of_nine("refused", refuse("Produce", nth=nth, error="INVALID_RECORD"))
+
+
+def killed(nth):
+    """The nth dead letter gets through at its third attempt; the bookmark past it is deadly."""
+    hard = (drop_request("Produce", nth=nth), drop_request("Produce", nth=nth + 1))
+    return of_nine("killed", *hard, crash_client("after_commit", nth=3 * nth))
+
+
+def elsewhere(nonce):
+    """The three at places drawn from the nonce."""
+    place = random.Random(nonce)
+    return lost(place.randint(1, 3)), refused(place.randint(1, 3)), killed(place.randint(1, 2))
+
+
+def is_good(order):
+    """Can this order be booked?"""
+    return int(order.rpartition("-")[2]) % 3 != 2
+
+
+def dead(evidence):
+    """How often each order is a dead letter."""
+    return final(evidence, "dead_letters")
+
+
+def nowhere(evidence):
+    """The orders that are neither booked nor a dead letter."""
+    there = evidence.history.effects.keys() | dead(evidence).keys()
+    return [order for order in evidence.orders if order not in there]
+
+
+def cause(evidence):
+    """Which order is gone, and what the client asked for and was told."""
+    (gone,) = nowhere(evidence)
+    later = [row.offset for row in evidence.requests("OffsetCommit")]
+    reports = [row.kind for row in evidence.rows if row.source == "client" and row.value == gone]
+    return {
+        "nowhere": gone,
+        "bookmark": min(offset for offset in later if offset > int(gone)),
+        "acks": int(evidence.requests()[0].detail["acks"]),
+        "requests": len(evidence.requests()),
+        "answers": sum(row.api == "Produce" for row in answers(evidence)),
+        "said": "stored" if "acked" in reports else "failed",
+    }
+
+
+def nothing_is_nowhere(_, evidence):
+    """Is each order booked, or a dead letter?"""
+    gone = nowhere(evidence)
+    return f"order {gone[0]} is nowhere{and_more(gone)}." if gone else None
+
+
+def no_good_one_is_dead(_, evidence):
+    """Are only those dead letters that cannot be booked?"""
+    wrong = good_ones_among_the_dead(evidence)
+    return f"order {wrong[0]} could be booked, and is dead{and_more(wrong)}." if wrong else None
+
+
+def each_is_booked_once(_, evidence):
+    """Is no order booked twice?"""
+    twice = repeated(evidence, evidence.history.effects)
+    return f"order {twice[0]} is booked twice{and_more(twice)}." if twice else None
+
+
+def good_ones_among_the_dead(evidence):
+    """The dead letters that could have been booked."""
+    return [order for order in evidence.orders if is_good(order) and dead(evidence)[order]]
+
+
+def never_sent(evidence):
+    """The orders that are nowhere, and that no Produce request carried."""
+    sent = {row.value for row in evidence.requests()}
+    return [order for order in nowhere(evidence) if order not in sent]
+
+
+EXERCISES = (
+    Exercise(
+        item="74.1",
+        title="The cause",
+        points=3,
+        kind="value",
+        answer="answer_1",
+        public=(replace(lost(2), workload=found),),
+        rules=(answer_equals(cause),),
+        mistakes=(
+            Mistake(
+                name="the first of them",
+                is_made=lambda answer, _: answer["nowhere"] in ("2", "8"),
+                likely="that one is a dead letter: somebody has it.",
+                look='Look at incident.in_and_out("dead_letters").',
+            ),
+            Mistake(
+                name="the report knew",
+                is_made=lambda answer, _: answer["said"] == "failed",
+                likely="a client that asks for no answer takes what it has sent for stored.",
+                look="Look at the reports of the producer in incident.events().",
+            ),
+            Mistake(
+                name="every request is answered",
+                is_made=lambda answer, _: answer["answers"] in (2, 3),
+                likely="who asks for no acknowledgement is sent none.",
+                look="Look at the Produce requests in the timeline: which arrow comes back?",
+            ),
+            Mistake(
+                name="the order's own offset",
+                is_made=lambda answer, _: str(answer["bookmark"]) == answer["nowhere"],
+                likely="a bookmark names the next order to read.",
+                look="Look at the first OffsetCommit after the lost request.",
+            ),
+            Mistake(
+                name="two arrived, so two were sent",
+                is_made=lambda answer, _: answer["requests"] == 2,
+                likely="a request that is lost was sent all the same.",
+                look="Look at the broken arrow in the timeline.",
+            ),
+        ),
+        blank="Fill in all six; the timeline has most of them.",
+    ),
+    Exercise(
+        item="74.2",
+        title="The repair",
+        points=4,
+        kind="workload",
+        answer="repaired",
+        public=(lost(2), refused(1), killed(2)),
+        unseen=elsewhere,
+        rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
+        mistakes=(
+            Mistake(
+                name="nobody answers",
+                is_made=lambda _, seen: any(row.detail["acks"] == "0" for row in seen.requests()),
+                likely="the broker was asked for no answer, so there is nothing to wait for.",
+                look="Look at which Produce requests have an answer.",
+            ),
+            Mistake(
+                name="gave up",
+                is_made=lambda _, seen: any(map(is_good, nowhere(seen))),
+                likely="orders after a poison pill, which could be booked, are not.",
+                look="Look at how far the program came.",
+            ),
+            Mistake(
+                name="good ones among the dead",
+                is_made=lambda _, seen: bool(good_ones_among_the_dead(seen)),
+                likely="orders were given up that could be booked.",
+                look="Look at which orders go to dead_letters, and why.",
+            ),
+            Mistake(
+                name="booked twice",
+                is_made=lambda _, seen: each_is_booked_once(None, seen) is not None,
+                likely="an order came again, and the table could not know it.",
+                look="Look at the key of the table.",
+            ),
+            Mistake(
+                name="no dead letter",
+                is_made=lambda _, seen: not seen.requests(),
+                likely="what could not be booked was sent nowhere.",
+                look="Look at what happens in the except block.",
+            ),
+            Mistake(
+                name="the bookmark first",
+                is_made=lambda _, seen: bool(seen.crashes) and bool(never_sent(seen)),
+                likely="the bookmark was past an order that was still to be worked on.",
+                look="Look at what comes first, the commit or the work.",
+            ),
+            Mistake(
+                name="not waited for",
+                is_made=lambda _, seen: bool(seen.crashes) and bool(nowhere(seen)),
+                likely="the bookmark was committed while the dead letter was still on its way.",
+                look="Look at the time of the OffsetCommit, and of the answer to Produce.",
+            ),
+            Mistake(
+                name="the report is not read",
+                is_made=lambda _, seen: bool(nowhere(seen)),
+                likely="there was an answer, it was an error, and the program went on.",
+                look="Look at the answer to the Produce request of that order.",
+            ),
+        ),
+        blank="Write the function `repaired`; begin with a copy of `found`.",
+    ),
+)
