@@ -1,0 +1,341 @@
+# %% [markdown]
+# # Incident: after a long weekend
+#
+# On Monday some customers are charged a second time. Nobody has changed anything since Friday.
+#
+# 18 minutes · one broker · 7 points · builds on 05 and 06
+
+# %% part="checks"
+import random
+from dataclasses import replace
+
+from sqlalchemy import text
+
+from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.rules import answer_equals, missing, not_once, repeated
+from lab_utils.proxy.faults import crash_client
+
+# %%
+from confluent_kafka import TopicPartition
+from lab_utils import Lab, crash_client
+from sqlalchemy import text
+lab = Lab("73")
+
+# %% [markdown]
+# ## What the person on call has
+#
+# | what | what it says |
+# |---|---|
+# | the program | died on Friday evening; nobody started it again before Monday |
+# | consumer lag on Friday | 3 |
+# | consumer lag on Monday, at the start | 6 |
+# | table `bookings` | some orders have two rows |
+#
+# The program books each order and then commits its bookmark. A broker keeps the bookmarks of a group
+# without members for `offsets.retention.minutes`: a week by default (KIP-186, KIP-211), and a day here,
+# said the administrator.
+#
+# The lab does not wait that long. When the group has no member any more, the lab deletes it with all its
+# bookmarks, as an administrator can: what the next process finds is the same, none.
+#
+# ## The program, as it is found
+
+# %% part="shared"
+def found(run):
+    """The program as it is found."""
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+    consumer = run.consumer({"enable.auto.commit": False, "session.timeout.ms": 1000})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        with database.begin() as connection:
+            row = {"order": message.value().decode()}
+            connection.execute(text("INSERT INTO bookings VALUES (:order)"), row)
+        consumer.commit(message, asynchronous=False)
+
+# %%
+incident = lab.run(found, orders=6, filled=True,
+                   faults=[crash_client("after_commit", nth=3, until_expired=True)])
+incident.effects
+
+# %%
+incident.bookmarks()
+
+# %%
+incident.timeline(apis=["OffsetFetch", "ListOffsets", "OffsetCommit"])
+
+# %% [markdown]
+# ## 73.1 The cause (3 points)
+#
+# - `twice`: the orders that are booked twice, as in `"4 5"`
+# - `stood_at`: where the group's bookmark stood when the program died
+# - `began_at`: the first offset that the second process was given
+# - `request`: the request by which it asked where the log begins, because it had no bookmark
+# - `committed`: the offset of its first commit
+
+# %% answer="73.1"
+answer_1 = {"twice": ..., "stood_at": ..., "began_at": ..., "request": ..., "committed": ...}
+### BEGIN SOLUTION
+answer_1 = {"twice": "0 1 2", "stood_at": 3, "began_at": 0, "request": "ListOffsets", "committed": 1}
+### END SOLUTION
+
+# %% check="73.1"
+lab.check("73.1", answer_1)
+
+# %% [markdown]
+# ## 73.2 The repair (4 points)
+#
+# Each order is booked once, however long the program was away. Somebody proposes
+# `auto.offset.reset=latest`, which is librdkafka's default. What would be read on Monday then, and what
+# would be read on the very first day?
+#
+# The check has the program die, and stay away until its bookmarks are gone; and it kills it between the
+# database's commit and Kafka's. The grader does so at other places.
+
+# %% answer="73.2"
+### BEGIN SOLUTION
+def repaired(run):
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY)"))
+    consumer = run.consumer({"enable.auto.commit": False, "session.timeout.ms": 1000})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        with database.begin() as connection:
+            row = {"order": message.value().decode()}
+            connection.execute(
+                text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING"), row)
+        consumer.commit(message, asynchronous=False)
+### END SOLUTION
+
+# %% check="73.2"
+lab.check("73.2", repaired)
+
+# %% [markdown]
+# ## What this does not cover
+#
+# - The records have a retention of their own. What is deleted before Monday is not read again.
+# - A longer `offsets.retention.minutes` makes this rarer. It is a setting of the brokers.
+# - A bookmark that is out of range ends in the same place (claim F11).
+
+# %%
+lab.score()
+
+# %%
+lab.close()
+
+# %% part="checks"
+def killed(name, point, nth, *, until_expired=False):
+    """A run whose program is killed at this point, and started again: soon, or after a weekend."""
+    fault = crash_client(point, nth=nth, until_expired=until_expired)
+    return Trial(name=name, faults=(fault,), orders=6, filled=True)
+
+
+def both(weekend, night):
+    """The bookmarks expire after so many commits; a kill after so many bookings."""
+    return (
+        killed("a weekend", "after_commit", weekend, until_expired=True),
+        killed("a restart", "after_db_commit", night),
+    )
+
+
+def elsewhere(nonce):
+    """The two at places drawn from the nonce; of two commits for an order, after the first."""
+    place = random.Random(nonce)
+    return both(place.randint(2, 5), place.choice([1, 3, 5]))
+
+
+def cause(evidence):
+    """What was booked twice, and where each process stood."""
+    end = evidence.crashes[0].at_ns
+    later = [row for row in evidence.rows if row.at_ns > end]
+    given = [row.offset for row in later if (row.source, row.kind) == ("client", "delivered")]
+    asked = [row.api for row in later if (row.source, row.kind) == ("wire", "request")]
+    return {
+        "twice": " ".join(repeated(evidence, evidence.history.effects)),
+        "stood_at": next(row.offset for row in evidence.rows if row.detail.get("when") == "crash"),
+        "began_at": given[0],
+        "request": next(api for api in asked if api == "ListOffsets"),
+        "committed": next(row.offset for row in later if row.api == "OffsetCommit"),
+    }
+
+
+def each_is_booked_once(_, evidence):
+    """Is each order in bookings exactly once?"""
+    return not_once(evidence, evidence.history.effects, "row", " in bookings")
+
+
+def twice(evidence):
+    """The orders that are booked more than once."""
+    return repeated(evidence, evidence.history.effects)
+
+
+def never(evidence):
+    """The orders that are not booked."""
+    return missing(evidence, evidence.history.effects)
+
+
+EXERCISES = (
+    Exercise(
+        item="73.1",
+        title="The cause",
+        points=3,
+        kind="value",
+        answer="answer_1",
+        public=(replace(killed("it", "after_commit", 3, until_expired=True), workload=found),),
+        rules=(answer_equals(cause),),
+        mistakes=(
+            Mistake(
+                name="all of them",
+                is_made=lambda answer, _: len(answer["twice"].split()) > 3,
+                likely="what the first process had not booked has one row.",
+                look="Look at the numbers beside the orders in incident.effects.",
+            ),
+            Mistake(
+                name="the last one in hand",
+                is_made=lambda answer, _: answer["twice"] == "2",
+                likely="more came again than what was being worked on.",
+                look="Look at the numbers beside the orders in incident.effects.",
+            ),
+            Mistake(
+                name="it went on",
+                is_made=lambda answer, _: answer["began_at"] == 3,
+                likely="that is where the bookmark had been.",
+                look="Look at the first record of consumer-11 in incident.bookmarks().",
+            ),
+            Mistake(
+                name="the bookmark was asked for",
+                is_made=lambda answer, _: answer["request"] == "OffsetFetch",
+                likely="every process asks for its bookmark; this one had to ask for more.",
+                look="Look at what follows the OffsetFetch of the second process.",
+            ),
+            Mistake(
+                name="the order, not the next",
+                is_made=lambda answer, _: answer["stood_at"] == 2,
+                likely="a bookmark names the next order to read.",
+                look="Look at the last OffsetCommit before the kill.",
+            ),
+        ),
+        blank="Fill in all five; the picture and the timeline have them.",
+    ),
+    Exercise(
+        item="73.2",
+        title="The repair",
+        points=4,
+        kind="workload",
+        answer="repaired",
+        public=both(3, 3),
+        unseen=elsewhere,
+        rules=(each_is_booked_once,),
+        mistakes=(
+            Mistake(
+                name="nothing is booked",
+                is_made=lambda _, seen: not seen.history.effects,
+                likely="the orders were there, and without a bookmark none of them was read.",
+                look="Look at where a group begins that has no bookmark, and at the first day.",
+            ),
+            Mistake(
+                name="counts up",
+                is_made=lambda _, seen: any(
+                    row.records > 1 for row in seen.rows if row.kind == "effect"
+                ),
+                likely="the second write of an order found the first, and added to it.",
+                look="Look at what your statement does on a conflict.",
+            ),
+            Mistake(
+                name="the bookmark first",
+                is_made=lambda _, seen: bool(never(seen)),
+                likely="a bookmark was past an order that was not booked yet.",
+                look="Look at what is committed first.",
+            ),
+            Mistake(
+                name="begun anew",
+                is_made=lambda _, seen: seen.trial.name == "a weekend" and len(twice(seen)) > 1,
+                likely="the group had no bookmark, and nothing else remembered what is booked.",
+                look="Look at what the second process could have found, and where.",
+            ),
+            Mistake(
+                name="one short",
+                is_made=lambda _, seen: seen.trial.name == "a weekend" and len(twice(seen)) == 1,
+                likely="a bookmark names the next order to read, and this one names another.",
+                look="Look at the order that is booked twice, and at the place that you keep.",
+            ),
+            Mistake(
+                name="two commits",
+                is_made=lambda _, seen: bool(twice(seen)),
+                likely="the booking and its bookmark were committed one after the other.",
+                look="Look at what a kill between the two commits leaves.",
+            ),
+        ),
+        blank="Write the function `repaired`; begin with a copy of `found`.",
+    ),
+)
+
+# %% part="tests"
+def answer(**other):
+    right = {"twice": "0 1 2", "stood_at": 3, "began_at": 0, "request": "ListOffsets", "committed": 1}
+    return f"answer_1 = {right | other!r}"
+
+CONFIGURATION = '{"enable.auto.commit": False, "session.timeout.ms": 1000}'
+KEY = (" PRIMARY KEY", "")
+CONFLICT = (" ON CONFLICT DO NOTHING", "")
+PLAIN = (KEY, CONFLICT)
+COMMIT = "        consumer.commit(message, asynchronous=False)\n"
+WITH = "        with database.begin() as connection:\n            row"
+LOOP = "    for message in run.messages(consumer):\n"
+KEPT = """
+def repaired(run):
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookmarks (next INTEGER)"))
+
+    def resume(consumer, places):
+        with database.begin() as connection:
+            offset = connection.scalar(text("SELECT max(next) FROM bookmarks"))
+        consumer.assign([TopicPartition(it.topic, it.partition, %(resume)s) for it in places])
+
+    consumer = run.consumer({"enable.auto.commit": False, "session.timeout.ms": 1000})
+    consumer.subscribe([run.topic]%(on_assign)s)
+    for message in run.messages(consumer):
+        order, bookmark = message.value().decode(), message.offset() + %(plus)s
+        with database.begin() as connection:
+            %(first)s
+%(between)s            %(second)s
+        consumer.commit(message, asynchronous=False)
+"""
+BOOKING = 'connection.execute(text("INSERT INTO bookings VALUES (:order)"), {"order": order})'
+BOOKMARK = 'connection.execute(text("INSERT INTO bookmarks VALUES (:next)"), {"next": bookmark})'
+RIGHTLY = {"resume": "offset or 0", "on_assign": ", on_assign=resume", "plus": "1", "first": BOOKING,
+           "between": "", "second": BOOKMARK}
+
+def kept(**other):
+    return KEPT % (RIGHTLY | other)
+
+APART = "        with database.begin() as connection:\n"
+LOOKED_UP = "        with database.begin() as connection:\n            known = connection.scalar(text(\"SELECT count(*) FROM bookings WHERE value = :order\"), {\"order\": message.value().decode()})\n        if known:\n            continue\n"
+WRONG = (
+    ("73.1", "all of them", answer(twice="0 1 2 3 4 5")),
+    ("73.1", "the last one in hand", answer(twice="2")),
+    ("73.1", "it went on", answer(began_at=3)),
+    ("73.1", "the bookmark was asked for", answer(request="OffsetFetch")),
+    ("73.1", "the order, not the next", answer(stood_at=2)),
+    # as it is found; with a memory of its own; under another name
+    ("73.2", "begun anew", "repaired = found"),
+    ("73.2", "begun anew", changed(*PLAIN, (LOOP, "    seen = set()\n" + LOOP + "        if message.value() in seen:\n            continue\n        seen.add(message.value())\n"))),
+    ("73.2", "begun anew", changed(*PLAIN, (CONFIGURATION, '{"enable.auto.commit": False, "group.id": "billing-" + run.topic, "session.timeout.ms": 1000}'))),
+    # keeps its place in the database, and never looks there
+    ("73.2", "begun anew", kept(on_assign="")),
+    ("73.2", "begun anew", kept(resume="0")),
+    ("73.2", "nothing is booked", changed(*PLAIN, (CONFIGURATION, CONFIGURATION.replace("{", '{"auto.offset.reset": "latest", ')))),
+    ("73.2", "counts up", changed(("value TEXT PRIMARY KEY", "value TEXT PRIMARY KEY, times INTEGER"), ("(:order) ON CONFLICT DO NOTHING", "(:order, 1) ON CONFLICT (value) DO UPDATE SET times = bookings.times + 1"))),
+    ("73.2", "the bookmark first", kept(first=BOOKMARK, between=APART, second=BOOKING)),
+    ("73.2", "one short", kept(plus="0")),
+    ("73.2", "one short", kept(resume="max(0, (offset or 0) - 1)")),
+    ("73.2", "two commits", kept(between=APART)),
+)
+RIGHT = (
+    ("73.2", "right, too: the place is kept with the booking", kept()),
+    ("73.2", "right, too: each order is looked up first", changed(*PLAIN, (LOOP, LOOP + LOOKED_UP))),
+)
