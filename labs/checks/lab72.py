@@ -170,7 +170,7 @@ EXERCISES = (
             Mistake(
                 name="nobody's successor",
                 is_made=lambda _, seen: bool(hidden(seen)) and len(names(seen)) > 1,
-                likely="whoever was started again did not end what its predecessor left open.",
+                likely="the new process did not end what its predecessor had left open.",
                 look="Look at the names in the InitProducerId requests before and after the kill.",
             ),
             Mistake(

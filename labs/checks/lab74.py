@@ -154,7 +154,7 @@ EXERCISES = (
             Mistake(
                 name="every request is answered",
                 is_made=lambda answer, _: answer["answers"] in (2, 3),
-                likely="who asks for no acknowledgement is sent none.",
+                likely="a client that asks for no acknowledgement is sent none.",
                 look="Look at the Produce requests in the timeline: which arrow comes back?",
             ),
             Mistake(

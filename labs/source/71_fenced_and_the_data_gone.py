@@ -3,7 +3,7 @@
 #
 # Finance calls: two invoices are missing. No process has died, and the lag is 0.
 #
-# 18 minutes · one broker · 7 points · builds on 04 and 06
+# 18 minutes · one broker · 7 points · builds on labs 04 and 06
 
 # %% part="checks"
 import random
@@ -102,10 +102,9 @@ lab.check("71.1", answer_1)
 # %% [markdown]
 # ## 71.2 The repair (4 points)
 #
-# Change `found` so that each order has exactly one invoice, to a `read_committed` reader. A program
-# that was stopped for too long is fenced again and again, so a longer time-out makes this rarer and
-# repairs nothing. The check stops the program in a transaction, has it fenced at a commit, and kills
-# it after one. The grader does so at other places.
+# Change `found` so that each order has exactly one invoice, to a `read_committed` reader. A longer
+# time-out makes this incident rarer, and repairs nothing. The check stops the program in a transaction,
+# has it fenced at a commit, and kills it after one. The grader does so at other places.
 
 # %% answer="71.2"
 ### BEGIN SOLUTION

@@ -3,7 +3,7 @@
 #
 # The warehouse gets no invoices any more. Its reader runs, polls and reports no error.
 #
-# 18 minutes · one broker · 7 points · builds on 04 and 06
+# 18 minutes · one broker · 7 points · builds on labs 04 and 06
 
 # %% part="checks"
 import random
@@ -125,8 +125,8 @@ lab.check("72.2", repaired)
 # %% [markdown]
 # ## What this does not cover
 #
-# - Had the program been killed with its offsets in the transaction, its own successor would wait, too.
-# - The stuck reader of today waits until the time-out, unless the old name is taken over by hand. A
+# - If the program is killed with its offsets in the transaction, its own successor waits, too (KIP-447).
+# - The reader that is stuck now waits until the time-out, or until somebody takes the old name over. A
 #   transaction that no coordinator knows any more never ends: `kafka-transactions.sh` aborts it (KIP-664).
 # - A shorter time-out ends the wait sooner, and fences a program that is slow: incident 71.
 
@@ -268,7 +268,7 @@ EXERCISES = (
             Mistake(
                 name="nobody's successor",
                 is_made=lambda _, seen: bool(hidden(seen)) and len(names(seen)) > 1,
-                likely="whoever was started again did not end what its predecessor left open.",
+                likely="the new process did not end what its predecessor had left open.",
                 look="Look at the names in the InitProducerId requests before and after the kill.",
             ),
             Mistake(

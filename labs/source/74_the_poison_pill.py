@@ -3,7 +3,7 @@
 #
 # A customer asks for her order. It is not in the bookings, and not among the dead letters either.
 #
-# 18 minutes · one broker · 7 points · builds on 01 and 05
+# 18 minutes · one broker · 7 points · builds on labs 01 and 05
 
 # %% part="checks"
 import random
@@ -258,7 +258,7 @@ EXERCISES = (
             Mistake(
                 name="every request is answered",
                 is_made=lambda answer, _: answer["answers"] in (2, 3),
-                likely="who asks for no acknowledgement is sent none.",
+                likely="a client that asks for no acknowledgement is sent none.",
                 look="Look at the Produce requests in the timeline: which arrow comes back?",
             ),
             Mistake(

@@ -3,7 +3,7 @@
 #
 # An order is in the shop's table, paid for. The warehouse has never heard of it.
 #
-# 18 minutes · one broker · 7 points · builds on 05 and 06
+# 18 minutes · one broker · 7 points · builds on labs 05 and 06
 
 # %% part="checks"
 import random
@@ -109,8 +109,8 @@ lab.check("75.1", answer_1)
 # whose request died with the program, there may be neither. The check kills the program twice, in
 # changing places. The grader does so at others.
 #
-# The database and the topic are two systems, and neither knows a transaction of the other. What can be
-# in one transaction with the booking?
+# The database and the topic are two systems, and neither takes part in a transaction of the other. What
+# can be in one transaction with the booking?
 
 # %% answer="75.2"
 ### BEGIN SOLUTION
@@ -146,7 +146,7 @@ lab.check("75.2", repaired)
 #
 # - The relay may send an event again: a consumer must drop it by its key, as in lab 06 (claim G4).
 # - A report that says *failed* is not looked at here: incident 74.
-# - With several relays, events of one order may overtake each other.
+# - Several relays at once were not tried.
 
 # %%
 lab.score()
