@@ -126,7 +126,7 @@ class Case:
         """The exercise; of a case without faults the trials wait for a request in vain."""
         found = cases.exercise(self.item)
         if self.is_drawn:
-            each = {drawn(trial): trial for nonce in DRAWS for trial in found.trials(nonce)}
+            each = {name: trial for them in draws(self.item) for name, trial in them.items()}
             return replace(found, public=tuple(each.values()))
         if self.name != NO_FAULT:
             return found
@@ -165,6 +165,13 @@ def drawn_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
     yield from (Case(item, REFERENCE, is_drawn=True) for item in items)
     given = (*WRONG, *RIGHT)
     yield from (Case(*each, is_drawn=True) for each in given if each[0] in items)
+
+
+@cache
+def draws(item: str) -> tuple[dict[str, Trial], ...]:
+    """What is drawn of an exercise for each of DRAWS: trials by their names, see drawn()."""
+    exercise = cases.exercise(item)
+    return tuple({drawn(trial): trial for trial in exercise.trials(nonce)} for nonce in DRAWS)
 
 
 def drawn(trial: Trial) -> str:

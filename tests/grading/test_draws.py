@@ -12,14 +12,14 @@ from lab_utils.checking import decide
 from lab_utils.grading.cases import exercise
 from lab_utils.grading.grader import Terms
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS
-from tests.grading.recorded import DRAWS, Case, drawn, drawn_cases, evidence
+from tests.grading.recorded import DRAWS, Case, drawn, drawn_cases, draws, evidence
 
 
 def cases() -> list[Any]:
     """Every case; queries need Spark, one for each trial."""
     marks = [pytest.mark.kafka, pytest.mark.long]
     return [
-        pytest.param(case, id=str(case), marks=marks * case.exercise.is_query)
+        pytest.param(case, id=str(case), marks=marks * exercise(case.item).is_query)
         for case in drawn_cases()
     ]
 
@@ -34,7 +34,7 @@ def test_every_draw(case: Case) -> None:
         ).status
         for trial in given.public
     }
-    found = [{decided[drawn(it)] for it in exercise(case.item).trials(nonce)} for nonce in DRAWS]
+    found = [{decided[name] for name in them} for them in draws(case.item)]
 
     if case.is_right:
         assert [{PASS}] * len(DRAWS) == found
