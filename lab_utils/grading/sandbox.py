@@ -55,6 +55,12 @@ CONFIGURATION: Final = (
     "java-21-openjdk", "java-25-openjdk", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
     "mime.types", "nsswitch.conf", "passwd", "ssl/certs", "timezone",
 )  # fmt: skip
+# bwrap asks to be killed with its parent a little after it was started, and so does the init that
+# it starts: if the grader ends in between, nobody ends them. So what runs inside asks the grader
+# first, and ends if there is none.
+WAITING: Final = (
+    "/bin/sh", "-c", 'echo > "$1" && read -r _ < "$2" && shift 2 && exec "$@"', "sh",
+)  # fmt: skip
 SYSTEM: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 DEVICES: Final = tuple(map(Path, ("/dev/null", "/dev/zero", "/dev/full", "/dev/random",
                                   "/dev/urandom")))  # fmt: skip
@@ -171,18 +177,29 @@ class Sandbox:
         self, command: list[str], cwd: Path, environment: Mapping[str, str], how: dict[str, Any]
     ) -> tuple[subprocess.Popen[Any], int]:
         """The process of bwrap, and the process id of the init inside."""
-        said, told = os.pipe()
-        try:
-            words = [*_limited(self._limits), "bwrap", *self._view(), "--info-fd", str(told),
-                     "--chdir", str(cwd), "--", *command]  # fmt: skip
-            fds = (*how.pop("pass_fds", ()), told)
-            first = processes.spawn(words, environment=environment, pass_fds=fds, **how)
-        finally:
-            os.close(told)
-        text = ""
-        with os.fdopen(said) as lines:  # its processes may hold the other end, and never close it
+        (said, told), (asked, asks), (answered, answers) = os.pipe(), os.pipe(), os.pipe()
+        theirs = (told, asks, answered)
+        with (
+            os.fdopen(answers, "w") as answer,
+            os.fdopen(said) as lines,
+            os.fdopen(asked) as asking,
+        ):
+            try:
+                words = [*_limited(self._limits), "bwrap", *self._view(), "--info-fd", str(told),
+                         "--chdir", str(cwd), "--", *WAITING,
+                         *(f"/proc/self/fd/{each}" for each in (asks, answered)),
+                         *command]  # fmt: skip
+                fds = (*how.pop("pass_fds", ()), *theirs)
+                first = processes.spawn(words, environment=environment, pass_fds=fds, **how)
+            finally:
+                for each in theirs:
+                    os.close(each)
+            text = ""  # its processes may hold the other ends, and never close them
             while "}" not in text and (line := lines.readline()):
                 text += line
+            if asking.readline():
+                with suppress(BrokenPipeError):  # it has ended, as anybody may
+                    print(file=answer, flush=True)
         try:
             return first, int(json.loads(text)["child-pid"])
         except (ValueError, KeyError):

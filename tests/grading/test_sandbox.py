@@ -289,8 +289,9 @@ def test_take(place: Path) -> None:
 
 
 @each_kind
-def test_it_ends_with_the_grader(place: Path, kind: str) -> None:
-    """When the grader is killed, so is what runs inside."""
+@pytest.mark.parametrize("when", ["started", *range(8)])
+def test_it_ends_with_the_grader(place: Path, kind: str, when: int | str) -> None:
+    """When the grader is killed, so is what runs inside, also while it is being started."""
     code = f"""
 import sys, os
 from pathlib import Path
@@ -305,7 +306,8 @@ input()
     grader = processes.spawn(
         [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    assert "started\n" == grader.stdout.readline()  # type: ignore[union-attr]
+    if when == "started":
+        assert "started\n" == grader.stdout.readline()  # type: ignore[union-attr]
     wait_until(lambda: inside(place / "own"), "a process inside", timeout_s=10)
 
     grader.kill()
