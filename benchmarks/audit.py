@@ -110,7 +110,7 @@ def duckdb() -> Iterator[Figure]:
             parquet = f"read_parquet('{folder}/ledger/*.parquet')"
             ours = _asked(lambda: spark.sql(MISSING).collect()[0][0], sown)
             theirs = _asked(
-                lambda: other.sql(MISSING.replace("events", parquet)).fetchone()[0], sown
+                lambda: other.sql(MISSING.replace("events", parquet)).fetchall()[0][0], sown
             )
     finally:
         shutil.rmtree(folder)
