@@ -124,7 +124,7 @@ def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
 
     It keeps the last record of each key, and in the end not even that if it is a tombstone.
     """
-    if not survey.compacted:
+    if not survey.has_compacted:
         return "false AS superseded"
     window = f"OVER (PARTITION BY run, topic, partition, {key})"
     newest = f"max(if({is_record}, offset, NULL)) {window}"

@@ -25,12 +25,11 @@ from lab_utils.audit.facts import (
     transactions,
 )
 from lab_utils.audit.finding import Facts, Sieve
-from lab_utils.audit.survey import Survey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from lab_utils.audit.survey import TopicFacts
+    from lab_utils.audit.survey import Survey, TopicFacts
 
 # More suspects than this are not sent to every worker.
 BROADCAST_MAX: Final = 1_000_000
@@ -45,7 +44,7 @@ OFFSETS: Final = 2**44
 PARTITIONS: Final = 2**18
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN,"
-    " is_transactional BOOLEAN, worked_in_topic BOOLEAN, groups BIGINT"
+    " is_transactional BOOLEAN, worked_in_topic BOOLEAN, is_compacted BOOLEAN, groups BIGINT"
 )
 PARTITIONS_SCHEMA: Final = (
     "run STRING, topic STRING, number BIGINT, is_drained BOOLEAN, end BIGINT, bookmark BIGINT,"
@@ -62,7 +61,7 @@ def _sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
 
 
 def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
-    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey), survey)
+    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey))
     if not TRANSACTIONAL & survey.kinds:
         return kept
     return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
@@ -71,7 +70,7 @@ def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
 def _of_suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
     rows = events.where(f"({OF_PLACES}) OR (source = 'client' AND kind = 'delivered')")
     place = _place("offset", of="xxhash64(run, topic)")
-    kept = _kept(rows, place, "at", _suspect_places(events, survey), survey)
+    kept = _kept(rows, place, "at", _suspect_places(events, survey))
     return kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
 
 
@@ -91,25 +90,19 @@ SIEVES: Final[dict[Facts, Callable[[DataFrame, Survey], DataFrame]]] = {
 SIEVE: Final = Sieve(KNOWN, _sift)
 
 
-def _kept(
-    events: DataFrame, hashed: str, key: str, suspects: DataFrame, survey: Survey
-) -> DataFrame:
-    """The events whose hash is one of the suspects'.
-
-    Those of compacted topics are all kept: what took an order's place may be in good order itself.
-    """
+def _kept(events: DataFrame, hashed: str, key: str, suspects: DataFrame) -> DataFrame:
+    """The events whose hash is one of the suspects'."""
     from pyspark.sql import functions
 
-    if names := survey.compacted:
-        of_them = functions.coalesce(functions.col("topic").isin(names), functions.lit(False))
-        sifted = _kept(events.where(~of_them), hashed, key, suspects, Survey())
-        return sifted.unionByName(events.where(of_them))
     suspects = suspects.persist()
     if suspects.count() <= BROADCAST_MAX:
         suspects = functions.broadcast(suspects)
     kept = events.selectExpr("*", hashed).join(suspects, key, "left_semi")
     return kept.select(*events.columns)
 
+
+# What took an order's place in a compacted topic may be in good order itself.
+IN_COMPACTED: Final = "is_compacted"
 
 # Orders.
 
@@ -150,6 +143,7 @@ COVERED: Final = f"acks = 1 AND first_copy = last_copy AND acked_in = first_copy
 # Why an order is looked at: the findings about it that are not ruled out by these numbers.
 SUSPECT_ORDER: Final = (
     "is_odd",
+    IN_COMPACTED,
     f"acks > 0 AND some_drained AND NOT coalesce({COVERED}, false)",
     "first_copy < last_copy",
     "acks = 0 AND reports > 0 AND (records > 0 OR all_drained)",
@@ -244,6 +238,7 @@ OF_A_PLACE: Final = (
 READABLE: Final = "(is_visible OR (is_held AND NOT coalesce(is_transactional, false)))"
 JUMPED: Final = "coalesce(is_back, false) OR coalesce(before > jumped_from, false)"
 SUSPECT_PLACE: Final = (
+    IN_COMPACTED,
     "offset IS NULL OR partition IS NULL",
     "first_id <> last_id",
     "is_told AND NOT is_held AND is_drained AND offset < end",
@@ -339,7 +334,8 @@ def _topics(events: DataFrame, survey: Survey) -> DataFrame:
     bits = _bits(survey)
     rows = [
         (run, topic, any(end.drained for end in it.ends.values()), it.all_drained,
-         it.is_transactional, it.worked, sum(bits[run][group] for group in it.actors))
+         it.is_transactional, it.worked, it.is_compacted,
+         sum(bits[run][group] for group in it.actors))
         for (run, topic), it in survey.topics.items()
     ]  # fmt: skip
     frame = events.sparkSession.createDataFrame(rows, TOPICS_SCHEMA)

@@ -130,9 +130,9 @@ class Survey:
     counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
 
     @property
-    def compacted(self) -> list[str]:
-        """The names of the topics that are compacted."""
-        return sorted({name for (_, name), it in self.topics.items() if name and it.is_compacted})
+    def has_compacted(self) -> bool:
+        """Is any topic compacted?"""
+        return any(it.is_compacted for it in self.topics.values())
 
     @property
     def runs(self) -> set[str]:
