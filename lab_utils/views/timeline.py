@@ -402,7 +402,7 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
     drawn = figure(
         [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)],
         plot_px=(of.top - of.bottom) * LANE_PX,
-        margins=(92, 16, int(above), 104),
+        margins=(max(92, 26 + 8 * max(len(name) for _, name in _lanes(of))), 16, int(above), 104),
         xaxis=of.time.axis(
             -1, max(of.time.width, 1) + 1, TICK_PX / of.column_px,
             "milliseconds since the first of these requests, not to scale",
@@ -470,17 +470,24 @@ def _labels(labels: Sequence[Label], anchor: str, turned: bool) -> list[Drawn]:
     ]  # fmt: skip
 
 
+def _lanes(of: Scene) -> list[tuple[float, str]]:
+    """The height of each lane, and its name."""
+    if len(of.clients) == 1:
+        names = [(1.0, "client")]
+    elif len(set(of.clients.values())) == 1:
+        names = [(1.0, "clients")]
+    else:
+        names = [(height, shown(name, 12)) for name, height in of.clients.items()]
+    return [
+        *names, *((height, f"broker {name}") for name, height in of.brokers.items()),
+        (PROXY, "proxy"),
+    ]  # fmt: skip
+
+
 def _lane_names(of: Scene) -> list[Drawn]:
     is_alone = len(of.clients) == 1
-    is_crowded = not is_alone and len(set(of.clients.values())) == 1
-    names = [(1.0, "client")] if is_alone else [(1.0, "clients")] if is_crowded else []
-    if not is_alone and not is_crowded:
-        names += [(height, name) for name, height in of.clients.items()]
-    names += [(height, f"broker {name}") for name, height in of.brokers.items()] + [
-        (PROXY, "proxy")
-    ]
     return [
-        *(beside(height, in_picture(name, 12)) for height, name in names),
+        *(beside(height, in_picture(name)) for height, name in _lanes(of)),
         *(beside(1.0, in_picture(name, 14), -15) for name in of.clients if is_alone),
         beside(of.top, "request" if of.with_api else "order", 14),
         *([beside(of.bottom, "offset", -15)] if of.offsets else []),

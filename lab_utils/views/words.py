@@ -130,11 +130,25 @@ def _unproven(run: History) -> str:
 
 
 def _calm(run: History) -> str:
-    if run.log and run.is_drained:
-        return (
-            f"{counted(len({row.value for row in run.log}), 'order')} sent, and each is stored once"
-        )
-    return f"{counted(len(run.exchanges), 'Produce request')} crossed the wire"
+    if not (run.log and run.is_drained):
+        return f"{counted(len(run.exchanges), 'Produce request')} crossed the wire"
+    sent = [order for order in run.orders.values() if order.sent or order.exchanges]
+    if not sent:  # by a client of the run; the lab has filled the topic before
+        return f"{counted(len({row.value for row in run.log}), 'order')} in the log, each once"
+    many = counted(len({order.value for order in sent}), "order")
+    stored = len({order.value for order in sent if order.copies})
+    said = "each is stored once" if all(it.copies for it in sent) else f"{stored} are stored once"
+    hidden = len({order.value for order in sent if _is_hidden(run, order)})
+    return f"{many} sent, and {said}" + (f"; {hidden} not committed" if hidden else "")
+
+
+def _is_hidden(run: History, order: Order) -> bool:
+    """Is it in the log, and no read_committed reader is given it?"""
+    if not run.of("log", "marker"):
+        return False
+    visible = {(row.topic, row.partition, row.offset) for row in run.of("log", "visible")}
+    places = {(row.topic, row.partition, row.offset) for row in order.copies}
+    return bool(places) and places.isdisjoint(visible)
 
 
 def _say(what: str, orders: Sequence[Order], cause: str = "") -> str:

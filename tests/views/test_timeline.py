@@ -196,6 +196,16 @@ def test_a_lane_for_each_client_and_broker() -> None:
     assert {"<b>producer-1</b>", "<b>producer-2</b>", "<b>broker 2</b>"} <= set(texts(rows))
 
 
+def test_the_names_of_lanes_have_room() -> None:
+    """A second process has longer names; a bold letter takes about eight pixels."""
+    short = [request(1, "0", 1), request(2, "1", 2, actor="producer-2")]
+    long = [request(1, "0", 1), request(2, "1", 2, actor="consumer-11")]
+    left = [timeline(rows).figure.layout.margin.l for rows in (short, long)]
+
+    assert left[1] >= left[0] + 8
+    assert left[1] >= 8 * len("consumer-11") + 12
+
+
 def test_hover_shows_the_decoded_request() -> None:
     """Hovering shows the batch's key, its place and its connection."""
     figure = timeline([request(1, "7", 5, producer_id=4000, producer_epoch=0, sequence=2)]).figure

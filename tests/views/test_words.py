@@ -7,7 +7,17 @@ import pytest
 from lab_utils.ledger.events import Event
 from lab_utils.views.words import headline
 from tests.views import histories
-from tests.views.histories import acked, event, exchange, log, request, response, sent, unknown
+from tests.views.histories import (
+    TOPIC,
+    acked,
+    event,
+    exchange,
+    log,
+    request,
+    response,
+    sent,
+    unknown,
+)
 
 KEY = {"producer_id": 0, "producer_epoch": 0, "sequence": 0}
 # name: what happened, and the sentence that says it
@@ -93,6 +103,23 @@ HEADLINES: dict[str, tuple[list[Event], str]] = {
         [*histories.calm(1), event(5, "log", "reader", "record", topic="03-b-bills", value="0",
                                    partition=0, offset=0)],
         "1 order sent, and each is stored once",
+    ),
+    "what the lab has filled in was not sent": (
+        [*histories.calm(2), event(5, "log", "reader", "record", topic="03-b-orders", value="7",
+                                   partition=0, offset=0)],
+        "2 orders sent, and each is stored once",
+    ),
+    "nothing was sent": (
+        [row for row in histories.calm() if row.source == "log"], "3 orders in the log, each once",
+    ),
+    "sent, and nothing was ever heard of it": (
+        [*histories.calm(2), sent(9, "5")], "3 orders sent, and 2 are stored once",
+    ),
+    "aborted": (
+        [*histories.calm(2), event(9, "log", "broker-1", "marker", partition=0, offset=2),
+         event(9, "log", "reader", "visible", topic=TOPIC, value="0",
+               partition=0, offset=0)],
+        "2 orders sent, and each is stored once; 1 not committed",
     ),
 }  # fmt: skip
 
