@@ -20,6 +20,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
+from unittest.mock import patch
 
 import psutil
 
@@ -72,20 +73,16 @@ def cluster() -> Iterator[Figure]:
     """Seconds of an audit on a standalone cluster of two workers, beside those of this machine."""
     folder = Path(tempfile.mkdtemp(prefix="audit-"))
     kind, size = "replicated", _sizes()[0]
-    kept = {name: os.environ.get(name) for name in ("SPARK_MASTER", "SPARK_LOCAL_IP")}
     try:
         with own_spark(LARGE) as spark:
             _judged(spark, folder, kind, WARM)
             here = _judged(spark, folder, kind, size)
         with spark_cluster(folder) as started:
-            os.environ |= {"SPARK_MASTER": started.address, "SPARK_LOCAL_IP": "127.0.0.1"}
-            with own_spark(LARGE) as spark:
+            given = {"SPARK_MASTER": started.address, "SPARK_LOCAL_IP": "127.0.0.1"}
+            with patch.dict(os.environ, given), own_spark(LARGE) as spark:
                 _judged(spark, folder, kind, WARM)
                 there = _judged(spark, folder, kind, size)
     finally:
-        for name, value in kept.items():
-            os.environ.pop(name, None)
-            os.environ |= {name: value} if value else {}
         shutil.rmtree(folder)
     detail = {"here_s": round(here.seconds, 1), "there_s": round(there.seconds, 1)}
     yield Figure(f"cluster: {here.events} events", there.seconds / here.seconds, "stated", detail)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab_utils import processes
-from lab_utils.audit.spark_server import end_with_parent, spark_home
+from lab_utils.audit.spark_server import spark_home
 from lab_utils.machine.java import find_java
 from lab_utils.waiting import wait_until
 
@@ -72,7 +72,7 @@ class SparkCluster:
                 "SPARK_LOCAL_IP": "127.0.0.1",
                 "SPARK_DAEMON_JAVA_OPTS": "-Dspark.master.rest.enabled=false",
             },
-            preexec_fn=end_with_parent,
+            preexec_fn=processes.end_with_parent,
         )
 
     def _wait_for(self, is_there: Callable[[], bool], what: str) -> None:

@@ -44,6 +44,7 @@ PROGRAMS: Final = {
 SERVERS: Final = ("stage server", "Spark server")
 SERVER_END_S: Final = 15
 KILL_S: Final = 10
+PR_SET_PDEATHSIG: Final = 1
 OUTPUT_MAX: Final = 20_000
 CLOCK_S: Final = 2
 TAIL_BYTES: Final = 64_000
@@ -117,6 +118,14 @@ def spawn_module(module: str, *arguments: str, **how: Any) -> subprocess.Popen[A
     # Unbuffered: what it printed before an error stands before the error.
     command = [sys.executable, "-u", "-m", module, *arguments]
     return spawn(command, environment={**os.environ, "PYTHONPATH": python_path()}, **how)
+
+
+def end_with_parent() -> None:
+    """On Linux, as preexec_fn of a child: SIGKILL it when its parent is gone."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def python_path() -> str:

@@ -340,7 +340,7 @@ def start_jvm(
         log=folder / LOG,
         cwd=tmp,
         environment=_environment(home, token, is_local),
-        preexec_fn=end_with_parent,
+        preexec_fn=processes.end_with_parent,
     )
 
 
@@ -394,14 +394,6 @@ def _environment(home: Path, token: str, is_local: bool) -> dict[str, str]:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
     # The Java that the archive is of; Spark would take any that JAVA_HOME names.
     return ours | {"JAVA_HOME": str(find_java().home)}
-
-
-def end_with_parent() -> None:
-    """On Linux: SIGKILL this process when its parent, the server, is gone."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _answers(port: int) -> bool:
