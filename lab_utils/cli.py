@@ -190,18 +190,22 @@ def test(arguments: tuple[str, ...]) -> None:
 @click.option("--check", is_flag=True, help="Write nothing; fail if a notebook is not current.")
 @click.option("--nbgrader", "course", type=click.Path(path_type=Path),
               help="Write nbgrader's source notebooks into a course's folder.")  # fmt: skip
-def build(labs: tuple[str, ...], check: bool, course: Path | None) -> None:
+@click.option("--checks", is_flag=True,
+              help="Write to labs/checks what sources hold: a seat has none.")  # fmt: skip
+def build(labs: tuple[str, ...], check: bool, course: Path | None, checks: bool) -> None:
     """Write the learners' notebooks labs/*.ipynb from labs/source/*.py."""
-    from lab_utils.grading.notebook import build_for_nbgrader, build_labs, without_source
+    from lab_utils.grading import notebook
 
-    if course is not None:
-        for path in build_for_nbgrader(ROOT / "labs", course, labs):
+    if course is not None or checks:
+        folder = ROOT / "labs"
+        written = notebook.build_for_nbgrader(folder, course, labs) if course else []
+        for path in [*written, *(notebook.write_checks(folder) if checks else [])]:
             click.echo(f"wrote {path}")
         return
-    changed = build_labs(ROOT / "labs", labs, write=not check)
+    changed = notebook.build_labs(ROOT / "labs", labs, write=not check)
     for path, difference in changed:
         click.echo(difference if check else f"wrote {path.relative_to(ROOT)}")
-    for path in without_source(ROOT / "labs"):
+    for path in notebook.without_source(ROOT / "labs"):
         click.echo(f"kept {path.relative_to(ROOT)}, which has no source in labs/source")
     if check and changed:
         raise click.ClickException("the notebooks are not what their sources say: ./lab build")

@@ -2,8 +2,9 @@
 
     Exercise ── trials ──▶ runs on a stage ──▶ Evidence ── rules, mistakes ──▶ Verdict (judge.py)
 
-labs/checks/labNN.py holds one tuple EXERCISES of these. `lab.check` uses the public trials, the
-grader those that `unseen(nonce)` returns; both judge in the same way. This module runs nothing.
+labs/checks/labNN.py, or the lab's own source, holds one tuple EXERCISES of these. `lab.check` uses
+the public trials, the grader those that `unseen(nonce)` returns; both judge in the same way. This
+module runs nothing.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 
 LABS: Final = Path(__file__).parents[2] / "labs"
+# The parts of a source that are its lab's checks; what is shared stands in the notebook, too.
+OF_CHECKS: Final = ("checks", "shared")
 
 # value     the answer is data; it is compared with a run that the lab or the grader made
 # workload  the answer is a function f(run); it is performed under the faults of each trial
@@ -254,8 +257,31 @@ class Exercise:
 
 
 def exercises(lab: str, labs: Path = LABS) -> tuple[Exercise, ...]:
-    """The exercises of a lab, from labs/checks/labNN.py; a lab without checks has none."""
-    return _loaded(Path(labs) / "checks" / f"lab{lab}.py")
+    """The exercises of a lab, in its source or in labs/checks/labNN.py; none if in neither."""
+    return _loaded(*held_by_sources(labs).get(lab, (checks_path(lab, labs), "")))
+
+
+def checks_path(lab: str, labs: Path) -> Path:
+    """The file of a lab's checks, for a lab whose source does not hold them."""
+    return Path(labs) / "checks" / f"lab{lab}.py"
+
+
+def held_by_sources(labs: Path) -> dict[str, tuple[Path, str]]:
+    """The sources that hold their lab's checks, by lab, with the text of these checks."""
+    sources = sorted((Path(labs) / "source").glob("[0-9][0-9]_*.py"))
+    found = ((path, _checks_in(path.read_text(encoding="utf-8"))) for path in sources)
+    return {path.stem[:2]: (path, text) for path, text in found if text}
+
+
+def _checks_in(source: str) -> str:
+    """The cells of a source that are its checks, each line at its place; empty if it has none."""
+    lines, is_kept = [], False
+    for line in source.splitlines():
+        if is_marker := line.startswith("# %%"):
+            is_kept = any(f'part="{part}"' in line for part in OF_CHECKS)
+        lines.append(line if is_kept and not is_marker else "")
+    text = "\n".join(lines).rstrip()
+    return f"{text}\n" if text else ""
 
 
 def exercise(item: str, labs: Path = LABS) -> Exercise:
@@ -268,15 +294,13 @@ def exercise(item: str, labs: Path = LABS) -> Exercise:
 
 
 @cache
-def _loaded(path: Path) -> tuple[Exercise, ...]:
-    return exercises_in(path.read_text(encoding="utf-8"), path) if path.is_file() else ()
-
-
-def exercises_in(text: str, path: Path) -> tuple[Exercise, ...]:
-    """The exercises of a text that is, or will be, the file of a lab's checks."""
+def _loaded(path: Path, text: str) -> tuple[Exercise, ...]:
+    if not text and not path.is_file():
+        return ()
     # In no package, so that a learner's workload never imports a lab's checks by name.
     module = ModuleType(path.stem)
-    exec(compile(text, str(path), "exec"), module.__dict__)  # noqa: S102 - the lab's own file
+    code = compile(text or path.read_text(encoding="utf-8"), str(path), "exec")
+    exec(code, module.__dict__)  # noqa: S102 - the lab's own file
     found: tuple[Exercise, ...] = tuple(module.EXERCISES)
     items = [each.item for each in found]
     assert len(set(items)) == len(items), f"{path}: an item is there twice: {items}"

@@ -35,7 +35,7 @@ from lab_utils.audit.report import plain
 from lab_utils.audit.spark_server import make_class_archive
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.grading import records
-from lab_utils.grading.cases import LABS, Exercise
+from lab_utils.grading.cases import LABS, Exercise, held_by_sources
 from lab_utils.grading.examination import Examiner, Infrastructure
 from lab_utils.grading.handed_in import HandedIn, described, found, shown_path
 from lab_utils.grading.judge import failed, no_answer
@@ -348,6 +348,8 @@ def versions(labs: Path = LABS) -> dict[str, str]:
     checks = hashlib.sha256()
     for path in sorted((labs / "checks").glob("*.py")):
         checks.update(path.read_bytes())
+    for _, text in held_by_sources(labs).values():
+        checks.update(text.encode())
     project = (LABS.parent / "pyproject.toml").read_text(encoding="utf-8")
     return {
         "lab": str(tomllib.loads(project)["project"]["version"]),

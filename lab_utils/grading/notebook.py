@@ -11,8 +11,8 @@ metadata (schema version 3), with the points of labs/checks. Nothing here reads 
 
 A source may hold its own checks, so that an incident is one file; `part` says what a cell is of:
 
-    part="checks"   labs/checks/labNN.py, which the build writes then
-    part="shared"   that, and the notebook
+    part="checks"   its checks alone
+    part="shared"   these, and the notebook
     part="tests"    neither: its wrong answers, for the tests
 
 The markers are nbgrader's. A learner's cell always runs: where the comment alone would leave a
@@ -32,7 +32,7 @@ from typing import Any, Final, TypeAlias
 
 from lab_utils.errors import BadArgument
 from lab_utils.folders import FURTHER
-from lab_utils.grading.cases import Exercise, exercises, exercises_in
+from lab_utils.grading.cases import Exercise, checks_path, exercises, held_by_sources
 
 _grammar = sys.modules.get("rfc3987_syntax")
 # jsonschema, which nbformat loads, would build the grammar of international addresses: two seconds
@@ -55,7 +55,6 @@ CellText: TypeAlias = Callable[[str], str]
 SOURCE_NAME: Final = re.compile(r"^(\d\d)_[a-z0-9_]+$")
 SOLUTION: Final = "SOLUTION"
 HIDDEN_TESTS: Final = "HIDDEN TESTS"
-OF_CHECKS: Final = ("checks", "shared")
 IN_NO_NOTEBOOK: Final = ("checks", "tests")
 MARKER: Final = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
 # A cell that starts a broker or Spark, or that checks an answer, takes longer than nbgrader's 30 s.
@@ -129,13 +128,6 @@ def read_source(path: Path) -> str:
 def part(source: str, *names: str) -> list[str]:
     """The cells of a source that are of these parts."""
     return [it.source for it in _read(source).cells if it.metadata.get("part") in names]
-
-
-def checks_in(source: Path) -> str:
-    """The checks that a source holds itself, as the text of their file; empty if it holds none."""
-    cells = part(read_source(source), *OF_CHECKS)
-    made = f'"""The checks of lab {lab_of(source.stem)}; ./lab build makes them of its source."""'
-    return "\n\n".join([made, "\n\n\n".join(cells)]) + "\n" if cells else ""
 
 
 def _read(source: str) -> NotebookNode:
@@ -297,9 +289,7 @@ def _names(code: str) -> set[str]:
 def build_labs(
     labs: Path, only: Sequence[str] = (), *, write: bool = True
 ) -> list[tuple[Path, str]]:
-    """Build the learners' notebooks, and the checks of sources that hold their own.
-
-    Returns each file that differed, with the difference as text.
+    """Build the learners' notebooks; returns each file that differed, with the difference as text.
 
     `only` names labs, as "03"; none is all of them. Without `write`, nothing is changed. A
     notebook without a source (`without_source`) is left as it is: it may be somebody's work.
@@ -314,6 +304,15 @@ def build_labs(
                 path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8")
     return changed
+
+
+def write_checks(labs: Path) -> list[Path]:
+    """Write the checks that sources hold to labs/checks, for a seat that gets no sources."""
+    written = []
+    for lab, (_, text) in held_by_sources(labs).items():
+        written.append(checks_path(lab, labs))
+        written[-1].write_text(text, encoding="utf-8")
+    return written
 
 
 def build_for_nbgrader(labs: Path, course: Path, only: Sequence[str] = ()) -> list[Path]:
@@ -351,15 +350,11 @@ def _chosen(labs: Path, only: Sequence[str]) -> list[Path]:
 
 
 def _made(labs: Path, sources: Sequence[Path]) -> dict[Path, str]:
-    """The notebooks of these sources, and the checks of those that hold their own."""
+    """The notebooks of these sources."""
     built = {}
     for source in sources:
         lab = lab_of(source.stem) or ""
-        path, text = labs / "checks" / f"lab{lab}.py", checks_in(source)
-        if text:
-            built[path] = text
-        found = exercises_in(text, path) if text else exercises(lab, labs)
-        notebook = learner_notebook(read_source(source), lab, found)
+        notebook = learner_notebook(read_source(source), lab, exercises(lab, labs))
         built[labs / f"{source.stem}.ipynb"] = notebook_text(notebook)
     return built
 

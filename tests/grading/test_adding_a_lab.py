@@ -12,7 +12,7 @@ import pytest
 from lab_utils.checking import decide, perform
 from lab_utils.grading.cases import exercise
 from lab_utils.grading.grader import grade
-from lab_utils.grading.notebook import build_labs
+from lab_utils.grading.notebook import build_labs, write_checks
 from lab_utils.lab import Lab
 from tests.grading.recorded import held
 from tests.notebooks import ROOT
@@ -46,17 +46,24 @@ def test_built(labs: Path) -> None:
 
 
 def test_an_incident_is_one_file(tmp_path: Path) -> None:
-    """One file in the folder: its notebook is built, its checks are found, and they are apart."""
+    """One file in the folder: its notebook is built, its checks are found, and they are apart.
+
+    A seat, which has no sources, finds the same checks where the build has written them.
+    """
     source = tmp_path / "source" / "79_nobody_has_it.py"
     source.parent.mkdir()
     source.write_text(INCIDENT, encoding="utf-8")
 
-    built = {path.name: path.read_text(encoding="utf-8") for path, _ in build_labs(tmp_path)}
+    (tmp_path / "checks").mkdir()
+    made = [*(path for path, _ in build_labs(tmp_path)), *write_checks(tmp_path)]
+    built = {path.name: path.read_text(encoding="utf-8") for path in made}
     found = exercise("79.1", tmp_path)
     wrong = held(source)["WRONG"]
+    source.unlink()
+    at_a_seat = exercise("79.1", tmp_path)
 
+    assert (found.title, found.public) == (at_a_seat.title, at_a_seat.public)
     assert {"79_nobody_has_it.ipynb", "lab79.py"} == built.keys()
-    assert [] == build_labs(tmp_path)
     assert {"found": [True, True], "EXERCISES": [False, True], "WRONG": [False, False],
             "all": [False, False]} == {
         name: [name in text for text in built.values()]
