@@ -124,6 +124,24 @@ def answer_equals(expected: Callable[[Evidence], Any]) -> Rule:
     return equals
 
 
+def what_became(evidence: Evidence, copies: Mapping[str, int]) -> str:
+    """Is one of the orders "lost" among these copies, is one there "twice", or is each "once"?"""
+    is_lost, is_repeated = missing(evidence, copies), repeated(evidence, copies)
+    return "lost" if is_lost else "twice" if is_repeated else "once"
+
+
+def names_what_became(copies: Callable[[Evidence], Mapping[str, int]]) -> Rule:
+    """The answer says under the trial's name what became of the orders."""
+
+    def names(answer: Any, evidence: Evidence) -> str | None:
+        name = evidence.trial.name
+        if answer.get(name) == what_became(evidence, copies(evidence)):
+            return None
+        return f"{name!r}: you said {answer.get(name)!r}, and that is not what happened."
+
+    return names
+
+
 def rows_equal(expected: Callable[[Evidence], Iterable[dict[str, Any]]]) -> Rule:
     """The rows that the learner's query returned are those that `expected` finds, in any order."""
 

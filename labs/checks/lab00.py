@@ -71,7 +71,7 @@ def returned_count(evidence):
 
 
 def outcome_of_order_3(evidence):
-    """What the report of order 3 said, and whether the log holds it."""
+    """What the report of order 3 said, and at which offset the log holds it."""
     kinds = [
         row.kind
         for row in evidence.rows
@@ -79,7 +79,8 @@ def outcome_of_order_3(evidence):
         and row.value == "3"
         and row.kind in ("acked", "failed", "unknown")
     ]
-    return {"outcome": kinds[-1], "in_the_log": "3" in evidence.stored}
+    offsets = {row.value: row.offset for row in evidence.log}
+    return {"outcome": kinds[-1], "offset": offsets.get("3")}
 
 
 EXERCISES = (
@@ -145,17 +146,17 @@ EXERCISES = (
             ),
             Mistake(
                 name="not in the log",
-                is_made=lambda answer, _: answer["in_the_log"] is False,
+                is_made=lambda answer, _: answer["offset"] is None,
                 likely="you took the report's word for it.",
                 look="Look at late.log.",
             ),
             Mistake(
-                name="True as text",
-                is_made=lambda answer, _: isinstance(answer["in_the_log"], str),
-                likely="`in_the_log` is a text, and the question asks for True or False.",
+                name="a number as text",
+                is_made=lambda answer, _: isinstance(answer["offset"], str),
+                likely="`offset` is a text, and the question asks for a number.",
             ),
         ),
-        blank='Fill in both names, as in answer_2 = {"outcome": "...", "in_the_log": ...}.',
+        blank='Fill in both names, as in answer_2 = {"outcome": "...", "offset": ...}.',
     ),
     Exercise(
         item="00.3",

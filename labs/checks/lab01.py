@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 
 from lab_utils.audit.contracts import MAY, clause
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import nothing_else_is_stored, rows_equal
+from lab_utils.grading.rules import names_what_became, nothing_else_is_stored, rows_equal
 from lab_utils.proxy.faults import (
     cut_link,
     delay_response,
@@ -74,14 +75,6 @@ def acked(evidence):
 def lost(evidence):
     """The acked orders that are not in the log."""
     return {row.value for row in evidence.history.lost}
-
-
-def the_matrix_is_right(answer, evidence):
-    """Does the answer for this cell say what the run showed?"""
-    name = evidence.trial.name
-    if answer.get(name) is bool(lost(evidence)):
-        return None
-    return f"{name!r}: you said {answer.get(name)!r}, and the run lost {len(lost(evidence))} of 3."
 
 
 def truth(evidence):
@@ -227,7 +220,7 @@ def promise_is_kept(answer, _):
 EXERCISES = (
     Exercise(
         item="01.1",
-        title="May it be lost?",
+        title="What became of the acked orders?",
         points=4,
         kind="value",
         answer="answer_1",
@@ -242,13 +235,13 @@ EXERCISES = (
                 "one replica, power cut", "1", (power_cut(1, api="Produce", nth=3),), replicas=1
             ),
         ),
-        rules=(the_matrix_is_right,),
+        rules=(names_what_became(lambda seen: Counter(seen.stored)),),
         mistakes=(
             Mistake(
                 name="acked means flushed",
                 is_made=lambda answer, seen: (
                     seen.trial.name == "one replica, power cut"
-                    and answer.get(seen.trial.name) is False
+                    and answer.get(seen.trial.name) == "once"
                 ),
                 likely="you took an ack for a record on the disk; it is in the page cache.",
                 look="Look at the run with the power cut, and at the one with flush.messages=1.",
@@ -257,7 +250,7 @@ EXERCISES = (
                 name="kill means loss",
                 is_made=lambda answer, seen: (
                     seen.trial.name == "one replica, kill -9"
-                    and answer.get(seen.trial.name) is True
+                    and answer.get(seen.trial.name) == "lost"
                 ),
                 likely="SIGKILL ends the process, and the page cache belongs to the system.",
                 look="Look at the log of the run with one replica and kill_broker.",
@@ -266,13 +259,13 @@ EXERCISES = (
                 name="all is one",
                 is_made=lambda answer, seen: (
                     seen.trial.name == "acks=all, the leader dies"
-                    and answer.get(seen.trial.name) is True
+                    and answer.get(seen.trial.name) == "lost"
                 ),
                 likely="with acks=all the leader had not answered what the followers did not have.",
                 look="Look at which orders were acked before the leader died.",
             ),
         ),
-        blank="Fill in True or False for each of the five names.",
+        blank='Fill in "once", "lost" or "twice" for each of the five.',
     ),
     Exercise(
         item="01.2",
@@ -376,6 +369,7 @@ EXERCISES = (
         answer="answer_5",
         public=(Trial(name="a calm run", orders=1, brokers=3, workload=with_acks("all")),),
         rules=(promise_is_kept,),
+        passed=lambda _, __: "each choice keeps the promise beside it.",
         blank='Fill in `acks` ("0", "1" or "all") and `may_lose` (True or False) for each system.',
     ),
 )

@@ -12,6 +12,7 @@ from lab_utils.grading.rules import (
     final,
     had,
     missing,
+    names_what_became,
     not_once,
     nothing_else_is_stored,
     repeated,
@@ -252,29 +253,16 @@ def booking(point, nth, **given):
     return Trial(name=point, faults=(crash_client(point, nth=nth),), filled=True, **given)
 
 
-def is_exactly_once(answer, evidence):
-    """Is the answer for this trial's sink what happened?"""
-    right = each_effect_is_there_once(None, evidence) is None
-    return _same(answer, evidence.trial.name, right)
-
-
-def is_what_the_reader_had(answer, evidence):
-    """Is the answer for this trial's case what its reader had?"""
+def what_the_reader_had(evidence):
+    """The copies of each order that the reader of this trial's case had."""
     name = evidence.trial.name
     if name == "database":
-        copies = evidence.history.effects
-    elif name == "uncommitted":
-        copies = had(evidence, "invoices", "record")
-    else:
-        copies = final(evidence, "invoices")
-    times = [copies[order] for order in evidence.orders]
-    return _same(answer, name, "lost" if 0 in times else "once" if max(times) == 1 else "twice")
-
-
-def _same(answer, name, right):
-    if answer.get(name) == right:
-        return None
-    return f"{name} = {answer.get(name)!r}, and that is not what happened."
+        return evidence.history.effects
+    return (
+        had(evidence, "invoices", "record")
+        if name == "uncommitted"
+        else final(evidence, "invoices")
+    )
 
 
 def out_is_not_in(evidence):
@@ -445,27 +433,27 @@ EXERCISES = (
             )
             for name, workload in SINKS.items()
         ),
-        rules=(is_exactly_once,),
+        rules=(names_what_became(lambda seen: seen.history.effects),),
         mistakes=(
             Mistake(
                 name="counting is an upsert",
-                is_made=lambda answer, _: answer["counts"] is True,
+                is_made=lambda answer, _: answer["counts"] == "once",
                 likely="a key finds the row again; what is done with it then counts, too.",
                 look="Look at the numbers beside the orders in the cell that ran the three sinks.",
             ),
             Mistake(
                 name="a commit is enough",
-                is_made=lambda answer, _: answer["inserts"] is True,
+                is_made=lambda answer, _: answer["inserts"] == "once",
                 likely="two commits in a row are not one.",
                 look="Look at how many rows the plain insert left.",
             ),
             Mistake(
                 name="Kafka must know",
-                is_made=lambda answer, _: answer["keeps_the_bookmark"] is False,
+                is_made=lambda answer, _: answer["keeps_the_bookmark"] != "once",
                 likely="it does not matter where the bookmark is kept, but with what.",
             ),
         ),
-        blank="Fill in True or False for each of the four.",
+        blank='Fill in "once", "lost" or "twice" for each of the four.',
     ),
     Exercise(
         item="06.5",
@@ -480,7 +468,7 @@ EXERCISES = (
             case("kept", kept, orders=2, partitions=2),
             case("database", SINKS["inserts"], (crash_client("after_db_commit", nth=3),)),
         ),
-        rules=(is_what_the_reader_had,),
+        rules=(names_what_became(what_the_reader_had),),
         mistakes=(
             Mistake(
                 name="any reader",

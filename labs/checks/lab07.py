@@ -17,6 +17,7 @@ from lab_utils.grading.rules import (
     not_once,
     nothing_else_is_stored,
     repeated,
+    what_became,
 )
 from lab_utils.proxy.faults import (
     crash_client,
@@ -181,7 +182,7 @@ def unrepaired(name, faults):
     )  # fmt: skip
 
 
-def what_became(evidence):
+def of_each_output(evidence):
     """Of each output: is an order lost, is one there twice, or is each there once?
 
     Whether a transaction outlives a power cut of the leader is chance, so it is not asked.
@@ -189,16 +190,13 @@ def what_became(evidence):
     asked = ("notices",) if was_cut(evidence) else OUTPUTS
     copies = {topic: final(evidence, topic) for topic in asked}
     copies["bookings"] = evidence.history.effects
-    return {
-        name: "lost" if missing(evidence, each) else "twice" if repeated(evidence, each) else "once"
-        for name, each in copies.items()
-    }
+    return {name: what_became(evidence, each) for name, each in copies.items()}
 
 
 def is_what_became(answer, evidence):
     """Is the answer for this trial's run what became of the three outputs?"""
     said = answer[evidence.trial.name]
-    for name, right in what_became(evidence).items():
+    for name, right in of_each_output(evidence).items():
         if said.get(name) != right:
             return f"{evidence.trial.name}, {name}: {said.get(name)!r} is not what happened."
     return None

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import rows_equal
+from lab_utils.grading.rules import rows_equal, what_became
 from lab_utils.proxy.faults import crash_client
 
 # Where a run has what each reader of 08.3 reads; the topic is in the log.
@@ -132,11 +132,10 @@ def killed_twice(nonce):
 
 
 def how_often(evidence):
-    """How often each reader has an order of the batch that was in the sinks at the kill."""
+    """What became of the orders for each reader."""
     topic = Counter(row.value for row in evidence.log)
     sinks = {"topic": topic, **{it: evidence.history.sinks[SINKS[it]] for it in SINKS}}
-    most = {name: max(found[order] for order in evidence.orders) for name, found in sinks.items()}
-    return {name: {1: "once", 2: "twice"}.get(times) for name, times in most.items()}
+    return {name: what_became(evidence, found) for name, found in sinks.items()}
 
 
 def is_how_often(answer, evidence):
@@ -258,6 +257,6 @@ EXERCISES = (
                 look='Look at killed.in_and_out("invoices").',
             ),
         ),
-        blank='Fill in "once" or "twice" for each of the four.',
+        blank='Fill in "once", "lost" or "twice" for each of the four.',
     ),
 )

@@ -137,13 +137,13 @@ late.log
 #
 # ## 00.2 Name the outcome (2 points)
 #
-# Which of the seven words is true of order 3 at the moment of its report? And is it in the log?
-# Write the word and `True` or `False`.
+# Which of the seven words is true of order 3 at the moment of its report? At which offset is it
+# in the log? `None` if it is not there.
 
 # %% answer="00.2"
-answer_2 = {"outcome": ..., "in_the_log": ...}
+answer_2 = {"outcome": ..., "offset": ...}
 ### BEGIN SOLUTION
-answer_2 = {"outcome": "unknown", "in_the_log": True}
+answer_2 = {"outcome": "unknown", "offset": 3}
 ### END SOLUTION
 
 # %% check="00.2"

@@ -157,10 +157,10 @@ guess.compare(dark)
 # system, which survives the process. It does not survive a power cut: the leader had answered before the
 # record was on the disk. Kafka's answer to a power cut is another replica on another power line.
 #
-# ## 01.1 May it be lost? (4 points)
+# ## 01.1 What became of the acked orders? (4 points)
 #
-# May an *acked* record be lost? Answer for each setting and fault. The check runs all five, which
-# takes half a minute.
+# In each of these five runs three orders are acked. Is each in the log `"once"`, is one `"lost"`, or is
+# one there `"twice"`? The check runs all five, which takes half a minute.
 
 # %% answer="01.1"
 answer_1 = {
@@ -172,11 +172,11 @@ answer_1 = {
 }
 ### BEGIN SOLUTION
 answer_1 = {
-    "acks=0, a request is lost": True,
-    "acks=1, the leader dies": True,
-    "acks=all, the leader dies": False,
-    "one replica, kill -9": False,
-    "one replica, power cut": True,
+    "acks=0, a request is lost": "lost",
+    "acks=1, the leader dies": "lost",
+    "acks=all, the leader dies": "once",
+    "one replica, kill -9": "once",
+    "one replica, power cut": "lost",
 }
 ### END SOLUTION
 

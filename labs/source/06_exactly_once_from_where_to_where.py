@@ -230,13 +230,13 @@ lab.check("06.3", out_is_not_in)
 # %% [markdown]
 # ## 06.4 Which sink? (3 points)
 #
-# Each is killed right after its database commit. Which of the four has every effect exactly once?
-# `True` or `False` for each.
+# Each is killed right after its database commit, and started again. Is each effect in the database
+# `"once"` then, is one `"lost"`, or is one there `"twice"`?
 
 # %% answer="06.4"
 answer_4 = {"inserts": ..., "counts": ..., "upserts": ..., "keeps_the_bookmark": ...}
 ### BEGIN SOLUTION
-answer_4 = {"inserts": False, "counts": False, "upserts": True, "keeps_the_bookmark": True}
+answer_4 = {"inserts": "twice", "counts": "twice", "upserts": "once", "keeps_the_bookmark": "once"}
 ### END SOLUTION
 
 # %% check="06.4"

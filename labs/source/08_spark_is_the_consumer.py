@@ -203,9 +203,9 @@ lab.check("08.2", once_in_ten_minutes)
 #
 # ## 08.3 From where to where? (3 points)
 #
-# The driver of `three_sinks` was killed with a batch in each sink. How often does each reader have an
-# order of that batch, `"once"` or `"twice"`: who reads the `topic`, the `table`, the folder through
-# `spark`, or the `files` in it?
+# The driver of `three_sinks` was killed with a batch in each sink. For each reader, is an order
+# `"lost"`, is one there `"twice"`, or is each there `"once"`: who reads the `topic`, the `table`, the
+# folder through `spark`, or the `files` in it?
 
 # %% answer="08.3"
 answer_3 = {"topic": ..., "table": ..., "spark": ..., "files": ...}

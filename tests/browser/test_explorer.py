@@ -90,9 +90,9 @@ def test_first_picture_took_one_run(page: Page, tmp_path: Path) -> None:
 def test_closed_lab_says_so(page: Page) -> None:
     """When the lab has been closed the explorer says what to run, and keeps its runs."""
     rig.run_in_kernel(page, "lab.stage.shutdown = lambda: None\nlab.close()")
-    explorer(page).get_by_text("This lab is closed: its broker has ended.").wait_for()
+    explorer(page).get_by_text("This lab is closed: Kafka has ended.").wait_for()
     explorer(page).get_by_role("radio", name="it is refused").press("Space")
-    explorer(page).get_by_text("This lab is closed: its broker has ended.").wait_for()
+    explorer(page).get_by_text("This lab is closed: Kafka has ended.").wait_for()
 
     assert 2 == explorer(page).locator(".earlier button").count()
 
@@ -103,7 +103,7 @@ def test_all_cells_at_once(browser: Browser, stage: Stage, lab: rig.Lab) -> None
     with rig.new_page(browser, []) as other:
         rig.open_notebook(other, lab, lab.write("all.ipynb", SHOW.format(stage=stage), close))
         rig.run_all(other)
-        explorer(other).get_by_text("This lab is closed: its broker has ended.").wait_for()
+        explorer(other).get_by_text("This lab is closed: Kafka has ended.").wait_for()
 
         assert "0 1 2 2 3" == log(other)
 

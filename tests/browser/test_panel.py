@@ -122,7 +122,7 @@ def test_closed_lab_starts_again(page: Page) -> None:
     panel = shown(page)
     rig.run_in_kernel(page, "gone.close()")
 
-    rig.wait_for_text(page, panel.inner_text, "This lab is closed: its brokers have ended.")
+    rig.wait_for_text(page, panel.inner_text, "This lab is closed: Kafka has ended.")
     panel.get_by_role("button", name="Start the lab again").click()
     panel.get_by_role("button", name="kill broker 1").wait_for()
     rig.run_new_cell(page, "print(gone.run(send, orders=2).log)\ngone.close()")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import pytest
@@ -23,7 +24,7 @@ from tests.grading.recorded import (
     evidence,
     key,
 )
-from tests.notebooks import execute
+from tests.notebooks import execute, solutions
 
 
 def verdict(case: Case) -> Verdict:
@@ -51,6 +52,22 @@ def test_there_are_three_right_answers() -> None:
     given = Counter(item for item, *_ in RIGHT)
 
     assert dict.fromkeys(performed, 2) == {item: min(given[item], 2) for item in performed}
+
+
+def ways(answer: object) -> int:
+    """About how many answers have this form: two truth values, three words, twenty numbers."""
+    if isinstance(answer, dict):
+        return prod(map(ways, answer.values()))
+    is_word = isinstance(answer, str) and answer.isalpha()
+    return 2 if isinstance(answer, bool) else 3 if is_word else 20
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_a_value_cannot_be_guessed(lab: str) -> None:
+    """At least fifty answers have the form of the right one."""
+    asked = [each for each in exercises(lab) if each.kind == "value"]
+
+    assert [] == [each.item for each in asked if ways(solutions(lab)[each.answer]) < 50]
 
 
 def test_hints_do_not_hold_the_answer() -> None:

@@ -43,13 +43,13 @@ def acked_and_gone(events):
 """
 
 
-def _matrix(**wrong: bool) -> str:
+def _matrix(**wrong: str) -> str:
     right = {
-        "acks=0, a request is lost": True,
-        "acks=1, the leader dies": True,
-        "acks=all, the leader dies": False,
-        "one replica, kill -9": False,
-        "one replica, power cut": True,
+        "acks=0, a request is lost": "lost",
+        "acks=1, the leader dies": "lost",
+        "acks=all, the leader dies": "once",
+        "one replica, kill -9": "once",
+        "one replica, power cut": "lost",
     }
     return f"answer_1 = {right | wrong!r}"
 
@@ -59,9 +59,9 @@ def _sorted(body: str) -> str:
 
 
 WRONG: Final = (
-    ("01.1", "acked means flushed", _matrix(**{"one replica, power cut": False})),
-    ("01.1", "kill means loss", _matrix(**{"one replica, kill -9": True})),
-    ("01.1", "all is one", _matrix(**{"acks=all, the leader dies": True})),
+    ("01.1", "acked means flushed", _matrix(**{"one replica, power cut": "once"})),
+    ("01.1", "kill means loss", _matrix(**{"one replica, kill -9": "lost"})),
+    ("01.1", "all is one", _matrix(**{"acks=all, the leader dies": "lost"})),
     (
         "01.2",
         "every error is a failure",

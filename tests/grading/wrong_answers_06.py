@@ -91,8 +91,8 @@ def _sink(table: str, insert: str, *, commits_first: bool = False) -> str:
     return SINK.format(table=table, insert=insert, before=before, after=after)
 
 
-def _sinks(**wrong: bool) -> str:
-    right = {"inserts": False, "counts": False, "upserts": True, "keeps_the_bookmark": True}
+def _sinks(**wrong: str) -> str:
+    right = {"inserts": "twice", "counts": "twice", "upserts": "once", "keeps_the_bookmark": "once"}
     return f"answer_4 = {right | wrong!r}"
 
 
@@ -130,9 +130,9 @@ WRONG: Final = (
     ),
     ("06.3", "counted what was aborted", QUERY.format(kind="record", wrong="times <> 1")),
     ("06.3", "everything", QUERY.format(kind="visible", wrong="true")),
-    ("06.4", "counting is an upsert", _sinks(counts=True)),
-    ("06.4", "a commit is enough", _sinks(inserts=True)),
-    ("06.4", "Kafka must know", _sinks(keeps_the_bookmark=False)),
+    ("06.4", "counting is an upsert", _sinks(counts="once")),
+    ("06.4", "a commit is enough", _sinks(inserts="once")),
+    ("06.4", "Kafka must know", _sinks(keeps_the_bookmark="twice")),
     ("06.5", "any reader", _cases(uncommitted="once")),
     ("06.5", "an abort undoes reading", _cases(not_rewound="once")),
     ("06.5", "the broker checks the owner", _cases(kept="once")),

@@ -224,7 +224,7 @@ def test_closed_lab_offers_to_start_again(page: Page) -> None:
     """When the stage has ended the panel says so, and its button asks the kernel for another."""
     show(page, answer())
     page.evaluate('window.answer = { error: "no stage", kind: "StageError" }')
-    page.wait_for_selector("text=This lab is closed: its brokers have ended.")
+    page.wait_for_selector("text=This lab is closed: Kafka has ended.")
     hidden = page.get_by_role("button", name="kill broker 1").count()
     page.get_by_role("button", name="Start the lab again").click()
 

@@ -27,7 +27,7 @@ MODULE: Final = DIAGRAM + (HERE / "explorer.js").read_text(encoding="utf-8")
 CSS: Final = (HERE / "explorer.css").read_text(encoding="utf-8")
 RUNS_KEPT: Final = 12
 CLOSED: Final = (
-    "This lab is closed: its broker has ended. Run the notebook's first cell, then this cell, to "
+    "This lab is closed: Kafka has ended. Run the notebook's first cell, then this cell, to "
     "make another run. The runs below stay."
 )
 BROKEN: Final = (

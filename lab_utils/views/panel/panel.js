@@ -16,7 +16,7 @@ class Gone extends Error {}
 class Closed extends Gone {}
 class NoPath extends Error {}
 
-const CLOSED = "This lab is closed: its brokers have ended.";
+const CLOSED = "This lab is closed: Kafka has ended.";
 const NO_KERNEL = "The kernel has ended. Run the notebook's first cell, then this cell.";
 const PROBE_MS = 5000;
 
