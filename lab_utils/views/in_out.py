@@ -58,9 +58,13 @@ class InOut:
         return [order for order in self.orders if self.copies[reader][order] > 1]
 
     def title(self) -> str:
-        """What the picture shows, as a sentence; of the final reader, if the two differ."""
+        """What the picture shows, in sentences; of the final reader, if the two differ."""
         if self.is_equal:
-            return f"Out equals in: {counted(len(self.orders), 'order')}, each once"
+            equal = f"Out equals in: {counted(len(self.orders), 'order')}, each once"
+            if again := self.repeated(READERS[0]):
+                are = "is" if len(again) == 1 else "are"
+                equal += f". {orders_named(again)} {are} there again for a read_uncommitted reader"
+            return equal
         final = READERS[-1]
         said = [
             f"{orders_named(orders)} {'is' if len(orders) == 1 else 'are'} {what}"

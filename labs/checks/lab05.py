@@ -6,7 +6,12 @@ import random
 from collections import Counter
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import nothing_else_is_stored, rows_equal, the_process_was_restarted
+from lab_utils.grading.rules import (
+    nothing_else_is_stored,
+    repeated,
+    rows_equal,
+    the_process_was_restarted,
+)
 from lab_utils.proxy.faults import crash_client, stall_client
 
 RECEIPTS = ("receipts",)
@@ -88,6 +93,14 @@ def the_bookmark_is_at_the_end(_, evidence):
             where = held.get(partition, "nowhere")
             return f"the bookmark of partition {partition} is {where}; there are {given} orders."
     return None
+
+
+def says_what_was_processed(_, evidence):
+    """What is said of a loop that passed; each receipt is of an order that was processed."""
+    orders = [order for each in evidence for order in each.orders]
+    again = sum(len(repeated(each, Counter(each.stored))) for each in evidence)
+    runs = "1 run" if len(evidence) == 1 else f"{len(evidence)} runs"
+    return f"{len(orders)} orders in {runs}, each processed; {again} of them more than once."
 
 
 def commits(evidence):
@@ -248,6 +261,7 @@ EXERCISES = (
             the_bookmark_is_at_the_end,
             the_process_was_restarted,
         ),
+        passed=says_what_was_processed,
         mistakes=(
             Mistake(
                 name="does nothing",
@@ -291,6 +305,7 @@ EXERCISES = (
             the_bookmark_is_at_the_end,
             the_process_was_restarted,
         ),
+        passed=says_what_was_processed,
         mistakes=(
             Mistake(
                 name="past the slow one",

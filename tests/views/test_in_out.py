@@ -17,6 +17,7 @@ def test_out_equals_in() -> None:
 
     assert found.is_equal
     assert found.repeated("in the log") == ["1"]
+    assert found.title().endswith(". Order 1 is there again for a read_uncommitted reader")
     assert not in_and_out(EXACT, "invoices").table.marked
 
 
