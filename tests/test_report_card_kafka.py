@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 from dataclasses import replace
 from typing import Any
 
@@ -15,7 +16,8 @@ from lab_utils.stage import client
 from tests.grading.wrong_answers_07 import REPAIRED, WRONG
 from tests.notebooks import answers_in, execute, source_notebook
 
-REPEATS = 5
+# LAB_REPEATS=20 repeats it more often.
+REPEATS = int(os.environ.get("LAB_REPEATS", "5"))
 ITEM = "07.2"
 JUDGEMENT = (
     "acks too weak", "floor too low", "committed before the work", "not rewound", "no key",
@@ -42,10 +44,10 @@ def card(lab: Lab, cell: str, nonce: str) -> dict[str, str]:
 
 @pytest.mark.kafka
 @pytest.mark.long
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", ["repaired", *JUDGEMENT])
 def test_equal_each_time(lab: Lab, name: str) -> None:
-    """The repaired pipeline passes all twelve, five times; each fault left in fails the same."""
+    """The repaired pipeline passes all twelve, each time; each fault left in fails the same."""
     cells = {mistake: cell for item, mistake, cell in WRONG if item == ITEM}
     found = [card(lab, cells.get(name, REPAIRED), f"nonce {it}") for it in range(REPEATS)]
 
