@@ -27,6 +27,7 @@ MODULES: Final = {
     "duckdb": "audit",
     "class_analysis": "classes",
     "grading": "grading",
+    "beside_nbgrader": "grading",
 }
 NAMES: Final = tuple(MODULES)
 

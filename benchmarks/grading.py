@@ -5,14 +5,17 @@ The whole machine's processors are counted, so nothing else may run beside it.
 
 from __future__ import annotations
 
+import os
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
 import psutil
 
 from benchmarks import Figure
+from benchmarks.nbgrader_course import Course
 from lab_utils.grading.cases import LABS, exercises
 from lab_utils.grading.grader import grade
 from lab_utils.grading.notebook import (
@@ -25,6 +28,8 @@ from lab_utils.grading.results import Results
 
 LAB = "03"
 JUNK = 20
+# LAB_BENCH_CLASS=30 ./lab bench beside_nbgrader
+ENVIRONMENT: Final = "LAB_BENCH_CLASS"
 
 
 def grading(submissions: int = 4) -> Iterator[Figure]:
@@ -45,6 +50,32 @@ def grading(submissions: int = 4) -> Iterator[Figure]:
     yield Figure("processor seconds of a file that is no notebook", busy / JUNK, "at most 0.5")
 
 
+def beside_nbgrader() -> Iterator[Figure]:
+    """A class of which a third is right, a third half right and a third blank, graded by both.
+
+    Both get the same files, those that nbgrader released. nbgrader performs the notebook and its
+    public checks; ours performs the unseen schedules, too.
+    """
+    third = int(os.environ.get(ENVIRONMENT, "6")) // 3
+    half = [each.item for each in exercises(LAB)][: len(exercises(LAB)) // 2]
+    with tempfile.TemporaryDirectory() as folder:
+        course = Course(Path(folder), LAB)
+        kinds = {"right": None, "half": half, "blank": ()}
+        paths = [
+            course.hand_in(f"{kind}-{number}", solved)
+            for number in range(third) for kind, solved in kinds.items()
+        ]  # fmt: skip
+        before, begun = _busy_s(), time.perf_counter()
+        course.nbgrader("autograde", course.assignment, "--create")
+        theirs = _busy_s() - before, time.perf_counter() - begun
+        *ours, results = _graded(paths)
+    points = sorted({each.points for each in results.submissions})
+    for what, mine, other in zip(("processor", "wall"), ours, theirs, strict=True):
+        detail = {"ours_s": round(mine, 1), "nbgrader_s": round(other, 1), "points": points}
+        name = f"a class of {len(paths)} by nbgrader, beside ours: {what} s"
+        yield Figure(name, other / mine, "at least 4", detail)
+
+
 def _written(folder: Path, texts: Sequence[str]) -> list[Path]:
     paths = [folder / f"{number}_{LAB}.ipynb" for number in range(len(texts))]
     for path, text in zip(paths, texts, strict=True):
@@ -54,8 +85,12 @@ def _written(folder: Path, texts: Sequence[str]) -> list[Path]:
 
 def _graded(paths: Sequence[Path]) -> tuple[float, float, Results]:
     """The processor and the wall seconds that a grading took, and its results."""
-    before, begun = psutil.cpu_times(), time.perf_counter()
+    before, begun = _busy_s(), time.perf_counter()
     results = grade(paths)
-    after, ended = psutil.cpu_times(), time.perf_counter()
-    busy = sum(getattr(after, name) - getattr(before, name) for name in ("user", "nice", "system"))
-    return busy, ended - begun, results
+    return _busy_s() - before, time.perf_counter() - begun, results
+
+
+def _busy_s() -> float:
+    """The seconds that all processors of this machine have worked so far."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
