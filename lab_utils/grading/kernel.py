@@ -71,12 +71,14 @@ class Kernel:
         self.sandbox = sandbox
         connection_file = str(sandbox.folder / "connection.json")
         write_connection_file(connection_file, transport="ipc", ip=str(sandbox.folder / "ipc"))
+        # Read before anything of the submission's can write to it.
+        self._client = _client(connection_file)
         self._process = sandbox.start(
             [sys.executable, "-m", "ipykernel_launcher", "-f", connection_file],
             cwd=working,
             environment=environment,
         )
-        self._client = _connected(connection_file)
+        self._client.start_channels(iopub=False, stdin=False, hb=False, control=False)
 
     def wait_until_ready(self, timeout_s: float = START_S) -> None:
         """Wait for the first answer; raises StageError when there is none."""
@@ -281,12 +283,11 @@ def parsed(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _connected(connection_file: str) -> BlockingKernelClient:
+def _client(connection_file: str) -> BlockingKernelClient:
     context = zmq.Context()
     context.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
     client = BlockingKernelClient(context=context)
     client.load_connection_file(connection_file)
-    client.start_channels(iopub=False, stdin=False, hb=False, control=False)
     return client
 
 
