@@ -38,7 +38,6 @@ SOURCES = {
 }
 # What they say or ask and no run has answered, with where.
 OPEN = {
-    "E23": ("Transactions are there for Kafka Streams.", "S0 S2"),
     "G9": ("Where is the time, if a search engine is fast and a table is slow?", "S0c"),
 }
 READERS = "c"  # after a source: a question of its readers, and the answer there

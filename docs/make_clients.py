@@ -25,7 +25,7 @@ from lab_utils import Lab
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.program import Ended
 from lab_utils.ledger.events import Event
-from lab_utils.machine.jars import kafka_jars, locked
+from lab_utils.machine.jars import fetch, kafka_jars, locked
 from lab_utils.machine.java import find_java
 from lab_utils.proxy.faults import (
     WireFault,
@@ -89,13 +89,17 @@ def clients(folder: Path) -> dict[str, Client]:
     return found
 
 
-def java_program(name: str, folder: Path) -> list[str]:
-    """The command of a Java program, compiled into a folder; nothing where there is no compiler."""
+def java_program(name: str, folder: Path, *sections: str) -> list[str]:
+    """The command of a Java program, compiled into a folder; nothing where there is no compiler.
+
+    Beside Kafka's jars it finds those of these sections of the lock, which are fetched.
+    """
     home = find_java().home
     compiler = shutil.which("javac", path=str(home / "bin"))
     if compiler is None:
         return []
-    jars = os.pathsep.join(map(str, kafka_jars()))
+    more = (jar for section in sections for jar in fetch(locked(section)))
+    jars = os.pathsep.join(map(str, [*kafka_jars(), *more]))
     source = str(PROGRAMS / f"{name}.java")
     subprocess.run([compiler, "-d", str(folder), "-cp", jars, source], check=True)
     quick = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
@@ -179,6 +183,25 @@ def _lines(names: list[str], rows: dict[str, dict[str, str]]) -> Iterator[str]:
         "again, and the program ends with an error that nothing caught. So close a fenced "
         "producer, and do not abort. [test_catch_block_kafka]"
         "(../tests/clients/test_catch_block_kafka.py) runs it."
+    )
+    yield ""
+    yield "## Kafka Streams, killed before it commits"
+    yield ""
+    yield (
+        "Some texts say that transactions are there for Kafka Streams. Labs 04 and 06 use them "
+        "without it; Streams uses them for you. [Invoices.java](clients/Invoices.java) is a "
+        "program of Kafka Streams that copies each order into a topic of invoices. It kills itself "
+        "when three invoices are acked and nothing is committed, and is started again."
+    )
+    yield ""
+    yield (
+        "With `processing.guarantee=at_least_once`, the default, a reader has those invoices "
+        "twice. With `exactly_once_v2` the copies are in the log, too, but a read_committed reader "
+        "has each invoice once; a read_uncommitted one has both. A topology without state has a "
+        "new transactional.id at each start, so its successor does not end what the killed "
+        "program left open: the reader waits until the transaction times out, after 10 seconds by "
+        "the default of Streams. "
+        "[test_claims_transactions_kafka](../tests/test_claims_transactions_kafka.py) runs both."
     )
     yield ""
     yield "The page is made by `docs/make_clients.py`; a test makes the runs again."

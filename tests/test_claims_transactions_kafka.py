@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
 
+from docs.make_clients import java_program
 from lab_utils.clients.java_client import java
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.proxy.faults import power_cut
@@ -102,3 +104,35 @@ def test_what_is_read_by_default(perform: Perform) -> None:
 
     assert [("consumer-2", "0")] == by_librdkafka
     assert ["0", "Processed a total of 1 messages"] == printed[-2:]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_streams_killed_before_it_commits(perform: Perform, tmp_path: Path, guarantee: str) -> None:
+    """Copies of what it had not committed are in the log, and with a transaction not read."""
+    command = java_program("Invoices", tmp_path, "streams") or pytest.skip("no javac")
+    codes = []
+
+    def killed_once(run: LiveRun) -> None:
+        told = {"INVOICES": run.topics["invoices"], "FOLDER": str(tmp_path)}
+        for acks, end in (("3", "dies"), ("6", "ends")):
+            ended = run.execute([*command, guarantee, acks, end], name="streams", environment=told)
+            codes.append(ended.code)
+
+    given = {"orders": 6, "filled": True, "topics": ("invoices",), "until_stable": True}
+    rows = perform(killed_once, **given)
+    stored = values(rows, "record", topic="invoices").split()
+    copies, once = stored[:-6], "0 1 2 3 4 5"
+    names = {row.detail.get("transactional_id") for row in rows
+             if (row.kind, row.api) == ("request", "InitProducerId")}  # fmt: skip
+
+    assert [9, 0] == codes
+    assert (once.split()[: len(copies)], once) == (copies, " ".join(stored[-6:]))
+    assert len(copies) >= 3
+    if guarantee == "exactly_once_v2":
+        assert once == values(rows, "visible", topic="invoices")
+        assert len(names) == 2, "each start had a name of its own"
+        timeouts = {row.detail["timeout_ms"] for row in rows if row.kind == "transaction"}
+        assert {"10000"} == timeouts
+    else:
+        assert {None} == names, "no transaction: what is stored is what is read"

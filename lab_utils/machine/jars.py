@@ -5,7 +5,8 @@ fetched to a temporary name, checked, and renamed; so what is in the cache is wh
 that was interrupted is continued by the next one. Nothing is fetched once it is there. They come
 from Maven Central, or from the mirror whose address LAB_MAVEN has.
 
-Kafka is locked in two versions. The older one is fetched where somebody asks for it, and only then.
+Kafka is locked in two versions. The older one is fetched where somebody asks for it, and only then,
+and so is Kafka Streams.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ CURRENT: Final = "4.3"
 OLDER: Final = "3.9"
 # The section of the lock that has each Kafka, and the command that fetches a section.
 SECTIONS: Final = {CURRENT: "kafka", OLDER: "kafka-3.9"}
-FETCHED_BY: Final = {"kafka-3.9": "./lab prepare --kafka 3.9"}
+FETCHED_BY: Final = {"kafka-3.9": "./lab prepare --kafka 3.9", "streams": "the program"}
 
 # What a maintainer asks for when the lock is written anew (python -m lab_utils.machine.jars).
 ROOTS: Final = {
@@ -45,6 +46,9 @@ ROOTS: Final = {
         "org.apache.kafka:kafka_2.13:3.9.2",
         "org.apache.kafka:kafka-tools:3.9.2",
     ),
+    # What it needs beside Kafka's own jars is RocksDB, 73 MB, which a topology without state never
+    # loads.
+    "streams": ("org.apache.kafka:kafka-streams:4.3.1",),
     "spark": (
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
         "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
