@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lab_utils.clients.sinks import new_schema
+from lab_utils.clients.sinks import TABLE, new_schema
 from lab_utils.clients.workload import WorkloadError
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import Fault, crash_client, delay_response
@@ -27,6 +27,12 @@ SINKS_OF_THE_NOTEBOOK = {
     "keeps_the_bookmark": "0 1 2 3",
     "booked_once": "0 1 2 3",
 }
+# Spark's, with two orders in each batch.
+SINKS_OF_SPARK = {
+    "three_sinks": "0 1 2 3 4 4 5 5",
+    "booked_once": "0 1 2 3 4 5",
+}
+POSTGRES = pytest.param("PostgreSQL", marks=needs_postgres)
 SEEDS = range(20)
 # Where the sink is killed at its nth order; a sink that keeps its bookmark writes twice for each.
 POINTS: dict[str, Callable[[int, int], tuple[Fault, ...]]] = {
@@ -41,7 +47,7 @@ POINTS: dict[str, Callable[[int, int], tuple[Fault, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.fixture(params=["SQLite", pytest.param("PostgreSQL", marks=needs_postgres)])
+@pytest.fixture(params=["SQLite", POSTGRES])
 def schema(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Gives each run its schema, or "" for SQLite."""
     if request.param == "SQLite":
@@ -51,10 +57,10 @@ def schema(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
 
 
 def booked(rows: list[Event]) -> Counter[str | None]:
-    """How often each order has an effect."""
+    """How often each order has an effect in the database."""
     times: Counter[str | None] = Counter()
     for row in rows:
-        if (row.source, row.kind) == ("sink", "effect"):
+        if (row.source, row.kind, row.actor) == ("sink", "effect", TABLE):
             times[row.value] += row.records or 0
     return times
 
@@ -76,6 +82,22 @@ def test_sinks_of_the_notebook(name: str, schema: Callable[[], str], perform: Pe
     assert {"PostgreSQL" if given else "SQLite"} == {
         row.detail["database"] for row in rows if row.kind == "effect"
     }
+
+
+@pytest.mark.long
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("schema", [POSTGRES], indirect=True)
+@pytest.mark.parametrize("name", SINKS_OF_SPARK)
+def test_sinks_of_spark(name: str, schema: Callable[[], str], perform: Perform) -> None:
+    """Killed between the sink and the commit entry, Spark repeats the batch, and so its effects.
+
+    Not if the number of the batch is in one transaction with its rows. The lab itself has SQLite.
+    """
+    given = {"orders": 6, "filled": True, "topics": ("invoices",), "schema": schema()}
+    rows = perform(solutions("08")[name], crash_client("before_commit", nth=3), **given)
+
+    assert SINKS_OF_SPARK[name] == " ".join(sorted(booked(rows).elements()))
+    assert 1 == sum(row.kind == "crashed" for row in rows)
 
 
 def test_bookmarks_of_a_member_that_dies(perform: Perform) -> None:
