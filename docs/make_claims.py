@@ -59,7 +59,23 @@ def read_claims() -> Claims:
 
 def page(claims: Claims) -> str:
     """The whole page as Markdown."""
-    return "\n".join([*_head(claims), *_groups(claims), *_sources(claims)]) + "\n"
+    parts = _head(claims), _groups(claims), _samples(claims), _sources(claims)
+    return "\n".join(line for part in parts for line in part) + "\n"
+
+
+def kinds(claim: dict[str, Any]) -> list[str]:
+    """What it is: a statement of a text or of ours, a code sample, a question of readers.
+
+    >>> kinds({"source": ["S0", "S0c"]}), kinds({"source": []})
+    (['statement', 'question'], ['statement'])
+    """
+    asked = [source.endswith(READERS) for source in claim["source"]]
+    found = {
+        "statement": not asked or not all(asked),
+        "sample": "sample" in claim,
+        "question": any(asked),
+    }
+    return [kind for kind, is_one in found.items() if is_one]
 
 
 def lab_source(lab: str) -> Path:
@@ -85,11 +101,12 @@ def _head(claims: Claims) -> Iterator[str]:
     yield "# Claims"
     yield ""
     yield (
-        f"This page lists {len(claims)} statements that common texts make about delivery in Kafka. "
-        "Each row names the run of a lab that causes it, the finding that is asked for, and the "
-        "tests that decide it on a real broker or in the audit. "
-        f"*Holds* says what {VERSIONS} did; a run was not made to agree with a text. "
-        "Where texts and broker differ, the broker is right."
+        f"This page lists {len(claims)} statements about delivery in Kafka, as common texts make "
+        f"them: {len(_of(claims, 'sample'))} with a sample of code or settings, and "
+        f"{len(_of(claims, 'question'))} that readers of those texts ask about. Each row names the "
+        "run of a lab that causes it, the finding that is asked for, and the tests that decide it "
+        f"on a real broker or in the audit. *Holds* says what {VERSIONS} did; a run was not made "
+        "to agree with a text. Where texts and broker differ, the broker is right."
     )
     yield ""
     yield "What older texts say and is not simply true today:"
@@ -110,6 +127,11 @@ def _head(claims: Claims) -> Iterator[str]:
     yield "The page is made from `docs/claims.toml` by `docs/make_claims.py`."
 
 
+def _of(claims: Claims, kind: str) -> Claims:
+    """The claims that are of this kind."""
+    return {name: claim for name, claim in claims.items() if kind in kinds(claim)}
+
+
 def _is(holds: str, beginning: str) -> bool:
     return holds == beginning or (beginning == "not since" and holds.startswith(beginning))
 
@@ -119,11 +141,29 @@ def _groups(claims: Claims) -> Iterator[str]:
         yield ""
         yield f"## {letter}. {title}"
         yield ""
-        yield "| id | claim | source | holds | lab and run | finding | decided by | note |"
-        yield "|---|---|---|---|---|---|---|---|"
+        yield "| id | claim | kind | source | holds | lab and run | finding | decided by | note |"
+        yield "|---|---|---|---|---|---|---|---|---|"
         for name, claim in claims.items():
             if name.startswith(letter):
                 yield _row(name, claim)
+
+
+def _samples(claims: Claims) -> Iterator[str]:
+    """What the texts show, with the run of a lab that answers each sample."""
+    yield ""
+    yield "## Code samples"
+    yield ""
+    yield "| sample | of | source | holds | lab and run |"
+    yield "|---|---|---|---|---|"
+    for name, claim in _of(claims, "sample").items():
+        cells = (
+            f"`{claim['sample']}`",
+            name,
+            " ".join(claim["source"]),
+            claim["holds"],
+            _runs(claim["lab"], claim["run"]),
+        )
+        yield f"| {' | '.join(cells)} |"
 
 
 def _sources(claims: Claims) -> Iterator[str]:
@@ -152,6 +192,7 @@ def _row(name: str, claim: dict[str, Any]) -> str:
     cells = (
         name,
         claim["claim"],
+        ", ".join(kinds(claim)),
         " ".join(claim["source"]),
         claim["holds"],
         _runs(claim["lab"], claim["run"]),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import nbformat
 from confluent_kafka import libversion, version
 
 from docs.make_claims import (
@@ -17,14 +19,14 @@ from docs.make_claims import (
     SOURCES,
     TABLE,
     VERSIONS,
+    further_source,
+    kinds,
     lab_source,
     page,
     read_claims,
     split_test,
 )
 from lab_utils.audit.finding import RULES
-from lab_utils.grading.cases import exercises
-from lab_utils.grading.notebook import further_sources
 from lab_utils.machine.jars import locked
 
 ROOT: Final = Path(__file__).parents[1]
@@ -45,23 +47,27 @@ def tree(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
 
-def names(lab: str) -> set[str]:
-    """What a lab calls its runs, and its further notebooks: those begin with `further.`."""
-    more = [f"{FURTHER}{name}" for path in further_sources(ROOT / "labs", lab)
-            for name in names_of(path)]  # fmt: skip
-    return {each.item for each in exercises(lab)} | names_of(lab_source(lab)) | set(more)
+@cache
+def cells(lab: str, run: str) -> tuple[str, ...]:
+    """The code cells of the notebook in which the page looks for this run."""
+    name = run.removeprefix(FURTHER)
+    source = lab_source(lab) if name == run else further_source(lab, name)
+    path = ROOT / "labs" / source.relative_to(ROOT / "labs" / "source").with_suffix(".ipynb")
+    notebook = nbformat.read(path, nbformat.NO_CONVERT)  # type: ignore[no-untyped-call]
+    return tuple(cell.source for cell in notebook.cells if cell.cell_type == "code")
 
 
-def names_of(source: Path) -> set[str]:
-    """What a source calls a run: a name, a workload, a method of the lab."""
-    found = set()
-    for node in ast.walk(tree(source)):
+def names(code: str) -> set[str]:
+    """What a cell calls a run: a name, a workload, a method of the lab, an exercise."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(code)):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             found.add(node.id)
         elif isinstance(node, ast.FunctionDef):
             found.add(node.name)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            found.add(node.func.attr)
+            found |= {node.func.attr, *(it.value for it in node.args if isinstance(it, ast.Constant)
+                                        and node.func.attr == "check")}  # fmt: skip
     return found
 
 
@@ -107,7 +113,7 @@ def test_rows() -> None:
     wrong = [
         name
         for name, claim in CLAIMS.items()
-        if set(claim) - {"note"} != COLUMNS
+        if set(claim) - {"note", "sample"} != COLUMNS
         or claim["holds"] not in HOLDS
         or not (claim["run"] and claim["test"])
         or not ("note" in claim or claim["holds"] == "yes")
@@ -122,14 +128,27 @@ def test_sources() -> None:
 
 
 def test_runs() -> None:
-    """Each run is in the source of its lab: as a name, as a workload, or as an exercise."""
+    """Each run is in a cell of its notebook: as a name, as a workload, or as an exercise."""
     missing = [
-        f"{name}: {run} in lab {CLAIMS[name]['lab']}"
+        f"{name}: {run} in lab {lab}"
         for name, run in each("run")
-        if run not in names(CLAIMS[name]["lab"])
+        for lab in [CLAIMS[name]["lab"]]
+        if not any(run.removeprefix(FURTHER) in names(code) for code in cells(lab, run))
     ]
 
     assert [] == missing
+
+
+def test_kinds() -> None:
+    """Each row is a statement, or a question of readers; some have a sample, and each is listed."""
+    listed = PAGE.read_text(encoding="utf-8").partition("## Code samples")[2].partition("##")[0]
+    samples = [(f"`{it['sample']}`", name) for name, it in CLAIMS.items() if "sample" in it]
+
+    assert [] == [name for name, it in CLAIMS.items() if not {*kinds(it)} - {"sample"}]
+    assert samples == [tuple(it.split(" | ")[:2]) for it in re.findall(r"^\| (`.+)", listed, re.M)]
+    assert {"statement", "sample", "question"} == {
+        it for row in CLAIMS.values() for it in kinds(row)
+    }
 
 
 def test_findings() -> None:
