@@ -36,10 +36,6 @@ SOURCES = {
     "S3": "如何配置Kafka无消息丢失",
     "S4": "Kafka生产者详解(下)",
 }
-# What they say or ask and no run has answered, with where.
-OPEN = {
-    "G9": ("Where is the time, if a search engine is fast and a table is slow?", "S0c"),
-}
 READERS = "c"  # after a source: a question of its readers, and the answer there
 # What a statement is called that is not simply true any more, in the order of the page.
 OUTDATED = {
@@ -181,11 +177,6 @@ def _sources(claims: Claims) -> Iterator[str]:
         yield f"| {source} | {title} | {said} | {asked} |"
     own = " ".join(name for name, claim in claims.items() if not claim["source"])
     yield f"| | none: the labs came to it | {own} | |"
-    yield ""
-    yield "No run has answered these:"
-    yield ""
-    for name, (text, source) in OPEN.items():
-        yield f"- {name}: *{text}* ({source})"
 
 
 def _row(name: str, claim: dict[str, Any]) -> str:
