@@ -52,6 +52,11 @@ def send(run):
 gone = Lab("gone")
 gone.panel()"""
 WAIT = 'wait_until(Path("go").exists, "the test", timeout_s=60)\nPath("go").unlink()'
+PICTURE = """\
+from lab_utils.views.picture import Picture, figure
+from lab_utils.views.tables import Table
+Picture("A title", figure([], plot_px=60, margins=(0, 0, 40, 0)), "", Table(["a"], []))
+"""
 SHOW_THREE = """\
 three = Lab({three.name!r}, brokers=3)
 run = three.run(lambda run: None, orders=0)
@@ -163,6 +168,23 @@ def test_panel_outlives_its_kernel(page: Page) -> None:
     panel.get_by_role("button", name="Drop the next Produce request").click()
 
     rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
+
+
+def test_pictures_in_the_dark(browser: Browser, lab: rig.Lab) -> None:
+    """In the dark theme a picture of the lab's is dark; a learner's own figure stays as it is."""
+    drawn = "from plotly.graph_objects import Figure\nFigure(layout={'height': 60})"
+    with rig.new_page(browser, []) as page:
+        rig.open_notebook(page, lab, lab.write("dark.ipynb", PICTURE, drawn))
+        filters = "it => it.map(plot => getComputedStyle(plot).filter)"
+        rig.run_all(page)
+        rig.wait_for_idle(page)
+        page.locator(".js-plotly-plot").nth(1).wait_for()
+        light = page.locator(".js-plotly-plot").evaluate_all(filters)
+        rig.in_the_dark(page)
+        dark = page.locator(".js-plotly-plot").evaluate_all(filters)
+
+    assert ["none", "none"] == light
+    assert [True, False] == ["invert" in it for it in dark]
 
 
 def test_kernel_is_the_other_way(

@@ -30,7 +30,13 @@ PLOTLY: Final = "application/vnd.plotly.v1+json"
 # became higher or lower, and not wider, then left the figure no height at all.
 CONFIG: Final = {"displaylogo": False, "responsive": False, "displayModeBar": False}
 FONT_SIZE: Final = 13
-TITLE: Final = '<p style="font: 17px {}; margin: 0.6em 12px 0.2em">{}</p>'
+TITLE: Final = '<p class="lab-picture" style="font: 17px {}; margin: 0.6em 12px 0.2em">{}</p>'
+# A figure knows no theme. In JupyterLab's dark one it is shown dark, each hue as it was.
+IN_THE_DARK: Final = (
+    '<style>body[data-jp-theme-light="false"] .jp-OutputArea-child:has(.lab-picture)'
+    " + .jp-OutputArea-child .js-plotly-plot"
+    " { filter: invert(0.93) hue-rotate(180deg) }</style>"
+)
 TITLE_LIMIT: Final = 344
 TITLE_PX: Final = 30  # of what a view leaves above its figure, what was for one line of title
 LETTER_PX: Final = 7.2  # what a letter of a label takes, and its line
@@ -89,7 +95,7 @@ class Picture:
     def _ipython_display_(self) -> None:
         from IPython.display import HTML, display
 
-        display(HTML(self.heading()))  # type: ignore[no-untyped-call]
+        display(HTML(self.heading() + IN_THE_DARK))  # type: ignore[no-untyped-call]
         display(self.bundle(), raw=True)  # type: ignore[no-untyped-call]
         display(HTML(self._repr_html_()))  # type: ignore[no-untyped-call]
 
@@ -105,8 +111,7 @@ def figure(
 ) -> Figure:
     """A figure; `margins` are left, right, above (with room for a line of title) and below.
 
-    `layout` has the axes; `showlegend=False` leaves the legend out. White in a dark notebook too,
-    so that the colours hold.
+    `layout` has the axes; `showlegend=False` leaves the legend out.
     """
     left, right, above, below = margins
     above -= TITLE_PX
