@@ -269,7 +269,8 @@ lab.check("06.5", answer_5)
 # An e-mail has no business key and cannot be rolled back: no bookmark makes it exactly once. A sink
 # with two writers was not tested. `further/06_six_crash_points.ipynb` has the crash points of both
 # transactions and your PostgreSQL; `further/06_names_and_rebalances.ipynb` has a dead process that
-# holds up the readers, and the kept batch.
+# holds up the readers, and the kept batch. Kafka Streams writes this loop for you, with
+# `processing.guarantee=exactly_once_v2`: `docs/clients.md` has such a program, killed before it commits.
 #
 # ## Questions
 #
