@@ -69,11 +69,13 @@ def _edges(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
     rows = rows.selectExpr(
         *where, "place", "writes", f"struct(actor, transaction, {began} AS at_ns) AS node"
     ).selectExpr("*", "if(writes, node, NULL) AS writer", "if(writes, NULL, node) AS reader")
-    by = "OVER (PARTITION BY run, topic, partition ORDER BY place ROWS BETWEEN"
+    # The one behind is looked for backwards: a frame that ends at the last row is quadratic.
+    nearest = (
+        "last(writer, true) OVER (PARTITION BY run, topic, partition ORDER BY {0}"
+        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS {1}"
+    )
     near = rows.selectExpr(
-        "*",
-        f"last(writer, true) {by} UNBOUNDED PRECEDING AND 1 PRECEDING) AS earlier",
-        f"first(writer, true) {by} 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS later",
+        "*", nearest.format("place", "earlier"), nearest.format("place DESC", "later")
     )
     edge = "struct('{0}' AS kind, {1} AS one, {2} AS other)"
     edges = (

@@ -390,9 +390,12 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
     )
     told = aborted.withColumnRenamed("ended_at_ns", "at_ns")
     ends = told.unionByName(own, True).join(groups, ["run", "topic"])
-    by = "OVER (PARTITION BY run, topic, partition, consumer_group ORDER BY at_ns ROWS BETWEEN"
-    before = f"{by} UNBOUNDED PRECEDING AND 1 PRECEDING)"
-    after = f"{by} 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+    # What is after is looked for backwards: a frame that ends at the last row is quadratic.
+    before, after = (
+        f"OVER (PARTITION BY run, topic, partition, consumer_group ORDER BY {by}"
+        " RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
+        for by in ("at_ns", "at_ns DESC")
+    )
     theirs = "filter(bookmarks, x -> x.name = consumer_group OR NOT x.is_known)"
     each = (
         ends.unionByName(given, True)
