@@ -32,6 +32,7 @@ from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.session import LARGE, own_folder, own_spark
 from lab_utils.audit.sieve import SIEVE
 from lab_utils.audit.survey import survey
+from lab_utils.errors import one_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,8 +40,10 @@ if TYPE_CHECKING:
 SIZES: Final = (1_000_000, 3_000_000)
 # The first query pays for the start of everything.
 WARM: Final = 50_000
-# Sizes for one run of the benchmark: LAB_BENCH_EVENTS=1000000,10000000 ./lab bench audit
-ENVIRONMENT: Final = "LAB_BENCH_EVENTS"
+# Sizes and kinds of ledgers for one run of the benchmark:
+# LAB_BENCH_EVENTS=1000000,10000000 LAB_BENCH_LEDGERS=transactional ./lab bench audit
+SIZES_ASKED: Final = "LAB_BENCH_EVENTS"
+LEDGERS_ASKED: Final = "LAB_BENCH_LEDGERS"
 # Acked more often than stored: the finding lost-write, for a log that was read to its end.
 MISSING: Final = """
 SELECT count(*) FROM (
@@ -63,7 +66,7 @@ def audit() -> Iterator[Figure]:
     folder = Path(tempfile.mkdtemp(prefix="audit-"))
     try:
         with own_spark(LARGE) as spark:
-            for kind in LEDGERS:
+            for kind in _kinds():
                 yield from _growth(spark, folder, kind, _sizes())
     finally:
         shutil.rmtree(folder)
@@ -127,8 +130,13 @@ def _asked(ask: Callable[[], int], sown: Mapping[str, int]) -> float:
 
 
 def _sizes() -> tuple[int, ...]:
-    given = os.environ.get(ENVIRONMENT)
+    given = os.environ.get(SIZES_ASKED)
     return tuple(sorted(map(int, given.split(",")))) if given else SIZES
+
+
+def _kinds() -> list[str]:
+    given = os.environ.get(LEDGERS_ASKED)
+    return [one_of("ledger", it, LEDGERS) for it in given.split(",")] if given else list(LEDGERS)
 
 
 def _growth(spark: SparkSession, folder: Path, kind: str, sizes: Sequence[int]) -> Iterator[Figure]:
