@@ -436,6 +436,8 @@ def aborted_output() -> Found:
     Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
     Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2.
+    A transaction that committed its input and sent nothing is no finding: a program may answer
+    nothing, as a filter does, and no event says which output belongs to which input.
     Allowed by: the program, which did not rewind to the last committed offset after the abort.
     Source: Kafka design, using transactions; KIP-447; claims E13, measured in lab 06.
     """
