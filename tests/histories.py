@@ -189,5 +189,7 @@ def topic(floor: int | None, replicas: int = 3, policy: str = "", **settings: st
     return Event(run="", source="workload", actor="lab", kind="topic", topic=TOPIC, detail=detail)
 
 
+# A batch of a transaction, which is still open where no marker follows.
+OPEN = replace(written("batch", 0, 0), detail={"transactional": "true"})
 MARKER = Event(run="", source="log", actor="broker-1", kind="marker", topic=TOPIC, partition=0)
 FINISHED = Event(run="", source="workload", actor="workload", kind="finished")

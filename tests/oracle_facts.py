@@ -128,7 +128,12 @@ def what_is_held(rows: Rows) -> dict[tuple[Any, ...], Event]:
 
 
 def has_transactions(rows: Rows, topic: str | None) -> bool:
-    return any(row.topic == topic for row in kind(rows, "log", "marker"))
+    """Does the log hold a transaction, ended by a marker or still open?"""
+    written = kind(rows, "log", "marker", "batch")
+    return any(
+        row.topic == topic and (row.kind == "marker" or "transactional" in row.detail)
+        for row in written
+    )
 
 
 def readable(rows: Rows) -> dict[tuple[Any, ...], Event]:

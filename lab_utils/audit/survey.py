@@ -205,6 +205,7 @@ def counted(events: DataFrame) -> DataFrame:
             "min(producer_id) AS first_id", "max(producer_id) AS last_id",
             "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
+            "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL) AS in_transactions",
             "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
         ))
     )  # fmt: skip
@@ -224,7 +225,8 @@ def _count(found: Survey, row: Row) -> None:
         return
     topic = found.topics[row["run"], row["topic"]]
     said = (row["source"], row["kind"])
-    topic.is_transactional |= said == ("log", "marker")
+    # A transaction that is still open has batches, and no marker yet.
+    topic.is_transactional |= row["source"] == "log" and row["in_transactions"] > 0
     topic.worked |= said == ("client", "processed")
     topic.was_sent_to |= said == ("client", "sent")
     if said == ("log", "batch") and row["first_id"] is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from lab_utils.ledger.events import Event
+from tests.audit.transaction_cases import TRANSACTIONS
 from tests.histories import (
     FINISHED,
     MARKER,
+    OPEN,
     acked,
     bookmark,
     both,
@@ -17,10 +19,7 @@ from tests.histories import (
     failed,
     fault,
     log,
-    noted,
-    offsets,
     order,
-    out,
     placed,
     processed,
     record,
@@ -37,14 +36,6 @@ from tests.histories import (
 
 # name: (finding, its smallest history, its near miss)
 Cases = dict[str, tuple[str, list[Event], list[Event]]]
-
-OTHER = {"actor": "producer-2"}
-GROUPS = [created("consumer-1", group__id="a"), created("consumer-2", group__id="b")]
-BOTH_COMMITTED = [told("committed", 1), told("committed", 1, **OTHER)]
-INTERLEAVED = [
-    sent_in(1, "1"), sent_in(1, "2", **OTHER), sent_in(1, "3"),
-    *BOTH_COMMITTED,
-]  # fmt: skip
 
 
 INCONCLUSIVE: Cases = {
@@ -136,6 +127,11 @@ PRODUCING: Cases = {
          placed("assigned", "consumer-2")],
         [created("consumer-2", group__id="b"), acked("1", 0), delivered("1", 0),
          delivered("1", 0, actor="consumer-2")],
+    ),
+    "behind a transaction that is still open": (
+        "unseen",
+        [*log("0", "1"), written("batch", 0, 0), acked("1", 1), placed("assigned")],
+        [*log("0", "1"), OPEN, acked("1", 1), placed("assigned")],
     ),
     "aborted, and so not to be seen": (
         "unseen",
@@ -300,6 +296,11 @@ CONSUMING: Cases = {
          processed("1", 1), bookmark(3)],
         [record("0", 0), record("1", 1), MARKER, visible("1", 1), processed("1", 1), bookmark(3)],
     ),
+    "records of an open transaction are no work": (
+        "skipped-processing",
+        [*log("0", "1"), written("batch", 0, 0), visible("1", 1), processed("1", 1), bookmark(2)],
+        [*log("0", "1"), OPEN, visible("1", 1), processed("1", 1), bookmark(2)],
+    ),
     "done twice": (
         "duplicate-effect",
         [delivered("0", 0), processed("0", 0), processed("0", 0)],
@@ -343,170 +344,6 @@ CONSUMING: Cases = {
         [*log("0", "1", "2"), MARKER, visible("0", 0), visible("2", 2), delivered("0", 0),
          delivered("2", 2)],
     ),
-}  # fmt: skip
-
-TRANSACTIONS: Cases = {
-    "the bookmark of another group": (
-        "aborted-output",
-        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
-         told("aborted", 1), bookmark(1, group="a"), bookmark(1, group="b")],
-        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
-         told("aborted", 1), bookmark(1, group="b")],
-    ),
-    "no transaction, and an old epoch": (
-        "zombie-effect",
-        [written("batch", 0, 1), written("batch", 1, 0)],
-        [written("batch", 0, 0), written("batch", 1, 1)],
-    ),
-    "the batch is lost": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("1", 1), out(2, "1"),
-         offsets(2, 2), told("committed", 2)],
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("0", 0), out(2, "0"),
-         offsets(2, 1), told("committed", 2)],
-    ),
-    "sent again from memory": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), offsets(2, 1), told("committed", 2)],
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), out(2, "0"), offsets(2, 1),
-         told("committed", 2)],
-    ),
-    "the bookmark is behind it": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(1)],
-        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(0)],
-    ),
-    "a commit that nobody asked for": (
-        "precommitted-read",
-        [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(1, 1)],
-        [sent_in(1, "1"), delivered("1", 0), *both("1", 0), stop(1, 1)],
-    ),
-    "three in a circle": (
-        "G0",
-        [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
-         sent_in(2, "5"), sent_in(2, "6"),
-         *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("6", 0, 2),
-         *both("2", 1, 2)],
-        [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
-         sent_in(2, "5"), sent_in(2, "6"),
-         *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("2", 0, 2),
-         *both("6", 1, 2)],
-    ),
-    "each read the other": (
-        "G1c",
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 2), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
-    ),
-    "neither read the other": (
-        "G2",
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 1), offsets(1, 0, **OTHER), *BOTH_COMMITTED],
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
-    ),
-    "a reader that timed out saw no half": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1), stop(2, 2)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1),
-         stop(2, 2, committed=False)],
-    ),
-
-    "aborted, and a consumer was given it": (
-        "aborted-read",
-        [sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
-        [sent_in(1, "1"), delivered("1", 0), told("committed", 1)],
-    ),
-    "aborted, and read_committed": (
-        "aborted-read",
-        [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],
-        [sent_in(1, "1"), told("aborted", 1), record("1", 0)],
-    ),
-    "aborted and sent again": (
-        "aborted-read",
-        [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],
-        [
-            sent_in(1, "1"), told("aborted", 1), record("1", 0),
-            sent_in(2, "1"), told("committed", 2), *both("1", 2),
-        ],
-    ),
-    "an end that nobody was told": (
-        "aborted-read",
-        [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],
-        [sent_in(1, "1"), *both("1", 0)],
-    ),
-    "given before the commit was asked": (
-        "precommitted-read",
-        [sent_in(1, "1"), delivered("1", 0), told("committed", 1, asked_at_ns=2)],
-        [sent_in(1, "1"), delivered("1", 0), told("committed", 1, asked_at_ns=1)],
-    ),
-    "one half can be read": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(2, 2),
-         stop(1, 1, 1)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", 0, 1), stop(2, 2),
-         stop(1, 1, 1)],
-    ),
-    "the other half is still open": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
-         stop(1, 1, 1)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
-         stop(0, 1, 1)],
-    ),
-    "the other half is another transaction": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
-        [sent_in(1, "1"), sent_in(2, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
-    ),
-    "each wrote before the other": (
-        "G0",
-        [*INTERLEAVED, *both("1", 0), *both("2", 1), *both("3", 2)],
-        [*INTERLEAVED, *both("1", 0), *both("3", 1), *both("2", 2)],
-    ),
-    "before in one partition, behind in another": (
-        "G0",
-        [
-            *INTERLEAVED, sent_in(1, "4", **OTHER),
-            *both("1", 0), *both("2", 1), *both("4", 0, 1), *both("3", 1, 1),
-        ],
-        [
-            *INTERLEAVED, sent_in(1, "4", **OTHER),
-            *both("1", 0), *both("2", 1), *both("3", 0, 1), *both("4", 1, 1),
-        ],
-    ),
-    "an old epoch behind a newer one": (
-        "zombie-effect",
-        [written("batch", 0, 0), written("marker", 1, 1), written("batch", 2, 0)],
-        [written("batch", 0, 0), written("marker", 1, 1), written("batch", 2, 2)],
-    ),
-    "an old epoch of another producer id": (
-        "zombie-effect",
-        [written("batch", 0, 3), written("batch", 1, 0)],
-        [written("batch", 0, 3), written("batch", 1, 0, producer_id=8)],
-    ),
-    "an old epoch in another partition": (
-        "zombie-effect",
-        [written("batch", 0, 3), written("marker", 1, 0)],
-        [written("batch", 0, 3), written("marker", 1, 0, partition=1)],
-    ),
-    "over to its coordinator, and no marker": (
-        "hanging-transaction",
-        [written("batch", 0, 0), noted("Ongoing", 0), noted("CompleteCommit", 1), stop(0, 2)],
-        [written("batch", 0, 0), noted("CompleteCommit", 0), noted("Ongoing", 1), stop(0, 2)],
-    ),
-    "another transaction is over": (
-        "hanging-transaction",
-        [written("batch", 1, 0), noted("CompleteAbort", 0), stop(1, 2)],
-        [written("batch", 1, 0), noted("CompleteAbort", 0, producer_id=8), stop(1, 2)],
-    ),
-    "decided, and its markers are on their way": (
-        "stuck-lso",
-        [written("batch", 0, 0), noted("PrepareCommit", 0), stop(0, 1)],
-        [written("batch", 0, 0), noted("CompleteCommit", 0), stop(0, 1)],
-    ),
-    "readers stop before the end": ("stuck-lso", [stop(0, 2)], [stop(2, 2)]),
 }  # fmt: skip
 
 REPLICAS: Cases = {

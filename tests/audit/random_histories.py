@@ -9,6 +9,7 @@ from tests.audit import chance as st
 from tests.histories import (
     FINISHED,
     MARKER,
+    OPEN,
     TOPIC,
     acked,
     bookmark,
@@ -136,7 +137,7 @@ def consuming() -> st.Drawn:
         ),
         st.builds(record, values, offsets, partitions, keys),
         st.builds(visible, st.sampled_from("0123"), offsets),
-        st.just(MARKER),
+        st.sampled_from([MARKER, OPEN]),
     )
     # A log that is read from its start, in any order and with any gaps.
     polled = st.builds(
