@@ -125,7 +125,7 @@ def _found(suspects: DataFrame) -> DataFrame:
     suspects = suspects.persist()
     if suspects.count() > BROADCAST_MAX:
         return suspects
-    rows = suspects.sparkSession.createDataFrame(suspects.toArrow())
+    rows = suspects.sparkSession.createDataFrame(suspects.toArrow(), suspects.schema)
     suspects.unpersist()
     return functions.broadcast(rows)
 

@@ -144,6 +144,13 @@ def test_spark_equals_the_oracle(
     assert_same(runs, expected, spark_findings(tmp_path, runs, SIEVE))
 
 
+def test_no_suspects(tmp_path: Path) -> None:
+    """Where nothing is suspect the sieve leaves nothing, and nothing is found."""
+    calm = [sent("1"), acked("1", 0), delivered("1", 0), *log("1")]
+
+    assert {} == spark_findings(tmp_path, {"producing: calm": calm}, SIEVE)
+
+
 def test_the_sieve_knows_each_finding() -> None:
     """One about orders or places that it does not know would cost a large ledger all of them."""
     sifted = {part.name for rule in RULES.values() for part in rule.parts if part.facts in SIEVES}
