@@ -64,7 +64,7 @@ def answers_in(notebook: Any) -> dict[str, Any]:
         nodes = ast.parse(cell.source).body
         if not cell.metadata.get("nbgrader", {}).get("solution"):
             nodes = [it for it in nodes if isinstance(it, DEFINITIONS)]
-        execute(nodes, cell.source, f"<{id(notebook)} {cell.id}>", names)
+        execute(nodes, cell.source, names)
     return names
 
 
@@ -85,10 +85,20 @@ def code_cells(notebook: Any) -> list[Any]:
     return [cell for cell in notebook.cells if cell.cell_type == "code"]
 
 
-def execute(nodes: list[ast.stmt], text: str, name: str, names: dict[str, Any]) -> None:
-    """Execute statements of a text that can be read again, as that of a file can."""
+def execute(nodes: list[ast.stmt], text: str, names: dict[str, Any]) -> None:
+    """Execute statements of a text that can be read again, as that of a file can.
+
+    The file's name follows from the text. One that followed from the notebook's id() was given to
+    another text when the notebook was gone, and a function then had the source of another.
+    """
+    name = file_name(text)
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     exec(compile(ast.Module(nodes, []), name, "exec"), names)
+
+
+def file_name(text: str) -> str:
+    """The name under which a text can be read again."""
+    return f"<text {hash(text):x}>"
 
 
 def run_here(cells: list[Any]) -> dict[str, Any]:
@@ -97,9 +107,9 @@ def run_here(cells: list[Any]) -> dict[str, Any]:
     for cell in cells:
         nodes = ast.parse(cell.source).body
         last = nodes.pop() if nodes and isinstance(nodes[-1], ast.Expr) else None
-        execute(nodes, cell.source, f"<{cell.id}>", names)
+        execute(nodes, cell.source, names)
         if isinstance(last, ast.Expr):
-            value = eval(compile(ast.Expression(last.value), f"<{cell.id}>", "eval"), names)
+            value = eval(compile(ast.Expression(last.value), file_name(cell.source), "eval"), names)
             DisplayFormatter().format(value)
     return names
 

@@ -138,7 +138,7 @@ class Case:
         """The answer: the cell stands below those of the notebook, and finds what they define."""
         names = dict(_answers(self.lab, is_blank=self.name == BLANK))
         if self.cell:
-            execute(ast.parse(self.cell).body, self.cell, f"<{self}>", names)
+            execute(ast.parse(self.cell).body, self.cell, names)
         return names[self.exercise.answer]
 
 

@@ -95,7 +95,7 @@ def key_of(prose: str = "", settings: str = "{}", then: str = "send(run, produce
     """The key of a trial of 03.2 with this answer."""
     cell = "def send(*given): ..." + SENDS.format(prose=prose, settings=settings, then=then)
     names: dict[str, Any] = {}
-    execute(ast.parse(cell).body, cell, f"<{hash(cell)}>", names)
+    execute(ast.parse(cell).body, cell, names)
     found = exercise("03.2")
     return key(found, found.public[0], names["send_once"])
 
