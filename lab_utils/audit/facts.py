@@ -43,16 +43,7 @@ POLLS: Final = (
 )
 TRANSACTION: Final = ["run", "actor", "transaction"]
 # What says of a run that its clients wrote in transactions.
-TRANSACTIONAL: Final = frozenset({
-    "txn_initialised", "txn_began", "txn_offsets_sent", "txn_committed", "txn_aborted",
-})  # fmt: skip
-# Its end, as its program was told, and that its commit was asked for.
-ENDS: Final = "source = 'client' AND kind IN ('txn_committed', 'txn_aborted', 'txn_failed')"
-IS_END: Final = "kind IN ('txn_committed', 'txn_aborted')"
-ASKED_AT: Final = (
-    "min(CAST(detail['called_at_ns'] AS BIGINT)) FILTER (WHERE kind = 'txn_committed'"
-    " OR detail['call'] = 'commit_transaction') AS asked_at_ns"
-)
+TRANSACTIONAL: Final = frozenset({"txn_initialised", "txn_began", "txn_committed", "txn_aborted"})
 
 
 def listing(texts: tuple[str, ...]) -> str:
@@ -210,19 +201,23 @@ def transactions(events: DataFrame) -> DataFrame:
     outcome      txn_committed or txn_aborted, as the program was told; NULL if it was not
     asked_at_ns  when a commit was asked for, whatever became of it
     """
+    ended = "kind IN ('txn_committed', 'txn_aborted')"
+    asked = "kind = 'txn_committed' OR detail['call'] = 'commit_transaction'"
     return sql(
-        events.where(ENDS).selectExpr("*", "detail['transaction'] AS transaction"),
+        events.where(
+            "source = 'client' AND kind IN ('txn_committed', 'txn_aborted', 'txn_failed')"
+        ).selectExpr("*", "detail['transaction'] AS transaction"),
         TRANSACTION,
-        f"max_by(kind, at_ns) FILTER (WHERE {IS_END}) AS outcome",
-        ASKED_AT,
-        f"max(at_ns) FILTER (WHERE {IS_END}) AS ended_at_ns",
+        f"max_by(kind, at_ns) FILTER (WHERE {ended}) AS outcome",
+        f"min(CAST(detail['called_at_ns'] AS BIGINT)) FILTER (WHERE {asked}) AS asked_at_ns",
+        f"max(at_ns) FILTER (WHERE {ended}) AS ended_at_ns",
     )
 
 
 def positions(events: DataFrame) -> DataFrame:
-    """The offsets that transactions sent: TRANSACTION, topic, partition, position, sent_at_ns."""
+    """The offsets that transactions sent: TRANSACTION, topic, partition, position."""
     sent = events.where("source = 'client' AND kind = 'txn_offsets_sent'").selectExpr(
-        "run", "actor", "detail['transaction'] AS transaction", "at_ns AS sent_at_ns",
+        "run", "actor", "detail['transaction'] AS transaction",
         "explode(from_json(detail['offsets'], 'ARRAY<STRING>')) AS place",
     )  # fmt: skip
     part = "regexp_extract(place, '^(.*)-([0-9]+):([0-9]+)$', {0})"
@@ -231,7 +226,6 @@ def positions(events: DataFrame) -> DataFrame:
         f"{part.format(1)} AS topic",
         f"CAST({part.format(2)} AS BIGINT) AS partition",
         f"CAST({part.format(3)} AS BIGINT) AS position",
-        "sent_at_ns",
     )  # fmt: skip
 
 

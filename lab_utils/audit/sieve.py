@@ -1,11 +1,11 @@
-"""The sieve: of a large ledger, the events of orders, transactions and places to look at.
+"""The sieve: of a large ledger, the events of the orders and places that may have a finding.
 
     events ──▶ one row of numbers an order, or a place ──▶ suspects ──▶ their events ──▶ facts
 
 Most orders are sent, acked and stored once, and no finding is about them. Texts and lists cost ten
-times what numbers do; so here an order, a transaction, a place and a topic are hashes of 64 bits.
-What is left out has no finding, and what is kept is looked at. Where a finding is about neighbours
-both are kept: between two neighbours among what is kept, all that was left out is in order.
+times what numbers do; so here an order, a place and a topic are hashes of 64 bits. What is left out
+has no finding, and what is kept is looked at. Where a finding is about neighbours both are kept:
+between two neighbours among what is kept, all that was left out is in order.
 """
 
 from __future__ import annotations
@@ -15,21 +15,16 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.facts import (
-    ASKED_AT,
-    ENDS,
-    IS_END,
     OF_ORDERS,
     OF_PLACES,
     POLLS,
     TRANSACTIONAL,
     orders,
     places,
-    positions,
     sql,
+    transactions,
 )
 from lab_utils.audit.finding import Facts, Sieve
-from lab_utils.audit.findings.cycles import reaching, stretches
-from lab_utils.audit.findings.isolation import wholes, write_cycles
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,12 +39,9 @@ GROUPS_MAX: Final = 62
 TOPIC: Final = "xxhash64(run, topic) AS of"
 # Spark's hash skips what is null.
 ORDER: Final = "xxhash64(run, topic, key IS NULL, key, value IS NULL, value) AS id"
-SENT_IN: Final = "detail['transaction']"
-TRANSACTION: Final = "if({0} IS NULL, NULL, xxhash64(run, actor, {0})) AS within"
 # Partition and offset as one number, which sorts as they do; what does not fit is a suspect.
 OFFSETS: Final = 2**44
 PARTITIONS: Final = 2**18
-PLACE: Final = f"partition * {OFFSETS}L + offset"
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN,"
     " is_transactional BOOLEAN, worked_in_topic BOOLEAN, is_compacted BOOLEAN, groups BIGINT"
@@ -69,40 +61,29 @@ def _sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
 
 
 def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
-    suspects = _found(_suspect_orders(events, survey))
-    kept = _kept(events.where(OF_ORDERS), ORDER, "id", suspects)
-    if not _has_transactions(survey):
+    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey))
+    if not TRANSACTIONAL & survey.kinds:
         return kept
-    return kept.unionByName(events.where(ENDS))
-
-
-def _of_suspect_transactions(events: DataFrame, survey: Survey) -> DataFrame:
-    suspects = _found(_suspect_transactions(events, survey))
-    said = events.where("source = 'client' AND kind LIKE 'txn%'")
-    return _kept(events.where(OF_ORDERS), ORDER, "id", suspects.select("id")).unionByName(
-        _kept(said, TRANSACTION.format(SENT_IN), "within", suspects.select("within"))
-    )
+    return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
 
 
 def _of_suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
     rows = events.where(f"({OF_PLACES}) OR (source = 'client' AND kind = 'delivered')")
     place = _place("offset", of="xxhash64(run, topic)")
-    kept = _kept(rows, place, "at", _found(_suspect_places(events, survey)))
+    kept = _kept(rows, place, "at", _suspect_places(events, survey))
     return kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
 
 
 # A finding about orders or places that is not named here is looked for in all of them.
 KNOWN: Final = frozenset({
     "lost-write", "duplicate", "phantom", "unavailable", "nonmonotonic-send", "unseen",
-    "aborted-read", "precommitted-read", "torn-transaction", "G0", "G1c", "G2",
+    "aborted-read", "precommitted-read",
     "duplicate-delivery", "skipped-processing", "nonmonotonic-poll", "poll-skip",
     "duplicate-effect", "inconsistent-offsets",
 })  # fmt: skip
 SIEVES: Final[dict[Facts, Callable[[DataFrame, Survey], DataFrame]]] = {
     orders: _of_suspect_orders,
     places: _of_suspect_places,
-    wholes: _of_suspect_transactions,
-    write_cycles: _of_suspect_transactions,
 }
 
 
@@ -111,23 +92,13 @@ SIEVE: Final = Sieve(KNOWN, _sift)
 
 def _kept(events: DataFrame, hashed: str, key: str, suspects: DataFrame) -> DataFrame:
     """The events whose hash is one of the suspects'."""
-    kept = events.selectExpr("*", hashed).join(suspects, key, "left_semi")
-    return kept.select(*events.columns)
-
-
-def _found(suspects: DataFrame) -> DataFrame:
-    """The same rows, brought here and sent back: how they were found is then in no later plan.
-
-    A plan that has the way to them once for each use of them takes longer than the events.
-    """
     from pyspark.sql import functions
 
     suspects = suspects.persist()
-    if suspects.count() > BROADCAST_MAX:
-        return suspects
-    rows = suspects.sparkSession.createDataFrame(suspects.toArrow(), suspects.schema)
-    suspects.unpersist()
-    return functions.broadcast(rows)
+    if suspects.count() <= BROADCAST_MAX:
+        suspects = functions.broadcast(suspects)
+    kept = events.selectExpr("*", hashed).join(suspects, key, "left_semi")
+    return kept.select(*events.columns)
 
 
 # What took an order's place in a compacted topic may be in good order itself.
@@ -156,14 +127,10 @@ COUNTS: Final = (
     " OR kind = 'record' AND place IS NULL) AS is_odd",
 )
 OF_TRANSACTIONS: Final = (
-    "count_if(NOT is_committed) AS aborted",
-    "count_if(is_committed) AS committed",
+    "count_if(outcome = 'txn_aborted') AS aborted",
+    "count_if(outcome = 'txn_committed') AS committed",
     "count_if(transaction IS NOT NULL) AS in_transactions",
     "min(asked_at_ns) AS asked_at",
-    "any_value(in_run) AS in_run",
-    "max(within) AS within",
-    "min(if(kind = 'visible', place, NULL)) AS first_visible",
-    "max(if(kind = 'visible', place, NULL)) AS last_visible",
 )
 NO_TRANSACTIONS: Final = (
     "0L AS aborted", "0L AS committed", "0L AS in_transactions", "CAST(NULL AS BIGINT) AS asked_at",
@@ -196,7 +163,15 @@ UNCERTAIN: Final = "sends = 1 AND (is_odd OR first_copy < last_copy AND first_ac
 
 def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a suspect: id."""
-    counted = _counted(events, survey)
+    rows = _with_bits(events.where(OF_ORDERS), survey, events).selectExpr(
+        TOPIC, ORDER, "run", "actor", "kind", "at_ns", "bit", "partition", "offset",
+        "xxhash64(actor) AS who", f"partition * {OFFSETS}L + offset AS place",
+        "detail['transaction'] AS transaction" if _has_transactions(survey) else
+        "CAST(NULL AS STRING) AS transaction",
+    )  # fmt: skip
+    if _has_transactions(survey):
+        rows = _with_ends(rows, events)
+    counted = sql(rows, ["id"], *COUNTS, *(OF_TRANSACTIONS if _has_transactions(survey) else ()))
     if not _has_transactions(survey):
         counted = counted.selectExpr("*", *NO_TRANSACTIONS)
     found = counted.join(_topics(events, survey), "of", "left")
@@ -219,96 +194,21 @@ def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
     )  # fmt: skip
 
 
-def _counted(events: DataFrame, survey: Survey) -> DataFrame:
-    """One row an order: id, COUNTS and, in a ledger with transactions, OF_TRANSACTIONS."""
-    rows = _with_bits(events.where(OF_ORDERS), survey, events).selectExpr(
-        TOPIC, ORDER, "run", "actor", "kind", "at_ns", "bit", "partition", "offset",
-        "xxhash64(actor) AS who", f"{PLACE} AS place", f"{SENT_IN} AS transaction",
-    )  # fmt: skip
-    if not _has_transactions(survey):
-        return sql(rows, ["id"], *COUNTS)
-    # The orders and the transactions are both looked for in these numbers.
-    return sql(_with_ends(rows, events), ["id"], *COUNTS, *OF_TRANSACTIONS).persist()
-
-
 def _has_transactions(survey: Survey) -> bool:
     return bool(TRANSACTIONAL & survey.kinds)
 
 
 def _with_ends(rows: DataFrame, events: DataFrame) -> DataFrame:
     """Sends with what their program was told of their transaction; the other events as they are."""
-    ends = sql(
-        events.where(ENDS).selectExpr("*", TRANSACTION.format(SENT_IN)),
-        ["within"],
-        f"max_by(kind = 'txn_committed', at_ns) FILTER (WHERE {IS_END}) AS is_committed",
-        ASKED_AT,
+    ends = transactions(events).selectExpr(
+        "xxhash64(run, actor, transaction) AS within", "outcome", "asked_at_ns"
     )
-    rows = rows.selectExpr("*", "xxhash64(run) AS in_run")
-    sends = rows.where("kind = 'sent'").selectExpr("*", TRANSACTION.format("transaction"))
+    sends = rows.where("kind = 'sent'").selectExpr(
+        "*", "xxhash64(run, actor, transaction) AS within"
+    )
+    told = sends.join(ends, "within", "left").drop("within")
     others = rows.where("kind <> 'sent'").drop("transaction")
-    told = sends.join(ends, "within", "left")
     return told.unionByName(others, allowMissingColumns=True)
-
-
-# Transactions.
-
-# Of an order that was sent once, in a transaction: may a copy be visible, and may one not be?
-SENT_ONCE: Final = "sends = 1 AND in_transactions = 1"
-MAY_BE_SEEN: Final = "visibles > 0 AND records > 0"
-MAY_BE_UNSEEN: Final = (
-    "records > 0 AND NOT coalesce(first_copy = last_copy"
-    " AND first_copy IN (first_visible, last_visible), false)"
-)
-# What cannot be put into the sequence of one partition, it may be anywhere.
-EVER: Final = (1 - 2**63, 2**63 - 1)
-ANYWHERE: Final = f"is_odd OR first_visible div {OFFSETS}L <> last_visible div {OFFSETS}L"
-
-
-def _suspect_transactions(events: DataFrame, survey: Survey) -> DataFrame:
-    """One row an order, or an offset that was sent, of a suspect: id, within.
-
-    A transaction that may be torn, or in a circle. As of circles, the first and the last place at
-    which a transaction wrote something are enough: what is between them is in a circle with it.
-    """
-    writes = _counted(events, survey).where(SENT_ONCE).selectExpr(
-        "id", "within", "of", "in_run", "sent_at AS at", "true AS writes",
-        f"{MAY_BE_SEEN} AS seen", f"{MAY_BE_UNSEEN} AS unseen", f"{ANYWHERE} AS is_anywhere",
-        "array(first_visible, last_visible) AS found",
-    )  # fmt: skip
-    known = writes.unionByName(_reads(events)) if "txn_offsets_sent" in survey.kinds else writes
-    in_it = "OVER (PARTITION BY within)"
-    torn = f"bool_or(seen) {in_it} AND bool_or(unseen) {in_it} AS torn"
-    known = known.selectExpr("*", f"min(at) {in_it} AS began", torn).persist()
-    nodes = known.selectExpr("in_run AS run", "began AS first", "id", "within", "torn")
-    return (
-        reaching(nodes, _found(stretches(_backwards(known))))
-        .where("within IS NOT NULL AND (torn OR reach >= first)")
-        .select("id", "within")
-    )
-
-
-def _reads(events: DataFrame) -> DataFrame:
-    """The offsets that transactions sent, each as what a write is; it is before what is there."""
-    return positions(events).selectExpr(
-        "CAST(NULL AS BIGINT) AS id", TRANSACTION.format("transaction"), TOPIC,
-        "xxhash64(run) AS in_run", "sent_at_ns AS at", "false AS writes",
-        "false AS seen", "false AS unseen",
-        f"position >= {OFFSETS}L OR partition >= {PARTITIONS} AS is_anywhere",
-        f"array(partition * {OFFSETS}L + position) AS found",
-    )  # fmt: skip
-
-
-def _backwards(known: DataFrame) -> DataFrame:
-    """Where a transaction has something in a log behind one that began later: run, first, last."""
-    by = f"OVER (PARTITION BY of, place div {OFFSETS}L ORDER BY place, writes, began)"
-    return (
-        known.selectExpr("*", "explode(array_distinct(found)) AS place")
-        .where("place IS NOT NULL")
-        .selectExpr("*", f"lag(began) {by} AS later", f"lag(within) {by} AS other")
-        .where("is_anywhere OR other <> within AND later >= began")
-        .selectExpr("in_run AS run", f"if(is_anywhere, {EVER[0]}L, began) AS first",
-                    f"if(is_anywhere, {EVER[1]}L, later) AS last")
-    )  # fmt: skip
 
 
 # Places.

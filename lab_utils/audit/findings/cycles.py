@@ -87,42 +87,30 @@ def _edges(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
 
 
 def _edges_that_may_close(edges: DataFrame) -> dict[str, list[Edge]]:
-    """The edges, by run, that lie in stretches of time where a circle may be."""
+    """The edges, by run, within stretches of time that edges which go back cover as a whole."""
     spans = edges.selectExpr(
         "*", "least(one.at_ns, other.at_ns) AS first", "greatest(one.at_ns, other.at_ns) AS last",
         "one.at_ns >= other.at_ns AS is_back",
     )  # fmt: skip
-    covered = reaching(spans, stretches(spans.where("is_back"))).where("reach >= last")
+    by = "OVER (PARTITION BY run ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND"
+    begins = f"coalesce(max(last) {by} 1 PRECEDING) < first, true) AS begins"
+    numbered = (
+        spans.where("is_back")
+        .selectExpr("*", begins)
+        .selectExpr("*", f"count_if(begins) {by} CURRENT ROW) AS island")
+    )
+    islands = sql(numbered, ["run", "island"], "min(first) AS first", "max(last) AS island_end")
+    up_to_here = "OVER (PARTITION BY run ORDER BY first RANGE UNBOUNDED PRECEDING)"
+    covered = (
+        spans.unionByName(islands.drop("island"), True)
+        .selectExpr("*", f"max(island_end) {up_to_here} AS covered_to")
+        .where("covered_to >= last")
+    )
     rows = covered.select("run", "kind", "one", "other").limit(EDGES_MAX).collect()
     found: dict[str, list[Edge]] = defaultdict(list)
     for run, kind, one, other in rows:
         found[run].append(((one[0], one[1]), (other[0], other[1]), kind))
     return found
-
-
-def stretches(spans: DataFrame) -> DataFrame:
-    """What spans of time cover together, where they overlap as one: run, first, reach.
-
-    spans  run, first, last
-    """
-    by = "OVER (PARTITION BY run ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND"
-    begins = f"coalesce(max(last) {by} 1 PRECEDING) < first, true) AS begins"
-    numbered = spans.selectExpr("*", begins).selectExpr(
-        "*", f"count_if(begins) {by} CURRENT ROW) AS number"
-    )
-    found = sql(numbered, ["run", "number"], "min(first) AS first", "max(last) AS reach")
-    return found.drop("number")
-
-
-def reaching(rows: DataFrame, stretches: DataFrame) -> DataFrame:
-    """Rows with how far the stretches reach that began before them, or with them: reach.
-
-    rows  run, first, and any other columns; the stretches are among those that come back
-    """
-    up_to_here = "OVER (PARTITION BY run ORDER BY first RANGE UNBOUNDED PRECEDING)"
-    return rows.unionByName(stretches, True).selectExpr(
-        "* EXCEPT (reach)", f"max(reach) {up_to_here} AS reach"
-    )
 
 
 def circles(edges: Iterable[Edge], kinds: Collection[str]) -> Iterator[list[Node]]:
