@@ -36,6 +36,9 @@ SOURCES = {
     "S3": "如何配置Kafka无消息丢失",
     "S4": "Kafka生产者详解(下)",
 }
+COLUMNS = (
+    "id", "claim", "kind", "source", "holds", "lab and run", "finding", "decided by", "note",
+)  # fmt: skip
 READERS = "c"  # after a source: a question of its readers, and the answer there
 # What a statement is called that is not simply true any more, in the order of the page.
 OUTDATED = {
@@ -132,13 +135,14 @@ def _is(holds: str, beginning: str) -> bool:
     return holds == beginning or (beginning == "not since" and holds.startswith(beginning))
 
 
+def _begun(title: str, *columns: str) -> list[str]:
+    """A section that is a table, up to its first row."""
+    return ["", f"## {title}", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+
+
 def _groups(claims: Claims) -> Iterator[str]:
     for letter, title in GROUPS.items():
-        yield ""
-        yield f"## {letter}. {title}"
-        yield ""
-        yield "| id | claim | kind | source | holds | lab and run | finding | decided by | note |"
-        yield "|---|---|---|---|---|---|---|---|---|"
+        yield from _begun(f"{letter}. {title}", *COLUMNS)
         for name, claim in claims.items():
             if name.startswith(letter):
                 yield _row(name, claim)
@@ -146,11 +150,7 @@ def _groups(claims: Claims) -> Iterator[str]:
 
 def _samples(claims: Claims) -> Iterator[str]:
     """What the texts show, with the run of a lab that answers each sample."""
-    yield ""
-    yield "## Code samples"
-    yield ""
-    yield "| sample | of | source | holds | lab and run |"
-    yield "|---|---|---|---|---|"
+    yield from _begun("Code samples", "sample", "of", "source", "holds", "lab and run")
     for name, claim in _of(claims, "sample").items():
         cells = (
             f"`{claim['sample']}`",
@@ -164,11 +164,7 @@ def _samples(claims: Claims) -> Iterator[str]:
 
 def _sources(claims: Claims) -> Iterator[str]:
     """What each text says and what its readers ask, by the ids of the statements."""
-    yield ""
-    yield "## By source"
-    yield ""
-    yield "| source | text | it says | its readers ask |"
-    yield "|---|---|---|---|"
+    yield from _begun("By source", "source", "text", "it says", "its readers ask")
     for source, title in SOURCES.items():
         said, asked = (
             " ".join(name for name, claim in claims.items() if which in claim["source"])

@@ -61,18 +61,12 @@ class InOut:
         """What the picture shows, in sentences; of the final reader, if the two differ."""
         if self.is_equal:
             equal = f"Out equals in: {counted(len(self.orders), 'order')}, each once"
-            if again := self.repeated(READERS[0]):
-                are = "is" if len(again) == 1 else "are"
-                equal += f". {orders_named(again)} {are} there again for a read_uncommitted reader"
-            return equal
+            again = self.repeated(READERS[0])
+            return ". ".join([equal, *_said(again, "there again for a read_uncommitted reader")])
         final = READERS[-1]
         said = [
-            f"{orders_named(orders)} {'is' if len(orders) == 1 else 'are'} {what}"
-            for orders, what in (
-                (self.missing(final), f"missing in {self.topic}"),
-                (self.repeated(final), f"in {self.topic} more than once"),
-            )
-            if orders
+            *_said(self.missing(final), f"missing in {self.topic}"),
+            *_said(self.repeated(final), f"in {self.topic} more than once"),
         ]
         return ". ".join(said) or "The two readers were given different things"
 
@@ -91,6 +85,13 @@ class InOut:
         ]
         wrong = {n for n, row in enumerate(rows) if row[-1] != 1 or row[-2] != 1}
         return Table(("order", "in", *READERS), rows, f"Orders and {self.topic}.", frozenset(wrong))
+
+
+def _said(orders: Sequence[str], what: str) -> list[str]:
+    """A sentence of these orders, if there are any."""
+    return (
+        [f"{orders_named(orders)} {'is' if len(orders) == 1 else 'are'} {what}"] if orders else []
+    )
 
 
 def in_out(rows: Sequence[Event], topic: str) -> InOut:

@@ -145,7 +145,7 @@ def test_spark_equals_the_oracle(
 
 
 def test_no_suspects(tmp_path: Path) -> None:
-    """Where nothing is suspect the sieve leaves nothing, and nothing is found."""
+    """A sieve that finds no suspects is asked like any other; nothing is found."""
     calm = [sent("1"), acked("1", 0), delivered("1", 0), *log("1")]
 
     assert {} == spark_findings(tmp_path, {"producing: calm": calm}, SIEVE)

@@ -21,7 +21,7 @@ from tests.histories import (
 
 OTHER = {"actor": "producer-2"}
 GROUPS = [created("consumer-1", group__id="a"), created("consumer-2", group__id="b")]
-# The sieve has one number for partition and offset; this offset does not fit into it.
+# An offset that no number of 64 bits holds together with a partition, as the sieve has them.
 FAR = 2**44
 BOTH_COMMITTED = [told("committed", 1), told("committed", 1, **OTHER)]
 INTERLEAVED = [
