@@ -64,18 +64,23 @@ def test_a_choice_makes_a_run(page: Page, asked: list[str], tmp_path: Path) -> N
 
 
 def test_keyboard_steps_through_the_run(page: Page) -> None:
-    """Sentence, arrow and cell of the log follow the scrubber; the notebook keeps its cells."""
+    """Sentence, arrow and cell of the log follow the scrubber; the notebook hears no key of it."""
+    cells = page.locator(".jp-Cell").count()
     scrubber = explorer(page).get_by_role("slider", name="Step of the run")
     scrubber.focus()
     scrubber.press("Home")
     first = explorer(page).locator(".said").inner_text()
-    scrubber.press("ArrowDown")
-    scrubber.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("x")  # it would cut a cell
 
     assert "The producer sends order 0." == first
     assert "0" == log(page)
     assert 1 == explorer(page).locator(".log td.lit").count()
     assert "1" == explorer(page).locator(".step.now").get_attribute("data-step")
+    assert "Step of the run" == page.evaluate("document.activeElement.ariaLabel")
+    assert cells == page.locator(".jp-Cell").count()
 
 
 def test_first_picture_took_one_run(page: Page, tmp_path: Path) -> None:

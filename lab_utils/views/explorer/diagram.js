@@ -27,6 +27,16 @@ function h(tag, given = {}, ...children) {
   return made;
 }
 
+/** A section whose keys are its own: while a control of it has the focus, JupyterLab hears none. */
+function ownKeys(given, ...children) {
+  const section = h("section", given, ...children);
+  // JupyterLab looks at the focused element itself first, before what stands around it.
+  section.addEventListener("focusin", ({ target }) => {
+    target.setAttribute("data-lm-suppress-shortcuts", "true");
+  });
+  return section;
+}
+
 function s(tag, given = {}, ...children) {
   const made = document.createElementNS(SVG, tag);
   for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
@@ -80,7 +90,8 @@ function diagram(run, styles, width, pick) {
     heading.append(text);
     root.append(...laneLines(run, lane, x(lane), ys, height));
   });
-  const ms = s("text", { x: TIME - 10, y: 17, class: "ms", "text-anchor": "end" });
+  // In the last row, where the first lane has no name beside it.
+  const ms = s("text", { x: TIME - 10, y: 17 * rows, class: "ms", "text-anchor": "end" });
   ms.textContent = "ms";
   heading.append(ms);
   run.steps.forEach((step, at) => {
@@ -191,8 +202,8 @@ function drawn(step, style, x, y, ys, apart, width) {
 }
 
 function wide(step, y, width) {
-  const text = s("text", { x: TIME, y: y + 4, class: "label over" });
-  text.textContent = short(step.text, width - TIME);
+  const text = s("text", { x: 8, y: y + 4, class: "label over" });
+  text.textContent = short(step.text, width);
   return text;
 }
 

@@ -271,9 +271,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   const status = h("p", { class: "status", role: "status" });
   const earlier = h("ul", { class: "earlier" });
   const again = source.isRecord ? null : h("button", { type: "button" }, "Run again");
-  const root = h("section", {
-    class: "lab-explorer", "aria-label": `Explorer: ${offer.title}`, "data-lm-suppress-shortcuts": "true",
-  });
+  const root = ownKeys({ class: "lab-explorer", "aria-label": `Explorer: ${offer.title}` });
   const chosen = () => Object.fromEntries([...controls].map(([name, it]) => [name, it.value()]));
   const tell = (words) => { status.textContent = words; };
 
@@ -402,9 +400,7 @@ function control(choice, changed) {
 /** Show the table of a sweep in `el`: an outcome for each setting and position; a click its run. */
 export function tabulate(el, { grid, styles, runs, signal }) {
   const shown = new Shown(styles);
-  const root = h("section", {
-    class: "lab-explorer", "aria-label": "Sweep", "data-lm-suppress-shortcuts": "true",
-  });
+  const root = ownKeys({ class: "lab-explorer", "aria-label": "Sweep" });
   const positions = [...new Set(grid.faults.flatMap((fault) => fault.positions))];
   const columns = grid.faults.reduce((sum, fault) => sum + fault.positions.length, 0);
   const table = h("table", { class: "sweep" },
@@ -452,9 +448,7 @@ export function tabulate(el, { grid, styles, runs, signal }) {
 /** Show the run that a widget holds, and show it anew whenever it is another one. */
 function follow(model, el, signal) {
   const shown = new Shown(model.get("styles"));
-  const root = h("section", {
-    class: "lab-explorer", "aria-label": "The run so far", "data-lm-suppress-shortcuts": "true",
-  }, shown.el);
+  const root = ownKeys({ class: "lab-explorer", "aria-label": "The run so far" }, shown.el);
   el.append(root);
   const fit = new ResizeObserver(() => root.classList.toggle("wide", root.clientWidth >= WIDE));
   fit.observe(root);

@@ -631,10 +631,7 @@ class View {
 
   whole() {
     const lab = this.model.get("lab");
-    const panel = h("section", {
-      class: "lab-explorer lab-panel", "aria-label": `Panel of lab ${lab}`,
-      "data-lm-suppress-shortcuts": "true",
-    });
+    const panel = ownKeys({ class: "lab-explorer lab-panel", "aria-label": `Panel of lab ${lab}` });
     const reset = this.button("reset", "reset: disarm all faults, make every broker run",
       "No fault is armed, every broker runs, every link is open", () =>
         this.feed.click([["reset"]], "Resetting.", "No fault is armed, every broker runs."));
