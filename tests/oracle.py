@@ -335,6 +335,8 @@ def invisible(rows: Rows) -> Iterator[Found]:
         if not (decisions and marks and floors):
             continue
         in_sync = len(decisions[-1].detail["isr"].split())
+        if marks[-1].actor != f"broker-{decisions[-1].detail['leader']}":
+            continue
         if in_sync < max(floors) and offset >= (marks[-1].offset or 0):
             theirs = [row for row in acks if (order(row), place(row)) == them]
             yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs))

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 LISTED: Final = 10
 # Errors by which the client itself declines an order: nothing of it is on its way.
 DECLINED: Final = (
-    "BufferError", "MSG_SIZE_TOO_LARGE", "_INVALID_ARG", "_QUEUE_FULL", "_STATE",
-    "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
+    "BufferError", "_INVALID_ARG", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
 )  # fmt: skip
-# And by which the program or the client stopped asking: nobody was unavailable. What waits in the
-# queue for its retry has been on its way before.
-OWN_ERRORS: Final = (*DECLINED, "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE")
+# And by which the program or the client stopped asking, or for which no one would take the order:
+# nobody was unavailable. What waits in the queue for its retry has been on its way before, and so
+# may have what is too large: the client says it by the name by which the broker does.
+OWN_ERRORS: Final = (
+    *DECLINED, "MSG_SIZE_TOO_LARGE", "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE",
+)  # fmt: skip
 
 ORDER: Final = ["run", "topic", "key", "value"]
 PLACE: Final = ["run", "topic", "partition", "offset"]

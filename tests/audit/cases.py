@@ -217,6 +217,11 @@ PRODUCING: Cases = {
         [sent("1"), unknown("1"), *log()],
         [sent("1"), failed("1", error="_QUEUE_FULL"), *log()],
     ),
+    "too large for the broker, or for the client": (
+        "unavailable",
+        [sent("1"), failed("1"), *log()],
+        [sent("1"), failed("1", error="MSG_SIZE_TOO_LARGE"), *log()],
+    ),
 }  # fmt: skip
 
 CONSUMING: Cases = {
@@ -352,10 +357,15 @@ REPLICAS: Cases = {
         [delivered("1", 0), delivered("2", 0, "consumer-2")],
         [delivered("1", 0), delivered("2", 1, "consumer-2")],
     ),
-    "nobody is in sync": (
+    "nobody leads": (
         "invisible-ack",
-        [topic(1), decision(""), watermark(0), acked("1", 0), FINISHED],
-        [topic(1), decision("1"), watermark(0), acked("1", 0), FINISHED],
+        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
+        [topic(2), watermark(0), acked("1", 0), decision("", leader=""), FINISHED],
+    ),
+    "the watermark of the leader before": (
+        "invisible-ack",
+        [topic(2), watermark(0), acked("1", 0), decision("1"), FINISHED],
+        [topic(2), watermark(0), acked("1", 0), decision("2", leader=2), FINISHED],
     ),
     "what the log has no more": (
         "inconsistent-offsets",

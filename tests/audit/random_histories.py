@@ -74,7 +74,11 @@ def producing() -> st.Drawn:
             key=keys,
             topic=topics,
         ),
-        st.builds(failed, values, st.sampled_from(["NOT_ENOUGH_REPLICAS", "_QUEUE_FULL"])),
+        st.builds(
+            failed,
+            values,
+            st.sampled_from(["NOT_ENOUGH_REPLICAS", "MSG_SIZE_TOO_LARGE", "_QUEUE_FULL"]),
+        ),
         st.builds(unknown, values, actor=producers, key=keys),
         st.builds(
             delivered, values, offsets, consumers, partition=partitions, key=keys, topic=topics
@@ -293,7 +297,11 @@ def replicas() -> st.Drawn:
     """Decisions of a controller and watermarks, between acks."""
     happenings = st.one_of(
         st.builds(acked, VALUES, st.none() | st.integers(0, 3), key=KEYS),
-        st.builds(decision, st.sampled_from(["1", "1 2", "1 2 3", "2", ""])),
+        st.builds(
+            decision,
+            st.sampled_from(["1", "1 2", "1 2 3", "2", ""]),
+            st.sampled_from(["1", "2", ""]),
+        ),
         st.builds(watermark, st.integers(0, 3)),
         st.just(FINISHED),
     )

@@ -239,6 +239,10 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "declined": (
         [PLAIN, sent("1"), failed("1", "_QUEUE_FULL"), *log("1")], "phantom", "breach", None,
     ),
+    "too large at its last try": (
+        [PLAIN, sent("1"), failed("1", "MSG_SIZE_TOO_LARGE"), *log("1")],
+        "phantom", "allowed", "message.timeout.ms=300000",
+    ),
     "the earlier one was not acked": (
         [NO_RETRIES, *SWAPPED, unknown("1")],
         "nonmonotonic-send", "allowed", "enable.idempotence=false",

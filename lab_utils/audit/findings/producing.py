@@ -138,7 +138,8 @@ def unavailable() -> Found:
     Rule: `failed` or `unknown`, never `acked`, no `record` in the topic, all of which was read to
     its end, and nobody was given it.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
-    Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `delivered(1)`.
+    Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `failed(1,
+    MSG_SIZE_TOO_LARGE)`, which no one would have taken; `delivered(1)`.
     It is **required** by `acks`: refusing is how nothing acked is lost. Durability passed.
     Source: Kafka design, replication.
     """

@@ -86,8 +86,12 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
         meanwhile.where("source = 'broker'"), ["run", "topic", "partition"],
         "max_by(size(filter(split(detail['isr'], ' '), x -> x <> '')), at_ns)"
         " FILTER (WHERE kind = 'partition') AS isr",
-        "max_by(offset, at_ns) FILTER (WHERE kind = 'watermark') AS readable",
-    ).join(floors, ["run", "topic"]).where("isr < floor")  # fmt: skip
+        "max_by(detail['leader'], at_ns) FILTER (WHERE kind = 'partition') AS leader",
+        "max_by(struct(actor, offset), at_ns) FILTER (WHERE kind = 'watermark') AS mark",
+    ).join(floors, ["run", "topic"])  # fmt: skip
+    # Of a leader that has died nobody knows how far it let its readers read at last.
+    below = below.where("isr < floor AND mark.actor = concat('broker-', leader)")
+    below = below.selectExpr("*", "mark.offset AS readable")
     acked = sql(
         meanwhile.where("source = 'client' AND kind = 'acked'"),
         ["run", "topic", "partition", "key", "value", "offset"],
@@ -104,9 +108,10 @@ def invisible_ack() -> Found:
     """An order was acked, and when the workload ended no reader could see it.
 
     Rule: fewer replicas in sync than `min.insync.replicas` (at most the replication factor), and
-    the ack, which came before the workload ended, is at or above the high watermark.
+    the ack, which came before the workload ended, is at or above the high watermark of the leader.
     Smallest: `topic(floor 2) partition(isr 1) watermark(0) acked(1, offset 0) finished`.
-    Near miss: two are in sync; an ack that came when the workload had ended.
+    Near miss: two are in sync; an ack that came when the workload had ended; a partition that
+    nobody led by then: nobody saw how far its last leader let readers read.
     Allowed by: `acks` below all.
     Source: Kafka design, replication (since 3.7); claims C4.
     """
