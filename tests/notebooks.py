@@ -46,6 +46,15 @@ import json
 print(json.dumps({item: [it.status, it.points, it.hint] for item, it in lab._verdicts.items()}))
 """
 
+# What the audit finds in each run that has a name.
+FINDINGS: Final = """
+import json
+from lab_utils.audit.judged import judged_findings
+from lab_utils.run import Run
+print(json.dumps({name: sorted({it["finding"] for it in judged_findings(run.events())})
+                  for name, run in globals().items() if isinstance(run, Run) and name[0] != "_"}))
+"""
+
 
 def source_notebook(lab: str) -> Any:
     """The notebook of a lab with its solutions."""
@@ -154,12 +163,12 @@ class OpenNotebook:
     def run_all(self) -> Shown:
         """Run every cell from the top, whatever the cells before it did."""
         troubles = [it for position in self._code() for it in self._run(position)]
-        told = nbformat.v4.new_code_cell(VERDICTS)
-        self._client.nb.cells.append(told)
-        self._client.execute_cell(told, len(self._client.nb.cells) - 1)
-        self._client.nb.cells.pop()
-        verdicts = {item: tuple(it) for item, it in json.loads(told.outputs[0].text).items()}
+        verdicts = {item: tuple(it) for item, it in self._told(VERDICTS).items()}
         return Shown(troubles, verdicts)
+
+    def findings(self) -> dict[str, str]:
+        """The findings of each run that has a name and any, as one text."""
+        return {run: " ".join(found) for run, found in self._told(FINDINGS).items() if found}
 
     def run_until(self, check: str) -> None:
         """Run the cells above the first that holds this text."""
@@ -171,6 +180,14 @@ class OpenNotebook:
     def _code(self) -> Iterator[int]:
         cells = self._client.nb.cells
         return (number for number, cell in enumerate(cells) if cell.cell_type == "code")
+
+    def _told(self, code: str) -> Any:
+        """What a cell prints that is not the notebook's own, read as JSON."""
+        cell, cells = nbformat.v4.new_code_cell(code), self._client.nb.cells
+        cells.append(cell)
+        self._client.execute_cell(cell, len(cells) - 1)
+        cells.pop()
+        return json.loads(cell.outputs[0].text)
 
     def _run(self, position: int) -> list[str]:
         cell = self._client.nb.cells[position]
