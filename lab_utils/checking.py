@@ -45,11 +45,11 @@ class Checked(Verdict):
         given = {each.name: getattr(verdict, each.name) for each in fields(Verdict)}
         return cls(**given, runs=tuple(runs))
 
-    def timeline(self) -> Any:
-        """The last run, drawn."""
+    def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:
+        """The last run, drawn as Run.timeline draws it; None is every API."""
         if not self.runs:
             raise BadArgument(f"{self.item} was decided without a run, so there is none to draw.")
-        return self.runs[-1].timeline()
+        return self.runs[-1].timeline(apis)
 
     def __repr__(self) -> str:
         return Verdict.__repr__(self) + (f"\n{' ' * INDENT}{SEE_THE_RUN}" if self.runs else "")

@@ -124,15 +124,16 @@ def page(course: list[Entry], more: Sequence[Entry] = ()) -> str:
 
 
 def _next(course: list[Entry], reached: Mapping[str, int]) -> str:
-    """Where to go on: the lab that was checked last, or the first that lacks points."""
-    lacking = [each for each in course if reached[each.lab] < each.points]
-    if not lacking:
+    """Where to go on: from the lab that was checked last, the first that lacks points."""
+    last = max(course, key=lambda each: (_checked_at(each.lab), -course.index(each)))
+    on = [*course[course.index(last) :], *course]
+    lacking = next((each for each in on if reached[each.lab] < each.points), None)
+    if lacking is None:
         return "**You have every point of the course.**"
-    last = max(lacking, key=lambda each: (_checked_at(each.lab), -course.index(each)))
-    points = reached[last.lab]
+    points = reached[lacking.lab]
     if any(reached.values()):
-        return f"**Go on with {last.link}**: {points} of {last.points} points so far."
-    return f"**Begin with {last.link}**: {last.minutes} minutes."
+        return f"**Go on with {lacking.link}**: {points} of {lacking.points} points so far."
+    return f"**Begin with {lacking.link}**: {lacking.minutes} minutes."
 
 
 def _checked_at(lab: str) -> float:

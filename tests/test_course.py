@@ -41,11 +41,14 @@ def test_the_further_notebooks_are_on_it() -> None:
 
 
 def test_it_says_where_to_go_on() -> None:
-    """Begin with the first; go on with the lab that was checked last, while it lacks points."""
+    """Begin with the first; go on with the lab that was checked last, or with the next one."""
     first, third, last = (course.entries()[place] for place in (0, 3, -1))
     assert f"**Begin with {first.link}**: 15 minutes." in course.page(course.entries())
     course.keep("03", "03.1", "PASS", 3)
     assert f"**Go on with {third.link}**: 3 of 20 points so far." in course.page(course.entries())
+    course.keep("03", "rest", "PASS", third.points - 3)
+    after = course.entries()[4]
+    assert f"**Go on with {after.link}**: 0 of" in course.page(course.entries())
     for each in course.entries():
         if each != last:
             course.keep(each.lab, "all", "PASS", each.points)

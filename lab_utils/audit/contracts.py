@@ -178,7 +178,7 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "lost-write", _always, None,
-        "The log now begins behind it: retention deleted it, or an administrator (DeleteRecords).",
+        "The log now begins after it: retention deleted it, or an administrator (DeleteRecords).",
         "Kafka topic configuration, retention.ms; Admin.deleteRecords",
         when="deleted",
     ),
@@ -346,7 +346,7 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "stuck-lso", _has("transactional.id"), "transaction.timeout.ms",
-        "An open transaction holds back what is behind it, until it ends or its time is up.",
+        "An open transaction holds back what is after it, until it ends or its time is up.",
         "claims E5, KIP-98",
     ),
 )  # fmt: skip

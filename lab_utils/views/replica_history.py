@@ -377,6 +377,8 @@ def _lost(seen: Replication) -> str:
     it = "it" if len(same) == 1 else "them"
     alone = " alone" if len(holders) == 1 and len(seen.replicas) > 1 else ""
     by = f"acked by {brokers(holders)}{alone}" if holders else "acked"
+    if len(holders) > 1:  # who has it, which with acks=1 is more than the ack says
+        by = f"acked when {brokers(holders)} had {it}"
     if first.offset is None:  # with acks=0 no broker has said anything
         by = "acked without an offset"
     return f"{_orders_were(same)} {by}, and {_why_lost(seen, first, it)}"

@@ -127,7 +127,7 @@ class Scene:
     def name_of(self, place: Place) -> str:
         """A partition's name without the run's."""
         topic, partition = place
-        return f"{topic.removeprefix(self.run + '-')} {partition}"
+        return f"{topic.removeprefix(self.run + '-')}-{partition}"
 
 
 def scene(rows: Sequence[Event]) -> Scene:
@@ -296,7 +296,7 @@ def _title(of: Scene) -> str:
     if of.torn:
         span, seen, unseen = of.torn[0]
         return (
-            f"Transaction {span.number} of {span.actor} was told {span.told}: "
+            f"{span.actor} was told that transaction {span.number} was {span.told}: "
             f"order {listed(seen)} can be read, order {listed(unseen)} cannot"
         )
     fenced = sorted({it.actor for it in of.spans for row in it.failures if row.error == FENCED})

@@ -272,7 +272,7 @@ EXERCISES = (
                 name="the dead are in sync",
                 is_made=lambda answer, _: 1 in (answer.get("1 is dead") or []),
                 likely="the controller takes a dead leader out of the ISR when it picks another.",
-                look="Look at the ISR behind the change of leader.",
+                look="Look at the ISR after the change of leader.",
             ),
         ),
         blank="Fill in a list of brokers, as [1, 2], for each of the four moments.",

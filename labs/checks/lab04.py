@@ -219,7 +219,7 @@ EXERCISES = (
                 name="went on when fenced",
                 is_made=lambda _, seen: nothing_after_the_end(None, seen) is not None,
                 likely="a fatal error was taken for one that a program can recover from.",
-                look="Look at the requests behind the refused EndTxn in run.timeline(apis=None).",
+                look="Look at the requests after the refused EndTxn in _.timeline(apis=None).",
             ),
             Mistake(
                 name="never aborted",
@@ -271,7 +271,7 @@ EXERCISES = (
             Mistake(
                 name="behind the open transaction",
                 is_made=lambda _, seen: bool(_behind_the_open_one(seen)),
-                likely="your query gives what stands behind the first open transaction.",
+                likely="your query gives what stands after the first open transaction.",
                 look="Look for a transactional row of log_of(...) that has no next marker.",
             ),
             Mistake(
@@ -362,19 +362,19 @@ EXERCISES = (
                 name="idempotence survives a restart",
                 is_made=lambda answer, _: answer["idempotent"][2] == "0 1 2",
                 likely="idempotence knows a producer id, and a new producer is given a new one.",
-                look="Run begins_anew with the idempotent producer, and look at run.log.",
+                look="Look at begins_anew in further/04_readers_networks_and_cost.ipynb.",
             ),
             Mistake(
                 name="half a transaction",
                 is_made=lambda answer, _: answer["transactional"][1] != "",
                 likely="nobody ever committed what the second program wrote.",
-                look="Run gives_up with the transactional producer, and look at run.visible.",
+                look="Look at gives_up in further/04_readers_networks_and_cost.ipynb.",
             ),
             Mistake(
                 name="the dead one's orders",
                 is_made=lambda answer, _: answer["transactional"][2] != "0 1 2",
                 likely="the successor has the same name, and that ends its predecessor's work.",
-                look="Look at run.diary() of begins_anew with the transactional producer.",
+                look="Look at zombie.diary(): what became of A's transaction?",
             ),
         ),
         blank='Fill in answer_5 = {"idempotent": ["...", "...", "..."], "transactional": [...]}.',

@@ -274,7 +274,7 @@ EXERCISES = (
                     bool(lost(seen)) and len(commits(seen)) > len(receipts(seen)) > 0
                 ),
                 likely="the bookmark was moved before the work was done.",
-                look="Look at which request came first for that order in run.timeline(apis=None).",
+                look="Look at which request came first for that order in _.timeline(apis=None).",
             ),
             Mistake(
                 name="commits on a timer",
@@ -309,7 +309,7 @@ EXERCISES = (
             Mistake(
                 name="past the slow one",
                 is_made=lambda _, seen: bool(lost(seen)) and len(set(lost(seen))) == 1,
-                likely="the bookmark was set behind an order that a thread was still busy with.",
+                likely="the bookmark was set after an order that a thread was still busy with.",
                 look="Look at the smallest offset that is given and not yet done.",
             ),
             Mistake(
@@ -340,7 +340,7 @@ EXERCISES = (
                     row.get("value") in {it.value for it in seen.given[10:]}
                     for row in seen.returned or ()
                 ),
-                likely="the bookmark is not behind that order: it may still be processed.",
+                likely="the bookmark is not after that order: it may still be processed.",
                 look="Look at the offset of the last committed event.",
             ),
             Mistake(

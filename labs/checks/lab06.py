@@ -300,7 +300,7 @@ EXERCISES = (
                 name="no transaction",
                 is_made=lambda _, seen: not seen.requests("EndTxn") and bool(seen.stored),
                 likely="invoices were written, and no transaction was ever ended.",
-                look="Look at which requests crossed the wire in run.timeline(apis=None).",
+                look="Look at which requests crossed the wire in _.timeline(apis=None).",
             ),
             Mistake(
                 name="the bookmark outside",

@@ -54,7 +54,7 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
         transaction_timeline, transaction_histories.commit_and_abort(),
         "1 record for every reader, 1 for read_uncommitted only",
         "Transaction 1 of producer-1 was told: committed. Transaction 2 of producer-1 was told: "
-        "aborted. In orders 0 a read_committed reader stops at offset 4 of 4.",
+        "aborted. In orders-0 a read_committed reader stops at offset 4 of 4.",
     ),
     "bookmarks": (
         offset_diagram, consuming_histories.repeated_and_skipped(),

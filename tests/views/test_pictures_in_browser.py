@@ -36,7 +36,7 @@ DRAWN: list[tuple[Callable[[list[Event]], Picture], list[Event], set[str]]] = [
     ),
     (
         transaction_timeline, transaction_histories.torn(),
-        {"producer-1", "coordinator", "orders 0", "orders 1", "LSO 4 of 4", "told: aborted",
+        {"producer-1", "coordinator", "orders-0", "orders-1", "LSO 4 of 4", "told: aborted",
          "EndTxn that was late", "record for read_uncommitted only"},
     ),
     (transaction_timeline, transaction_histories.left_open(), {"LSO 0 of 2"}),

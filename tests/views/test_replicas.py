@@ -25,7 +25,10 @@ NOT_READ = [row for row in histories.too_few() if row.source != "log"]
 TITLES = [
     (histories.in_sync(), "All 3 replicas were in sync, and broker 1 led"),
     (DEAD_ALONE, "Order 0 was acked by broker 1 alone, and broker 1 was killed"),
-    (TWO_HAD_IT, "Order 0 was acked by brokers 1 and 2, and broker 3 became leader without it"),
+    (
+        TWO_HAD_IT,
+        "Order 0 was acked when brokers 1 and 2 had it, and broker 3 became leader without it",
+    ),
     (
         histories.taken_over(),
         "Broker 2 took over from broker 1, and every acked order is in the log",

@@ -18,8 +18,11 @@ from tests.views.transaction_histories import (
 )
 
 TITLES = [
-    (torn(), "Transaction 2 of producer-1 was told aborted: order 1 can be read, order 2 cannot"),
-    (left_open(), "An open transaction holds back the readers of orders 0"),
+    (
+        torn(),
+        "producer-1 was told that transaction 2 was aborted: order 1 can be read, order 2 cannot",
+    ),
+    (left_open(), "An open transaction holds back the readers of orders-0"),
     (
         [*commit_and_abort(), txn(9, "failed", error="_FENCED")],
         "producer-1 was told that it is fenced",
@@ -45,10 +48,10 @@ def test_title_is_the_finding(rows: list[Event], title: str) -> None:
 def test_table_has_each_record_and_marker() -> None:
     """Every offset of the log, and who is given it."""
     assert [
-        ("orders 0", 0, "0", "every reader"),
-        ("orders 0", 1, "COMMIT", "nobody"),
-        ("orders 0", 2, "1", "read_uncommitted"),
-        ("orders 0", 3, "ABORT", "nobody"),
+        ("orders-0", 0, "0", "every reader"),
+        ("orders-0", 1, "COMMIT", "nobody"),
+        ("orders-0", 2, "1", "read_uncommitted"),
+        ("orders-0", 3, "ABORT", "nobody"),
     ] == list(transaction_timeline(commit_and_abort()).table.rows)
 
 

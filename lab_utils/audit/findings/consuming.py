@@ -66,7 +66,7 @@ SKIPPED = (
     promise="The work is done for every order before the bookmark.",
 )  # fmt: skip
 def skipped_processing() -> Found:
-    """A group's bookmark is behind an order for which the work was never done.
+    """A group's bookmark is after an order for which the work was never done.
 
     Rule: a readable `record` at an offset below what the broker holds as committed for the group
     at the end of the run, and never `processed`, in a topic of which something was. Of the copies
@@ -101,7 +101,7 @@ def skipped_processing() -> Found:
     promise="Between rebalances and seeks a consumer goes forward in a partition.",
 )  # fmt: skip
 def nonmonotonic_poll() -> Found:
-    """A consumer was given an order at or behind the offset that it was given before.
+    """A consumer was given an order at or after the offset that it was given before.
 
     Rule: two `delivered` of one consumer and partition, one after the other, and the later one's
     offset is not higher; no assignment, revocation or seek in between.
@@ -131,7 +131,7 @@ def nonmonotonic_poll() -> Found:
     promise="Between rebalances and seeks a consumer is given every record that it may see.",
 )  # fmt: skip
 def poll_skip() -> Found:
-    """A consumer was given what is behind an order, and not the order.
+    """A consumer was given what is after an order, and not the order.
 
     Rule: two `delivered` of one consumer and partition, one after the other, and a readable
     `record` in between. Each jump is one finding, and names the last order that it passed over.

@@ -204,11 +204,11 @@ def g0() -> Found:
 def g1c() -> Found:
     """Transactions each wrote, or read what was written, before another of them, in a circle.
 
-    Rule: as of G0, and a transaction is behind another, too, if the last record before an
+    Rule: as of G0, and a transaction is after another, too, if the last record before an
     offset that it committed is of that other: it has read that record. At least one step of the
     circle is such a read.
-    Smallest: `visible(1) offsets(behind 1, of the transaction that sent 2) visible(2)`, and the
-    transaction that sent 1 has committed an offset behind 2.
+    Smallest: `visible(1) offsets(after 1, of the transaction that sent 2) visible(2)`, and the
+    transaction that sent 1 has committed an offset after 2.
     Near miss: only one of the two has read.
     Allowed by: Kafka itself: transactions are atomic, and not serialised.
     Source: Jepsen, G1c.
@@ -227,7 +227,7 @@ def g2() -> Found:
     offset that it committed on is of that other: it has not read that record. At least one step
     of the circle is such.
     Smallest: two transactions that each commit an offset before what the other writes.
-    Near miss: one of them commits an offset behind it.
+    Near miss: one of them commits an offset after it.
     Allowed by: Kafka itself: transactions are atomic, and not serialised.
     Source: Adya, Weak Consistency, G2.
     """
@@ -246,10 +246,10 @@ def epochs(events: DataFrame, _: Survey) -> DataFrame:
 
 @finding(
     "zombie-effect", epochs, EPOCHS,
-    promise="The log takes nothing of an old epoch behind a newer one.",
+    promise="The log takes nothing of an old epoch after a newer one.",
 )  # fmt: skip
 def zombie_effect() -> Found:
-    """The log took something of an old epoch behind something newer of the same producer id.
+    """The log took something of an old epoch after something newer of the same producer id.
 
     Rule: in one partition, a `batch` or `marker` has a lower epoch than one before it.
     Smallest: `batch(epoch 0) marker(epoch 1) batch(epoch 0)`.
@@ -260,7 +260,7 @@ def zombie_effect() -> Found:
     return Found(
         where="producer_epoch < newer",
         said="'the log took a ' || kind || ' of epoch ' || producer_epoch || ' of producer id '"
-        " || producer_id || ' at offset ' || offset || ', behind one of epoch ' || newer",
+        " || producer_id || ' at offset ' || offset || ', after one of epoch ' || newer",
         about={"partition": "partition", "offsets": "array(offset)"},
     )
 
@@ -431,7 +431,7 @@ def aborted_output() -> Found:
     An abort takes the output back and leaves the consumer where it is: the program has to rewind.
     Rule: a transaction was aborted, and what was sent in it is in no committed one; of what was
     delivered for it, from the last committed offset on, something was not delivered again; and a
-    later commit, or the group's bookmark at the end, is behind that. Where several groups read
+    later commit, or the group's bookmark at the end, is after that. Where several groups read
     the topic, it must be so for each.
     Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.

@@ -28,7 +28,7 @@ def lost_write() -> Found:
     acked(1, offset 0)`.
     Allowed by: `acks=0`; `acks=1`; a power cut of `min.insync.replicas` brokers, or of the only
     replica; `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order that is
-    not the last one of its key, or for a tombstone; a log that now begins behind the order,
+    not the last one of its key, or for a tombstone; a log that now begins after the order,
     as after retention or DeleteRecords. Otherwise it is a breach.
     Source: Kafka design, replication; Jepsen's rule needs a reader beyond the offset, and we have
     the drained log. An idempotent producer can report success without an offset for its first
@@ -221,7 +221,7 @@ def unseen() -> Found:
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: time, as long as the group has not gone past it: late and lost look alike to a
-    consumer. A group that was given what is behind it will not come back: that is allowed by
+    consumer. A group that was given what is after it will not come back: that is allowed by
     `auto.offset.reset=latest`, whether or not the group can be seen to be new, or by the program
     that chose where to begin, and else a breach.
     Source: Jepsen; KIP-1327.

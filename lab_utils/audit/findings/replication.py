@@ -32,13 +32,13 @@ def inconsistent_offsets() -> Found:
     """An order was acked or delivered at an offset that is another order's: the log was truncated.
 
     Rule: at one offset of a partition, an order that was `acked` or `delivered` is not the one
-    that the log holds; or the log, which was read to its end behind it, holds nothing there; or,
+    that the log holds; or the log, which was read to its end after it, holds nothing there; or,
     where the log is not known, two polls were given different orders.
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
     Near miss: the record at the offset is order 1; an offset that the log was not read to.
     Allowed by: `acks` below all, if it was given to nobody; `unclean.leader.election.enable=true`;
     a power cut, as of lost-write; `cleanup.policy=compact`, as of lost-write, where the log holds
-    nothing. Retention leaves no hole: the log begins behind what it deletes.
+    nothing. Retention leaves no hole: the log begins after what it deletes.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
     speakers = (
