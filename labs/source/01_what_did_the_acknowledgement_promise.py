@@ -159,8 +159,8 @@ guess.compare(dark)
 #
 # ## 01.1 What became of the acked orders? (4 points)
 #
-# In each of these five runs three orders are acked. Is each in the log `"once"`, is one `"lost"`, or is
-# one there `"twice"`? The check runs all five, which takes half a minute.
+# In each of these five runs, broken as above, three orders are acked. Is each in the log `"once"`, is
+# one `"lost"`, or is one there `"twice"`? The check runs all five, which takes half a minute.
 
 # %% answer="01.1"
 answer_1 = {

@@ -62,6 +62,12 @@ WRONG: Final = (
     ("01.1", "acked means flushed", _matrix(**{"one replica, power cut": "once"})),
     ("01.1", "kill means loss", _matrix(**{"one replica, kill -9": "lost"})),
     ("01.1", "all is one", _matrix(**{"acks=all, the leader dies": "lost"})),
+    # Two are wrong: the hint is about the one that is told.
+    (
+        "01.1",
+        "all is one",
+        _matrix(**{"acks=all, the leader dies": "lost", "one replica, kill -9": "lost"}),
+    ),
     (
         "01.2",
         "every error is a failure",
