@@ -179,7 +179,8 @@ def at_intervals(run, size):
         reader.poll(0.25)
         if number % size == 0:
             producer.commit_transaction()
-            list(run.messages(reader))  # until it has what is committed
+            while order not in [it.value().decode() for it in run.messages(reader)]:
+                pass  # the marker may come after the answer to the commit
 
 def waits_ms(run):
     at = {(row.kind, row.value): row.at_ns for row in run.rows if row.source == "client"}
