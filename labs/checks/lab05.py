@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+from confluent_kafka import TopicPartition
+
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import (
     nothing_else_is_stored,
@@ -31,12 +33,16 @@ def process_then_commit(run):
 def both_ways(run):
     """Odd offsets are committed before the work, even ones after it.
 
-    The last but one is polled and left as it is, and the last one is not read.
+    The last but one is polled and left as it is, and the last one is not read. The bookmark goes
+    past the last but one and comes back: where it was is not where it is.
     """
     consumer = run.consumer({"enable.auto.commit": False})
     consumer.subscribe([run.topic])
     for message in run.messages(consumer):
         if message.offset() > 9:
+            for offset in (message.offset() + 1, message.offset()):
+                place = TopicPartition(run.topic, message.partition(), offset)
+                consumer.commit(offsets=[place], asynchronous=False)
             break
         steps = [lambda it: consumer.commit(it, asynchronous=False), run.processed]
         for step in steps if message.offset() % 2 else reversed(steps):

@@ -78,6 +78,13 @@ WRONG: Final = (
     ("05.4", "not read yet", QUERY.format(repeated="times > 1", skipped="times = 0")),
     (
         "05.4",
+        "not read yet",
+        QUERY.replace('F.max_by("offset", "at_ns")', 'F.max("offset")').format(
+            repeated="times > 1", skipped="times = 0 AND offset < end"
+        ),
+    ),
+    (
+        "05.4",
         "counted deliveries",
         QUERY.format(repeated="given > 1", skipped="times = 0 AND offset < end"),
     ),
