@@ -1,24 +1,36 @@
-"""Makes docs/claims.md from docs/claims.toml: each claim, its run, its finding and its test.
+"""Makes docs/claims.md of docs/claims.toml, and of what was seen when the tests it names ran.
 
-    .venv/bin/python -m docs.make_claims
+    .venv/bin/python -m docs.make_claims          # the page, of what was seen last
+    .venv/bin/python -m docs.make_claims --run    # runs the tests first: a quarter of an hour
 
-tests/test_claims.py fails when the page is not what this makes of the table.
+tests/test_claims.py fails when the page is not what this makes, and when a test was not seen.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import re
+import subprocess
+import sys
+import tempfile
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
+
+from confluent_kafka import libversion, version
 
 from lab_utils import folders
+from lab_utils.machine.jars import locked
 
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "claims.toml"
 PAGE = ROOT / "docs" / "claims.md"
-VERSIONS = "Kafka 4.3.1 and librdkafka 2.16.0 (confluent-kafka 2.16.1)"
+SEEN = ROOT / "docs" / "claims_seen.json"
+SIDES = ("shows", "refutes")  # the tests of a claim: where it holds, and where it does not
+NOT_SEEN = "not seen"
 GROUPS = {
     "A": "Guarantees",
     "B": "Producer durability and acks",
@@ -47,19 +59,87 @@ OUTDATED = {
     "half": "holds in part",
 }
 
+UNSEEN = {"failure", "error", "skipped"}  # what a case has in a report that did not pass
 FURTHER = f"{folders.FURTHER}."  # before a run that a further notebook makes
 Claims = dict[str, dict[str, Any]]
 
 
 def read_claims() -> Claims:
-    """The claims as they stand in the table, by id."""
-    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+    """The claims by id: as they stand in the table, with whether each holds, by what was seen."""
+    passed = read_seen()["passed"]
+    return {name: it | {"holds": holds(it, passed)} for name, it in _table().items()}
 
 
-def page(claims: Claims) -> str:
+def read_seen() -> dict[str, Any]:
+    """What ran: the versions, and how many cases of each test passed."""
+    seen: dict[str, Any] = json.loads(SEEN.read_text(encoding="utf-8"))
+    return seen
+
+
+def deciding(claim: dict[str, Any], *sides: str) -> list[str]:
+    """The tests of a claim, of the one side, of the other, or of both."""
+    return [test for side in sides or SIDES for test in claim.get(side, ())]
+
+
+def holds(claim: dict[str, Any], passed: Iterable[str]) -> str:
+    """Whether it holds: by the tests of which side passed.
+
+    >>> holds({"shows": ["a"], "refutes": ["b"]}, {"a", "b"}), holds({"refutes": ["b"]}, {"b"})
+    ('half', 'no')
+    >>> holds({"shows": ["a"]}, {"a"}), holds({"shows": ["a"]}, {})
+    ('yes', 'not seen')
+    """
+    if not deciding(claim) or {*deciding(claim)} - {*passed}:
+        return NOT_SEEN
+    if "open" in claim:
+        return str(claim["open"])
+    if "until" in claim:
+        return f"not since {claim['until']}"
+    return {"shows": "yes", "refutes": "no", "shows refutes": "half"}[
+        " ".join(side for side in SIDES if claim.get(side))
+    ]
+
+
+def page(claims: Claims, seen: dict[str, Any]) -> str:
     """The whole page as Markdown."""
-    parts = _head(claims), _groups(claims), _samples(claims), _sources(claims)
+    parts = _head(claims, seen), _groups(claims, seen), _samples(claims), _sources(claims)
     return "\n".join(line for part in parts for line in part) + "\n"
+
+
+def versions() -> str:
+    """What is at hand here, as the page says it."""
+    (kafka,) = (it for it in locked("kafka") if ":kafka_2.13:" in it.coordinate)
+    client = f"librdkafka {libversion()[0]} (confluent-kafka {version()})"
+    return f"Kafka {kafka.coordinate.rpartition(':')[2]} and {client}"
+
+
+def run_tests(named: Iterable[str]) -> dict[str, int]:
+    """Runs these tests: how many cases of each passed, for those of which all cases did."""
+    tests = sorted(set(named))
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        workers = ["-n", "3", "--dist", "loadgroup", "--no-loadscope-reorder"]
+        command = [sys.executable, "-m", "pytest", *workers, f"--junitxml={report}", *tests]
+        subprocess.run(command, cwd=ROOT, check=False)
+        cases = [*ElementTree.parse(report).iter("testcase")]  # noqa: S314 - of this very run
+    return counted(tests, {_id(case): not {it.tag for it in case} & UNSEEN for case in cases})
+
+
+def counted(tests: Iterable[str], cases: dict[str, bool]) -> dict[str, int]:
+    """How many cases each test has, without those of which one did not pass, or none ran.
+
+    >>> counted(["t", "t[a]", "u"], {"t[a]": True, "t[b]": False, "u": True})
+    {'t[a]': 1, 'u': 1}
+    """
+    of = {test: [ok for case, ok in cases.items() if case == test or case.startswith(f"{test}[")]
+          for test in tests}  # fmt: skip
+    return {test: len(ended) for test, ended in of.items() if ended and all(ended)}
+
+
+def _id(case: ElementTree.Element) -> str:
+    """The case of a report as pytest names it on the command line; @ and its group are xdist's."""
+    name = re.sub(r"@[^@\]]*$", "", case.attrib["name"])
+    return f"{case.attrib['classname'].replace('.', '/')}.py::{name}"
 
 
 def kinds(claim: dict[str, Any]) -> list[str]:
@@ -96,7 +176,11 @@ def further_source(lab: str, run: str) -> Path:
     return found
 
 
-def _head(claims: Claims) -> Iterator[str]:
+def _table() -> Claims:
+    return tomllib.loads(TABLE.read_text(encoding="utf-8"))
+
+
+def _head(claims: Claims, seen: dict[str, Any]) -> Iterator[str]:
     yield "# Claims"
     yield ""
     yield (
@@ -104,8 +188,14 @@ def _head(claims: Claims) -> Iterator[str]:
         f"them: {len(_of(claims, 'sample'))} with a sample of code or settings, and "
         f"{len(_of(claims, 'question'))} that readers of those texts ask about. Each row names the "
         "run of a lab that causes it, the finding that is asked for, and the tests that decide it "
-        f"on a real broker or in the audit. *Holds* says what {VERSIONS} did; a run was not made "
-        "to agree with a text. Where texts and broker differ, the broker is right."
+        "on a real broker or in the audit. Where texts and broker differ, the broker is right."
+    )
+    yield ""
+    yield (
+        "*Holds* is not written by hand. Each test shows a case in which the statement holds, or "
+        "one in which it does not; *yes*, *no* and *half* say which of them passed when all "
+        f"{len(seen['passed'])} ran with {seen['versions']}. What a reader has to weigh is "
+        "*a choice* or *measure it*."
     )
     yield ""
     yield "What older texts say and is not simply true today:"
@@ -140,12 +230,12 @@ def _begun(title: str, *columns: str) -> list[str]:
     return ["", f"## {title}", "", f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
 
 
-def _groups(claims: Claims) -> Iterator[str]:
+def _groups(claims: Claims, seen: dict[str, Any]) -> Iterator[str]:
     for letter, title in GROUPS.items():
         yield from _begun(f"{letter}. {title}", *COLUMNS)
         for name, claim in claims.items():
             if name.startswith(letter):
-                yield _row(name, claim)
+                yield _row(name, claim, seen["passed"])
 
 
 def _samples(claims: Claims) -> Iterator[str]:
@@ -175,7 +265,7 @@ def _sources(claims: Claims) -> Iterator[str]:
     yield f"| | none: the labs came to it | {own} | |"
 
 
-def _row(name: str, claim: dict[str, Any]) -> str:
+def _row(name: str, claim: dict[str, Any], passed: dict[str, int]) -> str:
     cells = (
         name,
         claim["claim"],
@@ -184,7 +274,7 @@ def _row(name: str, claim: dict[str, Any]) -> str:
         claim["holds"],
         _runs(claim["lab"], claim["run"]),
         _finding(claim["finding"]),
-        "<br>".join(map(_test, claim["test"])),
+        "<br>".join(_decided_by(claim, passed)),
         claim.get("note", ""),
     )
     return f"| {' | '.join(cells)} |"
@@ -205,9 +295,16 @@ def _finding(name: str) -> str:
     return name if name == "none" else f"[{name}](findings.md#{name.lower()})"
 
 
-def _test(test: str) -> str:
+def _decided_by(claim: dict[str, Any], passed: dict[str, int]) -> Iterator[str]:
+    """Its tests; where some show that it holds and some that it does not, which do which."""
+    for side, said in zip(SIDES, ("holds", "does not"), strict=True):
+        told = f"{said}: " if claim["holds"] == "half" else ""
+        yield from (told + _test(test, passed.get(test, 0)) for test in deciding(claim, side))
+
+
+def _test(test: str, cases: int) -> str:
     path, function, case = split_test(test)
-    which = f": {case}" if case else ""
+    which = f": {case}" if case else f", {cases} cases" if cases > 1 else ""
     return f"[{Path(path).stem}](../{path}) `{function}`{which}"
 
 
@@ -223,5 +320,19 @@ def split_test(test: str) -> tuple[str, str, str]:
     return found[1], found[2], found[3] or ""
 
 
+def main() -> None:
+    """Make the page; with --run, run the tests first and keep what was seen."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
+    parser.add_argument("--run", action="store_true", help="run the tests that the table names")
+    if parser.parse_args().run:
+        named = [test for claim in _table().values() for test in deciding(claim)]
+        seen = {"versions": versions(), "passed": run_tests(named)}
+        SEEN.write_text(json.dumps(seen, indent=1) + "\n", encoding="utf-8")
+    claims = read_claims()
+    PAGE.write_text(page(claims, read_seen()), encoding="utf-8")
+    if left := [name for name, claim in claims.items() if claim["holds"] == NOT_SEEN]:
+        sys.exit(f"Not decided, for a test of theirs was not seen to pass: {', '.join(left)}.")
+
+
 if __name__ == "__main__":
-    PAGE.write_text(page(read_claims()), encoding="utf-8")
+    main()
