@@ -84,10 +84,9 @@ def test_the_page_is_what_the_script_makes() -> None:
 
 def test_every_test_was_seen_to_pass() -> None:
     """With what is at hand here; if not: `python -m docs.make_claims --run`."""
-    assert {"versions": versions(), "passed": TESTS} == {
-        **read_seen(),
-        "passed": {*read_seen()["passed"]},
-    }
+    seen = read_seen()
+
+    assert (versions(), TESTS) == (seen["versions"], {*seen["passed"]})
 
 
 def test_every_claim_is_there_once() -> None:
@@ -146,11 +145,9 @@ def test_findings() -> None:
 
 def test_tests() -> None:
     """Each test that is named is still there; its cases were, when it was seen to pass."""
-    named = {(ROOT / path, function) for path, function, _ in map(split_test, TESTS)}
+    named = {(path, function) for path, function, _ in map(split_test, TESTS)}
 
-    assert set() == {
-        (path, function) for path, function in named if function not in functions(path)
-    }
+    assert set() == {it for it in named if it[1] not in functions(ROOT / it[0])}
 
 
 def test_no_claim_rests_on_a_picture() -> None:

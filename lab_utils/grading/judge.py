@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
@@ -224,19 +223,10 @@ def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: 
         return None
     if all(_failure(exercise, each) for each in evidence):
         return exercise.blank
-    made = _made(exercise, answer, _told_first(exercise, answer, evidence))
-    made = made or _made(exercise, answer, evidence)
+    if exercise.kind == "value":  # each trial asks for a part of it: the hint is about what is told
+        evidence = [it for it in evidence if _decided(exercise, answer, [it])[0] == FAIL][:1]
+    made = _made(exercise, answer, evidence)
     return _thought(made) if made else None
-
-
-def _told_first(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> list[Evidence]:
-    """The one trial whose breach is told, if the answer is a value: the hint is to be about it."""
-    if exercise.kind == "value":
-        for each in evidence:
-            with suppress(StopIteration):  # what a rule looks for with next() is not there
-                if _breach(exercise, answer, each) is not None:
-                    return [each]
-    return []
 
 
 def _made(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Mistake | None:

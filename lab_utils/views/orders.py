@@ -261,7 +261,7 @@ def _panel_names(grid: Grid) -> Iterable[Drawn]:
         panels.setdefault(place[:2], column)
     several = len({topic for topic, _ in panels}) > 1
     for (topic, partition), at in panels.items() if len(panels) > 1 else ():
-        name = f"{topic.rpartition('-')[2]} {partition}" if several else f"partition {partition}"
+        name = f"{topic.rpartition('-')[2]}-{partition}" if several else f"partition {partition}"
         yield _above(at, in_picture(name), xanchor="left", xshift=-12)
     if grid.has_lost:
         yield _above(grid.lost_column, "not in the log", xanchor="center")

@@ -154,7 +154,7 @@ class Ownership:
         """What a partition is called; its topic only if there are several."""
         topic, partition = place
         several = len({it for it, _ in self.places}) > 1
-        return f"{topic} {partition}" if several else f"partition {partition}"
+        return f"{topic}-{partition}" if several else f"partition {partition}"
 
     def ms(self, at_ns: int) -> str:
         """Milliseconds since the first partition was assigned."""

@@ -26,6 +26,9 @@ from tests.grading.recorded import (
 )
 from tests.notebooks import execute, solutions
 
+# What is not there if the first order was too late: its ack, and its record.
+SLOW = (("acked", "0"), ("record", "0"))
+
 
 def verdict(case: Case) -> Verdict:
     """What lab.check would say, had it made these runs now."""
@@ -52,6 +55,20 @@ def test_there_are_three_right_answers() -> None:
     given = Counter(item for item, *_ in RIGHT)
 
     assert dict.fromkeys(performed, 2) == {item: min(given[item], 2) for item in performed}
+
+
+def test_a_run_in_which_another_order_is_late_proves_nothing() -> None:
+    """The right answer of 00.2 does not fail because the machine was slow."""
+    asked = exercise("00.2")
+    answer = {"outcome": "unknown", "offset": 3}
+
+    def slow(trial: Any) -> Any:
+        seen = evidence(asked, trial, answer)
+        rows = tuple(it for it in seen.rows if (it.kind, it.value) not in SLOW)
+        assert len(seen.rows) - len(rows) == 2
+        return replace(seen, rows=rows)
+
+    assert "INCONCLUSIVE" == decide(asked, answer, slow).status
 
 
 def ways(answer: object) -> int:

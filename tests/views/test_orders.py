@@ -95,7 +95,7 @@ def test_topics_stand_side_by_side() -> None:
     rows = [sent(0, "0"), acked(1, "0", 0), *log("0"), there]
 
     assert [("once", 0), ("foreign", 2)] == [(it.outcome, it.column) for it in cells(rows)]
-    assert {"orders 0", "words 0"} <= {
+    assert {"orders-0", "words-0"} <= {
         note.text for note in orders_by_offset(rows).figure.layout.annotations
     }
 

@@ -102,7 +102,7 @@ def commits_one(run):
     producer = named(run, "till")
     producer.begin_transaction()
     producer.produce(run.topic, run.orders[0], partition=0)
-    producer.commit_transaction(20)  # or it may wait for the broker for ever
+    producer.commit_transaction(20)  # seconds; the broker stays away
 
 guess = lab.predict(visible="...", because="...")
 
