@@ -19,6 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
+from lab_utils.clients.reader import RECONNECTING
 from lab_utils.errors import StageError
 from lab_utils.ledger.events import Event
 from lab_utils.waiting import wait_until
@@ -48,8 +49,7 @@ class Groups:
             "bootstrap.servers": bootstrap,
             "client.id": "groups",
             "log_level": 0,
-            "reconnect.backoff.ms": 20,
-            "reconnect.backoff.max.ms": 200,
+            **RECONNECTING,
         }
         self._opened: AdminClient | None = None
 

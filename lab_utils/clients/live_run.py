@@ -25,7 +25,7 @@ from lab_utils.clients.consumer import RecordingConsumer, batches, is_committed_
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
-from lab_utils.clients.reader import HonestReader
+from lab_utils.clients.reader import RECONNECTING, HonestReader
 from lab_utils.clients.recorder import Recorder, kafka_name
 from lab_utils.errors import BadArgument, own_lines
 from lab_utils.ledger.events import Event, value_text
@@ -44,13 +44,9 @@ if TYPE_CHECKING:
     from lab_utils.clients.program import Ended
 
 # What the lab sets, with librdkafka's default beside it: what a learner would otherwise wait for.
-# It changes how long things take and how many records share a request, never what is promised, and
-# a learner's own configuration wins.
-CONNECTION: Final[dict[str, Any]] = {
-    "socket.timeout.ms": 3000,  # 60000
-    "reconnect.backoff.ms": 20,  # 100
-    "reconnect.backoff.max.ms": 200,  # 10000
-}
+# It changes how long things take, how a client comes back and how many records share a request,
+# never what is promised, and a learner's own configuration wins.
+CONNECTION: Final = RECONNECTING | {"socket.timeout.ms": 3000}  # 60000
 # message.timeout.ms may not be longer than the transaction's; left out, the client sees to it.
 TRANSACTIONAL: Final = CONNECTION | {
     "batch.num.messages": 1,  # 10000: one order is one request, so that you can see it
