@@ -67,7 +67,8 @@ def duplicate() -> Found:
     is a duplicate-delivery.
     Allowed by: the program, if it called `produce()` as often as there are copies, and so also if
     it aborted and sent again; `enable.idempotence=false` with retries. With idempotence, or with
-    `retries=0`, more copies than sends are a breach; it is undecided if nobody recorded a send.
+    `retries=0`, more copies than sends are a breach, and librdkafka 2.16 does commit it when it
+    bootstraps anew (claim A6); it is undecided if nobody recorded a send.
     Source: librdkafka INTRODUCTION, idempotent producer; KIP-98.
     """
     place = "'offset ' || x.offset || ' of partition ' || x.partition"
