@@ -345,10 +345,17 @@ def _identity(row: Event) -> Identity:
 
 
 def carried(row: Event) -> list[str]:
-    """The values that one Produce request carries to one partition."""
+    """The values that one Produce request carries to one partition; "" for none."""
+    return [value or "" for _, value in carried_records(row)]
+
+
+def carried_records(row: Event) -> list[tuple[str | None, str | None]]:
+    """Key and value of each record that one Produce request carries to one partition."""
     if row.value is not None:
-        return [row.value]
-    return [value or "" for value in json.loads(row.detail.get("values", "[]"))]
+        return [(row.key, row.value)]
+    values = json.loads(row.detail.get("values", "[]"))
+    keys = json.loads(row.detail.get("keys", "[]")) or [None] * len(values)
+    return list(zip(keys, values, strict=True))
 
 
 def released_ns(row: Event) -> int:

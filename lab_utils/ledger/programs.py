@@ -10,13 +10,15 @@ the wire cannot say: a client may try again, or give up, where nobody sees it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import Exchange, History, carried, released_ns
+from lab_utils.ledger.history import Exchange, History, carried_records, released_ns
 
 REACHED: Final = ("forwarded", "held")
 ROLE: Final = {"role": "program"}
+# Key and value, by which an order is known.
+Record: TypeAlias = tuple[str | None, str | None]
 
 
 def program_events(rows: Iterable[Event]) -> Iterator[Event]:
@@ -36,15 +38,14 @@ def _events(exchanges: Iterable[Exchange]) -> Iterator[Event]:
             if not is_known:
                 yield _event(row, "created", row.at_ns, detail=_settings(row))
                 is_known = True
-            for number, value in enumerate(carried(row)):
-                order = row.topic, row.partition, value
-                record = *order, _sequence(row, number)
+            for number, order in enumerate(carried_records(row)):
+                record = row.topic, row.partition, *order, _sequence(row, number)
                 if record not in sent:
                     sent.add(record)
                     yield _event(row, "sent", row.at_ns, order)
                 if exchange.told_stored(row, REACHED) and record not in acked:
                     acked.add(record)
-                    yield _acked(exchange, row, number, value)
+                    yield _acked(exchange, row, number, order)
 
 
 def _sequence(row: Event, number: int) -> int | None:
@@ -56,14 +57,14 @@ def _is_idempotent(row: Event) -> bool:
     return row.producer_id is not None and row.producer_id >= 0
 
 
-def _acked(exchange: Exchange, row: Event, number: int, value: str) -> Event:
+def _acked(exchange: Exchange, row: Event, number: int, order: Record) -> Event:
     """The acknowledgement of one record; a batch is answered with the offset of its first."""
     answer = next((it for it in exchange.responses if it.topic == row.topic
                    and it.partition == row.partition), None)  # fmt: skip
     at_ns = released_ns(answer) if answer else row.at_ns
     first = answer.offset if answer else None
     offset = None if first is None else first + number
-    return _event(row, "acked", at_ns, (row.topic, row.partition, value), offset=offset)
+    return _event(row, "acked", at_ns, order, offset=offset)
 
 
 def _settings(row: Event) -> dict[str, str]:
@@ -78,13 +79,14 @@ def _event(
     row: Event,
     kind: str,
     at_ns: int,
-    order: tuple[str | None, int | None, str] | tuple[()] = (),
+    order: Record | None = None,
     *,
     offset: int | None = None,
     detail: dict[str, str] | None = None,
 ) -> Event:
-    topic, partition, value = order or (None, None, None)
+    key, value = order or (None, None)
+    topic, partition = (row.topic, row.partition) if order else (None, None)
     return Event(
         run=row.run, source="client", actor=row.actor, kind=kind, at_ns=at_ns, topic=topic,
-        partition=partition, value=value, offset=offset, detail=detail or {"from": "wire"},
+        partition=partition, key=key, value=value, offset=offset, detail=detail or {"from": "wire"},
     )  # fmt: skip

@@ -166,8 +166,12 @@ def _event(kind: str, request: Request, frame: bytes, seen: Sighting) -> Event:
 def _produced(event: Event, request: Request, item: Produced) -> Event:
     """What one partition gets of a Produce request."""
     first = item.batches[0] if item.batches else None
-    values = list(_values(request, item))
-    more = {"values": orjson.dumps(values).decode()} if len(values) > 1 else {}
+    carried = list(_carried(request, item))
+    keys, values = [key for key, _ in carried], [value for _, value in carried]
+    is_plain = len(carried) == 1 and values[0] is not None
+    more = {} if is_plain or not carried else {"values": orjson.dumps(values).decode()}
+    if more and any(key is not None for key in keys):
+        more["keys"] = orjson.dumps(keys).decode()
     return replace(
         event,
         topic=item.topic,
@@ -176,19 +180,22 @@ def _produced(event: Event, request: Request, item: Produced) -> Event:
         producer_epoch=first.producer_epoch if first else None,
         sequence=first.sequence if first else None,
         records=sum(batch.count for batch in item.batches),
-        value=values[0] if len(values) == 1 else None,
+        key=keys[0] if is_plain else None,
+        value=values[0] if is_plain else None,
         detail=event.detail | more,
     )
 
 
-def _values(request: Request, item: Produced) -> Iterator[str | None]:
+def _carried(request: Request, item: Produced) -> Iterator[tuple[str | None, str | None]]:
+    """Key and value of each record, as far as they are unpacked."""
     if any(batch.is_compressed for batch in item.batches):
         return
     if sum(batch.count for batch in item.batches) > VALUES_LIMIT:
         return
     try:
         for batch in item.batches:
-            yield from (value_text(record.value) for record in read_records(request.frame, batch))
+            for record in read_records(request.frame, batch):
+                yield value_text(record.key), value_text(record.value)
     except (DamagedBatch, ValueError):
         return  # a client may send what is no record; the broker will say so
 

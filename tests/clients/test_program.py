@@ -48,6 +48,17 @@ for line in sys.stdin:
     producer.produce(os.environ["TOPIC"], line.strip(), partition=0)
     producer.flush()
 """
+NAMES = """
+import os
+from confluent_kafka import Producer
+producer = Producer({"bootstrap.servers": os.environ["BOOTSTRAP"], "linger.ms": 100,
+                     "client.id": os.environ["CLIENT_ID"]})
+for key, value in (("shop", "0"), (None, "1"), ("shop", None)):
+    producer.produce(os.environ["TOPIC"], value, key, partition=0)
+    if key and value:
+        producer.flush()  # alone in its batch
+producer.flush()
+"""
 
 
 @pytest.fixture
@@ -133,3 +144,16 @@ def test_outcomes_of_a_program_are_the_wires(perform: Any) -> None:
     assert [("sent", "0", None), ("acked", "0", 0), ("sent", "1", None), ("acked", "1", 2),
             ("sent", "2", None), ("acked", "2", 3)] == [it for it in told if it[1]]  # fmt: skip
     assert ("-1", "false") == (created["acks"], created["enable.idempotence"])
+
+
+@pytest.mark.kafka
+def test_what_a_program_sent_is_what_the_log_has(perform: Any) -> None:
+    """A key, no key, a tombstone; alone in its batch, and not."""
+    rows = perform(lambda run: run.execute(python(NAMES), name="names"))
+    found = {
+        kind: sorted(str((row.offset, row.key, row.value)) for row in rows if row.kind == kind)
+        for kind in ("acked", "record")
+    }
+
+    assert 3 == len(found["record"])
+    assert found["record"] == found["acked"]

@@ -24,6 +24,17 @@ def test_batch() -> None:
     )
 
 
+def test_an_order_is_its_key_and_its_value() -> None:
+    """As the log has it: a value without a key, another with one, a tombstone."""
+    batch = {"records": 2, "detail": {"values": '["0", null]', "keys": '[null, "k"]'}}
+    rows = [NOTE, request(1, None, 1, **batch), response(2, 1, 7), request(3, "0", 2, key="k"),
+            response(4, 2, 9)]  # fmt: skip
+
+    assert [(None, "0"), ("k", None), ("k", "0")] == [
+        (row.key, row.value) for row in program_events(rows) if row.kind == "acked"
+    ]
+
+
 def test_retry_is_no_second_send() -> None:
     """What crosses the wire again was sent once, and is acked by the answer that arrives."""
     lost = [request(1, "0", 1), response(2, 1, 0, fate="dropped")]
