@@ -423,15 +423,14 @@ def cycles(rows: Rows) -> Iterator[Found]:
         reader = of(row)
         if reader is None or told(rows, row) != ["txn_committed"]:
             continue
-        for text in json.loads(row.detail["offsets"]):
-            topic_partition, _, position = text.rpartition(":")
+        for topic_partition, position in sent_offsets(row):
             # As Adya has it: the last that was read, and the first that was not.
             there = sorted(
                 (record.offset or 0, writer) for writer, record in writes
                 if f"{record.topic}-{record.partition}" == topic_partition
             )  # fmt: skip
-            read = [writer for offset, writer in there if offset < int(position)]
-            unread = [writer for offset, writer in there if offset >= int(position)]
+            read = [writer for offset, writer in there if offset < position]
+            unread = [writer for offset, writer in there if offset >= position]
             edges["wr"] |= {(writer, reader) for writer in read[-1:]}
             edges["rw"] |= {(reader, writer) for writer in unread[:1]}
     known: set[tuple[Transaction, Transaction]] = set()
@@ -497,12 +496,16 @@ def is_over(rows: Rows, producer_id: int | None) -> bool:
     return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
 
 
+def sent_offsets(row: Event) -> list[tuple[str, int]]:
+    """The partitions whose offsets it sent; one of which nothing was read has none to send."""
+    named = [text.rpartition(":") for text in json.loads(row.detail["offsets"])]
+    return [(place, int(position)) for place, _, position in named if int(position) >= 0]
+
+
 def abandoned(rows: Rows) -> Iterator[Found]:
     """Input that a later commit is behind, and whose output was aborted and not sent again."""
     positions = [
-        (row, *text.rpartition(":")[::2])
-        for row in said(rows, "txn_offsets_sent")
-        for text in json.loads(row.detail["offsets"])
+        (row, *sent) for row in said(rows, "txn_offsets_sent") for sent in sent_offsets(row)
     ]
     only_aborted = {
         them for them in orders(rows)
@@ -518,7 +521,7 @@ def abandoned(rows: Rows) -> Iterator[Found]:
         for where in {here for row, here, _ in positions if row.actor == end.actor and firsts}:
             topic, _, partition = where.rpartition("-")
             committed = [
-                (ended.at_ns, int(position))
+                (ended.at_ns, position)
                 for row, here, position in positions
                 for ended in said(rows, "txn_committed")
                 if here == where and of(ended) == of(row)

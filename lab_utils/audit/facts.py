@@ -217,18 +217,23 @@ def transactions(events: DataFrame) -> DataFrame:
 
 
 def positions(events: DataFrame) -> DataFrame:
-    """The offsets that transactions sent: TRANSACTION, topic, partition, position."""
+    """The offsets that transactions sent: TRANSACTION, topic, partition, position.
+
+    Of a partition of which nothing was read the position is below 0 (OFFSET_INVALID), and the
+    client leaves it out.
+    """
     sent = events.where("source = 'client' AND kind = 'txn_offsets_sent'").selectExpr(
         "run", "actor", "detail['transaction'] AS transaction",
         "explode(from_json(detail['offsets'], 'ARRAY<STRING>')) AS place",
     )  # fmt: skip
-    part = "regexp_extract(place, '^(.*)-([0-9]+):([0-9]+)$', {0})"
-    return sent.selectExpr(
+    part = "regexp_extract(place, '^(.*)-([0-9]+):(-?[0-9]+)$', {0})"
+    named = sent.selectExpr(
         *TRANSACTION,
         f"{part.format(1)} AS topic",
         f"CAST({part.format(2)} AS BIGINT) AS partition",
         f"CAST({part.format(3)} AS BIGINT) AS position",
     )  # fmt: skip
+    return named.where("position >= 0")
 
 
 def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:

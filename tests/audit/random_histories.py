@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from confluent_kafka import OFFSET_INVALID
+
 from lab_utils.ledger.events import Event
 from tests.audit import chance as st
 from tests.histories import (
@@ -195,7 +197,9 @@ def transactions() -> st.Drawn:
             stop, offsets, offsets, partitions, st.sampled_from([True, True, False]),
             st.sampled_from([True, True, False]),
         ),
-        st.builds(offsets_of, numbers, st.integers(0, 4), actor=producers),
+        st.builds(
+            offsets_of, numbers, st.sampled_from([0, 1, 2, 3, 4, OFFSET_INVALID]), actor=producers
+        ),
         st.builds(bookmark, offsets, group=GROUPS),
         st.builds(
             lambda actor, group: created(actor, group__id=group),

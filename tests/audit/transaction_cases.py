@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from confluent_kafka import OFFSET_INVALID
+
 from lab_utils.ledger.events import Event
 from tests.histories import (
     bookmark,
@@ -132,6 +134,13 @@ TRANSACTIONS: dict[str, tuple[str, list[Event], list[Event]]] = {
          offsets(1, 1), offsets(1, 0, **OTHER), *BOTH_COMMITTED],
         [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
          offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
+    ),
+    "nothing was read, so nothing is sent": (
+        "G2",
+        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+         offsets(1, 1), offsets(1, 0, **OTHER), *BOTH_COMMITTED],
+        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+         offsets(1, 1), offsets(1, OFFSET_INVALID, **OTHER), *BOTH_COMMITTED],
     ),
     "a reader that timed out saw no half": (
         "torn-transaction",
