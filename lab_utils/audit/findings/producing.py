@@ -218,7 +218,8 @@ def unseen() -> Found:
 
     Rule: fewer records of the order were `delivered` to the group than were acked and can be
     read: what was aborted cannot, nor what the drained log does not hold. A group whose consumers
-    were not assigned by the group reads the partitions that they chose, and no others.
+    were not assigned by the group reads the partitions that they chose, and no others; one that
+    was assigned nothing and given nothing reads nothing.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: time, as long as the group has not gone past it: late and lost look alike to a

@@ -65,7 +65,7 @@ taken.findings()
 # | send with a callback | no one hears of an error | not stored, no finding: the report says so | `one_is_large` in lab 01 |
 # | `acks=all` | the leader answers alone, and dies | lost-write | lab 02, 02.4 |
 # | `retries` | one error ends it | not acked, not stored | lab 02, 02.4 |
-# | no unclean election | a replica that lags leads | lost-write, inconsistent-offsets | `lagging_leader` ¹ |
+# | no unclean election | a replica that lags leads | lost-write | `lagging_leader` ¹ |
 # | three replicas | the only one loses its power | lost-write | `dark` in lab 01 |
 # | `min.insync.replicas` > 1 | an ISR of one says *all* | lost-write | `floor_of_one` ¹ |
 # | more replicas than that | one dies, and writing ends | unavailable | lab 02, 02.4 |

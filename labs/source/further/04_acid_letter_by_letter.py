@@ -90,7 +90,8 @@ withdrawn.findings()
 # 120 was withdrawn from 100, and both commits succeeded. **G2**: neither has read what the other wrote,
 # so they can be put into no sequence. The coordinator knows what a transaction *writes*; it does not know
 # what it depends on. So *serialisable* does not hold, and *consistent* is not for Kafka to promise: it
-# knows no rule that a balance would have to keep. A cure is one writer for each key.
+# knows no rule that a balance would have to keep. A cure is one writer for each key. *Unseen* are the
+# new balances: neither clerk has read on.
 #
 # ## D: committed, and the power fails
 #
