@@ -193,13 +193,28 @@ def of_each_output(evidence):
     return {name: what_became(evidence, each) for name, each in copies.items()}
 
 
+def first_wrong(answer, evidence):
+    """The first output of which the answer does not say what became of it, and what it says."""
+    said = answer[evidence.trial.name]
+    became = of_each_output(evidence).items()
+    return next(((name, said.get(name)) for name, right in became if said.get(name) != right), None)
+
+
 def is_what_became(answer, evidence):
     """Is the answer for this trial's run what became of the three outputs?"""
-    said = answer[evidence.trial.name]
-    for name, right in of_each_output(evidence).items():
-        if said.get(name) != right:
-            return f"{evidence.trial.name}, {name}: {said.get(name)!r} is not what happened."
-    return None
+    if not (wrong := first_wrong(answer, evidence)):
+        return None
+    return f"{evidence.trial.name}, {wrong[0]}: {wrong[1]!r} is not what happened."
+
+
+def tells_of(said, runs, outputs):
+    """Does the verdict tell of one of these runs and outputs, and that the answer says this?"""
+
+    def is_made(answer, seen):
+        name, word = first_wrong(answer, seen)
+        return word == said and seen.trial.name in runs and name in outputs
+
+    return is_made
 
 
 def was_cut(seen):
@@ -230,27 +245,39 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="twice",
-                is_made=lambda answer, seen: "twice" in answer[seen.trial.name].values(),
+                is_made=tells_of("twice", VISIBLE, (*OUTPUTS, "bookings")),
                 likely="what is never read again is never done again.",
-                look="Look at where the group reads on after the crash: killed.bookmarks().",
+                look="Look at the bookmarks() of that run: how often was each order delivered?",
             ),
             Mistake(
                 name="an abort undoes reading",
-                is_made=lambda answer, _: answer["refused"]["invoices"] != "lost",
+                is_made=tells_of("once", ("refused",), ("invoices",)),
                 likely="an abort takes back what was written, not what was read.",
                 look='Look at refused.in_and_out("invoices").',
             ),
             Mistake(
+                name="an abort undoes everything",
+                is_made=tells_of("lost", ("refused",), ("notices",)),
+                likely="an abort takes back what its transaction wrote, and nothing else.",
+                look="Look at which producer sends the notices.",
+            ),
+            Mistake(
                 name="the bookmark waits",
-                is_made=lambda answer, _: answer["killed"]["invoices"] != "lost",
+                is_made=tells_of("once", ("killed",), OUTPUTS),
                 likely="two things commit offsets here, and one does not wait for the work.",
                 look="Look for OffsetCommit in killed.timeline(apis=None).",
             ),
             Mistake(
                 name="acked is safe",
-                is_made=lambda answer, _: answer["dark"]["notices"] != "lost",
+                is_made=tells_of("once", ("dark",), ("notices",)),
                 likely="an ack says what was asked of it, and here it was asked of one broker.",
                 look="Look at which replicas had the notice when broker 1 lost its power.",
+            ),
+            Mistake(
+                name="the database waits",
+                is_made=tells_of("lost", VISIBLE, ("bookings",)),
+                likely="the rows of a batch are committed before its notices are sent.",
+                look="Look at the effects of that run.",
             ),
         ),
         blank='Fill in "once", "lost" or "twice" for each output of each run.',

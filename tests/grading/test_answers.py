@@ -78,6 +78,28 @@ def test_a_run_in_which_another_order_is_late(slow_runs: int, outcome: str, stat
     assert (status, 3) == (decide(asked, answer, performed).status, len(made))
 
 
+def test_the_hint_is_about_what_is_told() -> None:
+    """07.1 asks of eight outputs: the first that is wrong has a hint, whatever else is wrong."""
+    asked, right = exercise("07.1"), solutions("07")["answer_1"]
+    outputs = [(run, output) for run, became in right.items() for output in became]
+
+    def said(wrong: dict[tuple[str, str], str]) -> tuple[str, str | None]:
+        answer = {
+            run: {output: wrong.get((run, output), word) for output, word in became.items()}
+            for run, became in right.items()
+        }
+        found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+        return found.reason, found.hint
+
+    for index, (run, output) in enumerate(outputs):
+        for word in {"once", "lost", "twice"} - {right[run][output]}:
+            reason, hint = said({(run, output): word})
+            assert f"{run}, {output}: {word!r}" in reason
+            assert hint, reason
+            others = dict.fromkeys(outputs[index + 1 :], "twice")
+            assert (reason, hint) == said({**others, (run, output): word})
+
+
 def ways(answer: object) -> int:
     """About how many answers have this form: two truth values, three words, twenty numbers."""
     if isinstance(answer, dict):

@@ -70,8 +70,10 @@ def _answer(run: str, output: str, what: str) -> str:
 WRONG: Final = (
     ("07.1", "twice", _answer("killed", "bookings", "twice")),
     ("07.1", "an abort undoes reading", _answer("refused", "invoices", "once")),
+    ("07.1", "an abort undoes everything", _answer("refused", "notices", "lost")),
     ("07.1", "the bookmark waits", _answer("killed", "invoices", "once")),
     ("07.1", "acked is safe", _answer("dark", "notices", "once")),
+    ("07.1", "the database waits", _answer("dark", "bookings", "lost")),
     ("07.2", "nothing is processed", READS_ONLY),
     ("07.2", "acks too weak", _with('{"acks": "all"}', '{"acks": 1}')),
     ("07.2", "floor too low", _with('"min.insync.replicas": 2', '"min.insync.replicas": 1')),
