@@ -165,8 +165,13 @@ def no_write_was_refused(_, evidence):
     return f"with one broker away, {len(refused)} writes were refused." if refused else None
 
 
+def has_no_spare(answer):
+    """Must every replica be in sync for a write?"""
+    return int(answer["replicas"]) <= int(answer["topic"]["min.insync.replicas"])
+
+
 def too_few(evidence):
-    """The answers that a notice could not be written: too few replicas are in sync."""
+    """The answers that a record could not be written: too few replicas are in sync."""
     return [
         row for row in evidence.rows
         if (row.source, row.kind, row.api) == ("wire", "response", "Produce")
@@ -332,7 +337,11 @@ EXERCISES = (
             ),
             Mistake(
                 name="no replica to spare",
-                is_made=lambda _, seen: seen.trial.name == UPGRADED and bool(too_few(seen)),
+                # After a power cut a notice is refused until broker 1 is back, or is given up.
+                is_made=lambda answer, seen: (
+                    bool(too_few(seen))
+                    and (seen.trial.name == UPGRADED or (was_cut(seen) and has_no_spare(answer)))
+                ),
                 likely="with one broker away, writes were refused until it was back.",
                 look="Look at how many replicas there are, and how many of them must be in sync.",
                 finding="unavailable",

@@ -185,4 +185,6 @@ def test_verdict(case: Case) -> None:
         (mistake,) = [each for each in case.exercise.mistakes if each.name == case.name]
         hint = (found.hint or "").partition("\n")[0]
         assert f"Likely: {mistake.likely}" == hint
+        failed = [row for row in found.card if row["status"] == "FAIL"]
+        assert [] == [row for row in failed if not row["hint"]]
         assert found.points < found.possible if found.card else found.points == 0
