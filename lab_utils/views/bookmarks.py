@@ -93,7 +93,7 @@ class Bookmarks:
         ]
         if not self.work:
             stands = "nowhere" if self.committed is None else f"at offset {self.committed}"
-            return f"The bookmark stands {stands}; when the work was done, nobody said"
+            return f"The bookmark stands {stands}; the program did not say what it processed"
         return ". ".join(said) or "Every order before the bookmark was processed once"
 
     def summary(self) -> str:

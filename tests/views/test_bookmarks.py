@@ -44,8 +44,8 @@ def test_bookmark_and_work(
         ([delivered(0), processed(0), committed(1)],
          "Every order before the bookmark was processed once"),
         ([delivered(0), committed(1)],
-         "The bookmark stands at offset 1; when the work was done, nobody said"),
-        ([delivered(0)], "The bookmark stands nowhere; when the work was done, nobody said"),
+         "The bookmark stands at offset 1; the program did not say what it processed"),
+        ([delivered(0)], "The bookmark stands nowhere; the program did not say what it processed"),
     ],
 )  # fmt: skip
 def test_title_says_no_more_than_was_recorded(events: list[Event], title: str) -> None:
