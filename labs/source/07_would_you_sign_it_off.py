@@ -2,7 +2,7 @@
 # # Would you sign it off?
 #
 # A colleague hands you a pipeline. It has run in production for a week, and all its tests pass. It
-# contains five faults of judgement. Nobody sees them on a calm day.
+# contains five mistakes. Nobody sees them on a calm day.
 #
 # 60 minutes · three brokers · 40 points · builds on labs 01, 02, 05 and 06
 
@@ -72,8 +72,8 @@ calm.in_and_out("invoices")
 #
 # ## Killed
 #
-# The process is slow for 0.4 s after its second database commit, and is killed there. Then it is
-# started again. Both processes together: how many records will they be given?
+# The process is slow for 0.4 s after it has committed the rows of the second batch, and is killed there.
+# Then it is started again. Both processes together: how many records will they be given?
 
 # %%
 guess = lab.predict(delivered=..., because="...")
@@ -98,7 +98,7 @@ killed.effects
 
 # %% [markdown]
 # It is right, and that proves nothing: the batch never came again, so nothing could be booked
-# twice. **One fault hides another.** After each repair, run the old cases again.
+# twice. **One mistake hides another.** After each repair, run the old cases again.
 #
 # ## Refused
 #
@@ -175,9 +175,9 @@ lab.check("07.1", answer_1)
 # factor and `min.insync.replicas` of its topics, too.
 #
 # The check runs twelve schedules of faults and returns a report card: for each schedule its verdict, the
-# finding, and the claim of `docs/claims.md` behind it. Each schedule is worth 3 points. Three of
-# them are those that you have seen, at other places. The grader draws the places anew. It takes a minute
-# or two.
+# finding, and the number of the claim behind it, in `docs/claims.md` of the lab's repository. Each
+# schedule is worth 3 points. Three of them are those that you have seen, at other places. The grader
+# draws the places anew. The check takes a minute or two.
 #
 # If a schedule fails, read its row, and predict which of your lines it is about before you change one.
 
@@ -234,7 +234,7 @@ lab.check("07.2", answer_2)
 #
 # ## Questions
 #
-# - Which of the five faults would a test on one broker never show?
+# - Which of the five mistakes would a test on one broker never show?
 # - Which of them hid another?
 # - Further: what would a reviewer have to ask of your own pipeline?
 
