@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from plotly.graph_objects import Scatter
@@ -218,8 +219,9 @@ def _spans(history: History) -> list[Span]:
 def _marks(history: History) -> list[Mark]:
     """Records when they were acked or answered, markers when they were written."""
     # The proxy heard of it before the client did, so the proxy's time is kept.
-    heard = history.of("client", "acked") + history.of("wire", "response")
-    at_ns = {(_place(row), row.offset): row.at_ns for row in heard if row.topic is not None}
+    heard = history.of("client", "acked")
+    heard += [row for row in history.of("wire", "response") if row.api == "Produce"]
+    at_ns = {(_place(row), row.offset): row.at_ns for row in heard}
     visible = {(_place(row), row.offset) for row in history.of("log", "visible")}
     # How far the wall clock is ahead of the ledger's, by an entry that has both.
     entry = next(iter(history.of("log", "transaction")), None)
@@ -350,8 +352,8 @@ def _marked(of: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
         for row in ends
     ]  # fmt: skip
     found += [
-        (it.kind, it.at_ns, lanes[it.place], "" if it.is_marker else it.text, _hover(it, of))
-        for it in of.marks
+        (it.kind, it.at_ns, lanes[it.place], "" if it.is_marker else text, _hover(it, of))
+        for it, text in _labelled(of.marks)
     ]
     for kind, style in MARKS.items():
         if some := [each[1:] for each in found if each[0] == kind]:
@@ -361,6 +363,14 @@ def _marked(of: Scene, lanes: dict[object, float]) -> Iterable[Scatter]:
                 texts=[in_picture(text, 8 if kind in ("all", "some") else 24) for text in texts],
                 textposition="top center",
             )  # fmt: skip
+
+
+def _labelled(marks: Iterable[Mark]) -> Iterable[tuple[Mark, str]]:
+    """Each mark and its label: of those in one spot, the first has the label of all."""
+    for _, in_one_spot in groupby(marks, key=lambda it: (it.place, it.kind, it.at_ns)):
+        first, *more = in_one_spot
+        yield first, f"{first.text} to {more[-1].text}" if more else first.text
+        yield from ((it, "") for it in more)
 
 
 def _hover(mark: Mark, of: Scene) -> str:

@@ -8,7 +8,10 @@ from lab_utils.ledger.events import Event
 from lab_utils.views.transaction_timeline import MARKS, scene, transaction_timeline
 from tests.views.transaction_histories import (
     MS,
+    TOPIC,
+    WALL_MS,
     commit_and_abort,
+    event,
     left_open,
     marker,
     stored,
@@ -77,6 +80,22 @@ def test_readers_wait_at_the_first_record_of_several() -> None:
             marker(9, "COMMIT", 2)]  # fmt: skip
 
     assert [(0, 5 * MS)] == [(wait.offset, wait.from_ns) for wait in scene(rows).waits]
+
+
+def test_records_that_were_there_before_stay_where_they_are() -> None:
+    """The topic that is read was filled at once; that its offset 1 is committed moves no record."""
+    place = {"topic": TOPIC, "partition": 0}
+    times = {"timestamp_ms": str(WALL_MS)}
+    filled = [
+        event(900, "log", "reader", "record", value=str(it), offset=it, detail=times, **place)
+        for it in range(3)
+    ]
+    answers = [event(8, "wire", "consumer-1", "response", api="OffsetCommit", offset=1, **place)]
+    rows = [*filled, *answers, wrote(9, "Empty")]
+    (drawn,) = [it for it in transaction_timeline(rows).figure.data if "read_un" in it.name]
+
+    assert [0, 0, 0] == [mark.at_ns for mark in scene(rows).marks]
+    assert ("0 to 2", "", "") == drawn.text
 
 
 def test_open_transaction_has_no_end() -> None:
