@@ -16,6 +16,7 @@ from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import (
     Misshapen,
     everything_crossed_the_proxy,
+    is_transactional,
     only_what_clients_need,
 )
 from lab_utils.grading.weakness import killed_early, weakness
@@ -163,13 +164,25 @@ def summary(evidence: Sequence[Evidence]) -> str:
     """What was counted over all trials, in one sentence."""
     orders = sum(len(each.orders) for each in evidence)
     stored = sum(len(each.stored) for each in evidence)
-    missing = sum(len(set(each.orders) - set(each.stored)) for each in evidence)
-    twice = sum(len(each.stored) - len(set(each.stored)) for each in evidence)
-    fired = sum(len(each.faults("fired")) for each in evidence)
-    runs = f" in {_count(len(evidence), 'run')}"
-    counted = f"{orders} orders{runs}, {stored} in the log, {missing} missing, {twice} duplicated"
-    told = f"; {_count(fired, 'fault')} fired" if fired else ""
-    return f"{counted}{told}."
+    given = [_readable(each) for each in evidence]
+    hidden = stored - sum(map(len, given))
+    missing = sum(len({*each.orders} - {*it}) for each, it in zip(evidence, given, strict=True))
+    twice = sum(len(it) - len(set(it)) for it in given)
+    faults = sum(len(each.trial.faults) for each in evidence)
+    in_log = f"{stored} in the log" + (f" ({hidden} not committed)" if hidden else "")
+    under = f" under {_count(faults, 'fault')}" if faults else ""
+    return (
+        f"{orders} orders in {_count(len(evidence), 'run')}{under}: {in_log}, {missing} missing, "
+        f"{twice} duplicated."
+    )
+
+
+def _readable(each: Evidence) -> list[str]:
+    """The values in the log that a read_committed reader is given."""
+    if not is_transactional(each):
+        return each.stored
+    seen = [row for row in each.rows if (row.source, row.kind) == ("log", "visible")]
+    return [row.value or "" for row in seen if not each.is_given(row)]
 
 
 def _passed(exercise: Exercise, evidence: Sequence[Evidence]) -> str:

@@ -166,6 +166,12 @@ def each_is_booked_once(_, evidence):
     return not_once(evidence, evidence.history.effects, "row", " in bookings")
 
 
+def says_what_was_booked(_, evidence):
+    """What is said of a repair that passed."""
+    orders = sum(len(each.orders) for each in evidence)
+    return f"{orders} orders in {len(evidence)} runs, each in one row of bookings."
+
+
 def twice(evidence):
     """The orders that are booked more than once."""
     return repeated(evidence, evidence.history.effects)
@@ -228,6 +234,7 @@ EXERCISES = (
         public=both(3, 3),
         unseen=elsewhere,
         rules=(each_is_booked_once,),
+        passed=says_what_was_booked,
         mistakes=(
             Mistake(
                 name="nothing is booked",

@@ -222,6 +222,13 @@ def each_is_booked_once(_, evidence):
     return f"order {twice[0]} is booked twice{and_more(twice)}." if twice else None
 
 
+def says_where_they_are(_, evidence):
+    """What is said of a repair that passed."""
+    orders = [order for each in evidence for order in each.orders]
+    good = sum(map(is_good, orders))
+    return f"{good} orders are booked once; {len(orders) - good} that cannot be are dead letters."
+
+
 def good_ones_among_the_dead(evidence):
     """The dead letters that could have been booked."""
     return [order for order in evidence.orders if is_good(order) and dead(evidence)[order]]
@@ -285,6 +292,7 @@ EXERCISES = (
         public=(lost(2), refused(1), killed(2)),
         unseen=elsewhere,
         rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
+        passed=says_where_they_are,
         mistakes=(
             Mistake(
                 name="nobody answers",

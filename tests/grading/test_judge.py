@@ -75,11 +75,21 @@ EXERCISE = Exercise(
 
 def test_all_rules_hold() -> None:
     """When every rule holds in every trial the points are given, with the numbers."""
-    verdict = judge(EXERCISE, None, [evidence(*STORED), evidence(*STORED, ARMED, FIRED)])
+    faulted = evidence(*STORED, ARMED, FIRED, faults=("a fault",))
+    verdict = judge(EXERCISE, None, [evidence(*STORED), faulted])
 
     assert ("PASS", 5, 5) == (str(verdict.status), verdict.points, verdict.possible)
-    for number in ("4 orders", "2 runs", "4 in the log", "0 missing", "0 dupl", "1 fault fired"):
+    for number in ("4 orders", "2 runs", "4 in the log", "0 missing", "0 dupl", "under 1 fault:"):
         assert number in verdict.reason
+
+
+def test_what_was_not_committed_is_no_duplicate() -> None:
+    """A record of an aborted transaction is in the log, and no reader has it."""
+    visible = [event("log", "visible", value=it) for it in "01"]
+    seen = (*STORED, record("0", 2), event("log", "marker"), *visible)
+    verdict = judge(replace(EXERCISE, rules=()), None, [evidence(*seen)])
+
+    assert "3 in the log (1 not committed), 0 missing, 0 duplicated" in verdict.reason
 
 
 def test_one_trial_breaks_a_rule() -> None:
