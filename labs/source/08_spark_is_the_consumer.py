@@ -23,8 +23,8 @@ lab = Lab("08")
 #   the lab kills both.
 # - **State** is what a query must remember from one batch to the next.
 #
-# `run.stream()` is `spark.readStream` on the topic of the orders. `run.start(…)` starts a query, with
-# a checkpoint, that ends when it has read what is there.
+# `run.stream()` is `spark.readStream` on the topic of the orders. `run.start(…, name)` starts a query
+# that ends when it has read what is there; its checkpoint has that name.
 #
 # ## One kill, three sinks
 #
@@ -92,9 +92,9 @@ killed.requests("OffsetCommit")
 # ## 08.1 The batch that comes again (6 points)
 #
 # A batch that is repeated has the number that it had. Write `book` so that each order is in `bookings`
-# once, wherever the driver is killed. Either the table itself refuses an order that it has, or a second
-# table keeps the numbers of the batches that are done. The check kills the driver after its third
-# database commit; the grader kills it twice. The column `value` holds the order.
+# once, wherever the driver is killed. Either the insert skips an order that the table has, or a second
+# table keeps the numbers of the batches that are done. The check kills the driver after the third
+# transaction that wrote rows; the grader kills it twice. The column `value` holds the order.
 
 # %% answer="08.1"
 def booked_once(run):
@@ -177,15 +177,15 @@ copies.streamed(lambda orders: orders.withWatermark("timestamp", "10 minutes")
 
 # %% [markdown]
 # Now Spark forgets. But the time is part of the key, so a copy with another time is another
-# row. A record that is older than the watermark of the batch *before* is dropped, be it a copy or not:
+# row. A record that is older than the watermark one row *above* is dropped, be it a copy or not:
 # order 10 is gone, without an error.
 #
 # ## 08.2 Forget in time (6 points)
 #
 # Write a streaming query that returns each order once, with the columns it was given. A copy at most
-# ten minutes after the first one is no news, whatever its own time is. An order that is up to ten
-# minutes late still counts, one that is too late is dropped, and what is older than that need not be
-# remembered: a copy that comes half an hour later may come out again.
+# ten minutes after the first one does not come out, even with another time. An order that is up to ten
+# minutes late still counts, one that is too late is dropped. What is older than that is forgotten, so
+# a copy that comes half an hour later comes out again.
 
 # %% answer="08.2"
 def once_in_ten_minutes(orders):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -22,12 +23,12 @@ TIMES = (("a", 0), ("b", 2), ("b", 6), ("c", 14), ("d", 5), ("e", 40), ("f", 41)
 NOON = 12 * 60
 
 
-def orders() -> list[Event]:
+def orders(times: Sequence[tuple[str, int]] = TIMES) -> list[Event]:
     """The records of a run, minute by minute."""
     return [
         Event(run="r", source="log", actor="reader", kind="record", topic="r-orders", partition=0,
               offset=offset, value=value, detail={"timestamp_ms": str((NOON + minute) * 60_000)})
-        for offset, (value, minute) in enumerate(TIMES)
+        for offset, (value, minute) in enumerate(times)
     ]  # fmt: skip
 
 
@@ -42,14 +43,28 @@ def test_global_deduplication_remembers_every_order() -> None:
     assert ("abcdefghij", 10) == (out(batches), batches[-1].state)
 
 
+def within_ten_minutes(given: Any) -> Any:
+    """Each order once, as long as it is remembered."""
+    late = given.withWatermark("timestamp", "10 minutes")
+    return late.dropDuplicatesWithinWatermark(["value"])
+
+
+@pytest.mark.parametrize(("minute", "comes_out"), [(34, "abcdefgh"), (32, "abcdefh")])
+def test_too_late_is_older_than_the_watermark_of_the_batch_before(
+    minute: int, comes_out: str
+) -> None:
+    """The batch of `g` begins with the watermark 12:35, and drops by that of the one before."""
+    names = "abcdefgh"
+    minutes = (40, 41, 42, 43, 44, 45, minute, 46)
+    batches = streamed(within_ten_minutes, orders(tuple(zip(names, minutes, strict=True))), 2)
+
+    assert ["12:33", "12:35"] == [batch.watermark[11:16] for batch in batches[2:4]]
+    assert comes_out == out(batches)
+
+
 def test_within_the_watermark() -> None:
     """Late in time comes out, too late does not; what is forgotten comes out again."""
-
-    def query(given: Any) -> Any:
-        late = given.withWatermark("timestamp", "10 minutes")
-        return late.dropDuplicatesWithinWatermark(["value"])
-
-    batches = streamed(query, orders(), 2)
+    batches = streamed(within_ten_minutes, orders(), 2)
 
     assert "abcdefgbhj" == out(batches)
     assert max(batch.state for batch in batches) < 8
