@@ -90,9 +90,9 @@ class Lab:
             self.stage = self._joined(brokers)
             loading.result()
         from lab_utils.clients.reader import HonestReader
-        from lab_utils.views.tables import explain_columns
+        from lab_utils.views.tables import show_tables_of_spark
 
-        explain_columns()
+        show_tables_of_spark()
         self._reader = HonestReader(self.stage.direct)
         self._verdicts: dict[str, Any] = {}
         self._by_hand: ByHand | None = None

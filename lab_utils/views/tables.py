@@ -13,7 +13,7 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+from html import escape, unescape
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +22,7 @@ import orjson
 from lab_utils.ledger.events import COLUMNS, KINDS, Event
 from lab_utils.ledger.predictions import Compared
 from lab_utils.views import palette
+from lab_utils.views.progress import doing
 from lab_utils.views.words import counted, shown
 
 if TYPE_CHECKING:
@@ -216,17 +217,32 @@ def ledger_card() -> Table:
     return Table(("column", "what it is"), [*columns, *kinds], "the columns of the ledger")
 
 
-def explain_columns() -> None:
-    """Let a table of Spark say what a column of the ledger is, where the pointer rests on it."""
+def show_tables_of_spark() -> None:
+    """Let a notebook say that Spark is at work on a table it shows, and run its query once.
+
+    IPython asks an object for its text and then for its HTML, and pyspark runs the query for each.
+    The head of a column says what the ledger keeps in it, where the pointer rests on it.
+    """
     get_ipython = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)
     if (shell := get_ipython()) is not None:
-        html = shell.display_formatter.formatters["text/html"]
-        html.for_type_by_name("pyspark.sql.connect.dataframe", "DataFrame", _explained)
+        bundle = shell.display_formatter.mimebundle_formatter
+        bundle.for_type_by_name("pyspark.sql.connect.dataframe", "DataFrame", _bundle)
 
 
-def _explained(table: Any) -> str | None:
-    found = table._repr_html_()
-    return found and re.sub(r"<th>(\w+)</th>", _with_hover, found)
+def _bundle(table: Any) -> tuple[dict[str, str], dict[str, str]]:
+    """The rows of a query as HTML and as text; nothing where Spark is told to show no rows."""
+    with doing("Spark runs the query"):
+        found = table._repr_html_()
+    if not found:
+        return {}, {}
+    head, *rows = (
+        [unescape(cell) for cell in re.findall(r"<t[hd]>(.*?)</t[hd]>", row, re.DOTALL)]
+        for row in re.findall(r"<tr>(.*?)</tr>", found, re.DOTALL)
+    )
+    # Below the table Spark says how many rows it shows, if there are more.
+    text = f"{Table(head, rows)!r}\n{found.rpartition('</table>')[2]}".strip()
+    explained = re.sub(r"<th>(\w+)</th>", _with_hover, found)
+    return {"text/html": explained, "text/plain": text}, {}
 
 
 def _with_hover(head: re.Match[str]) -> str:

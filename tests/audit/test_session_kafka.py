@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
+from jupyter_client.manager import start_new_kernel
 
 from lab_utils.audit import session, spark_server
 from lab_utils.errors import LedgerError
 from lab_utils.grading.inside import run_query
 from lab_utils.ledger.events import COLUMNS
 from lab_utils.ledger.store import write_ledger
-from lab_utils.views.tables import explain_columns
+from lab_utils.views.tables import show_tables_of_spark
 from tests.histories import in_run, log, sent
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 pytestmark = pytest.mark.kafka
+
+LONG_QUERY = """
+from lab_utils.audit.session import spark
+from lab_utils.views.tables import show_tables_of_spark
+show_tables_of_spark()
+session = spark()
+query = session.sql("SELECT 1 + 0 * length(reflect('java.lang.Thread', 'sleep', 2000L)) AS done")
+query
+"""
 
 
 def test_warm_up_does_not_block() -> None:
@@ -36,19 +52,53 @@ def test_classes_are_mapped_from_the_archive() -> None:
     assert str(spark_server.class_archive()) in Path(f"/proc/{jvm}/maps").read_text()
 
 
-def test_the_head_of_a_column_says_what_it_is(tmp_path: Path) -> None:
+@pytest.fixture
+def notebook() -> Iterator[Callable[[DataFrame], dict[str, str]]]:
+    """Gives what a notebook of a lab holds of a query that it shows, by MIME type."""
+    shell = InteractiveShell.instance()
+    show_tables_of_spark()
+    yield lambda table: shell.display_formatter.format(table)[0]
+    InteractiveShell.clear_instance()
+
+
+def test_the_head_of_a_column_says_what_it_is(
+    tmp_path: Path, notebook: Callable[[DataFrame], dict[str, str]]
+) -> None:
     """A notebook shows a table of Spark with the ledger's columns explained, and no others."""
     write_ledger(tmp_path, in_run("00-a", [sent("<b>")]))
-    shell = InteractiveShell.instance()
-    try:
-        explain_columns()
-        table = session.read_events(tmp_path).selectExpr("value", "kind AS it", "kind")
-        html = shell.display_formatter.format(table)[0]["text/html"]
-    finally:
-        InteractiveShell.clear_instance()
+    table = session.read_events(tmp_path).selectExpr("value", "kind AS it", "kind")
+    html = notebook(table)["text/html"]
 
     assert f'<th>it</th><th title="{COLUMNS["kind"]}">kind</th>' in html
     assert "&lt;b&gt;" in html
+
+
+def test_a_query_that_is_shown_runs_once(
+    notebook: Callable[[DataFrame], dict[str, str]],
+) -> None:
+    """Its HTML and its text are of one run, and say that there are more rows."""
+    table = session.spark().range(51).selectExpr("uuid() AS `<it>`")
+    shown = notebook(table)
+    first, *_, last = shown["text/plain"].splitlines()[1:]
+
+    assert shown["text/plain"].startswith("<it>")
+    assert f"<td>{first.strip()}</td>" in shown["text/html"]
+    assert "only showing top 50 rows" == last
+
+
+def test_a_notebook_says_that_spark_is_at_work() -> None:
+    """Until the rows of a query are there, a line of the cell says what takes so long."""
+    manager, client = start_new_kernel(env=dict(os.environ))
+    shown: list[dict[str, Any]] = []
+    try:
+        client.execute_interactive(LONG_QUERY, output_hook=shown.append, timeout=120)
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel(now=True)
+    said = [each["content"]["data"]["text/plain"] for each in shown if "data" in each["content"]]
+
+    assert "Spark runs the query … 1 s" == said[0]
+    assert ["", "done\n1"] == said[-2:]
 
 
 def test_a_torn_line_is_reported(tmp_path: Path) -> None:
