@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from lab_utils.lab import Lab
     from lab_utils.run import Run
 
-# `_` is what the last cell returned.
-SEE_THE_RUN: Final = "Its last run: _.timeline()"
+# What to call to see a run, and what a run has that is seen so; `_` is what the last cell returned.
+VIEWS: Final[tuple[tuple[str, Callable[[Run], object]], ...]] = (
+    ("_.timeline()", lambda run: run.requests("Produce")),
+    ("_.runs[-1].sinks()", lambda run: run.effects),
+    ("_.runs[-1]", lambda _: True),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -52,13 +56,17 @@ class Checked(Verdict):
         return self.runs[-1].timeline(apis)
 
     def __repr__(self) -> str:
-        return Verdict.__repr__(self) + (f"\n{' ' * INDENT}{SEE_THE_RUN}" if self.runs else "")
+        return Verdict.__repr__(self) + (f"\n{' ' * INDENT}{self._see()}" if self.runs else "")
 
     def _repr_html_(self) -> str:
         told = Verdict._repr_html_(self)
         if not self.runs:
             return told
-        return told.removesuffix("</div>") + f"<br><small>{SEE_THE_RUN}</small></div>"
+        return told.removesuffix("</div>") + f"<br><small>{self._see()}</small></div>"
+
+    def _see(self) -> str:
+        """How to look at the last run: at what it has, for not every run sends anything."""
+        return f"Its last run: {next(view for view, has in VIEWS if has(self.runs[-1]))}"
 
 
 def score(lab: str, best: Mapping[str, tuple[str, int]]) -> Score:

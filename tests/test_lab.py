@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from lab_utils import Lab, drop_response
+from lab_utils.checking import Checked
 from lab_utils.errors import BadArgument, SetupError
 from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.ledger.store import read_ledger
@@ -70,6 +71,21 @@ def test_a_check_shows_its_runs(lab: Lab) -> None:
         blank.timeline()
     given = lab.run(send_orders, orders=5, faults=[drop_response("Produce", nth=3)])
     assert (given,) == lab.check("03.1", {"order": "2"}, run=given).runs
+
+
+def test_a_check_names_what_there_is_to_see(lab: Lab) -> None:
+    """A run that sent nothing has no requests to draw: its sinks are named, or the run alone."""
+
+    def books(run: Any) -> None:
+        with run.database().begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE bookings (value TEXT)")
+            connection.exec_driver_sql("INSERT INTO bookings VALUES ('0')")
+
+    verdict = lab.check("03.2", ...)
+    booked, idle = (lab.run(it, orders=1, filled=True) for it in (books, lambda _: None))
+
+    assert "Its last run: _.runs[-1].sinks()" in repr(Checked.of(verdict, [booked]))
+    assert repr(Checked.of(verdict, [booked, idle])).endswith("Its last run: _.runs[-1]")
 
 
 def test_orders_by_name(lab: Lab) -> None:
