@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import rows_equal, what_became
+from lab_utils.grading.rules import Misshapen, rows_equal, what_became
 from lab_utils.proxy.faults import crash_client
 
 # Where a run has what each reader of 08.3 reads; the topic is in the log.
 SINKS = {"table": "bookings", "spark": "files that Spark lists", "files": "files"}
+WORDS = ("once", "lost", "twice")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
 DELAY = 10  # minutes
 # In the schedule of 08.2, by their numbers: an order that comes again in time, one that comes again
@@ -138,10 +139,19 @@ def how_often(evidence):
     return {name: what_became(evidence, found) for name, found in sinks.items()}
 
 
+def wrong(answer, evidence):
+    """The readers of whom the answer is wrong, each with what it says of them."""
+    right = how_often(evidence)
+    return [(name, answer[name]) for name in right if answer[name] != right[name]]
+
+
 def is_how_often(answer, evidence):
     """Is the answer what each reader has?"""
-    wrong = [name for name, right in how_often(evidence).items() if answer[name] != right]
-    return f"{wrong[0]} = {answer[wrong[0]]!r}, and that is not what it has." if wrong else None
+    for name, said in wrong(answer, evidence):
+        if said not in WORDS:
+            return Misshapen(f"{name} = {said!r}, and that is none of the three words.")
+        return f"{name} = {said!r}, and that is not what it has."
+    return None
 
 
 EXERCISES = (
@@ -217,7 +227,8 @@ EXERCISES = (
                 name="remembers too long",
                 is_made=lambda _, seen: returned(seen, MUCH_LATER) == 1,
                 likely="your query still knew an order when half an hour had gone by.",
-                look="Look at the rows of state in copies.streamed(once_in_ten_minutes).",
+                look="Look at the rows of state in copies.streamed(once_in_ten_minutes), and at "
+                "the methods whose names begin with dropDuplicates.",
             ),
         ),
     ),
@@ -238,23 +249,30 @@ EXERCISES = (
         ),
         rules=(is_how_often,),
         mistakes=(
+            # A hint is about the reader that the verdict names.
             Mistake(
                 name="a list deletes nothing",
-                is_made=lambda answer, _: answer["files"] == "once",
+                is_made=lambda answer, seen: wrong(answer, seen)[0] == ("files", "once"),
                 likely="the files of the dead driver are still in the folder.",
                 look="Look at the columns of killed.sinks() that are about files.",
             ),
             Mistake(
                 name="Spark reads the list",
-                is_made=lambda answer, _: answer["spark"] == "twice",
+                is_made=lambda answer, seen: wrong(answer, seen)[0] == ("spark", "twice"),
                 likely="Spark does not read every file that lies in the folder.",
                 look="Look at what Spark itself counted in the folder.",
             ),
             Mistake(
                 name="the bookmark is enough",
-                is_made=lambda answer, _: "once" in (answer["topic"], answer["table"]),
+                is_made=lambda answer, seen: wrong(answer, seen)[0][1] == "once",
                 likely="a safe bookmark does not take back what is in a sink already.",
-                look='Look at killed.in_and_out("invoices").',
+                look="Look at the first two columns of killed.sinks().",
+            ),
+            Mistake(
+                name="a repeated batch loses nothing",
+                is_made=lambda answer, seen: wrong(answer, seen)[0][1] == "lost",
+                likely="the new driver repeated the batch that the dead one had begun.",
+                look="Look for a 0 in killed.sinks().",
             ),
         ),
         blank='Fill in "once", "lost" or "twice" for each of the four.',

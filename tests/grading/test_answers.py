@@ -100,6 +100,16 @@ def test_the_hint_is_about_what_is_told() -> None:
             assert (reason, hint) == said({**others, (run, output): word})
 
 
+def test_an_answer_in_no_word_is_told_the_words() -> None:
+    """A reader who has an order 2 times has it "twice": that 2 is no answer says the form."""
+    asked = exercise("08.3")
+    answer = solutions("08")["answer_3"] | {"files": 2}
+    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+
+    assert "files = 2, and that is none of the three words." == found.reason
+    assert asked.blank == found.hint
+
+
 def ways(answer: object) -> int:
     """About how many answers have this form: two truth values, three words, twenty numbers."""
     if isinstance(answer, dict):

@@ -70,4 +70,6 @@ WRONG: Final = (
     ("08.3", "a list deletes nothing", _answer(files="once")),
     ("08.3", "Spark reads the list", _answer(spark="twice")),
     ("08.3", "the bookmark is enough", _answer(topic="once")),
+    ("08.3", "the bookmark is enough", _answer(table="once", spark="twice", files="once")),
+    ("08.3", "a repeated batch loses nothing", _answer(topic="lost", files="once")),
 )
