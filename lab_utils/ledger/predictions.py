@@ -14,7 +14,7 @@ from typing import Final
 
 import orjson
 
-from lab_utils.errors import one_of
+from lab_utils.errors import BadArgument, one_of
 from lab_utils.ledger.counts import count
 from lab_utils.ledger.events import Event
 
@@ -23,7 +23,11 @@ QUESTIONS: Final = (
     "delivered", "processed", "repeated", "skipped", "committed", "visible",
 )  # fmt: skip
 
+# Of these the answer is the values in order; of all others it is a number.
+LISTS: Final = ("log", "visible")
+
 NO_ANSWER: Final = "no answer"
+NOTHING: Final = "nothing"  # was committed
 
 # `...` or "..." stands in a notebook where the learner has not answered yet.
 Answer = int | str | Sequence[str] | EllipsisType | None
@@ -72,11 +76,16 @@ class Prediction:
 
 
 def predict(expected: dict[str, Answer], because: str) -> Prediction:
-    """A prediction from the learner's words; raises BadArgument for a question nobody asked."""
-    return Prediction(
-        {one_of("what you predict", name, QUESTIONS): _text(it) for name, it in expected.items()},
-        because,
-    )
+    """A prediction from the learner's words.
+
+    Raises BadArgument for a question nobody asked, and for orders where their number is asked:
+    beside a number they would differ, also where they are right.
+    """
+    said = {one_of("what you predict", name, QUESTIONS): _text(it) for name, it in expected.items()}
+    for name, it in said.items():
+        if name not in LISTS and not it.isdecimal() and it not in (NO_ANSWER, NOTHING):
+            raise BadArgument(f"{name} is a number, as in {name}=3; got {expected[name]!r}.")
+    return Prediction(said, because)
 
 
 def observed(rows: Sequence[Event]) -> dict[str, str]:
@@ -84,9 +93,9 @@ def observed(rows: Sequence[Event]) -> dict[str, str]:
     counts = count(rows)
     logs: dict[str, Answer] = {"log": values(rows, "record"), "visible": values(rows, "visible")}
     seen: dict[str, Answer] = {
-        name: getattr(counts, name) for name in QUESTIONS if name not in logs
+        name: getattr(counts, name) for name in QUESTIONS if name not in LISTS
     } | logs
-    seen["committed"] = seen["committed"] or "nothing"
+    seen["committed"] = seen["committed"] or NOTHING
     return {name: _text(answer) for name, answer in seen.items()}
 
 

@@ -54,6 +54,19 @@ def test_question_nobody_asked() -> None:
         predict({"duplicates": 1}, "")
 
 
+@pytest.mark.parametrize("acked", [[0, 1, 2], "0 1 2", "most", -1, True, 2.5])
+def test_a_count_is_a_number(acked: object) -> None:
+    """The orders that are acked would differ from their number, also where they are right."""
+    with pytest.raises(BadArgument, match=r"acked is a number, as in acked=3; got"):
+        predict({"acked": acked}, "")  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("committed", [0, "7", "nothing", ..., "..."])
+def test_a_bookmark_is_a_number_or_nothing(committed: object) -> None:
+    """A blank says nothing, and nothing may have been committed."""
+    assert "committed" in predict({"committed": committed}, "").expected  # type: ignore[dict-item]
+
+
 def test_stored_at_once(tmp_path: Path) -> None:
     """The file holds every prediction in the order in which they were made."""
     predict({"acked": 10}, "the retry").store(tmp_path)
