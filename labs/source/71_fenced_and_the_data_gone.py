@@ -84,7 +84,7 @@ incident.transactions()
 # ## 71.1 The cause (3 points)
 #
 # - `gone`: the orders without an invoice, as in `"0 1"`
-# - `request`: the request whose answer told the program, by its name on the wire
+# - `request`: the request whose answer told the program that it is fenced, by its name on the wire
 # - `error`: the error in that answer
 # - `ended_by`: who aborted the transaction, `"program"` or `"coordinator"`
 # - `bookmark`: the offset that the program committed next
@@ -228,7 +228,7 @@ EXERCISES = (
                 name="the program aborted",
                 is_made=lambda answer, _: answer["ended_by"] == "program",
                 likely="the program never asked for an abort.",
-                look="Look at the EndTxn requests in the timeline: what do they ask for?",
+                look="Look at what each EndTxn asks for: incident.transactions() has it.",
             ),
             Mistake(
                 name="all that followed",
@@ -249,13 +249,19 @@ EXERCISES = (
                 look="Look at the answer in the timeline.",
             ),
             Mistake(
-                name="back to the batch",
-                is_made=lambda answer, _: answer["bookmark"] == 4,
+                name="another request",
+                is_made=lambda answer, seen: answer["request"] != told(seen)[0].api,
+                likely="the answer to that request did not say that the producer is fenced.",
+                look="Look at each answer with an error, and at what the program does after it.",
+            ),
+            Mistake(
+                name="another bookmark",
+                is_made=lambda answer, seen: answer["bookmark"] != cause(seen)["bookmark"],
                 likely="the program did not know that its batch was gone.",
                 look="Look at the first OffsetCommit after the error.",
             ),
         ),
-        blank="Fill in all five; the timeline has each of them.",
+        blank="Fill in all five; the three pictures have them.",
     ),
     Exercise(
         item="71.2",
@@ -375,7 +381,10 @@ WRONG = (
     ("71.1", "all that followed", answer(gone="4 5 6 7")),
     ("71.1", "in the log", answer(gone="")),
     ("71.1", "the client's word", answer(error="_FENCED")),
-    ("71.1", "back to the batch", answer(bookmark=4)),
+    ("71.1", "another request", answer(request="Produce")),
+    # goes back to the batch, and leaps to the end
+    ("71.1", "another bookmark", answer(bookmark=4)),
+    ("71.1", "another bookmark", answer(bookmark=8)),
     # as it is found
     ("71.2", "the bookmark went on", "repaired = found"),
     # commits the bookmark first
