@@ -270,7 +270,7 @@ EXERCISES = (
                 name="the bookmark waits",
                 is_made=tells_of("once", ("killed",), OUTPUTS),
                 likely="two things commit offsets here, and one does not wait for the work.",
-                look="Look for OffsetCommit in killed.timeline(apis=None).",
+                look='Look at killed.timeline(apis=["OffsetCommit", "TxnOffsetCommit"]).',
             ),
             Mistake(
                 name="acked is safe",
