@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from lab_utils.errors import WaitTimeout
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import rows_equal
+from lab_utils.grading.rules import Misshapen, rows_equal
 from lab_utils.proxy.faults import cut_link, kill_broker, pause_broker, resume_broker
 from lab_utils.waiting import wait_until
 
@@ -87,13 +87,20 @@ def four_moments(evidence):
     return dict(zip(names, found, strict=False))
 
 
+def first_wrong(answer, right):
+    """The first list of brokers that is not the right one, which the learner is not told."""
+    for name, brokers in right.items():
+        said = answer.get(name)
+        if not isinstance(said, list):
+            return Misshapen(f"{name}: you said {said!r}, and that is no list of brokers.")
+        if sorted(map(str, said)) != [str(each) for each in brokers]:
+            return f"{name}: you said {said}, and that is not what happened."
+    return None
+
+
 def the_moments_are_right(answer, evidence):
     """Is each ISR the one that the controller decided?"""
-    for moment, isr in four_moments(evidence).items():
-        said = answer.get(moment)
-        if not isinstance(said, list) or sorted(map(str, said)) != [str(each) for each in isr]:
-            return f"{moment}: you said {said}, and the controller said {isr}."
-    return None
+    return first_wrong(answer, four_moments(evidence))
 
 
 def acked_alone(evidence):
@@ -209,7 +216,7 @@ def the_line_matters(answer, evidence):
     line, seen = evidence.trial.name, outcome(evidence)
     if answer.get(line) == seen:
         return None
-    return f"without {line!r}: you said {answer.get(line)!r}, and the run was {seen!r}."
+    return f"without {line!r}: you said {answer.get(line)!r}, and that is not what happened."
 
 
 def places(evidence):
@@ -227,11 +234,7 @@ def places(evidence):
 
 def the_places_are_right(answer, evidence):
     """Were the first and the last acked order where the answer says?"""
-    for name, right in places(evidence).items():
-        said = answer.get(name)
-        if not isinstance(said, list) or sorted(map(str, said)) != [str(each) for each in right]:
-            return f"{name}: you said {said}, and it was on {right}."
-    return None
+    return first_wrong(answer, places(evidence))
 
 
 EXERCISES = (
@@ -403,7 +406,7 @@ EXERCISES = (
                 name="acked is everywhere",
                 is_made=lambda answer, _: len(answer.get("the last order before") or []) == 3,
                 likely="with acks=1 an ack says nothing about followers.",
-                look="Look at where the log of each follower ends in placed.replicas().",
+                look="Look at where the log of each follower ended in the picture above.",
             ),
         ),
         blank="Fill in a list of brokers for both orders.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 from dataclasses import replace
 from math import prod
@@ -24,7 +25,7 @@ from tests.grading.recorded import (
     evidence,
     key,
 )
-from tests.notebooks import execute, solutions
+from tests.notebooks import blank_notebook, execute, solutions
 
 # What is not there if the first order was too late: its ack, and its record.
 SLOW = (("acked", "0"), ("record", "0"))
@@ -137,6 +138,41 @@ def test_hints_do_not_hold_the_answer() -> None:
     ]
 
     assert [] == [text for text in hints if "enable.idempotence" in text]
+
+
+@pytest.mark.parametrize("lab", LABS)
+def test_a_hint_names_what_the_notebook_has(lab: str) -> None:
+    """Where a hint says name.method(), the name is the notebook's, or `_`, the card's own."""
+    code = "\n".join(it.source for it in blank_notebook(lab).cells if it.cell_type == "code")
+    hints = "\n".join(mistake.look for each in exercises(lab) for mistake in each.mistakes)
+    named = set(re.findall(r"\b(\w+)\.\w+\(", hints))
+
+    assert set() == named - {"_"} - set(re.findall(r"\w+", code))
+
+
+@pytest.mark.parametrize(
+    ("item", "wrong", "is_in_form"),
+    [
+        ("02.1", {"3 is paused": [1, 3]}, True),
+        ("02.1", {"at the start": 3}, False),
+        ("02.4", {"retries": "lost"}, True),
+        ("02.5", {"the last order before": [2]}, True),
+        ("02.5", {"the first order": "1 2 3"}, False),
+    ],
+)
+def test_a_verdict_does_not_hold_the_answer(
+    item: str, wrong: dict[str, object], is_in_form: bool
+) -> None:
+    """It says what the learner said; what is no list of brokers is told the form."""
+    asked, (name, said) = exercise(item), *wrong.items()
+    right = solutions("02")[asked.answer]
+    answer = right | wrong
+    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+
+    assert repr(said) in found.reason
+    assert str(right[name]) not in found.reason
+    assert is_in_form == found.reason.endswith("and that is not what happened.")
+    assert is_in_form or asked.blank == found.hint
 
 
 SENDS = """
