@@ -166,7 +166,8 @@ answers.groupBy("error").count()
 # A leader loses its links, and goes on answering `acks=1`. Write a query over the ledger that returns
 # the orders (column `value`) that were acked while fewer than two brokers had them. How far each log
 # reached is in the events of kind `log_end`: an order is in every log whose end is above its `offset`.
-# After the event of kind `healing` the logs grow alike again.
+# After the event of kind `healing` the logs grow alike again. Write `F.col("offset")` for that column:
+# `events.offset` is a method of Spark.
 
 # %% answer="02.2"
 from pyspark.sql import functions as F
