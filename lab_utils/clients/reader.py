@@ -100,7 +100,8 @@ class HonestReader:
         librdkafka 2.16 may never return from send_offsets_to_transaction when the group's
         coordinator dies meanwhile, so a run that takes broker 1 or 2 away must find it elsewhere.
 
-        Raises StageError when they cannot be brought there.
+        One broker's word is taken for it; the others hear of it in their own time. Raises
+        StageError when they cannot be brought there.
         """
         wait_until(
             self._coordinators_are_placed,
