@@ -514,8 +514,9 @@ PANEL_FAULTS_OF: Mapping[str, Sequence[Fault]] = {
         refuse("OffsetCommit", error="UNKNOWN_MEMBER_ID"),
         delay_response("OffsetCommit", by_ms=3000),
     ),
-    # None that cuts a connection: the next send_offsets_to_transaction may then never return.
     "06": (
+        drop_response("TxnOffsetCommit"),
+        drop_response("EndTxn"),
         refuse("TxnOffsetCommit", error="ILLEGAL_GENERATION"),
         delay_response("TxnOffsetCommit", by_ms=1000),
         delay_response("EndTxn", by_ms=1000),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -22,9 +23,11 @@ from lab_utils.proxy.faults import (
     crash_client,
     drop_request,
     drop_response,
+    kill_broker,
     refuse,
     stop_broker,
 )
+from lab_utils.waiting import wait_until
 from tests.notebooks import further
 from tests.performed import (
     Perform,
@@ -79,6 +82,31 @@ def test_without_retries_the_report_may_be_wrong(perform: Perform) -> None:
         row.api for row in rows
         if (row.actor, row.kind) == ("producer-1", "request") and row.at_ns > struck
     ]  # fmt: skip
+
+
+def test_a_program_outlives_the_only_broker(perform: Perform, stage: Any) -> None:
+    """It is killed with a transaction open, and started again: the program commits, and goes on.
+
+    With librdkafka's metadata.recovery.strategy=rebootstrap a call of the program never returns.
+    """
+
+    def revive() -> None:
+        wait_until(
+            lambda: stage.state()["brokers"][0]["state"] == "killed", "the kill", timeout_s=30
+        )
+        stage.broker("start", 1)
+
+    def bills(run: LiveRun) -> None:
+        Thread(target=revive, daemon=True).start()
+        further("06_six_crash_points")["bills_in_a_transaction"](run)
+
+    rows = perform(
+        bills, kill_broker(1, api="TxnOffsetCommit", nth=2), orders=8, filled=True,
+        topics=["invoices"],
+    )  # fmt: skip
+
+    assert 4 == sum(row.kind == "txn_committed" for row in rows)
+    assert 8 == len(set(values(rows, "record", topic="invoices").split()))
 
 
 @pytest.mark.parametrize(

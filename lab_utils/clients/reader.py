@@ -40,7 +40,8 @@ RECONNECTING: Final[dict[str, Any]] = {
     # rebootstrap. On a stage of one, each connection that ends is the last: librdkafka then drops
     # the broker and starts anew (KIP-899). What is in flight by then counts as never stored
     # (ERR__DESTROY_BROKER in rd_kafka_err_action, librdkafka 2.16) and is sent again, even with
-    # retries=0: on a busy machine 2 of 300 runs had an order twice, and 0 of 900 with none.
+    # retries=0: on a busy machine 2 of 300 runs had an order twice, and 0 of 900 with none. A call
+    # of a transaction may then never return (librdkafka's issue 5511).
     "metadata.recovery.strategy": "none",
 }
 CONCURRENT: Final = "concurrent-reader"

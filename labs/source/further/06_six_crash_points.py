@@ -115,9 +115,9 @@ moved = lab.run(bills_in_a_transaction, **eight | two, faults=[crash_client("aft
 moved.in_and_out("invoices").title
 
 # %% [markdown]
-# The process had to die with its broker: one that lived on came through its commit, and its next
-# `send_offsets_to_transaction` never returned (confluent-kafka 2.16.1, Kafka 4.3.1; librdkafka's issue
-# 5456 has such a call).
+# A process that outlives its broker goes on, too, when the broker is back. The lab has set
+# `metadata.recovery.strategy=none` for it. With librdkafka's default, `rebootstrap`, it hung for ever
+# in each of our tries (confluent-kafka 2.16.1, Kafka 4.3.1; librdkafka's issue 5511 has such a call).
 #
 # ## Before the database commit
 #
