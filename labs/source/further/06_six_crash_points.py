@@ -115,7 +115,7 @@ moved = lab.run(bills_in_a_transaction, **eight | two, faults=[crash_client("aft
 moved.in_and_out("invoices").title
 
 # %% [markdown]
-# A process that outlives its broker goes on, too, when the broker is back. The lab has set
+# A process that outlives its broker goes on, too, when the broker is back in time. The lab has set
 # `metadata.recovery.strategy=none` for it. With librdkafka's default, `rebootstrap`, it hung for ever
 # in each of our tries (confluent-kafka 2.16.1, Kafka 4.3.1; librdkafka's issue 5511 has such a call).
 #
