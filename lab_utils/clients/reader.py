@@ -27,7 +27,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from lab_utils.errors import StageError
+from lab_utils.errors import StageError, WaitTimeout
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
 from lab_utils.waiting import wait_until
@@ -188,8 +188,17 @@ class HonestReader:
         self._producer = producer
 
     def partitions(self, topic: str, timeout_s: float = 10) -> int:
-        """How many partitions a topic has."""
-        return len(self._admin.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
+        """How many partitions a topic has; 0 if the broker that is asked knows of none in time.
+
+        A broker hears of a new topic from the controller, in its own time.
+        """
+
+        def known() -> int:
+            return len(self._admin.list_topics(topic, timeout=timeout_s).topics[topic].partitions)
+
+        with suppress(WaitTimeout):
+            return wait_until(known, f"topic {topic!r}", timeout_s=timeout_s)
+        return 0
 
     def close(self) -> None:
         """Close the connection."""

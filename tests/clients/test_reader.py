@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -132,6 +133,16 @@ def test_topic_that_exists(reader: HonestReader, topic: str) -> None:
     assert 2 == reader.partitions(topic)
     with pytest.raises(StageError, match=f"'{topic}' could not be created: .* already exists"):
         reader.create_topic(topic, 2)
+
+
+def test_topic_that_a_broker_hears_of_later(reader: HonestReader, topic: str) -> None:
+    """Asked before the broker knows of a topic, one waits; a topic of nobody has no partitions."""
+    assert 0 == reader.partitions(topic, timeout_s=0.1)
+
+    later = threading.Timer(0.5, reader.create_topic, (topic, 2))
+    later.start()
+    assert 2 == reader.partitions(topic)
+    later.join()
 
 
 def test_broker_that_is_gone(topic: str) -> None:
