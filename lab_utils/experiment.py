@@ -27,7 +27,14 @@ from lab_utils.errors import BadArgument, LabError, LedgerError, at_least
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
-from lab_utils.proxy.faults import ClientFault, Fault, WireFault, crash_client, to_json
+from lab_utils.proxy.faults import (
+    ClientFault,
+    Fault,
+    RequestFault,
+    WireFault,
+    crash_client,
+    to_json,
+)
 from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.client import Stage
 
@@ -142,10 +149,14 @@ class Experiment:
             raise
 
     def _of_this_run(self, fault: Fault) -> Fault:
-        """The same fault; a topic is known to it by the short name that the workload uses."""
+        """The same fault; it may know a topic by its short name, and an order by its number."""
         topics = {"orders": self.topic, **self.further_topics}
         if isinstance(fault, WireFault) and fault.topic in topics:
-            return replace(fault, topic=topics[fault.topic])
+            fault = replace(fault, topic=topics[fault.topic])
+        if isinstance(fault, ClientFault | RequestFault) and fault.value not in self.orders:
+            numbered = {str(number): order for number, order in enumerate(self.orders)}
+            named = numbered.get(fault.value or "", fault.value)
+            fault = replace(fault, value=named)  # type: ignore[type-var]  # each kind is one
         return fault
 
     @contextmanager
@@ -239,7 +250,8 @@ class Experiment:
         return int(own.pop("replicas", self.replicas)), {**self.topic_config, **own}
 
     def _crashes(self) -> list[dict[str, Any]]:
-        return [to_json(fault) for fault in self.faults if isinstance(fault, ClientFault)]
+        faults = [it for it in self.faults if isinstance(it, ClientFault)]
+        return [to_json(self._of_this_run(fault)) for fault in faults]
 
     def _committing(self) -> set[str]:
         """The groups that have committed an offset in this run, whatever they are called."""

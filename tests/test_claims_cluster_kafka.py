@@ -23,6 +23,7 @@ from lab_utils.proxy.faults import (
     hold_link,
     kill_broker,
     power_cut,
+    start_broker,
 )
 from lab_utils.stage.client import Brokers
 from tests.performed import (
@@ -72,6 +73,18 @@ def test_power_cut_takes_what_was_acked(perform: Perform) -> None:
     rows = perform(sending({"acks": 1}), dark, orders=2)
 
     assert ("0:acked 1:acked", "", "0 1") == (reports(rows), values(rows, "record"), lost(rows))
+
+
+def test_a_link_is_healed_after_the_power_is_lost(perform: Perform) -> None:
+    """Healed at the moment of the power cut, a link passes on nothing of what is then gone."""
+    first, last = ({"api": "Produce", "value": it, "when": "received"} for it in "01")
+    alone = (cut_link(1, 2, **first), cut_link(1, 3, **first), power_cut(1, **last))
+    whole = (heal_link(1, 2, **last), heal_link(1, 3, **last), start_broker(1, **last))
+    rows = perform(sending({"acks": 1}), *alone, *whole, orders=2, replicas=3)
+    told = [row.kind for row in rows if row.kind in ("link_cut", "power_cut", "link_open")]
+
+    assert ["link_cut", "link_cut", "power_cut", "link_open", "link_open"] == told
+    assert ("0:acked 1:acked", "1", "0") == (reports(rows), values(rows, "record"), lost(rows))
 
 
 def test_acks_all_waits_for_all_in_sync(stage_of_three: Any, perform: Perform) -> None:

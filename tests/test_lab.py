@@ -17,6 +17,7 @@ import pytest
 from lab_utils import Lab, drop_response
 from lab_utils.checking import Checked
 from lab_utils.errors import BadArgument, SetupError
+from lab_utils.experiment import order_values
 from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.ledger.store import read_ledger
 from lab_utils.machine.jars import MIRROR
@@ -119,6 +120,19 @@ def test_fault_of_one_topic(lab: Lab) -> None:
         return {name for name, stored in counts.by_topic if stored == 4}
 
     assert [{"orders"}, {"invoices"}] == [sent_twice(topic) for topic in ("orders", "invoices")]
+
+
+@pytest.mark.parametrize(
+    ("orders", "value"), [(3, "1"), (["a", "b", "c"], "b"), (["a", "b", "c"], "1")]
+)
+def test_fault_of_one_order(lab: Lab, orders: Any, value: str) -> None:
+    """A fault knows an order by its text or its number, however often another comes again."""
+    faults = [drop_response("Produce"), drop_response("Produce", value=value)]
+    first, second, third = order_values(orders)
+
+    run = lab.run(send_orders, orders=orders, faults=faults)
+
+    assert [first, first, second, second, third] == run.log
 
 
 def test_fault_that_never_fired(lab: Lab) -> None:

@@ -22,7 +22,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from lab_utils.codec.apis import API_NAMES
-from lab_utils.codec.batches import BatchHeader, DamagedBatch, read_headers
+from lab_utils.codec.batches import BatchHeader, DamagedBatch, Record, read_headers, read_records
 from lab_utils.codec.cursor import (
     Cursor,
     ErrorCode,
@@ -39,6 +39,8 @@ PRODUCE_VERSIONS: Final = range(3, 14)  # all that Kafka 4 takes
 PRODUCE_FLEXIBLE_FROM: Final = 9
 PRODUCE_TOPIC_ID_FROM: Final = 13
 NO_PARTITION: Final = -1
+# Batches of more records are not unpacked: nobody but the broker knows what they bring.
+RECORDS_LIMIT: Final = 100
 # The bytes that a field of fixed length takes; what is in no table has its length before it.
 WIDTHS: Final = {
     "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4, "uint32": 4,
@@ -131,6 +133,23 @@ class Request:
     def produced(self) -> tuple[Produced, ...]:
         """What a Produce request brings, partition by partition; nothing for other requests."""
         return tuple(self._produced()) if self.api == "Produce" and self.body else ()
+
+    def records(self, item: Produced) -> Iterator[Record]:
+        """The records for one partition: none of what is compressed, or more than RECORDS_LIMIT."""
+        if any(batch.is_compressed for batch in item.batches):
+            return
+        if sum(batch.count for batch in item.batches) > RECORDS_LIMIT:
+            return
+        try:
+            for batch in item.batches:
+                yield from read_records(self.frame, batch)
+        except (DamagedBatch, ValueError):
+            return  # a client may send what is no record; the broker will say so
+
+    def brings(self, value: str) -> bool:
+        """Does a Produce request bring a record of this value, as far as it is unpacked?"""
+        wanted = value.encode()
+        return any(it.value == wanted for item in self.produced for it in self.records(item))
 
     def forget_frame(self) -> None:
         """Read what may be asked for, then let the bytes go.

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from lab_utils.codec.batches import DamagedBatch, read_records
 from lab_utils.codec.frames import (
     NO_PARTITION,
     Produced,
@@ -30,8 +29,6 @@ from lab_utils.ledger.events import Event, value_text
 if TYPE_CHECKING:
     from lab_utils.proxy.armed import Record
 
-# A batch of more records is not unpacked: the ledger then holds its count and no values.
-VALUES_LIMIT: Final = 100
 
 # What else a request or response may say at its top, kept as text in the detail.
 KEPT: Final = ("acks", "committed", "group_id", "transactional_id")
@@ -166,8 +163,8 @@ def _event(kind: str, request: Request, frame: bytes, seen: Sighting) -> Event:
 def _produced(event: Event, request: Request, item: Produced) -> Event:
     """What one partition gets of a Produce request."""
     first = item.batches[0] if item.batches else None
-    carried = list(_carried(request, item))
-    keys, values = [key for key, _ in carried], [value for _, value in carried]
+    carried = list(request.records(item))
+    keys, values = [value_text(it.key) for it in carried], [value_text(it.value) for it in carried]
     is_plain = len(carried) == 1 and values[0] is not None
     more = {} if is_plain or not carried else {"values": orjson.dumps(values).decode()}
     if more and any(key is not None for key in keys):
@@ -184,20 +181,6 @@ def _produced(event: Event, request: Request, item: Produced) -> Event:
         value=values[0] if is_plain else None,
         detail=event.detail | more,
     )
-
-
-def _carried(request: Request, item: Produced) -> Iterator[tuple[str | None, str | None]]:
-    """Key and value of each record, as far as they are unpacked."""
-    if any(batch.is_compressed for batch in item.batches):
-        return
-    if sum(batch.count for batch in item.batches) > VALUES_LIMIT:
-        return
-    try:
-        for batch in item.batches:
-            for record in read_records(request.frame, batch):
-                yield value_text(record.key), value_text(record.value)
-    except (DamagedBatch, ValueError):
-        return  # a client may send what is no record; the broker will say so
 
 
 def _answered(event: Event, response: Response) -> Iterator[Event]:

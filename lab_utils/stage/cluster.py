@@ -301,6 +301,11 @@ class Cluster:
         brokers = {"brokers": f"{min(a, b)} {max(a, b)}"}
         self.event_log.record_for_all(f"link_{state}", f"broker-{a}", detail=brokers)
 
+    async def heal_link(self, a: int, b: int) -> None:
+        """Heal a link when what is being done to brokers is done."""
+        async with self._verb:  # its waiters take turns
+            self.link(a, b, "heal")
+
     async def heal(self) -> None:
         """Every link is whole and every broker runs."""
         await self.acted()

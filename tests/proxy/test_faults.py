@@ -11,7 +11,7 @@ from lab_utils.codec.frames import read_request
 from lab_utils.errors import BadArgument
 from lab_utils.proxy.faults import (
     Fault,
-    WireFault,
+    RequestFault,
     corrupt_request,
     crash_client,
     cut_link,
@@ -51,7 +51,7 @@ EACH = [
     pause_broker(3),
     resume_broker(3, api="Produce"),
     start_broker(1),
-    power_cut(1, api="Produce", nth=2),
+    power_cut(1, api="Produce", nth=2, value="order 3"),
     cut_link(1, 2),
     hold_link(2, 3, api="Produce", nth=4),
     slow_link(1, 3, by_ms=50),
@@ -103,6 +103,12 @@ REFUSED = [
     (lambda: stall_client("after_poll", for_ms=10**9), "for_ms must be a whole number from 1 to"),
     (lambda: crash_client("after_poll", value=3), "value must be the text of an order; got 3"),
     (lambda: crash_client("after_poll", member=0), "member must be a whole number"),
+    (lambda: drop_response("Produce", value=3), "value must be the text of an order; got 3"),
+    (
+        lambda: drop_response("Fetch", value="3"),
+        "looked for in Produce requests, and api is 'Fetch'",
+    ),
+    (lambda: kill_broker(1, value="3"), 'and api is None. Write api="Produce", or leave value'),
     (lambda: kill_broker(0), "broker must be a whole number from 1"),
     (lambda: cut_link(1, 10**9), "broker must be a whole number from 1"),
     (lambda: kill_broker(1, nth=2), "nth=2 counts requests of an API, and none is named"),
@@ -146,13 +152,19 @@ MATCHES = [
     (drop_response("Produce", partition=0), False),
     (drop_response("Produce", topic="orders", partition=2), True),
     (drop_response("Produce", topic="order", partition=2), False),
+    (drop_response("Produce", value="b"), True),
+    (drop_response("Produce", value="c"), False),
+    (kill_broker(1, api="Produce", value="a"), True),
+    (kill_broker(1, api="Produce", value="A"), False),
+    (kill_broker(1), False),
 ]
 
 
 @pytest.mark.parametrize(("fault", "expected"), MATCHES, ids=repr)
-def test_matches(fault: WireFault, expected: bool) -> None:
+def test_matches(fault: RequestFault, expected: bool) -> None:
     """A fault means the requests that fit all that it names."""
-    request = read_request(wire.produce(1, topic="orders", partition=2))
+    records = wire.batch([b"a", b"b", None])
+    request = read_request(wire.produce(1, records, topic="orders", partition=2))
 
     assert expected == fault.matches(request)
 

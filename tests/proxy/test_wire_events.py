@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from lab_utils.codec.frames import Response, read_request
+from lab_utils.codec.frames import RECORDS_LIMIT, Response, read_request
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.witness import (
-    VALUES_LIMIT,
     Sighting,
     request_events,
     response_events,
@@ -54,14 +53,14 @@ def test_produce_request_as_an_event() -> None:
     assert [expected] == events_of(frame)
 
 
-MANY = [b"v"] * VALUES_LIMIT
+MANY = [b"v"] * RECORDS_LIMIT
 # a record set: how many records the event counts, its one value, its list of values
 RECORDS = {
     "several, with bytes that are no text": (
         wire.batch([b"0", b"\xff", None]), 3, None, '["0","\\\\xff",null]'),
     "as many as are unpacked": (
-        wire.batch(MANY), VALUES_LIMIT, None, '["v"' + ',"v"' * (VALUES_LIMIT - 1) + "]"),
-    "more than are unpacked": (wire.batch([*MANY, b"v"]), VALUES_LIMIT + 1, None, None),
+        wire.batch(MANY), RECORDS_LIMIT, None, '["v"' + ',"v"' * (RECORDS_LIMIT - 1) + "]"),
+    "more than are unpacked": (wire.batch([*MANY, b"v"]), RECORDS_LIMIT + 1, None, None),
     "no records in it": (wire.batch([b"0"], records=b"\xff" * 9), 1, None, None),
     "no batch": (b"", 0, None, None),
     **{

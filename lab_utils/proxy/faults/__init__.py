@@ -30,7 +30,15 @@ from lab_utils.proxy.faults.client_faults import (
 from lab_utils.proxy.faults.corrupt_request import corrupt_request
 from lab_utils.proxy.faults.delay_response import delay_response
 from lab_utils.proxy.faults.drop import drop_request, drop_response
-from lab_utils.proxy.faults.fault import Fault, from_json, kinds, load_folder, parameters, to_json
+from lab_utils.proxy.faults.fault import (
+    Fault,
+    RequestFault,
+    from_json,
+    kinds,
+    load_folder,
+    parameters,
+    to_json,
+)
 from lab_utils.proxy.faults.late_request import late_request
 from lab_utils.proxy.faults.link_faults import cut_link, heal_link, hold_link, slow_link
 from lab_utils.proxy.faults.power_cut import power_cut
@@ -45,6 +53,7 @@ __all__ = [
     "ClientFault",
     "Fault",
     "LinkFault",
+    "RequestFault",
     "StageFault",
     "WireFault",
     "corrupt_request",

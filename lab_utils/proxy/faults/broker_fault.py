@@ -13,15 +13,12 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, Protocol, TypeVar
 
-from lab_utils.codec.apis import API_KEYS
 from lab_utils.errors import BadArgument, one_of, within
-from lab_utils.proxy.faults.fault import ID_LIMIT, NTH_LIMIT, Fault
+from lab_utils.proxy.faults.fault import ID_LIMIT, Fault, RequestFault
 
 if TYPE_CHECKING:
     from pathlib import Path
     from signal import Signals
-
-    from lab_utils.codec.frames import Request
 
 LinkState = Literal["open", "held", "slow", "cut"]
 ANSWERED: Final = "answered"
@@ -57,6 +54,9 @@ class Stage(Protocol):
     def link(self, a: int, b: int, verb: str, *, by_ms: int = 0) -> None:
         """Carry out a verb of a link, in both directions."""
 
+    async def heal_link(self, a: int, b: int) -> None:
+        """Heal a link when what is being done to brokers is done."""
+
     def send_signal(self, broker: int, how: Signals) -> None:
         """Send a signal to a broker, and do not wait."""
 
@@ -65,11 +65,11 @@ class Stage(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class StageFault(Fault):
+class StageFault(RequestFault):
     """A fault of the stage: something is done to a broker or a link.
 
-    api, nth   the moment: the nth request of this API, counted over all brokers from when the
-               fault is armed; without an api, at once
+    It waits for a request to any broker; without an api it is done at once.
+
     when       "answered": when that request has been answered; "received": already when the
                broker has received it. Whether a broker that is killed then still passes it on to
                its followers is chance, unless their links are cut before.
@@ -80,13 +80,7 @@ class StageFault(Fault):
     verb: ClassVar[str] = ""
 
     if TYPE_CHECKING:
-        api: str | None
-        nth: int
         when: str
-
-    def matches(self, request: Request) -> bool:
-        """Is this one of the requests that the fault counts?"""
-        return bool(self.api) and request.api == self.api
 
     def targets(self) -> tuple[int, ...]:
         """The brokers that this is about."""
@@ -99,12 +93,11 @@ class StageFault(Fault):
         """Do it, and return when it is so; `at_ns` is when `strike` was called, if it was."""
         raise NotImplementedError
 
-    def _require_moment(self) -> None:
+    def __post_init__(self) -> None:
+        """Raises BadArgument for a broker, a link or a moment that cannot be."""
+        super().__post_init__()
         for broker in self.targets():
             within("broker", broker, 1, ID_LIMIT)
-        if self.api is not None:
-            one_of("api", self.api, API_KEYS)
-        within("nth", self.nth, 1, NTH_LIMIT)
         one_of("when", self.when, (ANSWERED, RECEIVED))
         if self.api is None and self.nth != 1:
             raise BadArgument(
@@ -131,11 +124,8 @@ class BrokerFault(StageFault):
     _: KW_ONLY
     api: str | None = None
     nth: int = 1
+    value: str | None = None
     when: str = ANSWERED
-
-    def __post_init__(self) -> None:
-        """Raises BadArgument for a broker or a moment that cannot be."""
-        self._require_moment()
 
     @staticmethod
     def perform(process: Process) -> None:
@@ -173,11 +163,8 @@ class LinkFault(StageFault):
     _: KW_ONLY
     api: str | None = None
     nth: int = 1
+    value: str | None = None
     when: str = ANSWERED
-
-    def __post_init__(self) -> None:
-        """Raises BadArgument for a link or a moment that cannot be."""
-        self._require_moment()
 
     def targets(self) -> tuple[int, ...]:
         """Its two ends."""

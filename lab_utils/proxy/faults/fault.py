@@ -13,9 +13,13 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from lab_utils.errors import BadArgument, one_of
+from lab_utils.codec.apis import API_KEYS
+from lab_utils.errors import BadArgument, one_of, within
+
+if TYPE_CHECKING:
+    from lab_utils.codec.frames import Request
 
 # The largest values that make sense: no run has more requests, and none lasts longer.
 NTH_LIMIT: Final = 1_000_000
@@ -63,6 +67,37 @@ class Fault:
         seconds = f"{given.get('by_ms', 0) / 1000:g}"
         an = "an" if str(given.get("api", "")).startswith(("A", "E", "I", "O")) else "a"
         return self.sentence.format(which=_which(given), seconds=seconds, an=an, **given)
+
+
+class RequestFault(Fault):
+    """A fault that waits for a request.
+
+    api, nth   the nth request of this API, counted from when the fault is armed
+    value      of Produce requests only those that bring this order, by its text, or by its number
+               in the run; not found in what is compressed, or brings more than RECORDS_LIMIT
+    """
+
+    if TYPE_CHECKING:
+        api: str | None
+        nth: int
+        value: str | None
+
+    def __post_init__(self) -> None:
+        """Raises BadArgument for a request that cannot be."""
+        if self.api is not None:
+            one_of("api", self.api, API_KEYS)
+        within("nth", self.nth, 1, NTH_LIMIT)
+        if not isinstance(self.value, str | None):
+            raise BadArgument(f"value must be the text of an order; got {self.value!r}.")
+        if self.value is not None and self.api != "Produce":
+            raise BadArgument(
+                f"value={self.value!r} is looked for in Produce requests, and api is "
+                f'{self.api!r}. Write api="Produce", or leave value out.'
+            )
+
+    def matches(self, request: Request) -> bool:
+        """Is this one of the requests that the fault counts?"""
+        return request.api == self.api and (self.value is None or request.brings(self.value))
 
 
 def _columns(fault: Fault | type[Fault]) -> tuple[Field[Any], ...]:

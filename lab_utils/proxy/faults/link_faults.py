@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lab_utils.errors import within
-from lab_utils.proxy.faults.broker_fault import LinkFault
+from lab_utils.proxy.faults.broker_fault import LinkFault, Stage
 from lab_utils.proxy.faults.fault import MS_LIMIT
 
 
@@ -38,7 +38,14 @@ class slow_link(LinkFault):  # noqa: N801
 
 
 class heal_link(LinkFault):  # noqa: N801
-    """The link between two brokers is whole again; what was held goes on."""
+    """The link between two brokers is whole again; what was held goes on.
+
+    At a moment on the wire it comes after what is being done to brokers: one that is killed then
+    is dead before a follower can fetch what it has.
+    """
 
     sentence = "Heal the link between brokers {a} and {b}"
     verb, state = "heal", "open"
+
+    async def carry_out(self, stage: Stage, at_ns: int | None = None) -> None:  # noqa: ARG002, D102
+        await stage.heal_link(self.a, self.b)

@@ -15,9 +15,8 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.codec.apis import API_KEYS
-from lab_utils.errors import BadArgument, one_of, within
-from lab_utils.proxy.faults.fault import ID_LIMIT, NTH_LIMIT, Fault
+from lab_utils.errors import BadArgument, within
+from lab_utils.proxy.faults.fault import ID_LIMIT, NTH_LIMIT, RequestFault
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request, Response
@@ -78,16 +77,15 @@ Action = Forward | Answer | Cut | Keep | Replay
 
 
 @dataclass(frozen=True, repr=False)
-class WireFault(Fault):
+class WireFault(RequestFault):
     """A fault of the proxy, matched with the nth request of an API.
 
-    nth         counted from the moment it is armed, from 1, among the requests that match
     client_id   only requests of this client of the run
     topic, partition   only requests that name them; lab.run knows its topics by their short names
     once        fire at the nth match only, or at each one from the nth on
     """
 
-    narrowing = ("client_id", "topic", "partition")
+    narrowing = ("client_id", "topic", "partition", "value")
 
     api: str
     nth: int = 1
@@ -95,12 +93,12 @@ class WireFault(Fault):
     client_id: str | None = None
     topic: str | None = None
     partition: int | None = None
+    value: str | None = None
     once: bool = True
 
     def __post_init__(self) -> None:
-        """Raises BadArgument for a value that no request can match."""
-        one_of("api", self.api, API_KEYS)
-        within("nth", self.nth, 1, NTH_LIMIT)
+        """Raises BadArgument for what no request can match."""
+        super().__post_init__()
         for name in ("client_id", "topic"):
             if not isinstance(given := getattr(self, name), str | None):
                 raise BadArgument(f"{name} must be a text; got {given!r}.")
@@ -110,7 +108,7 @@ class WireFault(Fault):
     def matches(self, request: Request) -> bool:
         """Is this one of the requests that the fault counts?"""
         return (
-            request.api == self.api
+            super().matches(request)
             and self.client_id in (None, request.client)
             and ((self.topic is None and self.partition is None) or self._names(request))
         )
