@@ -119,18 +119,19 @@ refused.in_and_out("invoices")
 # %% [markdown]
 # ## Dark
 #
-# The leader of all topics, broker 1, loses its links to the others when it receives the first notice of
-# the second batch. It loses its power when both notices of that batch have been acknowledged, and
-# starts again. The power cut is simulated: what was not yet flushed to the disk is removed.
+# The leader of all topics, broker 1, loses its links to the others when it receives the notice of order
+# 2, the first of its batch. It loses its power when it receives the invoice of that order, when both
+# notices have been acknowledged, and starts again. The power cut is simulated: what was not yet flushed to the disk is removed.
 #
 # How many acked records will be lost?
 
 # %%
-at = {"api": "Produce", "when": "received"}
+at = {"api": "Produce", "value": "2", "when": "received"}
+again = at | {"nth": 2}
 dark_faults = [
     stall_client("after_db_commit", nth=2, for_ms=400),
-    cut_link(1, 2, nth=5, **at), cut_link(1, 3, nth=5, **at), power_cut(1, nth=7, **at),
-    heal_link(1, 2, nth=9, **at), heal_link(1, 3, nth=9, **at), start_broker(1, nth=7, **at)]
+    cut_link(1, 2, **at), cut_link(1, 3, **at), power_cut(1, **again),
+    heal_link(1, 2, **again), heal_link(1, 3, **again), start_broker(1, **again)]
 guess = lab.predict(lost=..., because="...")
 
 # %%
