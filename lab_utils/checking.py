@@ -13,8 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from confluent_kafka import KafkaException
-
+from lab_utils.clients.workload import is_outcome
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.experiment import order_values
 from lab_utils.grading import cases, inside, judge
@@ -121,7 +120,7 @@ def perform(
 def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
     """The learner's workload under the trial's faults; what it raises is its own doing."""
     found = _run(lab, trial, answer)
-    if found.raised is not None and not isinstance(found.raised, KafkaException):
+    if found.raised is not None and not is_outcome(found.raised):
         orders = order_values(trial.orders)
         return Evidence(trial=trial, orders=orders, rows=(), raised=inside.raised(found.raised))
     evidence = _of(found, trial)

@@ -19,6 +19,7 @@ from lab_utils.checking import Checked
 from lab_utils.errors import BadArgument, SetupError
 from lab_utils.experiment import order_values
 from lab_utils.folders import runs_folder, stage_folder
+from lab_utils.grading.inside import raised
 from lab_utils.ledger.store import read_ledger
 from lab_utils.machine.jars import MIRROR
 from lab_utils.proxy.faults import crash_client
@@ -159,11 +160,26 @@ def test_two_labs_at_once(lab: Lab) -> None:
         assert 21 == len([row for row in run.requests() if row.kind == "request"])
 
 
-def test_kafka_error_is_an_outcome(lab: Lab) -> None:
+def test_kafka_error_is_an_outcome(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     """What confluent_kafka raises is in the run and not in the learner's face."""
-    run = lab.run(lambda run: run.producer({"enable.idempotence": True, "max.in.flight": 6}))
+    run = lab.run(lambda run: run.producer({"transactional.id": "t"}).produce(run.topic, "0"))
 
-    assert repr(run).endswith("; the workload raised KafkaException (_INVALID_ARG)>")
+    assert repr(run).endswith("; the workload raised KafkaException (_STATE)>")
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.parametrize("faults", [[], [crash_client("after_ack", nth=1)]], ids=["here", "child"])
+def test_refused_setting(lab: Lab, faults: list[Any]) -> None:
+    """A setting that the client does not take is the program's mistake, which it has to see."""
+
+    def misspelt(run: Any) -> None:
+        run.producer({"enable.idempotent": True})
+
+    run = lab.run(misspelt, faults=faults)
+    said = 'No such configuration property: "enable.idempotent"'
+
+    assert f"KafkaException (_INVALID_ARG): {said}" in repr(run)
+    assert f"your function raised KafkaException: {said}" == raised(run.raised)
 
 
 def divide(run: Any) -> None:

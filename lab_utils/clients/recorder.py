@@ -64,6 +64,18 @@ def kafka_name(raised: BaseException) -> str | None:
     return error.name() if isinstance(error, KafkaError) else None
 
 
+def refused_setting(raised: BaseException) -> str | None:
+    """The client's sentence about a setting that it does not take; None if it raised another error.
+
+    All else that the client raises is an outcome of a run. This one is a mistake in the program.
+
+    >>> from confluent_kafka import KafkaException
+    >>> refused_setting(KafkaException(KafkaError(KafkaError._INVALID_ARG, "No such property")))
+    'No such property'
+    """
+    return raised.args[0].str() if kafka_name(raised) == "_INVALID_ARG" else None
+
+
 class Recorder:
     """Writes the events of one client of a run."""
 

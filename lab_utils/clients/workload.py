@@ -30,6 +30,7 @@ from confluent_kafka import KafkaException, cimpl
 from lab_utils import processes
 from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
+from lab_utils.clients.recorder import refused_setting
 from lab_utils.errors import BadArgument, LabError, WaitTimeout
 from lab_utils.ledger.store import Witness
 
@@ -243,6 +244,11 @@ def _end_with_parent() -> None:
     os._exit(RAISED)
 
 
+def is_outcome(error: BaseException) -> bool:
+    """Is it what a client raised about its work? That is an outcome, which is in the ledger."""
+    return isinstance(error, KafkaException) and not refused_setting(error)
+
+
 def main(folder: Path, channel: int) -> int:
     """Run the pickled workload of `folder`; the exit code says how it went."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -252,9 +258,11 @@ def main(folder: Path, channel: int) -> int:
     run = LiveRun(ticket, socket.socket(fileno=channel))
     error = perform(workload, run)
     trouble = run.close()
-    if error is None or isinstance(error, KafkaException):
-        return TROUBLED if trouble else 0  # what the client raises is an outcome, in the ledger
-    if isinstance(error, LabError):  # the sentence says what to do; our frames would hide it
+    if error is None or is_outcome(error):
+        return TROUBLED if trouble else 0
+    if setting := refused_setting(error):
+        print(f"KafkaException: {setting}")  # noqa: T201
+    elif isinstance(error, LabError):  # the sentence says what to do; our frames would hide it
         print(f"{type(error).__name__}: {error}")  # noqa: T201
     else:
         traceback.print_exception(error)

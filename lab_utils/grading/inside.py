@@ -143,15 +143,13 @@ def pickle_workload(function: Any, path: str = "") -> str:
 def run_ticket(function: Callable[[Any], object], ticket: Mapping[str, Any]) -> str:
     """Perform a learner's workload for the grader's ticket; {"raised": …} or {"done": true}.
 
-    What the client itself raises is an outcome, which the log decides, and no failure.
+    What the client raises about its work is an outcome, which the log decides, and no failure.
     """
-    from confluent_kafka import KafkaException
-
     from lab_utils.clients.live_run import Ticket
-    from lab_utils.clients.workload import carry_out
+    from lab_utils.clients.workload import carry_out, is_outcome
 
     error = carry_out(function, Ticket.from_json(json.dumps(ticket).encode()))
-    if error is None or isinstance(error, KafkaException):
+    if error is None or is_outcome(error):
         return json.dumps({"done": True})
     return json.dumps({"raised": raised(error)})
 
@@ -232,9 +230,13 @@ def raised(error: BaseException) -> str:
 
     Spark says what is wrong in its first line, and has the query's plan below it.
     """
+    from lab_utils.clients.recorder import refused_setting
+
     if isinstance(error, LabError):  # a process of its own has written its traceback
         line = str(error).strip().splitlines()[-1]
         return (line if line.startswith("The ") else f"your function raised {line}")[:500]
+    if setting := refused_setting(error):
+        return f"your function raised KafkaException: {setting}"[:500]
     text: Sequence[str] = traceback.format_exception_only(error)
     lines = "".join(text).strip().splitlines()
     line = lines[0 if hasattr(error, "getCondition") else -1]  # a PySparkException has one
