@@ -87,6 +87,19 @@ def is_over_all_partitions(evidence, returned):
     return returned.get("times") == everywhere != here
 
 
+def counts_the_log(evidence, returned):
+    """Does each returned row count what the log holds in addition to what crossed the wire?"""
+    names = ("partition", "producer_id", "producer_epoch", "sequence")
+    stored = Counter(
+        tuple(getattr(row, name) for name in names)
+        for row in evidence.rows
+        if (row.source, row.kind) == ("log", "batch")
+    )
+    sent = keys(evidence)
+    counted = [(tuple(row.get(name) for name in names), row.get("times")) for row in returned]
+    return bool(counted) and all(times == sent[key] + stored[key] for key, times in counted)
+
+
 def sent_by_hand(evidence):
     """Was an order that is stored twice sent as two batches, each with a key of its own?"""
     twice = {value for value, times in Counter(evidence.stored).items() if times > 1}
@@ -213,10 +226,24 @@ EXERCISES = (
             Mistake(
                 name="counted requests",
                 is_made=lambda answer, seen: (
-                    answer["first_copy"] == the_lie(seen)["first_copy"] + 1
+                    (answer["first_copy"], answer["reported"])
+                    == (the_lie(seen)["first_copy"] + 1, the_lie(seen)["reported"] + 1)
                 ),
                 likely="you counted requests from 1; offsets are counted from 0.",
                 look="Look at twice.orders_by_offset().",
+            ),
+            Mistake(
+                name="the second copy",
+                is_made=lambda answer, seen: answer["first_copy"] == the_lie(seen)["reported"],
+                likely="your first copy is the one that the client's retry left.",
+                look="Look at both offsets of that order in twice.orders_by_offset().",
+            ),
+            Mistake(
+                name="offset as text",
+                is_made=lambda answer, _: (
+                    isinstance(answer["first_copy"], str) or isinstance(answer["reported"], str)
+                ),
+                likely="your offset is text, and in the ledger an offset is a number.",
             ),
         ),
         blank='Fill in answer_1 = {"order": "...", "first_copy": ..., "reported": ...}.',
@@ -233,7 +260,10 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="no producer id",
-                is_made=lambda _, seen: all(row.producer_id == -1 for row in seen.requests()),
+                is_made=lambda _, seen: (
+                    len(seen.stored) > len(set(seen.stored))
+                    and all(row.producer_id == -1 for row in seen.requests())
+                ),
                 likely="the retry carried no producer id, so the broker could not recognise it.",
                 look="Look at the second Produce request of that order in run.timeline().",
             ),
@@ -242,6 +272,12 @@ EXERCISES = (
                 is_made=lambda _, seen: sent_by_hand(seen),
                 likely="your program sent an order again by itself; to the broker that is new.",
                 look="Look at the sequence numbers of the two requests in run.timeline().",
+            ),
+            Mistake(
+                name="gave up",
+                is_made=lambda _, seen: not set(seen.orders) <= set(seen.stored),
+                likely="a request was lost, and the client did not send it again.",
+                look="Look at what your settings say about acks and retries.",
             ),
         ),
         blank="Look at what the last line of the workload waits for, and whether it is there.",
@@ -263,6 +299,12 @@ EXERCISES = (
                 ),
                 likely="-1 is not a producer id; two batches without one have nothing in common.",
                 look="Look at the rows that your query returns for the second producer.",
+            ),
+            Mistake(
+                name="counted the log, too",
+                is_made=lambda _, seen: counts_the_log(seen, seen.returned or ()),
+                likely="your query counts the batches of the log, too; they did not cross the wire.",
+                look="Look at the `source` and the `kind` of the rows that it counts.",
             ),
             Mistake(
                 name="without the partition",
@@ -336,6 +378,7 @@ EXERCISES = (
                 look="Look at what is missing from the log.",
             ),
         ),
+        blank="Look at which orders your function sends, and at what its last line waits for.",
     ),
 )
 

@@ -59,7 +59,10 @@ WRONG: Final = (
         'answer_1 = {"order": "2", "first_copy": 2, "reported": 2}',
     ),
     ("03.1", "counted requests", 'answer_1 = {"order": "2", "first_copy": 3, "reported": 4}'),
+    ("03.1", "the second copy", 'answer_1 = {"order": "2", "first_copy": 3, "reported": 3}'),
+    ("03.1", "offset as text", 'answer_1 = {"order": "2", "first_copy": "2", "reported": "3"}'),
     ("03.2", "no producer id", _send("send_once", '{"acks": "all"}')),
+    ("03.2", "gave up", _send("send_once", '{"acks": "all", "retries": 0}')),
     (
         "03.2",
         "sent again by hand",
@@ -73,6 +76,13 @@ WRONG: Final = (
         "03.3",
         "no producer id",
         REPEATS.format(where="kind = 'request'", key=KEY, least=2, partition='"partition"'),
+    ),
+    (
+        "03.3",
+        "counted the log, too",
+        REPEATS.replace("api = 'Produce' AND ", "").format(
+            where="producer_id >= 0", key=KEY, least=2, partition='"partition"'
+        ),
     ),
     (
         "03.3",
