@@ -8,8 +8,8 @@
 #
 # ## Try it first
 #
-# Each choice makes a real run on the broker. The arrow keys step through it. One choice loses an
-# order, and every report still says success. Can you find it?
+# Each choice makes a real run on the broker. The arrow keys step through it. Two combinations
+# lose an order, and every report still says success. Can you find one?
 
 # %%
 from lab_utils import Lab, corrupt_request, crash_client, drop_response, refuse
@@ -25,8 +25,8 @@ lab.explorer()
 # - A **batch** is what a `Produce` request carries for one partition. In this lab each order is a
 #   batch of its own (`batch.num.messages=1`), so one request is one order.
 # - A request is **in flight** until it is answered.
-# - An *idempotent* producer writes a **producer id** and a **sequence** number into each batch.
-#   Without idempotence, both are -1.
+# - An *idempotent* producer writes a **producer id**, an **epoch** (here 0) and a **sequence** number
+#   into each batch. Without idempotence, all are -1.
 #
 # ## Predict, then break
 #
@@ -61,7 +61,7 @@ twice.orders_by_offset()
 # name? The picture shows all three.
 
 # %% answer="03.1"
-answer_1 = {"order": ..., "first_copy": ..., "reported": ...}
+answer_1 = {"order": "...", "first_copy": ..., "reported": ...}
 ### BEGIN SOLUTION
 answer_1 = {"order": "2", "first_copy": 2, "reported": 3}
 ### END SOLUTION
@@ -89,7 +89,7 @@ flood = lab.run(all_at_once, orders=6, faults=[drop_response("Produce", nth=1, s
 guess.compare(flood)
 
 # %% [markdown]
-# One answer was lost, and the broker stored everything that was in flight twice.
+# The cut connection lost all six answers, so the client sent all six orders again.
 #
 # ## 03.2 Store each order once (5 points)
 #
@@ -159,7 +159,7 @@ lab.check("03.3", resent)
 # %% [markdown]
 # ## What the key does not cover
 #
-# The key is *producer id, partition, sequence*. Here the process is killed after the third report,
+# The key is *producer id, epoch, partition, sequence*. Here the process is killed after the third report,
 # is started again, and begins anew. Predict the log.
 
 # %%
@@ -261,10 +261,11 @@ hole.timeline()
 # %% [markdown]
 # Order 0 was acked, and it is not in the log. The client did not send it again. The broker accepts
 # any first sequence from a producer that it does not know, so it stored 1, 2 and 3. And the client
-# takes a later success as proof of the earlier one.³ The only trace is a report *without an offset*.
+# takes a later success as proof of the earlier one.³ The only trace is a report *without an offset*
+# (`hole.orders_by_offset()`).
 #
 # Is it only the first batch, and only a flipped byte? The sweep makes one run for each setting and
-# position. A click on a cell opens its run.
+# position.
 
 # %%
 def all_with(run, settings):
