@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
+from math import ceil
 from typing import Final
 
 from plotly.graph_objects import Scatter
@@ -74,7 +75,8 @@ PROXY: Final = 0.0
 # What a notebook of 900 pixels leaves for the lanes.
 WIDTH_PX: Final = 770
 LANE_PX: Final = 95
-ROW_PX: Final = 20
+ROW_PX: Final = 20  # of the names above the lanes, and of the legend
+AXIS_PX: Final = 64  # what the axis takes above the legend
 CROWDED_PX: Final = 12  # where columns are narrower, symbols are smaller
 TICK_PX: Final = 60
 TURNED: Final = 0.87  # how much of its length a turned label takes in height
@@ -192,6 +194,8 @@ class Scene:
             last = self.first + len(self.found)
             told = [f"Of {counted(self.of, kind)}, {self.first + 1} to {last} are shown."]
         told += [f"{what}." for what in self._what_happened()]
+        if any(self.time.pauses()):
+            told.append("A grey band is a pause.")
         told.append(
             "Each arrow passes the proxy at the measured moment; its slope is drawn, not measured."
         )
@@ -399,10 +403,12 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
     by_style = {name: [path for path in lines if path.style == name] for name in WIRE}
     columns = {of.time.column(mark.at_ns) for mark in of.marks}
     above = 57 + ROW_PX * (_rows(of.errors, of) + _rows(_mark_labels(of), of)) + _label_px(of)
+    # On a narrow page two entries of the legend are a row.
+    below = AXIS_PX + ROW_PX * max(2, ceil(sum(map(bool, by_style.values())) / 2))
     drawn = figure(
         [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)],
         plot_px=(of.top - of.bottom) * LANE_PX,
-        margins=(max(92, 26 + 8 * max(len(name) for _, name in _lanes(of))), 16, int(above), 104),
+        margins=(max(92, 26 + 8 * max(len(name) for _, name in _lanes(of))), 16, int(above), below),
         xaxis=of.time.axis(
             -1, max(of.time.width, 1) + 1, TICK_PX / of.column_px,
             "milliseconds since the first of these requests, not to scale",

@@ -206,6 +206,20 @@ def test_the_names_of_lanes_have_room() -> None:
     assert left[1] >= 8 * len("consumer-11") + 12
 
 
+def test_the_legend_has_room_on_a_narrow_page() -> None:
+    """Two entries are a row there: the fifth takes a third row, below the name of the axis."""
+    few = [request(1, "0", 1), response(2, 1, offset=0)]
+    many = [
+        *few,
+        request(3, "1", 2, fate="corrupted"),
+        response(4, 2, error="CORRUPT_MESSAGE"),
+        request(5, "2", 3, fate="dropped"),
+    ]
+    below = [timeline(rows).figure.layout.margin.b for rows in (few, many)]
+
+    assert below[1] == below[0] + 20
+
+
 def test_hover_shows_the_decoded_request() -> None:
     """Hovering shows the batch's key, its place and its connection."""
     figure = timeline([request(1, "7", 5, producer_id=4000, producer_epoch=0, sequence=2)]).figure
