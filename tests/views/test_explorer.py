@@ -20,6 +20,7 @@ from tests.views import (
     replica_histories,
     transaction_histories,
 )
+from tests.views.histories import fired, request, response
 
 CHOICES = [(lab, choice) for lab, offer in OFFERS.items() for choice in offer.every_choice()]
 
@@ -53,6 +54,22 @@ def test_lost_answer_is_told_step_by_step() -> None:
         "Broker 1 has stored order 2 at offset 3 and answers.",
         "The producer reports order 2 as acked, at offset 3.",
     ]
+
+
+def test_answers_lost_with_their_connection_are_told() -> None:
+    """One answer is dropped by a fault; those after it on its connection are lost with that."""
+    told = texts(
+        [
+            request(1, "0", 1),
+            request(2, "1", 2),
+            response(3, 1, offset=0, fate="dropped"),
+            fired(4, "drop_response", 1, nth=1),
+            response(5, 2, offset=1, fate="dropped"),
+        ]
+    )
+
+    assert ["The proxy drops the answer" in it for it in told[2:4]] == [True, False]
+    assert "The proxy has cut the connection and drops the answer" in told[3]
 
 
 def test_broker_that_knows_a_batch_is_told() -> None:

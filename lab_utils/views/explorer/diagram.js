@@ -247,12 +247,18 @@ function marked(step, paint, style, x, y, apart, width) {
 const FILLED = new Set(["square", "diamond", "star"]);
 const looks = (style) => (FILLED.has(style.symbol) ? "full" : "open");
 
+/** With what a label of a step may begin, and what that says. */
+const SIGNS = [["↻", "sent again"], ["@", "at this offset"]];
+
 /** What the marks of this run mean: those that it has, and no others. */
 function legend(run, styles) {
-  const steps = [...new Set(run.steps.filter((it) => it.path.length).map((it) => it.style))];
+  const onLanes = run.steps.filter((it) => it.path.length);
+  const steps = [...new Set(onLanes.flatMap((it) => (it.since === undefined ? [it.style] : ["held", it.style])))];
+  const signs = SIGNS.filter(([sign]) => onLanes.some((it) => it.label.startsWith(sign)));
   const kinds = [...new Set(run.log.flatMap((row) => row.cells.flatMap((it) => it.states.map((x) => x[2]))))];
   const entries = [
     ...steps.map((name) => entry(styles.steps[name], false)),
+    ...signs.map(([sign, name]) => h("li", {}, h("b", {}, sign), name)),
     ...kinds.filter((name) => styles.cells[name]).map((name) => entry(styles.cells[name], name)),
   ];
   return h("ul", { class: "legend", "aria-label": "What the marks mean" }, ...entries);

@@ -147,7 +147,7 @@ class Steps:
             return
         if row.fate == "dropped":
             is_answered = it.response is not None and it.response.fate == "replaced"
-            text = f"{told}. The proxy {'stops' if is_answered else 'drops'} the request: "
+            text = f"{told}. The proxy {'stops' if is_answered else self._drops(row)} the request: "
             text += f"{broker} never sees it."
             yield Step(row.at_ns, "replaced" if is_answered else "lost", (client, PROXY), text,
                        label)  # fmt: skip
@@ -174,7 +174,7 @@ class Steps:
         style = "error" if row.error else "answer"
         if row.fate == "dropped":
             why = "it answers a copy" if it.is_replay else "the client never gets it"
-            text = f"{told} The proxy drops the answer: {why}."
+            text = f"{told} The proxy {self._drops(row)} the answer: {why}."
             yield Step(row.at_ns, "lost", (broker, PROXY), text, label)
         elif _wait_ms(row) >= HELD_MS:
             text = f"{told} The proxy holds the answer."
@@ -183,6 +183,18 @@ class Steps:
             yield Step(released_ns(row), style, (PROXY, client), late, label, row.at_ns)
         else:
             yield Step(row.at_ns, style, (broker, PROXY, client), told, label)
+
+    def _drops(self, row: Event) -> str:
+        """What the proxy does to a lost frame: a fault drops one, and then cuts its connection."""
+        struck = [
+            (fired.detail.get("connection"), fired.correlation_id)
+            for fired in self.history.of("fault", "fired")
+            if fired.actor in ("drop_request", "drop_response")
+        ]
+        connection = row.detail.get("connection")
+        is_struck = (connection, row.correlation_id) in struck
+        is_cut = not is_struck and connection in {cut for cut, _ in struck}
+        return "has cut the connection and drops" if is_cut else "drops"
 
     def _replaced(self, it: Exchange, row: Event, client: str, broker: str) -> Iterator[Step]:
         request, label = it.request, row.error or ""
