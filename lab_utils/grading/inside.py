@@ -19,6 +19,7 @@ from lab_utils.proxy.faults import Fault, from_json, to_json
 CHARACTERS_MAX: Final = 1_000_000
 ROWS_MAX: Final = 10_000
 BATCH: Final = 2  # records in each batch of a streaming query
+TRACEBACK: Final = "Traceback (most recent call last):"
 REPLICAS_MAX: Final = 3
 TOPIC_SETTINGS: Final = ("min.insync.replicas", "unclean.leader.election.enable")
 PRODUCER_SETTINGS: Final = (
@@ -171,6 +172,9 @@ def run_query(function: Callable[[Any], Any], folder: str) -> str:
         returned = function(read_events(Path(folder)))
         if returned is None:
             return json.dumps({"blank": True})
+        if not hasattr(returned, "toDF"):
+            what = type(returned).__name__
+            return json.dumps({"raised": f"your function returned a {what}, and no DataFrame."})
         rows = [row.asDict(recursive=True) for row in returned.limit(ROWS_MAX).collect()]
     except Exception as error:  # a learner's code may raise anything
         return json.dumps({"raised": raised(error)})
@@ -226,18 +230,26 @@ def _plain(value: Any) -> Any:
 
 
 def raised(error: BaseException) -> str:
-    """What a learner's function raised, as one line; its last line if it ran in a child.
+    """What a learner's function raised, as one line; a child has written its whole traceback.
 
-    Spark says what is wrong in its first line, and has the query's plan below it.
+    A message may have several lines, and says in the first what is wrong: Spark has the query's
+    plan below it, SQLAlchemy the statement and an address.
     """
     from lab_utils.clients.recorder import refused_setting
 
-    if isinstance(error, LabError):  # a process of its own has written its traceback
-        line = str(error).strip().splitlines()[-1]
-        return (line if line.startswith("The ") else f"your function raised {line}")[:500]
-    if setting := refused_setting(error):
-        return f"your function raised KafkaException: {setting}"[:500]
-    text: Sequence[str] = traceback.format_exception_only(error)
-    lines = "".join(text).strip().splitlines()
-    line = lines[0 if hasattr(error, "getCondition") else -1]  # a PySparkException has one
+    if isinstance(error, LabError):
+        lines = str(error).strip().splitlines()
+        if lines[-1].startswith("The "):  # said by the lab below what the process had written
+            return lines[-1][:500]
+        starts = [number for number, line in enumerate(lines) if line == TRACEBACK]
+        line = _first_unindented(lines[starts[-1] + 1 :]) if starts else lines[-1]
+    elif setting := refused_setting(error):
+        line = f"KafkaException: {setting}"
+    else:
+        line = _first_unindented("".join(traceback.format_exception_only(error)).splitlines())
     return f"your function raised {' '.join(line.split())}"[:500]
+
+
+def _first_unindented(lines: Sequence[str]) -> str:
+    """Where the exception's name is: what is above it is indented, the place and its code."""
+    return next((line for line in lines if line.strip() and not line.startswith(" ")), "")

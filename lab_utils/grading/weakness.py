@@ -34,7 +34,7 @@ COMMITS: Final = ("EndTxn", "OffsetCommit")
 def weakness(each: Evidence) -> str | None:
     """Why this trial proves nothing; None if it does not."""
     if each.trouble:
-        return f"the evidence is not whole: {each.trouble[0]}."
+        return f"the evidence is not whole: {each.trouble[0].rstrip('.')}."
     if each.history.is_unproven:
         return "the fault never fired, so this run proves nothing."
     if was_spent(each):

@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import json
 import re
+import traceback
 from typing import Any
 
 import pytest
 
-from lab_utils.grading.inside import CHARACTERS_MAX, answer_text, read_answer, read_settings
+from lab_utils.clients.workload import WorkloadError
+from lab_utils.grading.inside import (
+    CHARACTERS_MAX,
+    answer_text,
+    raised,
+    read_answer,
+    read_settings,
+)
+
+
+def traceback_of(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))
 
 
 def said(answer: Any) -> Any:
@@ -53,6 +65,36 @@ def test_nested_without_end() -> None:
     endless.append(endless)
 
     assert ["raised"] == list(said(endless))
+
+
+class StatementError(Exception):
+    """An error that has what it was about below what went wrong, as SQLAlchemy's do."""
+
+    def __str__(self) -> str:
+        return "UNIQUE constraint failed\n[SQL: INSERT]\n(Background: https://sqlalche.me)"
+
+
+def test_an_error_is_told_by_its_first_line() -> None:
+    """In this process, and in the traceback that another has written."""
+    try:
+        raise StatementError from ValueError("x")
+    except StatementError as error:
+        here, there = error, WorkloadError("printed\n" + traceback_of(error))
+
+    for error in (here, there):
+        assert raised(error).startswith("your function raised ")
+        assert raised(error).endswith("StatementError: UNIQUE constraint failed")
+
+
+def test_an_error_in_one_line() -> None:
+    """The place of a syntax error is indented; what the lab says comes last, and is kept."""
+    with pytest.raises(SyntaxError) as info:
+        compile("def", "<cell>", "exec")
+
+    assert raised(info.value) == "your function raised SyntaxError: invalid syntax"
+    ended = "The workload's process has ended."
+    assert raised(WorkloadError(f"printed\n{ended}")) == ended
+    assert raised(WorkloadError("BadArgument: no")) == "your function raised BadArgument: no"
 
 
 def test_value_is_read() -> None:

@@ -109,7 +109,8 @@ def test_one_trial_breaks_a_rule() -> None:
         (evidence(*TWICE, ARMED), "the fault never fired"),
         (evidence(*TWICE[:3], STUCK), "the log could not be read to its end"),
         (evidence(*TWICE[:3]), "the log could not be read to its end"),
-        (evidence(*TWICE, trouble=("no space left",)), "the evidence is not whole: no space left"),
+        (evidence(*TWICE, trouble=("no space left",)), "the evidence is not whole: no space left."),
+        (evidence(trouble=("Rename it.",)), "the evidence is not whole: Rename it."),
         (evidence(*TWICE, faults=(crash_client(),)), "the process was not seen to crash"),
     ],
 )
