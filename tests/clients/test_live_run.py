@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,29 @@ def test_settings_of_the_lab(ticket: Ticket, client: Any, setting: str) -> None:
     """A setting that would be overwritten is refused; the others are the learner's."""
     with pytest.raises(BadArgument, match=rf"{setting} is set by the lab; got 'x:9092'"):
         client(LiveRun(ticket), {setting: "x:9092"})
+
+
+def test_an_error_keeps_no_client(ticket: Ticket) -> None:
+    """Who keeps what a workload raised keeps nothing alive that its lines had in hand."""
+    held: list[weakref.ref[set[int]]] = []
+
+    def cause() -> None:
+        client = {1}
+        held.append(weakref.ref(client))
+        raise ValueError
+
+    def raises(_: LiveRun) -> None:
+        client = {2}
+        held.append(weakref.ref(client))
+        try:
+            cause()
+        except ValueError as error:
+            raise KeyError from error
+
+    error = perform(raises, LiveRun(ticket))
+
+    assert isinstance(error, KeyError)
+    assert [None, None] == [each() for each in held]
 
 
 def test_closed_twice(ticket: Ticket) -> None:
