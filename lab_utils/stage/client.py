@@ -145,7 +145,9 @@ class Stage:
         return list(self._ask("GET", "/log", parameters={"topic": topic})["batches"])
 
     def shutdown(self) -> None:
-        """End the stage and its brokers; returns when they are gone."""
+        """End the stage and its brokers; returns when they are gone. A second time does nothing."""
+        if self._http.is_closed:
+            return
         with suppress(StageError):  # It is gone, or does not answer: what is left is ended below.
             self._ask("POST", "/shutdown")
         self.leave()
@@ -164,6 +166,11 @@ class Stage:
         parameters: Mapping[str, str | list[str]] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> dict[str, Any]:
+        if self._http.is_closed:
+            raise StageError(
+                f"the stage {self.name!r} was left, as lab.close() does. Run the notebook's first "
+                "cell again."
+            )
         try:
             answer = self._http.request(
                 method, path, json=body, params=parameters, timeout=timeout_s
