@@ -18,7 +18,7 @@ from lab_utils.errors import BadArgument, LabError
 from lab_utils.experiment import order_values
 from lab_utils.grading import cases, inside, judge
 from lab_utils.grading.cases import Evidence, Exercise, Trial
-from lab_utils.grading.results import INDENT, Score, Verdict
+from lab_utils.grading.results import INDENT, PASS, Score, Verdict
 from lab_utils.ledger.store import write_ledger
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 # What to call to see a run, and what a run has that is seen so; `_` is what the last cell returned.
 VIEWS: Final[tuple[tuple[str, Callable[[Run], object]], ...]] = (
     ("_.timeline()", lambda run: run.requests("Produce")),
-    ("_.runs[-1].sinks()", lambda run: run.effects),
-    ("_.runs[-1]", lambda _: True),
+    ("_.runs[{}].sinks()", lambda run: run.effects),
+    ("_.runs[{}]", lambda _: True),
 )
 
 
@@ -38,21 +38,25 @@ class Checked(Verdict):
     """What lab.check returns: a verdict, and the runs that it rests on, the last one made last.
 
     It is of no use in a grading, whose evidence is the grader's.
+
+    about  which run the verdict is about: the first that did not pass; else the last, as -1
     """
 
     runs: tuple[Run, ...] = ()
+    about: int = -1
 
     @classmethod
-    def of(cls, verdict: Verdict, runs: Sequence[Run]) -> Checked:
+    def of(cls, verdict: Verdict, runs: Sequence[Run], about: int = -1) -> Checked:
         """This verdict with its runs."""
         given = {each.name: getattr(verdict, each.name) for each in fields(Verdict)}
-        return cls(**given, runs=tuple(runs))
+        about = about if about < len(runs) - 1 else -1
+        return cls(**given, runs=tuple(runs), about=about)
 
     def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:
-        """The last run, drawn as Run.timeline draws it; None is every API."""
+        """The run that it is about, drawn as Run.timeline draws it; None is every API."""
         if not self.runs:
             raise BadArgument(f"{self.item} was decided without a run, so there is none to draw.")
-        return self.runs[-1].timeline(apis)
+        return self.runs[self.about].timeline(apis)
 
     def __repr__(self) -> str:
         return Verdict.__repr__(self) + (f"\n{' ' * INDENT}{self._see()}" if self.runs else "")
@@ -64,8 +68,10 @@ class Checked(Verdict):
         return told.removesuffix("</div>") + f"<br><small>{self._see()}</small></div>"
 
     def _see(self) -> str:
-        """How to look at the last run: at what it has, for not every run sends anything."""
-        return f"Its last run: {next(view for view, has in VIEWS if has(self.runs[-1]))}"
+        """How to look at the run: at what it has, for not every run sends anything."""
+        view = next(view for view, has in VIEWS if has(self.runs[self.about]))
+        which = "Its last run" if self.about == -1 else "The run that it is about"
+        return f"{which}: {view.format(self.about)}"
 
 
 def score(lab: str, best: Mapping[str, tuple[str, int]]) -> Score:
@@ -77,14 +83,31 @@ def score(lab: str, best: Mapping[str, tuple[str, int]]) -> Score:
     return Score(lab, tuple(rows))
 
 
-def check(lab: Lab, item: str, answer: Any = None, *, run: Run | None = None) -> Verdict:
-    """Decide one exercise; `run` is a run of the learner's own that stands for the trials."""
+def check(
+    lab: Lab, item: str, answer: Any, runs: Sequence[Run], *, run: Run | None = None
+) -> Checked:
+    """Decide one exercise; `run` is a run of the learner's own that stands for the trials.
+
+    `runs` has the runs of the trials when these have been performed.
+    """
     exercise = cases.exercise(item)
-    return decide(exercise, answer, lambda trial: perform(lab, exercise, trial, answer, run))
+    about: list[int] = []
+    verdict = decide(
+        exercise, answer, lambda trial: perform(lab, exercise, trial, answer, run), about.append
+    )
+    return Checked.of(verdict, runs, *about)
 
 
-def decide(exercise: Exercise, answer: Any, evidence_of: Callable[[Trial], Evidence]) -> Verdict:
-    """The verdict on an answer, given how to come by the evidence of a trial."""
+def decide(
+    exercise: Exercise,
+    answer: Any,
+    evidence_of: Callable[[Trial], Evidence],
+    tell: Callable[[int], object] = lambda _: None,
+) -> Verdict:
+    """The verdict on an answer, given how to come by the evidence of a trial.
+
+    `tell` is told which trial the verdict is about, where one was performed.
+    """
     if inside.is_blank(answer):
         return judge.no_answer(exercise)
     if exercise.kind in ("value", "faults", "settings", "pipeline"):
@@ -96,12 +119,18 @@ def decide(exercise: Exercise, answer: Any, evidence_of: Callable[[Trial], Evide
     elif not callable(answer):
         return judge.failed(exercise, f"your answer is {answer!r}, and that is no function.")
 
+    made: list[Evidence] = []
+
     def found(trial: Trial) -> Evidence:
         evidence = evidence_of(trial)
-        return _queried(exercise, evidence, answer) if exercise.is_query else evidence
+        made.append(_queried(exercise, evidence, answer) if exercise.is_query else evidence)
+        return made[-1]
 
     try:
-        return judge.decide(exercise, exercise.public, answer, found)
+        verdict = judge.decide(exercise, exercise.public, answer, found)
+        if verdict.status != PASS:
+            tell(judge.first_of(exercise, answer, made, verdict.status))
+        return verdict
     except LabError as error:
         return judge.inconclusive(exercise, str(error))
 

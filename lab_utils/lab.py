@@ -182,15 +182,15 @@ class Lab:
     def check(self, item: str, answer: Any = None, **given: Any) -> Any:
         """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE.
 
-        The verdict has the `runs` that were made for it; `timeline()` draws the last one.
+        The verdict has the `runs` that were made for it; `timeline()` draws the one it is about.
         """
-        from lab_utils.checking import Checked, check
+        from lab_utils.checking import check
 
         runs = [run] if (run := given.get("run")) else []
         self._checked = runs
         try:
             with doing(f"Checking {item}"):
-                verdict = Checked.of(check(self, item, answer, **given), runs)
+                verdict = check(self, item, answer, runs, **given)
         finally:
             self._checked = None
         self._verdicts[item] = verdict

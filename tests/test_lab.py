@@ -88,6 +88,8 @@ def test_a_check_names_what_there_is_to_see(lab: Lab) -> None:
 
     assert "Its last run: _.runs[-1].sinks()" in repr(Checked.of(verdict, [booked]))
     assert repr(Checked.of(verdict, [booked, idle])).endswith("Its last run: _.runs[-1]")
+    about_the_first = repr(Checked.of(verdict, [booked, idle], 0))
+    assert about_the_first.endswith("The run that it is about: _.runs[0].sinks()")
 
 
 def test_orders_by_name(lab: Lab) -> None:

@@ -81,6 +81,13 @@ def decide(
     return judge(exercise, answer, evidence)
 
 
+def first_of(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], status: str) -> int:
+    """Which trial is the first that has this status by itself; the last, if none has."""
+    answer = _spelled(answer) if exercise.kind == "value" else answer
+    each = (_decided(exercise, answer, [it])[0] for it in evidence)
+    return next((number for number, it in enumerate(each) if it == status), len(evidence) - 1)
+
+
 def _is_spoiled(exercise: Exercise, answer: Any, found: Evidence) -> bool:
     """Does a run prove nothing in which nothing was the learner's?"""
     is_ours = exercise.kind == "value" or exercise.is_query
