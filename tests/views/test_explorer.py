@@ -10,7 +10,9 @@ import pytest
 from lab_utils import course
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
 from lab_utils.views.explorer import CLOSED, Explorer
+from lab_utils.views.explorer.log_rows import _commits
 from lab_utils.views.explorer.offers import OFFERS, Offer, offer_of
 from lab_utils.views.explorer.run_data import HEADLINES, RunData, run_data
 from lab_utils.views.explorer.steps import STYLES, Steps
@@ -157,6 +159,22 @@ def test_transactions_say_who_is_given_what() -> None:
 
     assert "0 C 1 C" == row(data, "log, partition 0")
     assert ["hidden"] == kinds(data, "read_committed: log, partition 1")
+
+
+def test_a_bookmark_in_a_transaction_moves_with_its_commit() -> None:
+    """What a dead process left open moves nothing; its successor's commit does."""
+    sent = {"TxnOffsetCommit": {}, "EndTxn": {"committed": "True"}}
+    calls = [("TxnOffsetCommit", "producer-1", 3), ("TxnOffsetCommit", "producer-2", 3),
+             ("EndTxn", "producer-2", None)]  # fmt: skip
+    rows = [
+        Event(run="06-a", source="wire", actor=actor, kind=kind, api=api, offset=offset,
+              correlation_id=number, at_ns=10 * number + (kind == "response"),
+              detail=sent[api] if kind == "request" else {})
+        for number, (api, actor, offset) in enumerate(calls, start=1)
+        for kind in ("request", "response")
+    ]  # fmt: skip
+
+    assert [(31, 3)] == _commits(History(rows))
 
 
 @pytest.mark.parametrize("about", HEADLINES)

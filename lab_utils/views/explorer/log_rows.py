@@ -241,14 +241,25 @@ def _work_rows(run: History) -> list[Row]:
 
 
 def _commits(run: History) -> list[tuple[int, int]]:
-    """When the broker had moved the bookmark of the group, and to where."""
-    return [
-        (it.response.at_ns if it.response else row.at_ns, row.offset)
-        for it in exchanges(run.rows, ("OffsetCommit",))
-        if it.error is None and it.reached_broker
-        for row in it.requests
-        if row.offset is not None
-    ]
+    """When the broker had moved the bookmark of the group, and to where.
+
+    An offset that is part of a transaction moves it when the transaction is committed.
+    """
+    moved: list[tuple[int, int]] = []
+    pending: dict[str, list[int]] = {}
+    for it in exchanges(run.rows, ("OffsetCommit", "TxnOffsetCommit", "EndTxn")):
+        row = it.first
+        if it.error is not None or not it.reached_broker:
+            continue
+        offsets = [each.offset for each in it.requests if each.offset is not None]
+        if row.api == "TxnOffsetCommit":
+            pending[row.actor] = offsets
+            continue
+        if row.api == "EndTxn":
+            taken = pending.pop(row.actor, [])
+            offsets = taken if row.detail.get("committed") == "True" else []
+        moved += [(it.response.at_ns if it.response else row.at_ns, offset) for offset in offsets]
+    return moved
 
 
 def _visible_rows(run: History) -> list[Row]:
