@@ -64,8 +64,11 @@ class InOut:
             again = self.repeated(READERS[0])
             return ". ".join([equal, *_said(again, "there again for a read_uncommitted reader")])
         final = READERS[-1]
+        gone = self.missing(READERS[0])
+        hidden = [order for order in self.missing(final) if order not in gone]
         said = [
-            *_said(self.missing(final), f"missing in {self.topic}"),
+            *_said(gone, f"missing in {self.topic}"),
+            *_said(hidden, f"in {self.topic}, but not for the final reader"),
             *_said(self.repeated(final), f"in {self.topic} more than once"),
         ]
         return ". ".join(said) or "The two readers were given different things"

@@ -41,6 +41,14 @@ def test_not_equal(
     assert marked == found.table().marked
 
 
+def test_an_order_that_was_aborted_is_not_missing_in_the_log() -> None:
+    """The title says of an order that the final reader lacks whether it was ever written."""
+    assert in_out(out("0", "0"), "invoices").title() == (
+        "Order 1 is in invoices, but not for the final reader"
+    )
+    assert in_out(out("0", "0", "0"), "invoices").title() == "Order 1 is missing in invoices"
+
+
 def test_without_transactions() -> None:
     """Where no transaction wrote, the final reader has what is in the log."""
     rows = [*orders("01"), *had("record", "011"), *had("seen", "011")]

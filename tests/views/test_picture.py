@@ -72,7 +72,8 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
     ),
     "in and out": (
         INVOICES, consuming_histories.out("00", "00"),
-        "Order 1 is missing in invoices. Order 0 is in invoices more than once",
+        "Order 1 is in invoices, but not for the final reader. Order 0 is in invoices more than "
+        "once",
         "2 orders in; out: 2 in the log, 2 to the concurrent reader and 2 to the final reader.",
     ),
     "acks": (
