@@ -14,6 +14,7 @@ from lab_utils.grading.cases import Evidence, Rule
 from lab_utils.ledger.events import CLIENTS_NEED, Event
 
 FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
+BECAME: Final = ("once", "lost", "twice")
 
 
 def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
@@ -135,9 +136,12 @@ def names_what_became(copies: Callable[[Evidence], Mapping[str, int]]) -> Rule:
 
     def names(answer: Any, evidence: Evidence) -> str | None:
         name = evidence.trial.name
-        if answer.get(name) == what_became(evidence, copies(evidence)):
+        said = answer.get(name)
+        if said == what_became(evidence, copies(evidence)):
             return None
-        return f"{name!r}: you said {answer.get(name)!r}, and that is not what happened."
+        if said not in BECAME:
+            return Misshapen(f"{name!r}: you said {said!r}, and that is none of the three words.")
+        return f"{name!r}: you said {said!r}, and that is not what happened."
 
     return names
 

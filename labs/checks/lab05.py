@@ -233,19 +233,25 @@ EXERCISES = (
             ),
             Mistake(
                 name="done is committed",
-                is_made=lambda answer, _: answer["after_process"] == 3,
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "after_process" and answer["after_process"] == 3
+                ),
                 likely="you took what was done for what the broker had been told.",
                 look="Look at repeated.bookmarks(): what came first, the crash or the commit?",
             ),
             Mistake(
                 name="delivered is committed",
-                is_made=lambda answer, _: answer["after_poll"] == 3,
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "after_poll" and answer["after_poll"] == 3
+                ),
                 likely="the client knew its position; the broker knows only what was committed.",
                 look="Look at which line of the workload comes after poll().",
             ),
             Mistake(
                 name="nothing is committed",
-                is_made=lambda answer, _: answer["after_commit"] == 2,
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "after_commit" and answer["after_commit"] == 2
+                ),
                 likely="after that commit the broker had heard of order 2.",
                 look="Look at what committed says in the Words above.",
             ),

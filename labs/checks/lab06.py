@@ -187,16 +187,16 @@ SINKS = {
 def out_equals_in(_, evidence):
     """Do both read_committed readers have each order once?"""
     final_reader = not_once(
-        evidence, final(evidence, "invoices"), "invoice", ", to the final reader"
+        evidence, final(evidence, "invoices"), "invoice", ", for the final reader"
     )
     concurrent = had(evidence, "invoices", "seen")
-    return final_reader or not_once(evidence, concurrent, "invoice", ", to the concurrent reader")
+    return final_reader or not_once(evidence, concurrent, "invoice", ", for the concurrent reader")
 
 
 def says_what_was_equal(_, evidence):
     """What is said of a loop that passed."""
     orders = sum(len(each.orders) for each in evidence)
-    return f"{orders} orders in {len(evidence)} runs: out equals in, to both readers."
+    return f"{orders} orders in {len(evidence)} runs: out equals in, for both readers."
 
 
 def lost(evidence):
@@ -308,7 +308,7 @@ EXERCISES = (
                     bool(seen.requests("OffsetCommit")) and not seen.requests("TxnOffsetCommit")
                 ),
                 likely="the bookmark was committed by itself, outside of the transaction.",
-                look="Look at which of OffsetCommit and TxnOffsetCommit crossed the wire.",
+                look="Look for OffsetCommit and TxnOffsetCommit in _.timeline(apis=None).",
             ),
             Mistake(
                 name="no bookmark",
@@ -317,6 +317,18 @@ EXERCISES = (
                 ),
                 likely="the transactions hold invoices, and no bookmark.",
                 look="Look for what makes the offsets part of a transaction.",
+            ),
+            Mistake(
+                name="the bookmark ahead",
+                is_made=lambda _, seen: seen.trial.name in POINTS and bool(lost(seen)),
+                likely="the bookmark stood after an order whose invoice was not committed.",
+                look="Look at which orders each transaction holds, and at its offset.",
+            ),
+            Mistake(
+                name="the bookmark behind",
+                is_made=lambda _, seen: bool(repeated(seen, final(seen, "invoices"))),
+                likely="the bookmark stood before an order whose invoice was committed.",
+                look="Look at which orders each transaction holds, and at its offset.",
             ),
             Mistake(
                 name="not rewound",
@@ -332,7 +344,7 @@ EXERCISES = (
                     seen.trial.name == "a transaction fails" and bool(lost(seen))
                 ),
                 likely="the loop ended at an error that asks for an abort.",
-                look="Look at the txn_failed event and what it asks for.",
+                look="Look at what the error asks for, and at what the loop does then.",
             ),
         ),
         passed=says_what_was_equal,
@@ -353,7 +365,7 @@ EXERCISES = (
             Mistake(
                 name="nothing is booked",
                 is_made=lambda _, seen: not seen.history.effects,
-                likely="nothing was written to the table bookings.",
+                likely="no row with an order in a column value is in a table bookings.",
                 look="Look at the names of the table and of its column.",
             ),
             Mistake(
@@ -369,6 +381,12 @@ EXERCISES = (
                 is_made=lambda _, seen: any(times > 1 for times in seen.history.effects.values()),
                 likely="the database could not know that it had the order already.",
                 look="Look at the two rows of that order: what tells them apart?",
+            ),
+            Mistake(
+                name="emptied",
+                is_made=lambda _, seen: not seen.history.effects[seen.orders[0]],
+                likely="what was booked before the crash is not there any more.",
+                look="Look at what your first statement does when the process starts again.",
             ),
             Mistake(
                 name="missing",
@@ -414,7 +432,7 @@ EXERCISES = (
             Mistake(
                 name="everything",
                 is_made=lambda _, seen: any(row.get("times") == 1 for row in seen.returned or ()),
-                likely="your query also returns the orders for which out is in.",
+                likely="your query also returns the orders that are seen once.",
             ),
         ),
     ),
@@ -437,20 +455,20 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="counting is an upsert",
-                is_made=lambda answer, _: answer["counts"] == "once",
+                is_made=lambda _, seen: seen.trial.name in ("counts", "upserts"),
                 likely="a key finds the row again; what is done with it then counts, too.",
                 look="Look at the numbers beside the orders in the cell that ran the three sinks.",
             ),
             Mistake(
                 name="a commit is enough",
-                is_made=lambda answer, _: answer["inserts"] == "once",
+                is_made=lambda _, seen: seen.trial.name == "inserts",
                 likely="two commits in a row are not one.",
                 look="Look at how many rows the plain insert left.",
             ),
             Mistake(
                 name="Kafka must know",
-                is_made=lambda answer, _: answer["keeps_the_bookmark"] != "once",
-                likely="it does not matter where the bookmark is kept, but with what.",
+                is_made=lambda _, seen: seen.trial.name == "keeps_the_bookmark",
+                likely="the row and the bookmark are committed together, or not at all.",
             ),
         ),
         blank='Fill in "once", "lost" or "twice" for each of the four.',
@@ -472,33 +490,33 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="any reader",
-                is_made=lambda answer, _: answer.get("uncommitted") != "twice",
+                is_made=lambda _, seen: seen.trial.name == "uncommitted",
                 likely="that reader does not ask whether a transaction was committed.",
                 look="Look at the row `in the log` of rewound.in_and_out().",
             ),
             Mistake(
                 name="an abort undoes reading",
-                is_made=lambda answer, _: answer.get("not_rewound") != "lost",
+                is_made=lambda _, seen: seen.trial.name == "not_rewound",
                 likely="an abort takes back what was written, not what was read.",
                 look="Look at forgotten.in_and_out().",
             ),
             Mistake(
                 name="the broker checks the owner",
-                is_made=lambda answer, _: answer.get("kept") != "twice",
+                is_made=lambda _, seen: seen.trial.name == "kept",
                 likely="the broker checks the member and its generation, and no more.",
-                look="Look at the two titles of now and then.",
+                look="Look at `now` in further/06_names_and_rebalances.ipynb.",
             ),
             Mistake(
                 name="a transaction reaches further",
-                is_made=lambda answer, _: answer.get("database") != "twice",
+                is_made=lambda _, seen: seen.trial.name == "database",
                 likely="a Kafka transaction holds records and offsets, and no row of a database.",
                 look="Look at the effects of the plain insert.",
             ),
             Mistake(
                 name="a kill loses",
-                is_made=lambda answer, _: answer.get("killed") != "once",
+                is_made=lambda _, seen: seen.trial.name == "killed",
                 likely="a successor ends what the dead one left open, and reads on.",
-                look="Look at what killed shows for each of the points.",
+                look="Try in the explorer: a record, in a transaction, killed before its commit.",
             ),
         ),
         blank='Fill in "once", "lost" or "twice" for each of the five.',

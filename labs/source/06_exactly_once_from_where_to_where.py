@@ -110,8 +110,8 @@ rewound.in_and_out("invoices")
 # ## 06.1 The loop (8 points)
 #
 # Write the loop: a transaction for each batch, its offsets in it; on an error that asks for an abort
-# (`error.args[0].txn_requires_abort()`) abort and rewind, else raise. The check kills it at two of
-# the points and has a transaction fail; the grader also takes the others, and lets a member die.
+# (`error.args[0].txn_requires_abort()`) abort and rewind, else raise. The check kills it in two
+# places and has a transaction fail; the grader also kills it in others, and lets a member die.
 
 # %% answer="06.1"
 def exactly_once(run):
@@ -205,8 +205,8 @@ lab.check("06.2", booked_once)
 # %% [markdown]
 # ## 06.3 Prove it from the topics (5 points)
 #
-# Write a query that returns the orders for which out is not in: columns `value` and `times`, how
-# often a `read_committed` reader of `invoices` sees it, where that is not once. You are given only
+# Write a query that returns the orders for which out differs from in: columns `value` and `times`,
+# how often a `read_committed` reader of `invoices` sees it, where that is not once. You are given only
 # the log: `record` events are in a topic, `visible` ones are seen by the final reader (source
 # `log`); topics end in `-orders` and `-invoices`. An order that is never seen counts 0.
 

@@ -101,6 +101,27 @@ def test_the_hint_is_about_what_is_told() -> None:
             assert (reason, hint) == said({**others, (run, output): word})
 
 
+@pytest.mark.parametrize("item", ["05.1", "06.4", "06.5"])
+def test_the_hint_is_that_of_the_first_wrong_name(item: str) -> None:
+    """What else is wrong has its turn later: the hint does not change with it."""
+    asked = exercise(item)
+    right = solutions(item[:2])[asked.answer]
+    every = {"once", "lost", "twice"} if "once" in right.values() else {2, 3}
+
+    def said(wrong: dict[str, Any]) -> tuple[str, str | None]:
+        answer = {name: wrong.get(name, word) for name, word in right.items()}
+        found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+        return found.reason, found.hint
+
+    for index, (name, word) in enumerate(right.items()):
+        for other in every - {word}:
+            reason, hint = said({name: other})
+            rest = {it: min(every - {right[it]}) for it in list(right)[index + 1 :]}
+            assert name in reason
+            assert hint, reason
+            assert (reason, hint) == said({**rest, name: other})
+
+
 def test_an_answer_in_no_word_is_told_the_words() -> None:
     """A reader who has an order 2 times has it "twice": that 2 is no answer says the form."""
     asked = exercise("08.3")
@@ -108,6 +129,13 @@ def test_an_answer_in_no_word_is_told_the_words() -> None:
     found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
 
     assert "files = 2, and that is none of the three words." == found.reason
+    assert asked.blank == found.hint
+
+    asked = exercise("06.4")
+    answer = solutions("06")["answer_4"] | {"counts": "Twice"}
+    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+
+    assert "'counts': you said 'Twice', and that is none of the three words." == found.reason
     assert asked.blank == found.hint
 
 

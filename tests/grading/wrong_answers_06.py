@@ -59,6 +59,26 @@ def exactly_once(run):
             producer.produce(run.topics["invoices"], message.value(), partition=0)
         producer.commit_transaction()
 """
+ONE_BY_ONE: Final = """
+def exactly_once(run):
+    producer = biller(run)
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        for message in batch:
+            producer.begin_transaction()
+            try:
+                producer.produce(run.topics["invoices"], message.value(), partition=0)
+                SEND
+                producer.commit_transaction()
+            except KafkaException:
+                producer.abort_transaction()
+                rewind(consumer)
+""".replace("SEND", SEND)
+LAST_READ: Final = (
+    "places = consumer.position(consumer.assignment()); places[0].offset -= 1; "
+    "producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata())"
+)
 SINK: Final = """
 def booked_once(run):
     database = run.database()
@@ -72,6 +92,9 @@ def booked_once(run):
             connection.execute(text("{insert}"), {{"order": message.value().decode()}})
         {after}
 """
+FIRST_DROP: Final = """with database.begin() as connection:
+        connection.execute(text("DROP TABLE IF EXISTS bookings"))
+    with"""
 COMMIT: Final = "consumer.commit(message, asynchronous=False)"
 QUERY: Final = """
 def out_is_not_in(events):
@@ -107,6 +130,8 @@ WRONG: Final = (
     ("06.1", "no transaction", PLAIN),
     ("06.1", "the bookmark outside", _loop("pass", "consumer.commit(asynchronous=False)")),
     ("06.1", "no bookmark", _loop("pass")),
+    ("06.1", "the bookmark ahead", ONE_BY_ONE),
+    ("06.1", "the bookmark behind", _loop(LAST_READ)),
     ("06.1", "not rewound", _loop("producer.flush(); " + SEND, rewind="pass")),
     ("06.1", "gave up", GIVES_UP),
     (
@@ -123,6 +148,13 @@ WRONG: Final = (
         ),
     ),
     ("06.2", "no key", _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)")),
+    (
+        "06.2",
+        "emptied",
+        _sink("bookings (value TEXT PRIMARY KEY)", "INSERT INTO bookings VALUES (:order)").replace(
+            "with", FIRST_DROP, 1
+        ),
+    ),
     (
         "06.2",
         "missing",
