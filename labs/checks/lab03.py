@@ -303,7 +303,7 @@ EXERCISES = (
             Mistake(
                 name="counted the log, too",
                 is_made=lambda _, seen: counts_the_log(seen, seen.returned or ()),
-                likely="your query counts the batches of the log, too; they did not cross the wire.",
+                likely="your query counts the batches of the log, too: they crossed no wire.",
                 look="Look at the `source` and the `kind` of the rows that it counts.",
             ),
             Mistake(
