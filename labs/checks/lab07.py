@@ -147,6 +147,13 @@ def schedules(nonce):
     )
 
 
+def batch_of(row):
+    """What the requests with one batch have in common: idempotence may have several answered."""
+    if row.sequence is not None and row.sequence >= 0:
+        return row.producer_id, row.producer_epoch, row.sequence
+    return row.detail.get("connection"), row.correlation_id
+
+
 def gone(evidence):
     """The orders of which notices holds fewer copies than were acked, whoever sent them again.
 
@@ -154,15 +161,13 @@ def gone(evidence):
     and the ones that were acked before are gone all the same.
     """
     acked = {
-        (value, row.producer_id, row.producer_epoch, row.sequence, *place)
+        (value, batch_of(row))
         for exchange in evidence.history.exchanges
         for row in exchange.requests
         if row.topic == f"{row.run}-notices" and exchange.told_stored(row)
-        # Idempotence may have two requests answered for one copy.
-        for place in [() if row.sequence >= 0 else (row.detail["connection"], row.correlation_id)]
         for value in carried(row)
     }
-    told, stored = Counter(value for value, *_ in acked), had(evidence, "notices", "record")
+    told, stored = Counter(value for value, _ in acked), had(evidence, "notices", "record")
     return [order for order in evidence.orders if told[order] > stored[order]]
 
 

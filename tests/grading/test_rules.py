@@ -198,6 +198,35 @@ def test_places_when_the_end_of_a_broker_is_seen_late() -> None:
     assert rule({"the first order": [1, 2, 3], "the last order before": [1, 2]}, evidence)
 
 
+def notice(number: int, sequence: int | None, value: str | None = "0") -> tuple[Event, Event]:
+    """A notice that is acked: the request of this number, and its answer."""
+    sent = Event(run="r", source="wire", actor="producer-1", kind="request", api="Produce",
+                 topic="r-notices", partition=0, value=value, sequence=sequence,
+                 correlation_id=number, fate="forwarded")  # fmt: skip
+    return sent, replace(sent, kind="response", value=None, sequence=None)
+
+
+@pytest.mark.parametrize(
+    ("acks", "is_gone"),
+    [
+        ([notice(1, -1)], False),
+        ([notice(1, -1), notice(2, -1)], True),  # lost, and sent again by a rewound program
+        ([notice(1, 0), notice(2, 1)], True),
+        ([notice(1, 0), notice(2, 0)], False),  # one batch, which the broker knew again
+        ([notice(1, 0), notice(2, None, None)], False),  # a request without a batch
+    ],
+)
+def test_an_acked_notice_that_is_gone(acks: list[tuple[Event, Event]], is_gone: bool) -> None:
+    """Each ack has its copy in the log, whatever was sent again later."""
+    rows = [row for both in acks for row in both]
+    (rule,) = [it for it in exercise("07.2").rules if it.__name__ == "each_has_its_notice"]
+
+    found = rule(None, seen(*rows, replace(record("0", 1), topic="r-notices"), orders="0"))
+
+    assert (found == "a notice of order 0 was acked, and is gone.") == is_gone
+    assert is_gone or found is None
+
+
 def test_an_open_transaction_is_given_to_nobody() -> None:
     """Also where no marker says that there are transactions at all."""
     rows = [replace(row, topic="r-t") for row in (*IN_TRANSACTIONS, visible("0"))]
