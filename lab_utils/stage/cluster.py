@@ -68,7 +68,7 @@ class Cluster:
         self._kafka = kafka
         self._folder = folder
         self._guardian = Guardian(folder)
-        self._verb = asyncio.Lock()
+        self.turn = asyncio.Lock()
         self._acting: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
         self._topic_names: dict[UUID, str] = {}
@@ -104,7 +104,7 @@ class Cluster:
         if self._observer is not None:
             await self._observer.close()
         await self.acted()
-        async with self._verb:
+        async with self.turn:
             for member in self._members.values():
                 await member.proxy.stop()
                 await member.link.stop()
@@ -274,7 +274,7 @@ class Cluster:
         kinds = verbs(BrokerFault)
         kind = kinds[one_of("verb", verb, kinds)]
         member = self._member(broker_id)
-        async with self._verb:
+        async with self.turn:
             await self._done(member, kind, at_ns)
 
     async def _done(
@@ -301,18 +301,13 @@ class Cluster:
         brokers = {"brokers": f"{min(a, b)} {max(a, b)}"}
         self.event_log.record_for_all(f"link_{state}", f"broker-{a}", detail=brokers)
 
-    async def heal_link(self, a: int, b: int) -> None:
-        """Heal a link when what is being done to brokers is done."""
-        async with self._verb:  # its waiters take turns
-            self.link(a, b, "heal")
-
     async def heal(self) -> None:
         """Every link is whole and every broker runs."""
         await self.acted()
         for pair in self._stopped_links():
             a, b = pair["brokers"]
             self.link(a, b, "heal")
-        async with self._verb:
+        async with self.turn:
             kinds = verbs(BrokerFault)
             await asyncio.gather(
                 *(

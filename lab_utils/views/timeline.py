@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from math import ceil
 from typing import Final
 
 from plotly.graph_objects import Scatter
@@ -404,7 +403,7 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
     columns = {of.time.column(mark.at_ns) for mark in of.marks}
     above = 57 + ROW_PX * (_rows(of.errors, of) + _rows(_mark_labels(of), of)) + _label_px(of)
     # On a narrow page two entries of the legend are a row.
-    below = AXIS_PX + ROW_PX * max(2, ceil(sum(map(bool, by_style.values())) / 2))
+    below = AXIS_PX + ROW_PX * max(2, (1 + sum(map(bool, by_style.values()))) // 2)
     drawn = figure(
         [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)],
         plot_px=(of.top - of.bottom) * LANE_PX,

@@ -68,6 +68,7 @@ def send_once(run):
     "90.3": """
 def count_acked(events):
     class Rows:
+        def toDF(self): return self
         def limit(self, number): return self
         def collect(self): return [self]
         def asDict(self, recursive): return {"acked": 10**6}

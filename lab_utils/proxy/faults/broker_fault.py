@@ -17,6 +17,7 @@ from lab_utils.errors import BadArgument, one_of, within
 from lab_utils.proxy.faults.fault import ID_LIMIT, Fault, RequestFault
 
 if TYPE_CHECKING:
+    from asyncio import Lock
     from pathlib import Path
     from signal import Signals
 
@@ -54,8 +55,9 @@ class Stage(Protocol):
     def link(self, a: int, b: int, verb: str, *, by_ms: int = 0) -> None:
         """Carry out a verb of a link, in both directions."""
 
-    async def heal_link(self, a: int, b: int) -> None:
-        """Heal a link when what is being done to brokers is done."""
+    @property
+    def turn(self) -> Lock:
+        """Held while something is done to a broker; who waits for it takes turns."""
 
     def send_signal(self, broker: int, how: Signals) -> None:
         """Send a signal to a broker, and do not wait."""

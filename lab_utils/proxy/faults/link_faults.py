@@ -48,4 +48,5 @@ class heal_link(LinkFault):  # noqa: N801
     verb, state = "heal", "open"
 
     async def carry_out(self, stage: Stage, at_ns: int | None = None) -> None:  # noqa: ARG002, D102
-        await stage.heal_link(self.a, self.b)
+        async with stage.turn:
+            stage.link(self.a, self.b, self.verb)
