@@ -131,8 +131,10 @@ def schedules(nonce):
         killed("killed before the transaction's commit", "before_commit", place.randint(2, 3)),
         schedule("offsets are refused twice", aborted(twice), aborted(twice + 1)),
         schedule(
+            # The first batch: the bookmark is past it when the process dies. Who aborts the second
+            # and does not rewind is given it again after the death, which hides the mistake.
             "offsets are refused, and killed later",
-            aborted(place.randint(1, 2)),
+            aborted(1),
             slow("before_commit", 2),
             crash_client("before_commit", nth=2),
         ),
