@@ -120,8 +120,9 @@ refused.in_and_out("invoices")
 # ## Dark
 #
 # The leader of all topics, broker 1, loses its links to the others when it receives the notice of order
-# 2, the first of its batch. It loses its power when it receives the invoice of that order, when both
-# notices have been acknowledged, and starts again. The power cut is simulated: what was not yet flushed to the disk is removed.
+# 2, the first of its batch. It loses its power when it receives the invoice of that order: by then both
+# notices have been acknowledged. It starts again. The power cut is simulated: what was not yet flushed
+# to the disk is removed.
 #
 # How many acked records will be lost?
 
