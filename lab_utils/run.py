@@ -6,7 +6,6 @@ exception is topic_log(), which reads the topic itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -192,8 +191,8 @@ class Run:
             return ""
         error, detail = raised[-1].error, raised[-1].detail
         if name := detail.get("name"):
-            about = re.search(r'str="(.*)"', detail["message"]) if name == "_INVALID_ARG" else None
-            return f"; the workload raised {error} ({name}){f': {about[1]}' if about else ''}"
+            about = f": {detail['message']}" if name == "_INVALID_ARG" else ""
+            return f"; the workload raised {error} ({name}){about}"
         at = f" at {detail['at']}" if "at" in detail else ""
         return f"; the workload raised {error}({detail.get('message', '')!r}){at}"
 

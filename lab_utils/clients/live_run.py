@@ -27,7 +27,7 @@ from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import RECONNECTING, HonestReader
-from lab_utils.clients.recorder import Recorder, kafka_name
+from lab_utils.clients.recorder import Recorder, kafka_name, refused_setting
 from lab_utils.errors import BadArgument, own_lines
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.programs import ROLE
@@ -493,7 +493,8 @@ def perform(workload: Workload, run: LiveRun) -> BaseException | None:
         run.wait_for_streams()
     except BaseException as error:
         name = kafka_name(error)
-        detail = {"message": str(error), **({"name": name} if name else {})}
+        message = refused_setting(error) or str(error)
+        detail = {"message": message, **({"name": name} if name else {})}
         for line in own_lines(error)[-1:]:
             detail["at"] = f"line {line.lineno} of {line.name}"
         run.note("raised", attempt=run.attempt, error=type(error).__name__, detail=detail)
