@@ -1,7 +1,8 @@
 """The judge: an exercise, an answer and the evidence of its trials become one verdict.
 
-    no answer, or it raised ──▶ FAIL     a trial that proves nothing ──▶ INCONCLUSIVE
-    a rule that does not hold ──▶ FAIL   else ──▶ PASS
+    no answer, or it raised ──▶ FAIL
+    a rule that does not hold in a trial that proves something ──▶ FAIL
+    a trial that proves nothing ──▶ INCONCLUSIVE   else ──▶ PASS
 
 `lab.check` and the grader judge here, so they cannot differ. It runs nothing.
 """
@@ -145,8 +146,8 @@ def _decided(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> t
     """PASS, FAIL or INCONCLUSIVE, and why."""
     steps: tuple[tuple[str, Callable[[Evidence], str | None]], ...] = (
         (FAIL, lambda each: _failure(exercise, each)),
+        (FAIL, lambda each: None if weakness(each) else _breach(exercise, answer, each)),
         (INCONCLUSIVE, weakness),
-        (FAIL, lambda each: _breach(exercise, answer, each)),
         (INCONCLUSIVE, killed_early),
     )
     for status, step in steps:

@@ -115,11 +115,19 @@ def test_one_trial_breaks_a_rule() -> None:
     ],
 )
 def test_a_run_that_proves_nothing(weak: Evidence, reason: str) -> None:
-    """A weak trial makes the verdict INCONCLUSIVE, even where another breaks a rule."""
-    verdict = judge(EXERCISE, None, [evidence(*TWICE), weak])
+    """A weak trial makes the verdict INCONCLUSIVE, whatever rule it breaks itself."""
+    verdict = judge(EXERCISE, None, [evidence(*STORED), weak])
 
     assert ("INCONCLUSIVE", 0) == (str(verdict.status), verdict.points)
     assert verdict.reason.startswith(reason)
+
+
+def test_a_rule_that_is_broken_where_the_fault_met_is_broken() -> None:
+    """With acks=0 there is no answer to drop: that proves nothing, but the other trial does."""
+    verdict = judge(EXERCISE, None, [evidence(*STORED, ARMED, UNFIRED), evidence(*TWICE)])
+
+    assert ("FAIL", 0) == (str(verdict.status), verdict.points)
+    assert "offsets 1 and 2" in verdict.reason
 
 
 CARD = replace(EXERCISE, points=36, claims={"lost answer": "D1"})
