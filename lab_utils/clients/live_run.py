@@ -280,7 +280,13 @@ class LiveRun:
         """
         from lab_utils.clients.sinks import open_sink
 
-        return open_sink(Path(self._ticket.folder), self._crashes, self._ticket.schema)
+        recorder = Recorder(self._witness, self._ticket.run, "database")
+        return open_sink(
+            Path(self._ticket.folder),
+            self._crashes,
+            self._ticket.schema,
+            lambda: recorder.record("db_committed"),
+        )
 
     def stream(self, **options: Any) -> DataFrame:
         """The orders in run.topic as a streaming DataFrame: value STRING, timestamp TIMESTAMP.

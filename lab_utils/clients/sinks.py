@@ -16,7 +16,7 @@ import fcntl
 import os
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,8 +57,15 @@ def new_schema(run: str) -> str:
     return f"lab_{run.lower().replace('-', '_')}_{secrets.token_hex(4)}"
 
 
-def open_sink(folder: Path, crashes: CrashPoints, schema: str = "") -> Engine:
+def open_sink(
+    folder: Path,
+    crashes: CrashPoints,
+    schema: str = "",
+    tell_commit: Callable[[], object] = lambda: None,
+) -> Engine:
     """The run's database; the same one for each process of the run, in any thread.
+
+    `tell_commit` is called after each commit of something written.
 
     `schema` is the run's in PostgreSQL, which is made if it is not there; without one, the
     database is a file of the run's folder. Raises BadArgument or SetupError.
@@ -91,6 +98,7 @@ def open_sink(folder: Path, crashes: CrashPoints, schema: str = "") -> Engine:
         if connection.info["has_written"]:
             crashes.reached("before_db_commit")
             connection.connection.commit()
+            tell_commit()
             crashes.reached("after_db_commit")
 
     try:

@@ -22,7 +22,7 @@ KINDS: Final = {
         "created", "sent", "acked", "failed", "unknown", "delivered", "processed", "committed",
         "stored", "sought", "assigned", "revoked", "lost", "error", "note",
         "txn_initialised", "txn_began", "txn_offsets_sent", "txn_committed", "txn_aborted",
-        "txn_failed",
+        "txn_failed", "db_committed",
     ),
     "wire": ("connected", "closed", "request", "response", "opaque"),
     "fault": ("armed", "fired", "unfired"),

@@ -47,7 +47,8 @@ class Place:
     def opened(self, *statements: str) -> tuple[Engine, list[str]]:
         """A sink after these statements, and the points that it reaches from then on."""
         reached = Reached()
-        sink = open_sink(self.folder, reached, self.schema)
+        told = reached.points.append
+        sink = open_sink(self.folder, reached, self.schema, lambda: told("committed"))
         with sink.begin() as connection:
             for statement in statements:
                 connection.execute(text(statement))
@@ -96,13 +97,17 @@ def chosen(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
 
 
 def test_block_commits(place: Place) -> None:
-    """A block is one transaction, with a point at each write and on both sides of its commit."""
+    """A block is one transaction, with a point at each write and on both sides of its commit.
+
+    That it is committed is told before the point at which the process may end.
+    """
     sink, points = place.opened(NO_KEY)
     with sink.begin() as connection:
         connection.execute(text(INSERT), {"order": "0"})
         connection.execute(text(INSERT), {"order": "1"})
 
-    assert ["after_db_write"] * 2 + ["before_db_commit", "after_db_commit"] == points
+    around = ["before_db_commit", "committed", "after_db_commit"]
+    assert ["after_db_write"] * 2 + around == points
     assert [("effect", "bookings", "0", 1), ("effect", "bookings", "1", 1)] == place.found()
 
 

@@ -153,6 +153,14 @@ def test_bookmark_and_work_of_a_consumer() -> None:
     assert "skipped" in data["finding"]
 
 
+def test_a_commit_of_the_database_is_a_step_of_its_process() -> None:
+    """What a database keeps beside Kafka is told at its moment, on the lane of who asked for it."""
+    committed = Event(run="r", source="client", actor="database", kind="db_committed", at_ns=1)
+    step = Steps([committed]).all[0]
+
+    assert (("process",), "The database has committed") == (step.path, step.text[:26])
+
+
 def test_transactions_say_who_is_given_what() -> None:
     """Records, markers and what a read_committed reader is given."""
     data = run_data(transaction_histories.torn(), about="transactions", apis=("EndTxn",))

@@ -99,7 +99,8 @@ class Steps:
         self._from_ns = min((row.at_ns for row in begun), default=0)
         self._until_ns = min(healing or 1 << 63, ended[-1].at_ns if ended else 1 << 63)
         self._is_one_process = bool(
-            self.history.of("workload", "crashed") or self.history.of("client", "delivered")
+            self.history.of("workload", "crashed")
+            or self.history.of("client", "delivered", "db_committed")
         )
         seen = self.history.of("client", *CLIENTS) + self.history.of("wire", "request")
         self._clients = sorted({row.actor for row in seen if row.actor.startswith(NAMED)})
@@ -257,6 +258,9 @@ class Steps:
         if row.kind == "processed":
             text = f"The work for {order} is done."
             return Step(row.at_ns, "work", (lane,), text, f"work {shown(row.value, 8)}")
+        if row.kind == "db_committed":
+            text = "The database has committed what the process wrote into it: it stays there."
+            return Step(row.at_ns, "work", (lane,), text, "database")
         return None
 
     def _transaction(self, row: Event) -> Step | None:
