@@ -29,7 +29,8 @@ These hold for all of them.
 
 - **Unknown** counts neither as lost nor as failed.
 - A loss is never inferred from a gap in offsets: transaction markers occupy offsets. Orders are counted.
-- An order is its key and its value. Equal orders are counted; a null value, a tombstone and an empty text are values like others.
+- An order is its topic, its key and its value. Equal orders are counted; a null value, a tombstone and an empty text are values like others.
+- What happened once may be several findings, and each is judged by itself.
 - What the log does not hold is known only for a partition that was read to its end (`end`, drained). What a read_committed reader is not given is known only where that reader came to the end, too.
 
 The judgement is **allowed**, with the setting that allows it, or with what the program or the client did; **required**, where a setting demands it; **breach**, where nothing allows it; or **undecided**, where nobody recorded the configuration of the client or the number of sends that decides.

@@ -193,7 +193,9 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 for partition, offset in where
             )
             chose = any(has_sought(rows, topic, partition, name) for partition, _ in where)
-            why = ("sought" if chose else "passed") if passed else "late"
+            has_begun = {row.partition for row in delivered} & {partition for partition, _ in where}
+            late = "late" if has_begun else "not begun"
+            why = ("sought" if chose else "passed") if passed else late
             at = places(acks)
             yield found(
                 "unseen", topic, at[0][0] if at else None, value,

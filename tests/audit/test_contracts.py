@@ -85,6 +85,20 @@ def test_why_the_work_was_skipped(
     assert allowed_by == clause("skipped-processing", [given], circumstances).allowed_by
 
 
+@pytest.mark.parametrize(
+    ("circumstance", "allowed_by"),
+    [("late", None), ("not begun", "auto.offset.reset=latest"),
+     ("passed", "auto.offset.reset=latest")],
+)  # fmt: skip
+def test_where_a_group_begins_explains_nothing_that_it_may_still_come_to(
+    circumstance: str, allowed_by: str | None
+) -> None:
+    """A group that was given an earlier record of the partition began before the order."""
+    found = clause("unseen", [{"auto.offset.reset": "latest"}], [circumstance])
+
+    assert (MAY, allowed_by) == (found.rule, found.allowed_by)
+
+
 def test_several_clients() -> None:
     """Of several clients the one that allows it decides."""
     assert clause("duplicate", [IDEMPOTENT, {}]).rule == MAY

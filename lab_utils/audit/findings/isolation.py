@@ -147,7 +147,8 @@ def torn_transaction() -> Found:
     """A read_committed reader is given a part of a transaction, and nothing is open any more.
 
     Rule: of the stored orders that were sent once and in this transaction, some are `visible` and
-    some are not, in partitions where a read_committed reader came to the end of the log.
+    some are not, in partitions where a read_committed reader came to the end of the log. It is one
+    finding, about the transaction.
     Smallest: `sent(1, transaction 1) sent(2, transaction 1) visible(1) record(2)`.
     Near miss: the same while the partition of the other order waits for an open transaction, or
     was not read to its end.
@@ -429,10 +430,10 @@ def aborted_output() -> Found:
     """Input is committed as consumed, and its output was aborted and never sent again.
 
     An abort takes the output back and leaves the consumer where it is: the program has to rewind.
-    Rule: a transaction was aborted, and what was sent in it is in no committed one; of what was
-    delivered for it, from the last committed offset on, something was not delivered again; and a
-    later commit, or the group's bookmark at the end, is after that. Where several groups read
-    the topic, it must be so for each.
+    Rule: a transaction was aborted, and what was sent in it is in no committed one; of what had
+    been delivered by then, from the last committed offset or else from the beginning on, something
+    was not delivered again; and a later commit, or the group's bookmark at the end, is after that.
+    Where several groups read the topic, it must be so for each.
     Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
     Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2.

@@ -136,8 +136,8 @@ def phantom() -> Found:
 def unavailable() -> Found:
     """The service did not take an order, and said so.
 
-    Rule: `failed` or `unknown`, never `acked`, no `record` in the topic, all of which was read to
-    its end, and nobody was given it.
+    Rule: `failed` or `unknown`, never `acked`, no `record` of it in the topic, all of which was
+    read to its end, and nobody was given it.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
     Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `failed(1,
     MSG_SIZE_TOO_LARGE)`, which no one would have taken; `delivered(1)`.
@@ -169,7 +169,8 @@ def nonmonotonic_send() -> Found:
     Smallest: `sent(1) sent(2) acked(2, offset 0) acked(1, offset 1) log(2, 1)`.
     Near miss: the same by two producers, or on two partitions.
     An order that was sent twice is left out, for its reports cannot be told apart. Each descent is
-    one finding: the log `1 2 3 0` has one, between 0 and 1.
+    one finding, named by the order that was sent later: of orders sent as 0 1 2 3 the log `1 2 3 0`
+    has one, between 0 and 1.
     Allowed by: `max.in.flight` above 1 with retries, as by default in librdkafka (1,000,000); with
     `max.in.flight=1` by `retry.backoff.ms`, in librdkafka (measured: `0 2 1 3`); without
     idempotence, where the earlier one was not acked. Else it is a breach.
@@ -197,6 +198,7 @@ GIVEN = (
 )
 WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
+BEGUN = f"exists({WHERE_IT_IS}, x -> it.furthest[x.partition] IS NOT NULL)"
 SOUGHT = f"exists({WHERE_IT_IS}, x -> array_contains(it.sought, x.partition))"
 READS_IT = (
     "(it.partitions IS NULL"
@@ -222,10 +224,11 @@ def unseen() -> Found:
     was assigned nothing and given nothing reads nothing.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
-    Allowed by: time, as long as the group has not gone past it: late and lost look alike to a
-    consumer. A group that was given what is after it will not come back: that is allowed by
-    `auto.offset.reset=latest`, whether or not the group can be seen to be new, or by the program
-    that chose where to begin, and else a breach.
+    Allowed by: time, as long as the group was given nothing after it in its partition: late and
+    lost look alike to a consumer. A group that was given what is after it will not come back: that
+    is allowed by `auto.offset.reset=latest`, whether or not the group can be seen to be new, or by
+    the program that chose where to begin, and else a breach. `auto.offset.reset=latest` is named,
+    too, where a group was given nothing of the partition at all.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
@@ -240,6 +243,7 @@ def unseen() -> Found:
             "partition": "get(acked_at, 0).partition",
             "offsets": f"array_sort({OFFSETS_OF.format('acked_at')})",
             "actor": "array_join(it.actors, ', ')",
-            "circumstances": f"array(if({PASSED}, if({SOUGHT}, 'sought', 'passed'), 'late'))",
+            "circumstances": f"array(CASE WHEN {PASSED} THEN if({SOUGHT}, 'sought', 'passed')"
+            f" WHEN {BEGUN} THEN 'late' ELSE 'not begun' END)",
         },
     )
