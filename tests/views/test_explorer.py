@@ -123,6 +123,13 @@ def test_log_grows_with_the_answers() -> None:
     assert ["duplicated"] == data["outcomes"]
 
 
+def test_an_order_that_came_last_is_marked() -> None:
+    """Order 0 was sent first and is stored after the other three."""
+    data = run_data(histories.last())
+
+    assert ["once", "once", "once", "late"] == kinds(data, "log")
+
+
 def test_lost_order_stands_beside_the_log() -> None:
     """An order that was acked and is nowhere has a row of its own, once the log is read back."""
     data = run_data(histories.hole())

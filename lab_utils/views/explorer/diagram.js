@@ -96,7 +96,8 @@ function diagram(run, styles, width, pick) {
   heading.append(ms);
   run.steps.forEach((step, at) => {
     const y = ys[at];
-    const group = s("g", { class: "step", "data-step": at });
+    // Where lanes are many a label is cut short: the sentence is there under the pointer.
+    const group = s("g", { class: "step", "data-step": at }, s("title", {}, step.text));
     group.append(s("rect", { class: "band", x: 0, y: y - 15, width, height: ROW - 1 }));
     const time = s("text", { x: TIME - 10, y: y + 4, class: "ms", "text-anchor": "end" });
     time.textContent = step.ms;

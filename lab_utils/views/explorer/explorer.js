@@ -307,10 +307,9 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   }
 
   function small(run, isShown) {
-    const words = offer.choices.map((it) => chosenWords(it, run.choice[it.name])).join(" · ");
     const button = h("button", { type: "button", "aria-pressed": String(isShown) },
       thumbnail(run, styles), strip(run, styles),
-      h("span", { class: "chosen" }, words), h("span", { class: "what" }, run.finding));
+      h("span", { class: "chosen" }, run.chosen), h("span", { class: "what" }, run.finding));
     button.addEventListener("click", () => {
       Object.entries(run.choice).forEach(([name, option]) => controls.get(name)?.set(option));
       present(run);
@@ -340,12 +339,6 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   } else {
     ask();
   }
-}
-
-/** What was chosen, as a few words. */
-function chosenWords(choice, option) {
-  if (choice.slider) return `at ${option}`;
-  return choice.asks.endsWith("?") || option.length > 6 ? option : `${choice.asks} ${option}`;
 }
 
 /** The log of a run as one line of small squares, and behind it what is missing there. */

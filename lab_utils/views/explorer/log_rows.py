@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import History, carried, exchanges
+from lab_utils.ledger.history import Call, History, carried, exchanges
 from lab_utils.views import palette
 from lab_utils.views.orders import OUTCOMES, Place, outcome, place_of
 from lab_utils.views.palette import Style
@@ -30,10 +30,12 @@ CELLS_LIMIT: Final = 40
 POINTER: Final = "\N{BLACK UP-POINTING TRIANGLE}"
 TIMES: Final = "\N{MULTIPLICATION SIGN}"
 DASH: Final = "\N{EN DASH}"
+LATE: Final = "late"
 
 # What a cell can be: what the picture of orders by offset has, and what a consumer does.
 CELLS: Final = {
     **OUTCOMES,
+    LATE: Style("stored after an order that was sent later", palette.ORANGE, symbol="square"),
     "there": Style("in the topic from the start", palette.GREY, symbol="square-open"),
     "done": Style("work done once", palette.BLUE, symbol="square"),
     "again": Style("work done more than once", palette.VERMILLION, symbol="diamond"),
@@ -137,11 +139,16 @@ def _topic_rows(run: History, *, is_read_back: bool) -> Iterable[Row]:
 def _kinds(run: History) -> dict[Place, str]:
     """What each record of the log is in the end."""
     written = {row.topic for row in run.of("client", "sent")}
-    return {
-        place_of(copy): outcome(call) if copy.topic in written else "there"
-        for call in run.calls
-        for copy in call.copies
-    }
+    late = {place_of(copy) for order, _ in run.reordered for copy in order.copies}
+
+    def kind(call: Call, place: Place) -> str:
+        if place[0] not in written:
+            return "there"
+        found = outcome(call)
+        return LATE if found == "once" and place in late else found
+
+    places = ((call, place_of(copy)) for call in run.calls for copy in call.copies)
+    return {place: kind(call, place) for call, place in places}
 
 
 def _names(run: History) -> dict[tuple[str, int], str]:

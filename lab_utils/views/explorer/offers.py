@@ -20,6 +20,7 @@ FAULTS: Final = (
     "drop_response", "kill_broker", "late_request", "pause_broker", "refuse",
 )  # fmt: skip
 LINE_LIMIT: Final = 99
+OPTION_LENGTH: Final = 6  # a shorter option says nothing without what was asked
 
 # What an option fills in, by the name of the place; a text alone fills the place of its choice.
 Fills = str | Mapping[str, str]
@@ -82,6 +83,25 @@ class Offer:
         imports = [f"from lab_utils import {', '.join(used)}"] if used else []
         imports += ["from sqlalchemy import text"] if "text(" in text else []
         return "\n".join([*imports, *([""] if imports else []), _folded(text.strip()), ""])
+
+    def words(self, choice: Mapping[str, str]) -> str:
+        """A choice in a few words. A slider that moves nothing in the program is left out.
+
+        >>> LAB_05.words({"fault": "never"})
+        'works, then commits · The process is killed never'
+        >>> LAB_05.words({"fault": "after poll()"})
+        'works, then commits · after poll() · at 3'
+        """
+        chosen = self.chosen(choice)
+        said = []
+        for it in self.choices:
+            option = chosen[it.name]
+            if not it.is_slider:
+                is_clear = it.asks.endswith("?") or len(option) > OPTION_LENGTH
+                said.append(option if is_clear else f"{it.asks} {option}")
+            elif len({self.code({**chosen, it.name: other}) for other in it.options}) > 1:
+                said.append(f"at {option}")
+        return " · ".join(said)
 
     def every_choice(self) -> list[dict[str, str]]:
         """Each combination of options; some make the same program."""

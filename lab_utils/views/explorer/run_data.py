@@ -1,6 +1,7 @@
 """A run as data: what the explorer's module draws, as plain JSON.
 
-    {"run": "03-b", "choice": {…}, "code": "…", "finding": "Order 2 was stored twice: …",
+    {"run": "03-b", "choice": {…}, "chosen": "…", "code": "…",
+     "finding": "Order 2 was stored twice: …",
      "outcomes": ["duplicated"], "counts": "5 sent, 5 acked, …", "lanes": […],
      "steps": [{"ms": 3.1, "style": "lost", "path": [2, 1], "label": "@2", "text": "…"}, …],
      "log": [{"name": "log", "cells": [{"at": 0, "states": [[1, "0", "once"]]}]}]}
@@ -102,10 +103,14 @@ def run_data(
     about: str = "orders",
     apis: Sequence[str] = ("Produce",),
     choice: Mapping[str, str] | None = None,
+    chosen: str = "",
     code: str = "",
     trouble: Sequence[str] = (),
 ) -> RunData:
-    """The run as data; `about` is what its finding is about, a key of HEADLINES."""
+    """The run as data; `about` is what its finding is about, a key of HEADLINES.
+
+    choice, chosen, code  what an explorer made the run from; `chosen` says it in words
+    """
     told = Steps(rows, apis)
     steps, lanes = told.all, told.lanes()
     begun = steps[0].at_ns if steps else 0
@@ -113,6 +118,7 @@ def run_data(
     return {
         "run": rows[0].run if rows else "",
         "choice": dict(choice or {}),
+        "chosen": chosen,
         "code": code,
         "finding": finding(rows, about, trouble),
         "outcomes": list(outcomes(rows, bool(trouble))),
@@ -132,6 +138,7 @@ def offered(
         about=offer.places(choice).get("about", offer.about),
         apis=offer.apis,
         choice=offer.chosen(choice),
+        chosen=offer.words(choice),
         code=offer.code(choice),
         trouble=trouble,
     )
