@@ -157,6 +157,7 @@ const BUSY =
   "The kernel is busy: a click acts when the running cell is done. " +
   "If it was restarted, run the notebook's first cell and this cell again.";
 const RETRY_MS = 1000;
+const CLOSED_MS = 15000; // a stage that has ended rarely comes back at its port; the button asks at once
 
 class Feed {
   constructor(model) {
@@ -263,7 +264,7 @@ class Feed {
         this.isClosed = error instanceof Closed;
         this.draw();
       }
-      await pause(RETRY_MS, signal);
+      await pause(this.isClosed ? CLOSED_MS : RETRY_MS, signal);
     }
   }
 
