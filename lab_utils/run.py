@@ -62,7 +62,11 @@ class Run:
 
         Without a transaction it is given everything.
         """
-        return values(self.rows, "visible") if self._has("transaction") else self.log
+        return (
+            values(self.rows, "visible")
+            if History(self.rows).of("log", "transaction")
+            else self.log
+        )
 
     @property
     def effects(self) -> dict[str, int]:
@@ -169,15 +173,11 @@ class Run:
         """The requests and responses of one API as the proxy decoded them, oldest first."""
         return [row for row in self.rows if row.source == "wire" and row.api == api]
 
-    def _has(self, kind: str) -> bool:
-        return any((row.source, row.kind) == ("log", kind) for row in self.rows)
-
     def __repr__(self) -> str:
         return f"<Run {self.run}: {self.counts}{self._faults()}{self._raised()}{self._trouble()}>"
 
     def _faults(self) -> str:
-        armed = [row for row in self.rows if (row.source, row.kind) == ("fault", "armed")]
-        fired = [row for row in self.rows if (row.source, row.kind) == ("fault", "fired")]
+        armed, fired = (History(self.rows).of("fault", kind) for kind in ("armed", "fired"))
         if not armed:
             return ""
         if not fired:
@@ -186,7 +186,7 @@ class Run:
         return f"; {subject} fired {_times(len(fired))}"
 
     def _raised(self) -> str:
-        raised = [row for row in self.rows if (row.source, row.kind) == ("workload", "raised")]
+        raised = History(self.rows).of("workload", "raised")
         if not raised:
             return ""
         error, detail = raised[-1].error, raised[-1].detail

@@ -117,7 +117,7 @@ class Evidence:
     @property
     def crashes(self) -> list[Event]:
         """The deaths of the workload's processes, as their parent saw them, oldest first."""
-        return [row for row in self.rows if (row.source, row.kind) == ("workload", "crashed")]
+        return self.history.of("workload", "crashed")
 
     @property
     def ledger(self) -> list[Event]:
@@ -156,14 +156,11 @@ class Evidence:
 
     def requests(self, api: str = "Produce") -> list[Event]:
         """The requests of one API that crossed the wire, oldest first."""
-        return [
-            row for row in self.rows
-            if (row.source, row.kind, row.api) == ("wire", "request", api)
-        ]  # fmt: skip
+        return [row for row in self.history.of("wire", "request") if row.api == api]
 
     def faults(self, kind: str) -> list[Event]:
         """The fault events of one kind: armed, fired or unfired."""
-        return [row for row in self.rows if (row.source, row.kind) == ("fault", kind)]
+        return self.history.of("fault", kind)
 
 
 # A rule says in one sentence, with numbers, what is wrong; None is: it holds.

@@ -25,7 +25,7 @@ def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
         return f"{_orders(absent)} not in the log: {len(absent)} of {len(evidence.orders)} missing."
     if not is_transactional(evidence):
         return None
-    visible = {row.value for row in evidence.rows if (row.source, row.kind) == ("log", "visible")}
+    visible = {row.value for row in evidence.history.of("log", "visible")}
     hidden = [order for order in evidence.orders if order not in visible]
     if not hidden:
         return None
@@ -88,15 +88,14 @@ def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
 
     Whoever deletes a topic and makes it anew leaves a log in which nothing went wrong.
     """
-    for row in evidence.rows:
-        if row.source == "wire" and row.kind in ("request", "opaque"):
-            if row.api is None:
-                return "a request crossed the wire that nobody can read."
-            if row.kind == "request" and row.api not in CLIENTS_NEED:
-                return (
-                    f"your function asked the broker for {row.api}, which no producer and no "
-                    "consumer needs."
-                )
+    for row in evidence.history.of("wire", "request", "opaque"):
+        if row.api is None:
+            return "a request crossed the wire that nobody can read."
+        if row.kind == "request" and row.api not in CLIENTS_NEED:
+            return (
+                f"your function asked the broker for {row.api}, which no producer and no "
+                "consumer needs."
+            )
     return None
 
 
@@ -170,13 +169,8 @@ def after_crash(evidence: Evidence, api: str = "") -> list[Event]:
     if not evidence.crashes:
         return []
     end = evidence.crashes[-1].at_ns
-    return [
-        row
-        for row in evidence.rows
-        if (row.source, row.kind) == ("wire", "request")
-        and row.at_ns > end
-        and api in ("", row.api)
-    ]
+    rows = evidence.history.of("wire", "request")
+    return [row for row in rows if row.at_ns > end and api in ("", row.api)]
 
 
 def _difference(yours: Counter[Any], right: Counter[Any]) -> str:
@@ -236,11 +230,8 @@ def _quoted(names: list[str], answer: dict[str, Any]) -> str:
 
 def had(evidence: Evidence, topic: str, *kinds: str) -> Counter[str | None]:
     """How often a topic of the run, by its short name, has each order: events of these kinds."""
-    return Counter(
-        row.value
-        for row in evidence.rows
-        if row.source == "log" and row.kind in kinds and row.topic == f"{row.run}-{topic}"
-    )
+    rows = evidence.history.of("log", *kinds)
+    return Counter(row.value for row in rows if row.topic == f"{row.run}-{topic}")
 
 
 def final(evidence: Evidence, topic: str) -> Counter[str | None]:
@@ -288,9 +279,8 @@ def and_more(orders: Sequence[str]) -> str:
 def visible(evidence: Evidence, topic: str = "-orders", partition: int | None = None) -> list[str]:
     """The values that a read_committed reader was given, in the order of the log."""
     rows = [
-        row for row in evidence.rows
-        if (row.source, row.kind) == ("log", "visible")
-        and (row.topic or "").endswith(topic) and partition in (None, row.partition)
+        row for row in evidence.history.of("log", "visible")
+        if (row.topic or "").endswith(topic) and partition in (None, row.partition)
     ]  # fmt: skip
     rows.sort(key=lambda row: (row.partition or 0, row.offset or 0))
     return [row.value or "" for row in rows]
@@ -300,8 +290,7 @@ def visible_rows(evidence: Evidence) -> list[dict[str, Any]]:
     """What a read_committed reader was given, as rows."""
     return [
         {"topic": row.topic, "partition": row.partition, "offset": row.offset, "value": row.value}
-        for row in evidence.rows
-        if (row.source, row.kind) == ("log", "visible")
+        for row in evidence.history.of("log", "visible")
     ]
 
 
@@ -331,8 +320,7 @@ def pairs_that_can_be_read(_: Any, evidence: Sequence[Evidence]) -> str:
 
 def answers(evidence: Evidence) -> list[Event]:
     """The responses that crossed the wire, oldest first."""
-    rows = [row for row in evidence.rows if (row.source, row.kind) == ("wire", "response")]
-    return sorted(rows, key=lambda row: row.at_ns)
+    return evidence.history.of("wire", "response")
 
 
 def fenced(evidence: Evidence) -> list[dict[str, Any]]:
@@ -382,8 +370,8 @@ def nothing_after_the_end(_: Any, evidence: Evidence) -> str | None:
     if end is None:
         return None
     later = [
-        row for row in evidence.rows
-        if (row.source, row.kind) == ("wire", "request") and row.at_ns > end.at_ns
+        row for row in evidence.history.of("wire", "request")
+        if row.at_ns > end.at_ns
         and row.api in ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn")
     ]  # fmt: skip
     if not later:

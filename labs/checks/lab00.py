@@ -6,6 +6,7 @@ import random
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import answer_equals, rows_equal
+from lab_utils.ledger.history import REPORTS
 from lab_utils.proxy.faults import delay_response, drop_response
 
 
@@ -56,12 +57,7 @@ def eventful_somewhere(nonce):
 
 def acked_orders(evidence):
     """The orders that have an acked event."""
-    return {row.value for row in evidence.rows if (row.source, row.kind) == ("client", "acked")}
-
-
-def of_client(evidence, kind):
-    """The client's events of one kind."""
-    return [row for row in evidence.rows if (row.source, row.kind) == ("client", kind)]
+    return {row.value for row in evidence.history.of("client", "acked")}
 
 
 def returned_count(evidence):
@@ -78,13 +74,8 @@ def outcome_of_order_3(evidence):
     """
     if {*evidence.orders} - acked_orders(evidence) - {"3"}:
         raise StopIteration
-    kinds = [
-        row.kind
-        for row in evidence.rows
-        if row.source == "client"
-        and row.value == "3"
-        and row.kind in ("acked", "failed", "unknown")
-    ]
+    reports = evidence.history.of("client", *REPORTS)
+    kinds = [row.kind for row in reports if row.value == "3"]
     offsets = {row.value: row.offset for row in evidence.log}
     return {"outcome": kinds[-1], "offset": offsets.get("3")}
 
@@ -102,14 +93,17 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="counted reports",
-                is_made=lambda _, seen: returned_count(seen) == len(of_client(seen, "acked")),
+                is_made=lambda _, seen: (
+                    returned_count(seen) == len(seen.history.of("client", "acked"))
+                ),
                 likely="you counted reports, and an order that was sent again has several.",
                 look="Look at how often each value occurs among the acked events.",
             ),
             Mistake(
                 name="counted what was sent",
                 is_made=lambda _, seen: (
-                    returned_count(seen) in (len(of_client(seen, "sent")), len(seen.orders))
+                    returned_count(seen)
+                    in (len(seen.history.of("client", "sent")), len(seen.orders))
                 ),
                 likely="your number includes an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote.",

@@ -87,11 +87,8 @@ def by_all_then_by_one(run, after=1, until_alone=False):
 
 def decided(evidence):
     """The ISRs of the run's partition, each as it was decided, oldest first."""
-    rows = [
-        row for row in evidence.rows
-        if (row.source, row.kind) == ("broker", "partition") and row.topic.endswith("-orders")
-    ]  # fmt: skip
-    return sorted(rows, key=lambda row: row.at_ns)
+    rows = evidence.history.of("broker", "partition")
+    return [row for row in rows if row.topic.endswith("-orders")]
 
 
 def members(row):
@@ -136,10 +133,9 @@ def acked_in_an_isr_of_one(evidence):
     """The orders that were acked while the ISR had one member: some of those above."""
     decisions = decided(evidence)
     found = set()
-    for row in evidence.rows:
+    for row in evidence.history.of("client", "acked"):
         before = [each for each in decisions if each.at_ns <= row.at_ns]
-        is_alone = bool(before) and len(members(before[-1])) == 1
-        if is_alone and (row.source, row.kind) == ("client", "acked"):
+        if before and len(members(before[-1])) == 1:
             found.add(row.value)
     return found
 
@@ -170,9 +166,8 @@ def it_survives(_, evidence):
     lost = evidence.history.told_stored - set(evidence.stored)
     if lost:
         return f"{evidence.trial.name}: {len(lost)} acked orders are not in the log."
-    for row in evidence.rows:
-        if row.source == "client" and row.kind in ("failed", "unknown"):
-            return f"{evidence.trial.name}: {row.value} was given up ({row.error}); writes ended."
+    for row in evidence.history.of("client", "failed", "unknown"):
+        return f"{evidence.trial.name}: {row.value} was given up ({row.error}); writes ended."
     stored, sent = len(set(evidence.stored)), len(evidence.orders)
     return None if stored == sent else f"{evidence.trial.name}: {stored} of {sent} are stored."
 
@@ -243,11 +238,10 @@ def the_line_matters(answer, evidence):
 
 def places(evidence):
     """On which brokers two orders were when the leader died: what survived was on all of them."""
-    rows = sorted(evidence.rows, key=lambda row: row.at_ns)
+    run = evidence.history
     # The moment on the wire; that a broker has ended is seen later, on a busy machine by seconds.
-    killed = next(row.at_ns for row in rows if row.kind == "fired" and row.actor == "kill_broker")
-    acked = [row.value for row in rows
-             if (row.source, row.kind) == ("client", "acked") and row.at_ns < killed]  # fmt: skip
+    killed = next(it.at_ns for it in run.of("fault", "fired") if it.actor == "kill_broker")
+    acked = [row.value for row in run.of("client", "acked") if row.at_ns < killed]
     return {
         name: [1, 2, 3] if value in evidence.stored else [1]
         for name, value in (("the first order", acked[0]), ("the last order before", acked[-1]))

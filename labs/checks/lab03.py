@@ -91,9 +91,7 @@ def counts_the_log(evidence, returned):
     """Does each returned row count what the log holds in addition to what crossed the wire?"""
     names = ("partition", "producer_id", "producer_epoch", "sequence")
     stored = Counter(
-        tuple(getattr(row, name) for name in names)
-        for row in evidence.rows
-        if (row.source, row.kind) == ("log", "batch")
+        tuple(getattr(row, name) for name in names) for row in evidence.history.of("log", "batch")
     )
     sent = keys(evidence)
     counted = [(tuple(row.get(name) for name in names), row.get("times")) for row in returned]

@@ -60,12 +60,6 @@ def shares(run):
             consumer.commit(message, asynchronous=False)
 
 
-def said(evidence, *kinds):
-    """What clients said of these kinds, oldest first."""
-    rows = [row for row in evidence.rows if row.source == "client" and row.kind in kinds]
-    return sorted(rows, key=lambda row: row.at_ns)
-
-
 def committed(evidence, when):
     """The offsets that the broker held as committed at a crash or at the end, by partition."""
     return {
@@ -154,8 +148,8 @@ def one_is_slow(nth):
 
 def skipped_and_repeated(evidence):
     """The outcome of each order that was not processed once, though the bookmark is behind it."""
-    work = Counter(row.value for row in said(evidence, "processed"))
-    end = said(evidence, "committed")[-1].offset
+    run = evidence.history
+    work, end = run.work, run.of("client", "committed")[-1].offset
     outcomes = []
     for row in evidence.given:
         if work[row.value] > 1:
@@ -183,15 +177,15 @@ def three_crashes_somewhere(nonce):
 
 def who_may_commit(evidence):
     """Who owned the partition of the refused commit, its error, and how many were done twice."""
-    refused = next(row for row in said(evidence, "error") if row.detail.get("of") == "commit")
-    mine = next(row for row in said(evidence, "delivered") if row.actor == refused.actor)
+    run = evidence.history
+    refused = next(row for row in run.of("client", "error") if row.detail.get("of") == "commit")
+    mine = next(row for row in run.of("client", "delivered") if row.actor == refused.actor)
     owner = [
         row.actor
-        for row in said(evidence, "assigned")
+        for row in run.of("client", "assigned")
         if row.partition == mine.partition and row.at_ns < refused.at_ns
     ][-1]
-    work = Counter(row.value for row in said(evidence, "processed"))
-    repeated = sum(1 for times in work.values() if times > 1)
+    repeated = sum(1 for times in run.work.values() if times > 1)
     return {"owner": owner, "refused": refused.error, "repeated": repeated}
 
 

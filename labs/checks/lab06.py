@@ -46,12 +46,17 @@ def biller(run, name="biller"):
     return producer
 
 
-def bill(run, producer, batch, metadata):
-    """One transaction: the invoices of a batch and its offsets; aborted if it fails."""
+def write_invoices(run, producer, batch):
+    """Begin a transaction, and write the invoices of a batch in it."""
     producer.begin_transaction()
     for message in batch:
         producer.produce(run.topics["invoices"], message.value(), partition=0)
     producer.flush()
+
+
+def bill(run, producer, batch, metadata):
+    """One transaction: the invoices of a batch and its offsets; aborted if it fails."""
+    write_invoices(run, producer, batch)
     offsets = [TopicPartition(it.topic(), it.partition(), it.offset() + 1) for it in batch]
     try:
         producer.send_offsets_to_transaction(offsets, metadata)
@@ -78,10 +83,7 @@ def aborts_once(run, is_rewound):
         if number != 1:
             bill(run, producer, batch, consumer.consumer_group_metadata())
             continue
-        producer.begin_transaction()
-        for message in batch:
-            producer.produce(run.topics["invoices"], message.value(), partition=0)
-        producer.flush()
+        write_invoices(run, producer, batch)
         producer.abort_transaction()
         if is_rewound:
             consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))
@@ -119,10 +121,7 @@ def wrong_in_three_ways(run):
     consumer.subscribe([run.topic])
     for number, batch in enumerate(run.batches(consumer, size=2)):
         for _ in range(2 if number == 2 else 1):
-            producer.begin_transaction()
-            for message in batch:
-                producer.produce(run.topics["invoices"], message.value(), partition=0)
-            producer.flush()
+            write_invoices(run, producer, batch)
             if number == 1:
                 producer.abort_transaction()
             else:

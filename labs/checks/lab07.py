@@ -205,9 +205,8 @@ def has_no_spare(answer):
 def too_few(evidence):
     """The answers that a record could not be written: too few replicas are in sync."""
     return [
-        row for row in evidence.rows
-        if (row.source, row.kind, row.api) == ("wire", "response", "Produce")
-        and (row.error or "").startswith("NOT_ENOUGH_REPLICAS")
+        row for row in evidence.history.of("wire", "response")
+        if row.api == "Produce" and (row.error or "").startswith("NOT_ENOUGH_REPLICAS")
     ]  # fmt: skip
 
 
