@@ -99,7 +99,7 @@ class Life:
         os.set_inheritable(lock, False)
         self.folder = folder
         self._lock = lock
-        self._has_owner = owner is not None
+        self.has_owner = owner is not None  # then idleness does not end it
         with suppress(psutil.NoSuchProcess):
             self._owner = psutil.Process(owner) if owner is not None else None
         self.say("starting")
@@ -117,18 +117,13 @@ class Life:
     def is_forsaken(self) -> bool:
         """Has the owner ended, or was the folder removed?"""
         owner = getattr(self, "_owner", None)
-        is_owned = not self._has_owner or (owner is not None and processes.is_running(owner))
+        is_owned = not self.has_owner or (owner is not None and processes.is_running(owner))
         return not (is_owned and self.has_folder)
 
     @property
     def has_folder(self) -> bool:
         """Is the folder still this server's?"""
         return _is_lock_of(self.folder, self._lock)
-
-    @property
-    def has_owner(self) -> bool:
-        """Does it end with another process? Then idleness does not end it."""
-        return self._has_owner
 
     def __enter__(self) -> Life:
         return self

@@ -179,8 +179,9 @@ def pytest_sessionfinish() -> None:
     shutil.rmtree(bytecode / Path(tempfile.gettempdir()).relative_to("/"), ignore_errors=True)
     if not any(Path(os.environ["LAB_STATE"]).glob("s*")):  # Neither stages nor spark.
         return
-    from lab_utils.audit.session import stop_shared
+    from lab_utils.audit import session, spark_server
     from lab_utils.single_server import down
 
-    stop_shared()
+    session.stop_session()
+    spark_server.stop()
     down()

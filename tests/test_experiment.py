@@ -117,10 +117,10 @@ def test_nothing_is_armed_afterwards(experiment: Experiment) -> None:
     """A finished run has no fault and is not open; a second run of the same stage is untouched."""
     experiment.faults = (drop_response("Produce", nth=1),)
     experiment.begin()
-    during = [fault["run"] for fault in experiment.stage.faults()]
+    during = [fault["run"] for fault in experiment.stage.state()["faults"]]
     experiment.finish()
 
-    assert ([experiment.run], []) == (during, experiment.stage.faults())
+    assert ([experiment.run], []) == (during, experiment.stage.state()["faults"])
     assert experiment.run not in experiment.stage.state()["runs"]
 
 
@@ -132,4 +132,4 @@ def test_run_that_cannot_begin(experiment: Experiment) -> None:
         experiment.begin()
 
     assert experiment.run not in experiment.stage.state()["runs"]
-    assert [] == experiment.stage.faults()
+    assert [] == experiment.stage.state()["faults"]

@@ -61,7 +61,6 @@ class Clause:
     reason      one sentence
     """
 
-    finding: str
     rule: str
     allowed_by: str | None
     reason: str
@@ -389,18 +388,13 @@ def clause(
             if exemption.finding != finding or not exemption.holds(given):
                 continue
             if _is_met(exemption.when, circumstances):
-                return Clause(finding, exemption.rule, _shown(exemption, given), exemption.reason)
-    return Clause(finding, MUST_NOT, None, RULES[finding].promise)
+                return Clause(exemption.rule, _shown(exemption, given), exemption.reason)
+    return Clause(MUST_NOT, None, RULES[finding].promise)
 
 
 def _is_met(when: str | None, circumstances: Collection[str] | None) -> bool:
     """Does an exemption apply? One for a circumstance says nothing of the configuration."""
     return when is None or when in (ALWAYS_MET if circumstances is None else circumstances)
-
-
-def contract(given: Mapping[str, str]) -> dict[str, Clause]:
-    """The whole contract of one configuration: a clause for each finding."""
-    return {name: clause(name, [given]) for name, rule in RULES.items() if rule.promise}
 
 
 def _shown(exemption: Exemption, given: Mapping[str, str]) -> str | None:

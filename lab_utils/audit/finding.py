@@ -111,10 +111,6 @@ class Rule:
         """The module that it is in."""
         return self.function.__module__.rpartition(".")[2]
 
-    def can_answer(self, kinds: Collection[str]) -> bool:
-        """Could events of these kinds have the finding?"""
-        return any(part.can_answer(kinds) for part in self.parts)
-
 
 # Each finding by its name; a function adds itself.
 RULES: Final[dict[str, Rule]] = {}

@@ -148,13 +148,6 @@ def own_folder() -> Path:
     return state_folder() / "audits" / str(os.getpid())
 
 
-def shared_address() -> str:
-    """Where the server of the notebooks answers, as SPARK_REMOTE takes it; started if need be."""
-    spark()
-    assert _shared.server is not None, "SPARK_REMOTE names another one"
-    return _shared.server.address
-
-
 def warm_up(rehearse: Callable[[], object] = lambda: None) -> None:
     """Begin to start Spark in the background; an error in it is raised by spark(), not here.
 
@@ -176,12 +169,6 @@ def wait_for_imports() -> None:
 
     assert pandas
     assert pyspark.sql.connect.session
-
-
-def stop_shared() -> None:
-    """End the shared Spark server of this state folder, whoever started it, and its files."""
-    stop_session()
-    spark_server.stop()
 
 
 def stop_session() -> None:

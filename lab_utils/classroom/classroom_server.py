@@ -51,11 +51,6 @@ class Limits:
         self._at_once = at_once
         self._left: defaultdict[str, tuple[float, float]] = defaultdict(lambda: (at_once, 0.0))
 
-    @property
-    def callers(self) -> list[str]:
-        """Those that have ever called."""
-        return list(self._left)
-
     def take(self, caller: str, now: float) -> bool:
         """Take one, if one is left at this time in seconds."""
         left, then = self._left[caller]

@@ -39,10 +39,9 @@ class DamagedBatch(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record of a batch, with its own offset and timestamp."""
+    """One record of a batch, with its own offset."""
 
     offset: int
-    timestamp_ms: int
     key: bytes | None
     value: bytes | None
 
@@ -78,7 +77,6 @@ class BatchHeader:
     """The fixed part of a batch, and where the batch ends in its bytes."""
 
     base_offset: int
-    base_timestamp_ms: int
     max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
@@ -102,13 +100,13 @@ def read_header(data: bytes, start: int = 0) -> BatchHeader:
     """
     if len(data) - start < HEADER.size:
         raise DamagedBatch(f"{len(data) - start} bytes are no batch header")
-    (offset, length, _, magic, crc, attributes, _, base_ms, max_ms, producer, epoch, sequence,
+    (offset, length, _, magic, crc, attributes, _, _, max_ms, producer, epoch, sequence,
      count) = HEADER.unpack_from(data, start)  # fmt: skip
     end = start + LENGTH_COUNTS_FROM + length
     if magic != MAGIC or length < HEADER.size - LENGTH_COUNTS_FROM or end > len(data):
         raise DamagedBatch(f"format {magic}, length {length} of {len(data)}")
     return BatchHeader(
-        offset, base_ms, max_ms, producer, epoch, sequence, count, attributes, crc, start, end
+        offset, max_ms, producer, epoch, sequence, count, attributes, crc, start, end
     )
 
 
@@ -181,9 +179,9 @@ def read_segment(path: Path, start: int = 0) -> Iterator[Batch]:
 
 def _record(cursor: Cursor, header: BatchHeader) -> Record:
     cursor.skip(1)  # an unused attribute
-    timestamp_ms = header.base_timestamp_ms + cursor.varlong()
+    cursor.varlong()  # its timestamp
     offset = header.base_offset + cursor.varint()
-    return Record(offset, timestamp_ms, cursor.take(cursor.varint()), cursor.take(cursor.varint()))
+    return Record(offset, cursor.take(cursor.varint()), cursor.take(cursor.varint()))
 
 
 def _marker(records: tuple[Record, ...]) -> str | None:

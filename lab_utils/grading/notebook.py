@@ -54,7 +54,6 @@ KERNEL: Final = {"display_name": "Python 3", "language": "python", "name": "pyth
 CellText: TypeAlias = Callable[[str], str]
 SOURCE_NAME: Final = re.compile(r"^(\d\d)_[a-z0-9_]+$")
 SOLUTION: Final = "SOLUTION"
-HIDDEN_TESTS: Final = "HIDDEN TESTS"
 IN_NO_NOTEBOOK: Final = ("checks", "tests")
 MARKER: Final = re.compile(r"^\s*### (BEGIN|END) (SOLUTION|HIDDEN TESTS)\s*$")
 # A cell that starts a broker or Spark, or that checks an answer, takes longer than nbgrader's 30 s.

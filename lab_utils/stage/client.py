@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,9 +31,8 @@ SETTLED_S: Final = 20  # what the controller has to decide within
 
 @dataclass(frozen=True, slots=True)
 class ClosedRun:
-    """What the stage says when a run is closed: how often each fault fired, and its trouble."""
+    """What the stage says when a run is closed."""
 
-    fired: dict[str, int] = field(default_factory=dict)
     trouble: str | None = None
     is_whole: bool = True
 
@@ -92,17 +91,12 @@ class Stage:
         Where topics are named, everything is healed first, and the end waits until they are whole.
         """
         said = self._ask("DELETE", f"/runs/{run}", parameters={"topic": list(topics)})
-        fired = {fault["id"]: fault["fired"] for fault in said["faults"]}
-        return ClosedRun(fired, said["trouble"], said["whole"])
+        return ClosedRun(said["trouble"], said["whole"])
 
     def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for the clients of a run ("" is every client); return its id."""
         said: str = self._ask("POST", "/faults", {"run": run, "fault": to_json(fault)})["id"]
         return said
-
-    def faults(self) -> list[dict[str, Any]]:
-        """The faults that are armed."""
-        return list(self._ask("GET", "/faults")["faults"])
 
     def clear(self, fault_id: str | None = None) -> None:
         """Disarm one fault, or all."""

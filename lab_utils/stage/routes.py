@@ -3,7 +3,7 @@
     GET    /state                     brokers, armed faults, open runs
     POST   /runs {run, folder, owner} DELETE /runs/<run>[?topic=T]
     GET    /past                      the topics of runs long past, which may be deleted
-    GET    /faults                    POST /faults {run, fault}     DELETE /faults[/<id>]
+    POST   /faults {run, fault}       DELETE /faults[/<id>]
     POST   /brokers/<id>/<verb>       start · stop · kill · pause · resume · power_cut
     POST   /links/<a>/<b>/<verb>      cut · hold · slow · heal
     POST   /settle {topics, whole}    returns when the controller has decided
@@ -247,7 +247,6 @@ ROUTES: Final[dict[str, dict[str, Call]]] = {
     r"/state": {"GET": _state},
     r"/runs(?:/([\w.-]+))?": {"POST": _open_run, "DELETE": _close_run},
     r"/faults(?:/(\w+))?": {
-        "GET": lambda request, _: {"faults": request.cluster.armed()},
         "POST": _arm,
         "DELETE": lambda request, fault_id: {"cleared": request.cluster.clear(fault_id)},
     },

@@ -35,7 +35,7 @@ def until_it_fires(run):
     for order in run.orders:
         producer.produce(run.topic, order, partition=0)
         producer.flush()
-        if any(fault["fired"] for fault in lab.stage.faults()):
+        if any(fault["fired"] for fault in lab.stage.state()["faults"]):
             break
 
 run = lab.run(until_it_fires, orders=20_000)

@@ -224,7 +224,7 @@ def test_of_callers_that_are_made_up_nothing_is_kept(tmp_path: Path) -> None:
     with ThreadPoolExecutor(1) as thread:  # in this one a browser's loop may run
         seen = thread.submit(asyncio.run, ask(processes.free_port(0))).result()
     assert [200, *[401] * 20] == seen
-    assert ["seat 1"] == app.settings["of_a_seat"].callers
+    assert ["seat 1"] == list(app.settings["of_a_seat"]._left)
 
 
 def test_a_seat_that_asks_too_much_is_told(classroom: Classroom) -> None:

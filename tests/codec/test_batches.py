@@ -26,14 +26,14 @@ def test_header_of_a_batch() -> None:
 
 
 def test_records_of_a_batch() -> None:
-    """Each record has its own offset and timestamp, and null is not the empty value."""
+    """Each record has its own offset, and null is not the empty value."""
     records = record(0, b"a", 0) + record(1, b"", 3) + record(2, None, -1)
     data = batch([b"a", b"", None], base_offset=10, base_timestamp_ms=1000, records=records)
 
     assert (
-        Record(10, 1000, None, b"a"),
-        Record(11, 1003, None, b""),
-        Record(12, 999, None, None),
+        Record(10, None, b"a"),
+        Record(11, None, b""),
+        Record(12, None, None),
     ) == read_batch(data)[0].records
 
 

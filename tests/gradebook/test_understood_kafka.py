@@ -21,7 +21,7 @@ from benchmarks.classes import (
     submission,
     write_class,
 )
-from lab_utils.audit.session import shared_address, stop_session
+from lab_utils.audit import session, spark_server
 from lab_utils.errors import BadArgument
 from lab_utils.gradebook.understood import Understood, understand
 from lab_utils.grading import records
@@ -35,9 +35,12 @@ N = 280
 def shared_spark() -> Iterator[None]:
     """The suite's Spark, as if it were a cluster; that each audit starts its own is seen there."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("SPARK_REMOTE", shared_address())
+        session.spark()
+        server = spark_server.running()
+        assert server is not None
+        patch.setenv("SPARK_REMOTE", server.address)
         yield
-    stop_session()
+    session.stop_session()
 
 
 @pytest.fixture(scope="module")

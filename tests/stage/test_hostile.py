@@ -135,7 +135,7 @@ def test_malformed_requests(http: httpx.Client) -> None:
              if said.status_code >= 500 or not said.json()]  # fmt: skip
 
     assert [] == wrong
-    assert [] == http.get("/faults").json()["faults"]
+    assert [] == http.get("/state").json()["faults"]
     assert [] == http.get("/state").json()["runs"]
 
 

@@ -35,9 +35,9 @@ KERNEL = """
 from lab_utils.proxy.faults import drop_response
 from lab_utils.stage.client import join
 stage = join("own")
-if not stage.faults():
+if not stage.state()["faults"]:
     stage.arm("", drop_response("Produce", nth=99))
-print(stage.pid, len(stage.faults()), flush=True)
+print(stage.pid, len(stage.state()["faults"]), flush=True)
 input()
 """
 
@@ -123,7 +123,7 @@ def test_a_stage_has_one_server_whoever_started_it(
     assert f"{server.pid} 1\n" == said_by(second)
     kill(second)
     stage = join("own")  # a kernel that is restarted
-    assert (server.pid, 1) == (stage.pid, len(stage.faults()))
+    assert (server.pid, 1) == (stage.pid, len(stage.state()["faults"]))
     assert {"stage server", "guardian", "Kafka"} == set(programs(state))
     kill(owner)
     await_end(state)

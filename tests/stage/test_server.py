@@ -78,7 +78,7 @@ def test_faults_that_are_refused(stage: Stage, change: dict[str, Any], said: str
 
     assert 400 == answer.status_code
     assert said in answer.json()["error"]
-    assert [] == stage.faults()
+    assert [] == stage.state()["faults"]
 
 
 @pytest.mark.parametrize(
@@ -115,9 +115,8 @@ def test_a_run_opens_once(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(BadArgument, match="run '98-a' is open already"):
         stage.open_run("98-a", tmp_path)
     stage.arm("98-a", drop_response("Produce", nth=1))
-    closed = stage.close_run("98-a")
 
-    assert ([0], None) == (list(closed.fired.values()), closed.trouble)
+    assert stage.close_run("98-a").trouble is None
     assert ["armed", "unfired"] == [
         json.loads(line)["kind"]
         for path in tmp_path.glob("*.jsonl")
@@ -153,7 +152,7 @@ def test_a_run_whose_owner_was_killed_is_closed(stage: Stage, tmp_path: Path) ->
     kernel.communicate()
     wait_until(lambda: stage.state()["runs"] == ["98-unseen"], "its run to be closed", timeout_s=10)
 
-    assert [] == stage.faults()
+    assert [] == stage.state()["faults"]
 
 
 def test_topics_of_runs_long_past(stage: Stage, reader: HonestReader, tmp_path: Path) -> None:
