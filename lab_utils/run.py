@@ -16,6 +16,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 from lab_utils.ledger.predictions import Compared, Prediction, values
 from lab_utils.ledger.store import read_ledger
+from lab_utils.views.progress import doing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -76,7 +77,6 @@ class Run:
     def events(self) -> DataFrame:
         """The ledger as a Spark DataFrame, one row an event; columns as in Event."""
         from lab_utils.audit.session import read_events
-        from lab_utils.views.progress import doing
 
         with doing("Waiting for Spark"):
             return read_events(self.folder)
@@ -88,7 +88,6 @@ class Run:
         Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
         """
         from lab_utils.audit.session import read_topic
-        from lab_utils.views.progress import doing
 
         with doing("Waiting for Spark"):
             return read_topic(self._direct, self.topic, options)
@@ -96,7 +95,6 @@ class Run:
     def findings(self) -> Any:
         """What the audit found, each finding beside what this configuration may do."""
         from lab_utils.audit.judged import judged_findings
-        from lab_utils.views.progress import doing
         from lab_utils.views.tables import findings_table
 
         with doing("Spark looks for findings"):
@@ -145,7 +143,6 @@ class Run:
         another one. The records are those of the ledger, in the order of their offsets.
         """
         from lab_utils.audit.streamed import streamed
-        from lab_utils.views.progress import doing
         from lab_utils.views.tables import batches_table
 
         with doing("Spark reads a batch after the other"):

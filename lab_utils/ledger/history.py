@@ -272,7 +272,7 @@ class History:
     def committed(self) -> list[Event]:
         """Where each group reads on when the run is over, by group, topic and partition."""
         ends = [row for row in self.of("log", "committed") if row.detail.get("when") == "end"]
-        return sorted(ends, key=lambda row: (row.actor, row.topic or "", row.partition or 0))
+        return sorted(ends, key=lambda row: (row.actor, *topic_partition(row)))
 
     @cached_property
     def told_stored(self) -> set[str]:
@@ -344,6 +344,11 @@ def _identity(row: Event) -> Identity:
     return row.topic, row.key, row.value
 
 
+def topic_partition(row: Event) -> tuple[str, int]:
+    """The topic and the partition that a row is about."""
+    return row.topic or "", row.partition or 0
+
+
 def carried(row: Event) -> list[str]:
     """The values that one Produce request carries to one partition; "" for none."""
     return [value or "" for _, value in carried_records(row)]
@@ -412,7 +417,7 @@ def _is_before(ack: Event, end: Event) -> bool:
 def _places(records: Iterable[Event]) -> list[Event]:
     """Each place of the log once, by topic, partition and offset."""
     found = {
-        (row.topic or "", row.partition or 0, row.offset or 0, str(row.key), str(row.value)): row
+        (*topic_partition(row), row.offset or 0, str(row.key), str(row.value)): row
         for row in records
     }
     return [found[place] for place in sorted(found)]

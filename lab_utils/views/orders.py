@@ -14,7 +14,7 @@ from typing import Any, Final
 from plotly.graph_objects import Scatter
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import Call, History
+from lab_utils.ledger.history import Call, History, topic_partition
 from lab_utils.views import palette
 from lab_utils.views.palette import AGAIN, Style
 from lab_utils.views.picture import Drawn, Picture, axis, figure, line, note, points, ticks
@@ -45,7 +45,7 @@ Place = tuple[str, int, int]
 
 def place_of(row: Event) -> Place:
     """Where a record or a marker is."""
-    return row.topic or "", row.partition or 0, row.offset or 0
+    return *topic_partition(row), row.offset or 0
 
 
 def outcome(call: Call) -> str:

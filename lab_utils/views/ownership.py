@@ -20,13 +20,14 @@ from typing import Final
 from plotly.graph_objects import Bar, Scatter
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import History
+from lab_utils.ledger.history import History, topic_partition
 from lab_utils.views import palette
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import (
     MS,
     ElasticTime,
     Picture,
+    apart,
     axis,
     beside,
     elastic_time,
@@ -90,7 +91,7 @@ class Ownership:
     def __init__(self, rows: Sequence[Event]) -> None:
         self.history = History(rows)
         given = self.history.of("client", "assigned")
-        self.places = sorted({_place(row) for row in given})
+        self.places = sorted({topic_partition(row) for row in given})
         self.owners = sorted({row.actor for row in given})
         self.begun_ns = min((row.at_ns for row in given), default=0)
 
@@ -110,7 +111,7 @@ class Ownership:
             # A process that was killed says nothing more.
             dead = next((at for at in crashes if at >= last[row.actor]), None)
             ends = (end.at_ns, end.kind) if end else (dead, KILLED) if dead else (over, OPEN)
-            found.append(Owned(_place(row), row.actor, row.at_ns, *ends))
+            found.append(Owned(topic_partition(row), row.actor, row.at_ns, *ends))
         return found
 
     @cached_property
@@ -133,13 +134,13 @@ class Ownership:
             if row.kind == "error":
                 found += self._refused(row)
                 continue
-            key = (_place(row), row.offset)
+            key = (topic_partition(row), row.offset)
             if row.kind == "delivered":
                 had[key] = row.actor
             elif key in had:
                 done[key] += 1
                 kind = "once" if done[key] == 1 else "again"
-                found.append(Mark(_place(row), had[key], row.at_ns, row.value or "", kind))
+                found.append(Mark(topic_partition(row), had[key], row.at_ns, row.value or "", kind))
         return found
 
     def _refused(self, row: Event) -> list[Mark]:
@@ -215,12 +216,8 @@ class Ownership:
         return Table(columns, rows, "Which consumer had which partition.")
 
 
-def _place(row: Event) -> Place:
-    return row.topic or "", row.partition or 0
-
-
 def _key(row: Event) -> tuple[str, Place]:
-    return row.actor, _place(row)
+    return row.actor, topic_partition(row)
 
 
 class _Frame:
@@ -230,7 +227,7 @@ class _Frame:
         self.seen = seen
         marks = [it for it in seen.marks if it.kind != "once" or len(seen.marks) <= MARKS_LIMIT]
         self.marks = marks
-        edges = _thinned(at for it in seen.spans for at in (it.from_ns, it.to_ns))
+        edges = apart([at for it in seen.spans for at in (it.from_ns, it.to_ns)], MS)
         self.time: ElasticTime = elastic_time([*edges, *(it.at_ns for it in marks)])
         self.rows: dict[tuple[Place, str], float] = {}
         self.tops: dict[Place, float] = {}
@@ -247,15 +244,6 @@ class _Frame:
     def width(self) -> float:
         """The columns of the picture."""
         return self.time.width + 0.5
-
-
-def _thinned(edges: Iterable[int]) -> list[int]:
-    """Moments less than a millisecond apart are one."""
-    kept: list[int] = []
-    for at_ns in sorted(edges):
-        if not kept or at_ns - kept[-1] >= MS:
-            kept.append(at_ns)
-    return kept
 
 
 def ownership(rows: Sequence[Event]) -> Picture:

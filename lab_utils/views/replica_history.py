@@ -443,8 +443,7 @@ def _taken_over(seen: Replication) -> str:
     led = [leader for leader, _ in groupby(leaders)]
     if len(led) < 2:
         return ""
-    kept = ", and every acked order is in the log" if _is_kept(seen) else ""
-    return f"Broker {led[1]} took over from broker {led[0]}{kept}"
+    return f"Broker {led[1]} took over from broker {led[0]}{_all_kept(seen)}"
 
 
 def _broken(seen: Replication) -> str:
@@ -452,8 +451,7 @@ def _broken(seen: Replication) -> str:
     for broker in seen.replicas:
         word = next((it.word for it in seen.states(broker) if it.word != "fenced"), "")
         if word and any(it.word == LEADER for it in seen.roles(broker)):
-            kept = ", and every acked order is in the log" if _is_kept(seen) else ""
-            return f"The leader, broker {broker}, {_became(word)}{kept}"
+            return f"The leader, broker {broker}, {_became(word)}{_all_kept(seen)}"
     return ""
 
 
@@ -474,10 +472,11 @@ def _calm(seen: Replication) -> str:
     return f"All {len(seen.replicas)} replicas were in sync{led}"
 
 
-def _is_kept(seen: Replication) -> bool:
-    """Was an order acked, and is each that was acked in the log?"""
+def _all_kept(seen: Replication) -> str:
+    """What is said where an order was acked, and each that was acked is in the log."""
     acked = any(row.kind == "acked" for row in seen.reports)
-    return acked and seen.history.is_drained and not seen.lost
+    is_kept = acked and seen.history.is_drained and not seen.lost
+    return ", and every acked order is in the log" if is_kept else ""
 
 
 def _said(decision: Decision) -> str:

@@ -24,6 +24,7 @@ from lab_utils.views.picture import (
     ElasticTime,
     Label,
     Picture,
+    apart,
     axis,
     beside,
     elastic_time,
@@ -211,18 +212,10 @@ class Frame:
 
 def _fitting(instants: Sequence[int]) -> ElasticTime:
     """A time axis of a limited number of columns."""
-    apart = MS
-    while len(kept := _thinned(instants, apart)) > COLUMNS_LIMIT:
-        apart *= 2
+    least_ns = MS
+    while len(kept := apart(instants, least_ns)) > COLUMNS_LIMIT:
+        least_ns *= 2
     return elastic_time(kept)
-
-
-def _thinned(instants: Sequence[int], apart_ns: int) -> list[int]:
-    kept: list[int] = []
-    for at_ns in instants:
-        if not kept or at_ns - kept[-1] >= apart_ns:
-            kept.append(at_ns)
-    return kept
 
 
 def _few(names: Sequence[str]) -> str:

@@ -19,7 +19,7 @@ from typing import Final
 from plotly.graph_objects import Scatter
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import History, released_ns
+from lab_utils.ledger.history import History, released_ns, topic_partition
 from lab_utils.views import palette
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import (
@@ -140,7 +140,7 @@ def scene(rows: Sequence[Event]) -> Scene:
     instants = [row.at_ns for row in (*asks, *entries, *told)]
     instants += [released_ns(row) for row in asks] + [mark.at_ns for mark in marks]
     stops = {
-        _place(row): (int(row.detail["last_stable"]), row.offset or 0)
+        topic_partition(row): (int(row.detail["last_stable"]), row.offset or 0)
         for row in history.of("log", "end")
         if "last_stable" in row.detail
     }
@@ -157,10 +157,6 @@ def scene(rows: Sequence[Event]) -> Scene:
         stops={place: stops[place] for place in sorted(stops, key=_orders_first)},
         torn=list(_torn(history, spans, marks)),
     )
-
-
-def _place(row: Event) -> Place:
-    return row.topic or "", row.partition or 0
 
 
 def _orders_first(place: Place) -> tuple[bool, str, int]:
@@ -221,21 +217,21 @@ def _marks(history: History) -> list[Mark]:
     # The proxy heard of it before the client did, so the proxy's time is kept.
     heard = history.of("client", "acked")
     heard += [row for row in history.of("wire", "response") if row.api == "Produce"]
-    at_ns = {(_place(row), row.offset): row.at_ns for row in heard}
-    visible = {(_place(row), row.offset) for row in history.of("log", "visible")}
+    at_ns = {(topic_partition(row), row.offset): row.at_ns for row in heard}
+    visible = {(topic_partition(row), row.offset) for row in history.of("log", "visible")}
     # How far the wall clock is ahead of the ledger's, by an entry that has both.
     entry = next(iter(history.of("log", "transaction")), None)
     wall = int(entry.detail["timestamp_ms"]) * MS - entry.at_ns if entry else 0
     marks = []
     for row in history.of("log", "record", "marker"):
-        place = (_place(row), row.offset)
+        place = (topic_partition(row), row.offset)
         written_ns = int(row.detail["timestamp_ms"]) * MS - wall
         if row.kind == "marker":
             at, text, kind = written_ns + MS // 2, row.detail["type"], row.detail["type"]
         else:
             kind = "all" if place in visible else "some"
             at, text = at_ns.get(place, written_ns), row.value or ""
-        marks.append(Mark(_place(row), row.offset or 0, at, text, kind))
+        marks.append(Mark(topic_partition(row), row.offset or 0, at, text, kind))
     return sorted(marks, key=lambda mark: (mark.place, mark.offset))
 
 
@@ -246,8 +242,8 @@ def _waits(history: History, marks: list[Mark]) -> list[Wait]:
     still_open: dict[tuple[Place, int], int] = {}
     rows = [row for row in history.of("log", "batch") if "transactional" in row.detail]
     rows += history.of("log", "marker")
-    for row in sorted(rows, key=lambda row: (_place(row), row.offset or 0)):
-        key = (_place(row), row.producer_id or 0)
+    for row in sorted(rows, key=lambda row: (topic_partition(row), row.offset or 0)):
+        key = (topic_partition(row), row.producer_id or 0)
         if row.kind == "batch":
             still_open.setdefault(key, row.offset or 0)
         elif (first := still_open.pop(key, None)) is not None:

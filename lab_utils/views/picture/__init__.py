@@ -311,6 +311,15 @@ def elastic_time(instants: Iterable[int]) -> ElasticTime:
     return ElasticTime(tuple(ordered), tuple(columns))
 
 
+def apart(instants: Iterable[int], least_ns: int) -> list[int]:
+    """The instants in sequence, without those that come sooner than so after one that is kept."""
+    kept: list[int] = []
+    for at_ns in sorted(instants):
+        if not kept or at_ns - kept[-1] >= least_ns:
+            kept.append(at_ns)
+    return kept
+
+
 def ms_text(ms: float) -> str:
     """Milliseconds as a reader wants them.
 
