@@ -204,17 +204,28 @@ def page(report: Report) -> str:
         if rows
         else "<p>The audit found nothing.</p>"
     )
+    body = (
+        f"<p><strong>{_shown(report.summary())}</strong></p>\n"
+        f"<h2>Findings</h2>\n{found}\n{''.join(map(_section, report.groups))}"
+        f"{_listed('What was left out', report.left_out())}"
+        f"{_listed('What this ledger cannot say', report.unsaid)}"
+    )
     title = "Audit: " + ", ".join(map(plain, report.paths))
+    return document(plain(title), body.rstrip(), STYLE)
+
+
+def document(title: str, body: str, style: str, *, aside: str = "") -> str:
+    """A complete page of HTML that loads nothing; `body` is HTML, and `title` is text.
+
+    aside  what the page's name in a browser says beside its title
+    """
+    name = escape(f"{title}: {aside}" if aside else title)
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{NOTHING_IS_LOADED}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{_shown(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{_shown(title)}</h1>\n<p><strong>{_shown(report.summary())}</strong></p>\n"
-        f"<h2>Findings</h2>\n{found}\n{''.join(map(_section, report.groups))}"
-        f"{_listed('What was left out', report.left_out())}"
-        f"{_listed('What this ledger cannot say', report.unsaid)}"
-        "</main>\n</body>\n</html>\n"
+        f"<title>{name}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{escape(title)}</h1>\n{body}\n</main>\n</body>\n</html>\n"
     )
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.report import STYLE, counted, plain
-from lab_utils.grading.reports import page as whole_page
+from lab_utils.audit.report import STYLE, counted, document, plain
 
 if TYPE_CHECKING:
     from lab_utils.gradebook.understood import Understood
@@ -33,7 +32,7 @@ def page(found: Understood) -> str:
             _learners(found.tables["learners"]),
         )
     )
-    return whole_page("What the class understood", body, style=WIDE)
+    return document("What the class understood", body, WIDE)
 
 
 def _labs(rows: Iterable[dict[str, Any]]) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
-from lab_utils.audit.report import NOTHING_IS_LOADED
+from lab_utils.audit.report import document
 from lab_utils.grading.records import make_folder, write_whole
 from lab_utils.grading.results import (
     GRADED,
@@ -147,19 +147,8 @@ def feedback(
     title = whose or Path(shown.path).name
     about = [Path(shown.path).name] if whose else []
     lines = "".join(f"<p>{escape(line)}</p>\n" for line in (*about, *remarks))
-    return page(title, f"<p><strong>{escape(score)}</strong></p>\n{lines}{body}", aside=score)
-
-
-def page(title: str, body: str, *, aside: str = "", style: str = STYLE) -> str:
-    """A complete page of HTML that loads nothing; `body` is HTML, and `title` is text."""
-    head = escape(f"{title}: {aside}" if aside else title)
-    return (
-        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{NOTHING_IS_LOADED}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{head}</title>\n<style>{style}</style>\n</head>\n<body>\n<main>\n"
-        f"<h1>{escape(title)}</h1>\n{body}\n</main>\n</body>\n</html>\n"
-    )
+    body = f"<p><strong>{escape(score)}</strong></p>\n{lines}{body}"
+    return document(title, body, STYLE, aside=score)
 
 
 def _open_items(submission: SubmissionResult) -> list[str]:
