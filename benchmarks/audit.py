@@ -12,13 +12,12 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest.mock import patch
 
@@ -63,20 +62,16 @@ class Judged(NamedTuple):
 
 def audit() -> Iterator[Figure]:
     """Processor time an event of each kind and size of ledger, beside that of the smallest."""
-    folder = Path(tempfile.mkdtemp(prefix="audit-"))
-    try:
-        with own_spark(LARGE) as spark:
-            for kind in _kinds():
-                yield from _growth(spark, folder, kind, _sizes())
-    finally:
-        shutil.rmtree(folder)
+    with TemporaryDirectory(prefix="audit-") as folder, own_spark(LARGE) as spark:
+        for kind in _kinds():
+            yield from _growth(spark, Path(folder), kind, _sizes())
 
 
 def cluster() -> Iterator[Figure]:
     """Seconds of an audit on a standalone cluster of two workers, beside those of this machine."""
-    folder = Path(tempfile.mkdtemp(prefix="audit-"))
     kind, size = "replicated", _sizes()[0]
-    try:
+    with TemporaryDirectory(prefix="audit-") as place:
+        folder = Path(place)
         with own_spark(LARGE) as spark:
             _judged(spark, folder, kind, WARM)
             here = _judged(spark, folder, kind, size)
@@ -85,8 +80,6 @@ def cluster() -> Iterator[Figure]:
             with patch.dict(os.environ, given), own_spark(LARGE) as spark:
                 _judged(spark, folder, kind, WARM)
                 there = _judged(spark, folder, kind, size)
-    finally:
-        shutil.rmtree(folder)
     detail = {"here_s": round(here.seconds, 1), "there_s": round(there.seconds, 1)}
     yield Figure(f"cluster: {here.events} events", there.seconds / here.seconds, "stated", detail)
 
@@ -101,19 +94,15 @@ def duckdb() -> Iterator[Figure]:
         yield Figure(name, math.nan, "stated", "not installed: pip install duckdb")
         return
     other = import_module("duckdb")
-    folder = Path(tempfile.mkdtemp(prefix="audit-"))
-    try:
-        with own_spark(LARGE) as spark:
-            ledger, sown = LEDGERS["producing"](spark, _sizes()[0])
-            ledger.write.parquet(str(folder / "ledger"))
-            spark.read.parquet(str(folder / "ledger")).createOrReplaceTempView("events")
-            parquet = f"read_parquet('{folder}/ledger/*.parquet')"
-            ours = _asked(lambda: spark.sql(MISSING).collect()[0][0], sown)
-            theirs = _asked(
-                lambda: other.sql(MISSING.replace("events", parquet)).fetchall()[0][0], sown
-            )
-    finally:
-        shutil.rmtree(folder)
+    with TemporaryDirectory(prefix="audit-") as folder, own_spark(LARGE) as spark:
+        ledger, sown = LEDGERS["producing"](spark, _sizes()[0])
+        ledger.write.parquet(f"{folder}/ledger")
+        spark.read.parquet(f"{folder}/ledger").createOrReplaceTempView("events")
+        parquet = f"read_parquet('{folder}/ledger/*.parquet')"
+        ours = _asked(lambda: spark.sql(MISSING).collect()[0][0], sown)
+        theirs = _asked(
+            lambda: other.sql(MISSING.replace("events", parquet)).fetchall()[0][0], sown
+        )
     detail = {"spark_s": round(ours, 2), "duckdb_s": round(theirs, 2)}
     yield Figure(name, theirs / ours, "stated", detail)
 
