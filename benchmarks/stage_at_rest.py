@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -13,8 +14,8 @@ import psutil
 from jupyter_client.manager import start_new_kernel
 
 from benchmarks import Figure
+from lab_utils import processes
 from lab_utils.jupyter import command, environment
-from lab_utils.processes import free_port
 from lab_utils.waiting import wait_until
 
 FIRST_CELLS = """
@@ -31,13 +32,13 @@ lab.run(send).events().count()
 
 def stage_at_rest() -> Iterator[Figure]:
     """Megabytes of all and of each part (its proportional share of the memory)."""
-    root = Path(__file__).parents[1]
+    labs = Path(__file__).parents[1] / "labs"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
-        variables = environment(root) | {"LAB_STATE": state}
+        variables = environment(labs) | {"LAB_STATE": state}
         os.environ.update({"LAB_STATE": state, "PYTHONPATH": variables["PYTHONPATH"],
                            "LAB_OWNER": str(os.getpid())})  # fmt: skip
         server = subprocess.Popen(
-            command(root / "labs", free_port(0), "bench", browser=False), env=variables,
+            command(labs, processes.free_port(0), "bench", browser=False), env=variables,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         manager, client = start_new_kernel(kernel_name="python3", env=dict(os.environ))
@@ -68,17 +69,10 @@ def _parts(state: str, jupyterlab: int, kernel: int) -> dict[str, float]:
 
 
 def _of_state(state: str) -> list[psutil.Process]:
-    """The processes that were started for this state folder."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            belongs = process.environ().get("LAB_STATE") == state and process.pid != os.getpid()
-            name = " ".join(process.cmdline())
-        except psutil.Error:
-            continue
-        if belongs and "ipykernel" not in name and "jupyterlab" not in name:
-            found.append(process)
-    return found
+    """The processes that were started for this state folder, but for Jupyter's."""
+    found = processes.with_variable("LAB_STATE", state)
+    names = {process.pid: " ".join(processes.words(process)) for process in found}
+    return [it for it in found if not re.search("ipykernel|jupyterlab", names[it.pid])]
 
 
 def _mb(pids: list[int]) -> float:

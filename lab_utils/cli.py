@@ -86,7 +86,7 @@ def up(port: int, ip: str, folder: Path, browser: bool) -> None:
 
     _hand_out(folder)
     _prepare()
-    sys.exit(serve(ROOT, folder, ip=ip, port=port, browser=browser, say=console.print))
+    sys.exit(serve(folder, ip=ip, port=port, browser=browser, say=console.print))
 
 
 @main.command()

@@ -52,10 +52,10 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
     ]
 
 
-def environment(root: Path, folder: Path) -> dict[str, str]:
+def environment(folder: Path) -> dict[str, str]:
     """The kernels' environment: they find lab_utils, and their stages end with this process."""
     own = {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")])),
+        "PYTHONPATH": processes.python_path(),
         processes.OWNER: str(os.getpid()),
         "LAB_STATE": str(state_folder()),
         FOLDER: str(folder.absolute()),
@@ -69,16 +69,14 @@ def running() -> list[int]:
     return [process.pid for process in users if SETTINGS in processes.words(process)]
 
 
-def serve(
-    root: Path, folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str], object]
-) -> int:
+def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str], object]) -> int:
     """Serve the notebooks of `folder` until Ctrl-C or SIGTERM; return the exit code."""
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     address = f"http://127.0.0.1:{(port := processes.free_port(port))}"
     log = state_folder() / "jupyter.log"
     log.unlink(missing_ok=True)
     jupyter = command(folder.absolute(), port, token, browser=browser, ip=ip)
-    server = processes.spawn(jupyter, log=log, environment=environment(root, folder))
+    server = processes.spawn(jupyter, log=log, environment=environment(folder))
     signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
     try:
         _wait_until_serving(server, address, token, log)
