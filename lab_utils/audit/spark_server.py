@@ -32,8 +32,9 @@ import click
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError, WaitTimeout
 from lab_utils.folders import cache_folder, state_folder
+from lab_utils.machine.jars import Progress
 from lab_utils.machine.java import find_java
-from lab_utils.machine.quick_start import Progress, archive_key, make_once
+from lab_utils.machine.quick_start import archive_key, make_once
 from lab_utils.single_server import Joining, Life, end, is_served, read, remove
 from lab_utils.waiting import wait_until
 

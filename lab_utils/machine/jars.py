@@ -208,11 +208,10 @@ def _jar(section: str, dependency: object) -> Jar:
 
 def write_lock() -> None:
     """Write jars.lock from ROOTS."""
-    folder = Path(tempfile.mkdtemp(prefix="resolving-"))
-    jars = [jar for section in ROOTS for jar in resolve(section, folder)]
+    with tempfile.TemporaryDirectory(prefix="resolving-") as folder:
+        jars = [jar for section in ROOTS for jar in resolve(section, Path(folder))]
     lines = (f"{jar.section} {jar.coordinate} {jar.sha256}\n" for jar in jars)
     LOCK.write_text("".join(lines), encoding="utf-8")
-    shutil.rmtree(folder)
 
 
 if __name__ == "__main__":

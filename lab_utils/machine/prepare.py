@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from lab_utils.machine.broker import Broker, new_ports
-from lab_utils.machine.jars import CURRENT, spark_kafka_jars
-from lab_utils.machine.quick_start import Kafka, Progress, make_once, quick_kafka
+from lab_utils.machine.jars import CURRENT, Progress, spark_kafka_jars
+from lab_utils.machine.quick_start import Kafka, make_once, quick_kafka
 from lab_utils.machine.settings import Node
 
 

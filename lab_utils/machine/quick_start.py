@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import os
+import secrets
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,10 +25,9 @@ from filelock import FileLock
 
 from lab_utils.errors import SetupError
 from lab_utils.folders import cache_folder
-from lab_utils.machine.jars import CURRENT, kafka_jars
+from lab_utils.machine.jars import CURRENT, Progress, kafka_jars
 from lab_utils.machine.java import Java, find_java
-
-Progress = Callable[[str], object]
+from lab_utils.machine.settings import text
 
 LOGGING: Final = Path(__file__).with_name("log4j2.xml")
 CLUSTER_ID: Final = "ZGVsaXZlcnktbGFiLTAwMA"
@@ -89,20 +89,14 @@ class Kafka:
         lines = {"version": "1", "cluster.id": CLUSTER_ID, "node.id": str(node_id)}
         # Each folder has an id of its own, which the controller tells brokers apart by.
         lines["directory.id"] = _random_id()
-        (data / "meta.properties").write_text(_lines(lines), encoding="utf-8")
+        (data / "meta.properties").write_text(text(lines), encoding="utf-8")
 
 
 def _random_id() -> str:
     """A Kafka Uuid: 22 characters of URL-safe base64, not beginning with a dash."""
-    import base64
-
-    while (text := base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("="))[0] == "-":
+    while (drawn := secrets.token_urlsafe(16))[0] == "-":
         continue
-    return text
-
-
-def _lines(properties: Mapping[str, str]) -> str:
-    return "".join(f"{name}={value}\n" for name, value in properties.items())
+    return drawn
 
 
 def quick_kafka(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafka:
@@ -156,7 +150,7 @@ def _format(kafka: Kafka, data: Path) -> None:
         "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
         "log.dirs": str(data),
     }
-    properties.write_text(_lines(settings), encoding="utf-8")
+    properties.write_text(text(settings), encoding="utf-8")
     command = kafka.tool(
         "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)
     )
