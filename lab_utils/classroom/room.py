@@ -75,9 +75,8 @@ class Seat:
 class Room:
     """The classroom whose lines are in this folder; a new one if there is none."""
 
-    def __init__(self, out: Path, labs: Path = ROOT / "labs") -> None:
+    def __init__(self, out: Path) -> None:
         records.make_folder(out)
-        self._labs = labs
         self._out = out
         self._seats: dict[str, Seat] = {}
         self._closed: set[Vote] = set()
@@ -149,7 +148,7 @@ class Room:
                 for each in asked_for
                 if any(Vote(lab, each.cell) in seat.predicted for seat in self._seats.values())
             ],
-            "items": [each for it in entries(self._labs) for each in self._items_on_board(it.lab)],
+            "items": [each for it in entries() for each in self._items_on_board(it.lab)],
         }
 
     def write(self) -> int:
@@ -166,12 +165,12 @@ class Room:
     def _asked(self) -> dict[str, tuple[Asked, ...]]:
         """The cells that ask for a prediction, by lab."""
         return {
-            each.lab: asked(json.loads((self._labs / each.notebook).read_bytes())["cells"])
-            for each in entries(self._labs)
+            each.lab: asked(json.loads((ROOT / "labs" / each.notebook).read_bytes())["cells"])
+            for each in entries()
         }
 
     def _exercise(self, item: str) -> Exercise:
-        known = {it.item: it for lab in self._asked for it in exercises(lab, self._labs)}
+        known = {it.item: it for lab in self._asked for it in exercises(lab)}
         return known[one_of("item", item, known)]
 
     def _keep(self, line: dict[str, Any]) -> None:
@@ -229,7 +228,7 @@ class Room:
 
     def _items_on_board(self, lab: str) -> list[dict[str, Any]]:
         found = []
-        for each in exercises(lab, self._labs):
+        for each in exercises(lab):
             seen = Counter(seat.verdicts.get(each.item) for seat in self._seats.values())
             counts = {status: seen[status] for status in (PASS, FAIL, INCONCLUSIVE)}
             if any(counts.values()):
@@ -246,9 +245,7 @@ class Room:
             lab=lab,
             status=GRADED,
             learner=seat.name,
-            items=tuple(
-                _verdict(each, seat.verdicts.get(each.item)) for each in exercises(lab, self._labs)
-            ),
+            items=tuple(_verdict(each, seat.verdicts.get(each.item)) for each in exercises(lab)),
             notes=("Told by a seat of a live class: the verdicts are those of its lab.check.",),
             predictions=tuple(
                 Believed(
