@@ -104,9 +104,8 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
 def _answers(each: Evidence, request: Event) -> list[Event]:
     return [
         row
-        for row in each.rows
-        if (row.source, row.kind, row.api) == ("wire", "response", request.api)
-        and row.correlation_id == request.correlation_id
+        for row in each.history.of("wire", "response")
+        if (row.api, row.correlation_id) == (request.api, request.correlation_id)
         and row.detail.get("connection") == request.detail.get("connection")
     ]
 
@@ -117,9 +116,8 @@ def _is_fenced(each: Evidence, request: Event) -> bool:
         return False
     given = [
         row.producer_epoch
-        for row in each.rows
-        if (row.source, row.kind, row.api) == ("wire", "response", "InitProducerId")
-        and row.producer_id == request.producer_id
+        for row in each.history.of("wire", "response")
+        if (row.api, row.producer_id) == ("InitProducerId", request.producer_id)
         and row.at_ns < request.at_ns
     ]
     return not given or (request.producer_epoch or 0) < max(it or 0 for it in given)

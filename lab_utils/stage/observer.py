@@ -20,6 +20,7 @@ from typing import Any, Final
 from lab_utils.codec.list_offsets import Offsets, list_offsets
 from lab_utils.codec.log_files import LogEnd
 from lab_utils.codec.metadata_log import NO_LEADER, Decision, MetadataLog, Partition
+from lab_utils.ledger.events import Event
 from lab_utils.machine.broker import Broker
 from lab_utils.stage.event_log import EventLog
 
@@ -88,16 +89,11 @@ class Observer:
     def _news(self) -> None:
         for decision in self._log.news():
             at_ns = _monotonic_ns(decision.timestamp_ms)
-            if decision.partition is not None:
-                self._decided(decision.partition, at_ns)
+            if (found := decision.partition) is not None:
+                detail = _as_text(found)
+                self._all_runs("controller", "partition", found, at_ns=at_ns, detail=detail)
             else:
                 self._fenced(decision, at_ns)
-
-    def _decided(self, partition: Partition, at_ns: int) -> None:
-        for run in self._event_log.runs:
-            if partition.topic.startswith(f"{run}-"):
-                self._write(run, "controller", "partition", partition, at_ns=at_ns,
-                            detail=_as_text(partition))  # fmt: skip
 
     def _fenced(self, decision: Decision, at_ns: int) -> None:
         kind = "fenced" if decision.is_fenced else "unfenced"
@@ -137,8 +133,6 @@ class Observer:
                 self._write(run, actor, kind, partition, **columns)
 
     def _write(self, run: str, actor: str, kind: str, partition: Partition, **columns: Any) -> None:
-        from lab_utils.ledger.events import Event
-
         self._event_log.record(
             Event(run=run, source="broker", actor=actor, kind=kind, topic=partition.topic,
                   partition=partition.partition, **columns)
