@@ -21,8 +21,6 @@ from lab_utils.proxy.armed import FaultBoard, Record
 from lab_utils.proxy.relay import Relay
 from lab_utils.proxy.witness import WireWitness
 
-__all__ = ["FaultBoard", "Proxy"]
-
 Address = tuple[str, int]
 
 # At one more the client is cut that has been idle the longest, as a broker does (max.connections).
@@ -54,11 +52,11 @@ class Proxy:
         self._connecting: set[asyncio.Task[None]] = set()
         self._numbers = count(1)
 
-    async def start(self, port: int = 0) -> int:
-        """Listen on loopback; return the port (0 is any that is free)."""
+    async def start(self) -> int:
+        """Listen on loopback; return the port."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: self._relay().client, "127.0.0.1", port, backlog=1024
+            lambda: self._relay().client, "127.0.0.1", 0, backlog=1024
         )
         return int(self._server.sockets[0].getsockname()[1])
 

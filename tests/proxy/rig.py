@@ -14,8 +14,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from lab_utils.ledger.events import Event
+from lab_utils.proxy.armed import FaultBoard
 from lab_utils.proxy.faults import Fault
-from lab_utils.proxy.proxy import FaultBoard, Proxy
+from lab_utils.proxy.proxy import Proxy
 from lab_utils.waiting import wait_until
 from tests.proxy import wire
 
