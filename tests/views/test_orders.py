@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 from lab_utils.views.orders import CALLS_LIMIT, Cell, grid_of, orders_by_offset, told
@@ -15,10 +17,6 @@ def cells(rows: list[Event]) -> list[Cell]:
 
 def offsets(rows: list[Event]) -> list[list[int | None]]:
     return [[row.offset for row in call.copies] for call in History(rows).calls]
-
-
-def outcomes(rows: list[Event]) -> list[str]:
-    return [cell.outcome for cell in cells(rows)]
 
 
 def test_calm_run_is_a_diagonal() -> None:
@@ -43,19 +41,19 @@ def test_acked_and_nowhere_stands_in_the_margin() -> None:
     assert found[0].column > max(cell.column for cell in found[1:])
 
 
-def test_undrained_log_has_no_lost_order() -> None:
-    """What was not read to its end cannot show a loss."""
-    assert [] == outcomes([sent(0, "0"), acked(1, "0", 0)])
+ACKED = [sent(0, "0"), acked(1, "0", 0)]
+OUTCOMES = {
+    "a log that was not read to its end shows no loss": (ACKED, []),
+    "stored, and the report does not know": ([sent(0, "0"), unknown(1, "0"), *log("0")],
+                                             ["unacked"]),
+    "a record that nobody sent": ([*ACKED, *log("0", "x")], ["once", "foreign"]),
+}  # fmt: skip
 
 
-def test_stored_and_not_acked() -> None:
-    """A stored order whose report does not know is marked as such."""
-    assert ["unacked"] == outcomes([sent(0, "0"), unknown(1, "0"), *log("0")])
-
-
-def test_never_sent() -> None:
-    """A record that nobody sent has a row of its own."""
-    assert ["once", "foreign"] == outcomes([sent(0, "0"), acked(1, "0", 0), *log("0", "x")])
+@pytest.mark.parametrize(("rows", "expected"), OUTCOMES.values(), ids=OUTCOMES)
+def test_outcome(rows: list[Event], expected: list[str]) -> None:
+    """What was sent, reported and stored decides what a cell is."""
+    assert expected == [cell.outcome for cell in cells(rows)]
 
 
 def test_report_says_which_record_is_whose() -> None:
@@ -75,11 +73,6 @@ def test_crash_ends_the_wait_for_a_report() -> None:
     assert [[0], [1]] == offsets(rows)
 
 
-def test_success_without_offset_is_told() -> None:
-    """A report without an offset says so."""
-    assert "acked, no offset" == told(History(histories.hole()).calls[0])
-
-
 def test_partitions_stand_side_by_side() -> None:
     """Each partition has its own offsets, with a column between."""
     rows = [sent(0, "0"), sent(1, "1"), *log("0"), *log("1", partition=1)]
@@ -92,7 +85,7 @@ def test_topics_stand_side_by_side() -> None:
     there = event(
         2, "log", "reader", "record", topic="03-b-words", partition=0, offset=0, value="0"
     )
-    rows = [sent(0, "0"), acked(1, "0", 0), *log("0"), there]
+    rows = [*ACKED, *log("0"), there]
 
     assert [("once", 0), ("foreign", 2)] == [(it.outcome, it.column) for it in cells(rows)]
     assert {"orders-0", "words-0"} <= {
@@ -104,13 +97,9 @@ def test_marker_takes_an_offset() -> None:
     """A transaction marker has a cell in a row of its own."""
     place = {"topic": TOPIC, "partition": 0, "offset": 1}
     commit = event(2, "log", "broker-1", "marker", detail={"type": "COMMIT"}, **place)
-    rows = [sent(0, "0"), acked(1, "0", 0), *log("0"), commit]
+    marker = cells([*ACKED, *log("0"), commit])[-1]
 
-    assert ("marker", 1, "C") == (
-        cells(rows)[-1].outcome,
-        cells(rows)[-1].column,
-        cells(rows)[-1].text,
-    )
+    assert ("marker", 1, 1, "C") == (marker.outcome, marker.column, marker.row, marker.text)
 
 
 def test_long_run_is_shown_around_what_stands_out() -> None:

@@ -24,26 +24,43 @@ def drawn(rows: list[Event]) -> list[Path]:
     return paths(scene(rows))
 
 
-def styles(rows: list[Event]) -> list[str]:
-    return [path.style for path in drawn(rows)]
-
-
 def texts(rows: list[Event], **options: Any) -> list[str]:
     return [note.text for note in timeline(rows, **options).figure.layout.annotations]
 
 
-def test_request_reaches_the_broker_and_its_answer_the_client() -> None:
-    """Both arrows pass all three lanes, one down and one up."""
-    heights = [[y for _, y in path.points] for path in drawn(histories.calm(1))]
+DOWN, UP = [1, PROXY, -1], [-1, PROXY, 1]
+WAYS = {
+    "there and back": (
+        [request(1, "0", 1), response(2, 1)], [("request", DOWN), ("answer", UP)],
+    ),
+    "the request is dropped": (
+        [request(1, "0", 1, fate="dropped")], [("lost", [1, PROXY])],
+    ),
+    "the answer is dropped": (
+        [request(1, "0", 1), response(2, 1, fate="dropped")],
+        [("request", DOWN), ("lost", [-1, PROXY])],
+    ),
+    "the proxy answers in the broker's place": (
+        [request(1, "0", 1, fate="dropped"), response(2, 1, fate="replaced", error="E")],
+        [("lost", [1, PROXY]), ("replaced", [PROXY, 1])],
+    ),
+    "the broker's answer is rewritten": (
+        [request(1, "0", 1), response(2, 1, fate="replaced", error="E")],
+        [("request", DOWN), ("answer", [-1, PROXY]), ("replaced", [PROXY, 1])],
+    ),
+    "the broker refuses": (
+        [request(1, "0", 1, fate="corrupted"), response(2, 1, error="E")],
+        [("corrupted", DOWN), ("error", UP)],
+    ),
+}  # fmt: skip
 
-    assert [[1, 0, -1], [-1, 0, 1]] == heights
 
-
-def test_dropped_answer_ends_at_the_proxy() -> None:
-    """A dropped answer is a broken arrow: it leaves the broker and comes no further."""
-    (lost,) = [path for path in drawn(histories.lost_answer()) if path.style == "lost"]
-
-    assert [-1, PROXY] == [y for _, y in lost.points]
+@pytest.mark.parametrize(("rows", "expected"), WAYS.values(), ids=WAYS)
+def test_way_of_a_request_and_its_answer(
+    rows: list[Event], expected: list[tuple[str, list[float]]]
+) -> None:
+    """What the proxy did with both decides the lines, the lanes that they pass, and who answers."""
+    assert expected == [(path.style, [y for _, y in path.points]) for path in drawn(rows)]
 
 
 def test_what_ends_at_the_proxy_has_no_head() -> None:
@@ -52,29 +69,6 @@ def test_what_ends_at_the_proxy_has_no_head() -> None:
     heads = [sum(size > 0 for size in it.marker.size) for it in drawn_lines if it.mode[0] == "l"]
 
     assert [6, 5, 0] == heads
-
-
-def test_dropped_request_ends_at_the_proxy() -> None:
-    """A dropped request leaves the client and comes no further."""
-    (lost,) = drawn([request(1, "0", 1, fate="dropped")])
-
-    assert ("lost", [1, PROXY]) == (lost.style, [y for _, y in lost.points])
-
-
-@pytest.mark.parametrize(
-    ("fates", "expected"),
-    [
-        (("dropped", "replaced"), ["lost", "replaced"]),
-        (("forwarded", "replaced"), ["request", "answer", "replaced"]),
-        (("corrupted", "forwarded"), ["corrupted", "error"]),
-    ],
-    ids=["the broker has no part", "the broker's answer is rewritten", "the broker refuses"],
-)
-def test_way_of_a_request_and_its_answer(fates: tuple[str, str], expected: list[str]) -> None:
-    """What the proxy did with a request and its answer decides the lines, and who answers."""
-    rows = [request(1, "0", 1, fate=fates[0]), response(2, 1, fate=fates[1], error="E")]
-
-    assert expected == styles(rows)
 
 
 def test_copy_leaves_the_proxy() -> None:
