@@ -79,11 +79,6 @@ def test_json_and_back(fault: Fault) -> None:
     assert fault == from_json(to_json(fault))
 
 
-def test_repr_leaves_out_the_defaults() -> None:
-    """A learner reads what was typed, and no more."""
-    assert "drop_response('Produce', nth=3)" == repr(drop_response("Produce", nth=3, topic=None))
-
-
 REFUSED = [
     (lambda: drop_response("produce"), "got 'produce'. Did you mean 'Produce'?"),
     (
