@@ -14,6 +14,7 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.experiment import Experiment, order_values
@@ -57,6 +58,16 @@ def sending(settings: dict[str, Any] | None = None) -> Workload:
             producer.flush()
 
     return send
+
+
+def in_transaction(run: LiveRun, order: str = "0", /, **settings: Any) -> RecordingProducer:
+    """A producer that has sent this order to partition 0, in a transaction that it is to end."""
+    producer = run.producer({"transactional.id": run.topic} | settings)
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(run.topic, order, partition=0)
+    producer.flush()
+    return producer
 
 
 def read(run: LiveRun) -> str:

@@ -14,6 +14,7 @@ from lab_utils.errors import BadArgument
 from lab_utils.experiment import Experiment, fault_values, order_values
 from lab_utils.ledger.store import read_ledger
 from lab_utils.proxy.faults import crash_client, drop_response
+from tests.performed import sending
 
 NUMBERS = count(1)
 
@@ -24,13 +25,6 @@ def experiment(stage: Any, tmp_path: Path) -> Any:
     reader = HonestReader(stage.direct)
     yield Experiment(stage, reader, f"x{next(NUMBERS)}-a", tmp_path / "run", ("0", "1", "2"))
     reader.close()
-
-
-def send_orders(run: Any) -> None:
-    producer = run.producer()
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
 
 
 def test_orders() -> None:
@@ -74,7 +68,7 @@ def test_ticket(experiment: Experiment) -> None:
 def test_client_elsewhere(experiment: Experiment, tmp_path: Path) -> None:
     """A workload's own diary may be kept elsewhere; the run's folder has all other witnesses."""
     experiment.faults = (drop_response("Produce", nth=2),)
-    carry_out(send_orders, experiment.begin(tmp_path / "client"))
+    carry_out(sending(), experiment.begin(tmp_path / "client"))
     rows = experiment.finish()
 
     assert {"workload", "wire", "fault", "log"} == {row.source for row in rows} - {"broker"}
@@ -100,7 +94,7 @@ def test_unfired(experiment: Experiment) -> None:
 def test_log_and_batches(experiment: Experiment) -> None:
     """The log is read twice over: by a reader, and from the broker's own files."""
     experiment.partitions = 2
-    carry_out(send_orders, experiment.begin())
+    carry_out(sending(), experiment.begin())
     log = [row for row in experiment.finish() if row.source == "log"]
 
     assert [0, 1, 2] == [row.offset for row in log if row.kind == "record"]

@@ -9,13 +9,9 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import hold_link, stop_broker
 from lab_utils.waiting import wait_until
-from tests.performed import Perform
+from tests.performed import Perform, in_transaction, values
 
 pytestmark = pytest.mark.kafka
-
-
-def values(rows: list[Event], kind: str) -> list[str | None]:
-    return [row.value for row in rows if (row.source, row.kind) == ("log", kind)]
 
 
 def inits(rows: list[Event]) -> list[tuple[int | None, int | None]]:
@@ -48,7 +44,7 @@ def test_epoch_of_the_second_instance(perform: Perform, is_open: bool, epoch: in
     (first, _), (second, later) = inits(rows)
 
     assert (first, epoch) == (second, later)
-    assert ([], "_FENCED") == (values(rows, "visible"), failed(rows)[0][0])
+    assert ("", "_FENCED") == (values(rows, "visible"), failed(rows)[0][0])
 
 
 def _end(consumer: Consumer) -> int:
@@ -61,12 +57,7 @@ def test_time_out_looks_like_a_newer_instance(perform: Perform) -> None:
     """The coordinator has aborted in epoch 1, and nobody else has ever taken the name."""
 
     def too_slow(run: LiveRun) -> None:
-        settings = {"transactional.id": run.topic, "transaction.timeout.ms": 3000}
-        producer = run.producer(settings)
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.produce(run.topic, "0", partition=0)
-        producer.flush()
+        producer = in_transaction(run, **{"transaction.timeout.ms": 3000})
         reader = run.consumer({"enable.partition.eof": True})
         reader.assign([TopicPartition(run.topic, 0, 0)])
         # It stops before the open order; the first end it is told of behind that is the abort's.
@@ -114,21 +105,13 @@ def test_abort_without_flush_leaves_nothing(perform: Perform) -> None:
 
     rows = perform(at_once)
 
-    assert [] == values(rows, "visible")
+    assert "" == values(rows, "visible")
     assert [] == failed(rows)
 
 
 def test_what_the_client_speaks(perform: Perform) -> None:
     """The client ends transactions in version 1 of EndTxn: no new epoch for each of them."""
-
-    def once(run: LiveRun) -> None:
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.produce(run.topic, "0", partition=0)
-        producer.commit_transaction()
-
-    rows = perform(once)
+    rows = perform(lambda run: in_transaction(run).commit_transaction())
     asked = [row for row in rows if row.source == "wire" and row.kind == "request"]
 
     assert {("EndTxn", "1"), ("AddPartitionsToTxn", "0"), ("InitProducerId", "4")} <= {
@@ -138,19 +121,10 @@ def test_what_the_client_speaks(perform: Perform) -> None:
 
 def test_decision_survives_a_restart(perform: Perform) -> None:
     """The marker was held, the broker went down; the next coordinator reads on in the diary."""
-
-    def commit(run: LiveRun) -> None:
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.produce(run.topic, "0", partition=0)
-        producer.flush()
-        producer.commit_transaction()
-
     faults = (hold_link(1, 1, api="Produce"), stop_broker(1, api="EndTxn"))
-    rows = perform(commit, *faults)
+    rows = perform(lambda run: in_transaction(run).commit_transaction(), *faults)
     states = {row.detail["state"]: row.at_ns for row in rows if row.kind == "transaction"}
     stopped = next(row.at_ns for row in rows if (row.actor, row.kind) == ("broker-1", "stopped"))
 
-    assert ["0"] == values(rows, "visible")
+    assert "0" == values(rows, "visible")
     assert states["PrepareCommit"] < stopped < states["CompleteCommit"]
