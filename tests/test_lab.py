@@ -24,15 +24,12 @@ from lab_utils.ledger.store import read_ledger
 from lab_utils.machine.jars import MIRROR
 from lab_utils.proxy.faults import crash_client
 from tests.notebooks import solutions
+from tests.performed import sending
 
 pytestmark = pytest.mark.kafka
 
 
-def send_orders(run: Any) -> None:
-    producer = run.producer()
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
+send_orders = sending()
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,12 @@ from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.proxy.faults import crash_client
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
+from tests.performed import sending
 
 pytestmark = pytest.mark.kafka
 
 
-def begin_anew(run: LiveRun) -> None:
-    producer = run.producer()
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
+begin_anew = sending()
 
 
 def story(opened: Opened) -> list[str]:
