@@ -163,6 +163,16 @@ class Rig:
 
         return self._await(run())
 
+    def turn(self) -> int:
+        """How many frames the listener was given while the loop made one turn."""
+
+        async def run() -> int:
+            before = len(self.received)
+            await asyncio.sleep(0)
+            return len(self.received) - before
+
+        return int(self._await(run()))
+
     def close(self) -> None:
         """End everything, and see that nothing of the proxy is left."""
         for client in self._clients:
