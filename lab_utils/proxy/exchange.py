@@ -80,6 +80,7 @@ class Exchange:
                     self.frame, self.request_fate = frame, "corrupted"
             case Answer(frame):
                 self.request_fate = "dropped"
+                self.answered_ns = int(now * 1e9)
                 self._answered(frame, "replaced", now)
             case Keep():
                 self.send_at = inf
@@ -89,6 +90,8 @@ class Exchange:
 
     def decide_response(self, frame: bytes, now: float) -> tuple[Armed | None, Action | None]:
         """Let the faults decide what the client is given of the broker's answer."""
+        # The moment that a delay counts from, so that none is told shorter than it was.
+        self.answered_ns = int(now * 1e9)
         response = self._answered(frame, "forwarded", now)
         armed, action = self._ask(lambda fault: fault.on_response(response))
         match action:
@@ -118,7 +121,6 @@ class Exchange:
         self.answer = Response(frame, self.request)
         self.answer_fate = fate
         self.answer_at = answer_at
-        self.answered_ns = time.monotonic_ns()
         return self.answer
 
     def _ask(
