@@ -131,13 +131,14 @@ class FaultBoard:
         self._moment("received", armed, request)
 
     def answered(self, armed: list[Armed], request: Request) -> None:
-        """The request has been answered, or its answer lost: act on brokers that wait for it."""
+        """Its answer was given or lost, or nobody waits for it: act on brokers, and once."""
         self._moment("answered", armed, request)
 
     def _moment(self, when: str, armed: list[Armed], request: Request) -> None:
         for each in armed:
-            if isinstance(each.fault, StageFault) and each.fault.when == when:
-                self._act(each.fault)
+            fault = each.fault
+            if isinstance(fault, StageFault) and fault.when == when and not each.fired:
+                self._act(fault)
                 self.fired(each, request)
 
     def happened(self, armed_id: str) -> None:

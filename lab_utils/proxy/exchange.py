@@ -205,10 +205,12 @@ class Exchanges:
         if len(frame) < RESPONSE_START.size:
             return None
         correlation_id = RESPONSE_START.unpack_from(frame)[1]
-        unanswered = (exchange for exchange in self._open if exchange.answer is None)
-        return next(
-            (one for one in unanswered if one.request.correlation_id == correlation_id), None
-        )
+        asked = (it for it in self.unanswered() if it.request.correlation_id == correlation_id)
+        return next(asked, None)
+
+    def unanswered(self) -> list[Exchange]:
+        """Those that the broker has not answered yet."""
+        return [exchange for exchange in self._open if exchange.answer is None]
 
     def keep_answered(self) -> None:
         """The broker is gone: what it has not answered, and what is behind that, is over."""

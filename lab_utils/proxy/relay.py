@@ -322,6 +322,10 @@ class Relay:
 
     def _lost_client(self) -> None:
         self._is_mute = True
+        for exchange in self._exchanges.unanswered():
+            # A consumer that ends leaves a Fetch unanswered; a producer only what it gave up.
+            if exchange.request.api == "Produce":
+                self._board.answered(exchange.faults, exchange.request)
         self._begin_to_end("client")
         self._step()
 

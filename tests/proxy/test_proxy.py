@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from lab_utils.proxy import sides
-from lab_utils.proxy.faults import drop_request, drop_response
+from lab_utils.proxy.faults import drop_request, drop_response, kill_broker
 from lab_utils.proxy.relay import OPEN_LIMIT
 from lab_utils.waiting import wait_until
 from tests.proxy import wire
@@ -165,9 +165,7 @@ def test_requests_behind_a_cut_are_not_counted(rig: Rig) -> None:
     assert [1, 0] == [fired for _, _, fired in rig.disarm()]
 
 
-def test_client_that_never_reads_starves_nobody(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_client_that_never_reads_starves_nobody(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one client pumps requests and reads no answer, the others have their turn."""
     monkeypatch.setattr(sides, "TURN_S", -1)  # over when one frame has been worked off
     hostile = rig.client()
@@ -215,3 +213,18 @@ def test_what_all_hold_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> 
 
     assert wire.heartbeat_answer(2) == honest.receive()
     assert 10 * 2**20 >= rig.call(lambda: sum(side.held_bytes for side in sides._sides))
+
+
+def test_producer_that_waits_no_more(rig: Rig) -> None:
+    """What is to happen at an answer happens when the producer hangs up, and not once more."""
+    rig.is_silent = True
+    rig.arm(kill_broker(1, api="Produce"))
+    client = rig.client()
+    client.send(wire.produce(1))
+    wait_until(lambda: rig.received == [wire.produce(1)], "the request", timeout_s=5)
+    client.close()
+    rig.events_of("fault", "fired")
+    rig.answer(wire.produce(1))
+    rig.events_of("wire", "closed")
+
+    assert 1 == rig.disarm()[0][2]

@@ -72,9 +72,10 @@ class StageFault(RequestFault):
 
     It waits for a request to any broker; without an api it is done at once.
 
-    when       "answered": when that request has been answered; "received": already when the
-               broker has received it. Whether a broker that is killed then still passes it on to
-               its followers is chance, unless their links are cut before.
+    when       "answered": when that request has been answered, or its producer has hung up, as
+               after socket.timeout.ms; "received": already when the broker has it. Whether a
+               broker that is killed then still passes it on to its followers is chance, unless
+               their links are cut before.
     """
 
     narrowing = ("api",)
