@@ -20,7 +20,7 @@ from lab_utils.grading.rules import (
     is_transactional,
     only_what_clients_need,
 )
-from lab_utils.grading.weakness import killed_early, weakness
+from lab_utils.grading.weakness import hung, killed_early, weakness
 from lab_utils.ledger.events import Event
 
 # What a learner's own code may not bear witness of: its clients write these.
@@ -90,7 +90,9 @@ def first_of(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], stat
 
 
 def _is_spoiled(exercise: Exercise, answer: Any, found: Evidence) -> bool:
-    """Does a run prove nothing in which nothing was the learner's?"""
+    """Does a run prove nothing in which nothing was the learner's, or in which a client hung?"""
+    if hung(found):
+        return True
     is_ours = exercise.kind == "value" or exercise.is_query
     answer = _spelled(answer) if exercise.kind == "value" else answer
     return is_ours and _decided(exercise, answer, [found])[0] == INCONCLUSIVE

@@ -9,7 +9,7 @@ import pytest
 
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
-from lab_utils.grading.judge import judge, no_answer, witnessed
+from lab_utils.grading.judge import decide, judge, no_answer, witnessed
 from lab_utils.grading.rules import (
     answer_equals,
     each_order_is_stored,
@@ -177,6 +177,19 @@ def test_a_process_that_was_killed_early_can_fail_and_not_pass() -> None:
     assert ["INCONCLUSIVE", "FAIL"] == [
         str(judge(EXERCISE, None, [seen]).status) for seen in (whole, doubled)
     ]
+
+
+def test_a_run_in_which_a_client_hung_is_made_again() -> None:
+    """What a client of the run did by itself is nobody's answer; three times it proves nothing."""
+    found = Event(run="", source="wire", actor="consumer-1", kind="response", api="FindCoordinator")
+    stuck, whole = evidence(*STORED, found), evidence(*STORED)
+    statuses = []
+    for runs in ([stuck, whole], [stuck] * 3):
+        them = iter(runs)
+        verdict = decide(EXERCISE, [whole.trial], None, lambda _, them=them: next(them))
+        statuses.append((verdict.status, next(them, None)))
+
+    assert [("PASS", None), ("INCONCLUSIVE", None)] == statuses
 
 
 def test_a_function_that_sends_nothing_fails() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from lab_utils.grading.cases import Evidence, Trial
-from lab_utils.grading.weakness import not_done, was_spent
+from lab_utils.grading.weakness import hung, not_done, was_spent
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import crash_client
 
@@ -31,6 +32,10 @@ def answered(error: str | None = None) -> Event:
 
 def init(epoch: int, at_ns: int = 1) -> Event:
     return wire("response", "InitProducerId", at_ns, 0, producer_id=7, producer_epoch=epoch)
+
+
+def crashed(at_ns: int) -> Event:
+    return Event(run="r", source="workload", actor="process", kind="crashed", at_ns=at_ns)
 
 
 def fired(actor: str = "drop_response", api: str = "Produce") -> Event:
@@ -123,3 +128,30 @@ def test_a_process_that_has_only_read() -> None:
 
     assert not_done(crash_client("after_poll"), [fetched], 0, writes=True) is None
     assert "0 fetches" in (not_done(crash_client("after_poll"), [], 0, writes=True) or "")
+
+
+def consumer(kind: str, api: str, at_ns: int) -> Event:
+    return replace(wire(kind, api, at_ns, at_ns), actor="consumer-1")
+
+
+COORDINATOR = (
+    consumer("request", "FindCoordinator", 5), consumer("response", "FindCoordinator", 6),
+    consumer("request", "Metadata", 7),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("rows", "name"),
+    [
+        (COORDINATOR, "consumer-1"),
+        ((*COORDINATOR, consumer("request", "JoinGroup", 8)), None),
+        # Who is assigned by hand asks for offsets, and joins nobody.
+        ((*COORDINATOR, consumer("request", "OffsetFetch", 8)), None),
+        ((*COORDINATOR, crashed(9)), None),
+        ((crashed(1), *COORDINATOR), "consumer-1"),
+        (COORDINATOR[:1], None),
+    ],
+)
+def test_client_that_hung(rows: tuple[Event, ...], name: str | None) -> None:
+    """A consumer of the last process that has its coordinator and wants nothing of it."""
+    assert name == hung(Evidence(trial=Trial(name="t"), orders=(), rows=rows))
