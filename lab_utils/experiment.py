@@ -52,6 +52,7 @@ class Experiment:
     replicas, topic_config  of every topic; the replicas are on brokers 1, 2, …, and 1 leads
     members how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
+    patient  do its clients wait for brokers that are away for long?
     schema  where the sink is in PostgreSQL; if empty, the sink is SQLite
     """
 
@@ -66,6 +67,7 @@ class Experiment:
     filled: bool = False
     until_stable: bool = False
     members: int = 1
+    patient: bool = False
     replicas: int = 1
     topic_config: Mapping[str, str] = field(default_factory=dict)
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -134,6 +136,7 @@ class Experiment:
             topics=self.further_topics,
             crashes=tuple(self._crashes()),
             members=self.members,
+            patient=self.patient,
             schema=self.schema,
         )
 

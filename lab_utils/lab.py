@@ -111,6 +111,7 @@ class Lab:
         filled: bool = False,
         members: int = 1,
         until_stable: bool = False,
+        patient: bool = False,
         replicas: int | None = None,
         topic_config: Mapping[str, object] | None = None,
         timeout_s: float = 120,
@@ -126,7 +127,8 @@ class Lab:
         `topics` names further, empty topics (run.topics["invoices"] in the workload); a mapping
         also says what each has of its own, as {"one": {"replicas": 1}}. With `filled`, the orders
         are in run.topic from the start, to be consumed. With `until_stable`, the log is read only
-        when every transaction has ended, if need be by its time-out.
+        when every transaction has ended, if need be by its time-out. With `patient`, clients wait
+        longer for brokers that are away than the lab's timers let them.
 
         `replicas` is the replication factor, as many as there are brokers if it is not given;
         broker 1 leads every partition at first. `topic_config` is the topic's, as in
@@ -147,6 +149,7 @@ class Lab:
             filled=filled,
             members=at_least("members", members, 1),
             until_stable=until_stable,
+            patient=patient,
             replicas=self._replicas(replicas),
             topic_config=_texts({"": topic_config or {}})[""],
         )

@@ -59,6 +59,14 @@ PRODUCER: Final = {
     **{name: value for name, value in TRANSACTIONAL.items() if name != "transaction.timeout.ms"},
     "message.timeout.ms": 15000,  # 300000
 }
+# For brokers that go and come back, on any machine: a client that gives up sooner proves nothing.
+# A request without an answer is sent again later than the ISR takes to shrink, and an open
+# transaction ends before the lab stops waiting for that.
+PATIENT: Final = {
+    "socket.timeout.ms": 8000,
+    "message.timeout.ms": 120000,
+    "transaction.timeout.ms": 20000,
+}
 # Of the classic group protocol only: with that of KIP-848 the broker sets them.
 CLASSIC: Final = {
     "session.timeout.ms": 6000,  # 45000
@@ -86,6 +94,7 @@ class Ticket:
     crashes   where the processes must die or stall: [{"at": "after_ack", "nth": 3}, …]
     restarts  is this a process that is started again when it has been killed?
     members   how many processes perform the workload at once; `member` is this one, from 1
+    patient   do its clients wait for brokers that are away for long?
     schema    where the sink is in the PostgreSQL of LAB_DATABASE; if empty, the sink is SQLite
     """
 
@@ -100,6 +109,7 @@ class Ticket:
     restarts: bool = False
     members: int = 1
     member: int = 1
+    patient: bool = False
     schema: str = ""
 
     @property
@@ -415,8 +425,10 @@ class LiveRun:
                 f"{setting} is set by the lab; got {given[setting]!r}. In a lab {OWN[setting]}. "
                 f"Leave {setting} out of the configuration."
             )
+        longer = PATIENT if self._ticket.patient else {}
         return {
             **settings,
+            **{setting: longer[setting] for setting in settings.keys() & longer.keys()},
             **given,
             "bootstrap.servers": self._ticket.bootstrap,
             "client.id": f"{self._ticket.run}.{name}",

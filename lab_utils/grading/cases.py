@@ -48,6 +48,7 @@ class Trial:
     topics    short names of further topics
     members   how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
+    patient   do its clients wait for brokers that are away for long?
     brokers   how many the stage has
     replicas, topic_config  of the topics; as many replicas as brokers if not given
     """
@@ -62,6 +63,7 @@ class Trial:
     topics: tuple[str, ...] = ()
     members: int = 1
     until_stable: bool = False
+    patient: bool = False
     brokers: int = 1
     replicas: int | None = None
     topic_config: Mapping[str, object] = field(default_factory=dict)
@@ -69,7 +71,7 @@ class Trial:
     @property
     def conditions(self) -> dict[str, Any]:
         """What an experiment is told of this trial, besides its orders and faults."""
-        names = ("partitions", "filled", "topics", "members", "until_stable")
+        names = ("partitions", "filled", "topics", "members", "until_stable", "patient")
         config = {name: str(value) for name, value in self.topic_config.items()}
         return {name: getattr(self, name) for name in names} | {
             "replicas": self.replicas or self.brokers,

@@ -120,19 +120,18 @@ refused.in_and_out("invoices")
 # ## Dark
 #
 # The leader of all topics, broker 1, loses its links to the others when it receives the notice of order
-# 2, the first of its batch. It loses its power when it receives the invoice of that order: by then both
-# notices have been acknowledged. It starts again. The power cut is simulated: what was not yet flushed
-# to the disk is removed.
+# 2, the first of its batch. It loses its power when it has acknowledged the notice of order 3, and
+# starts again. The power cut is simulated: what was not yet flushed to the disk is removed.
 #
 # How many acked records will be lost?
 
 # %%
-at = {"api": "Produce", "value": "2", "when": "received"}
-again = at | {"nth": 2}
+comes = {"api": "Produce", "value": "2", "when": "received"}
+acked = {"api": "Produce", "value": "3"}
 dark_faults = [
     stall_client("after_db_commit", nth=2, for_ms=400),
-    cut_link(1, 2, **at), cut_link(1, 3, **at), power_cut(1, **again),
-    heal_link(1, 2, **again), heal_link(1, 3, **again), start_broker(1, **again)]
+    cut_link(1, 2, **comes), cut_link(1, 3, **comes), power_cut(1, **acked),
+    heal_link(1, 2, **acked), heal_link(1, 3, **acked), start_broker(1, **acked)]
 guess = lab.predict(lost=..., because="...")
 
 # %%
