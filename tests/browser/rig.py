@@ -25,7 +25,6 @@ from lab_utils import jupyter
 from lab_utils.processes import free_port
 from lab_utils.waiting import wait_until
 
-ROOT = Path(__file__).parents[2]
 QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update",
@@ -98,7 +97,7 @@ def _settings(home: Path, folder: Path) -> dict[str, str]:
     names = ("CONFIG_DIR", "CONFIG_PATH", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{name}": str(home / name) for name in names}
     own |= {f"JUPYTERLAB_{name}_DIR": str(home / name) for name in ("SETTINGS", "WORKSPACES")}
-    return {**jupyter.environment(ROOT, folder), **own, "LAB_OWNER": str(os.getpid())}
+    return {**jupyter.environment(folder), **own, "LAB_OWNER": str(os.getpid())}
 
 
 @contextmanager
