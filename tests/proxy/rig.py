@@ -168,7 +168,9 @@ class Rig:
 
         async def run() -> int:
             before = len(self.received)
-            await asyncio.sleep(0)
+            turned = self._loop.create_future()
+            self._loop.call_soon(turned.set_result, None)
+            await turned
             return len(self.received) - before
 
         return int(self._await(run()))
