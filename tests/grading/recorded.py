@@ -2,9 +2,10 @@
 
     case (item, name, cell) ── its trials ──▶ key ──▶ evidence ── judge ──▶ verdict
 
-A key says what was performed: the trial, the text of the workload and of what it calls, the
-columns of the ledger and Kafka's version. When one of them changes nothing is recorded for the
-new key, and the tests say so. `python -m tests.record` records what is missing.
+A key says what was performed: the trial where it differs from the defaults, the text of the
+workload and of what it calls, the columns of the ledger and Kafka's version. When one of them
+changes nothing is recorded for the new key, and the tests say so. `python -m tests.record` records
+what is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
@@ -176,12 +177,18 @@ def draws(item: str) -> tuple[dict[str, Trial], ...]:
 
 def drawn(trial: Trial) -> str:
     """What tells a trial from the others that are drawn for its exercise."""
-    return _without_defaults(repr(replace(trial, workload=None))) + _text(trial.workload)
+    return repr(_chosen(replace(trial, workload=None))) + _text(trial.workload)
 
 
-def _without_defaults(text: str) -> str:
-    """What a trial could not yet be when most were recorded is left out where it is not so."""
-    return text.replace(", patient=False", "")
+def _chosen(it: Any) -> Any:
+    """What of a dataclass is not as by default: a field that is new leaves the keys as they are."""
+    if isinstance(it, tuple):
+        return tuple(map(_chosen, it))
+    if not is_dataclass(it):
+        return it
+    given = {each: getattr(it, each.name) for each in fields(it)}
+    chosen = [(each.name, _chosen(value)) for each, value in given.items() if value != each.default]
+    return type(it).__name__, dict(chosen)
 
 
 def key(exercise: Exercise, trial: Trial, answer: Any) -> str:
@@ -193,8 +200,8 @@ def key(exercise: Exercise, trial: Trial, answer: Any) -> str:
     if exercise.kind == "settings":  # a function of the lab's, which holds workload and settings
         text = "".join(_text(it.cell_contents) for it in trial.workload.__closure__)
     columns = [(field.name, str(field.type)) for field in fields(Event)]
-    parts = [ROOTS["kafka"], columns, replace(trial, name="", workload=None), text]
-    return hashlib.blake2s(_without_defaults(repr(parts)).encode(), digest_size=8).hexdigest()
+    parts = [ROOTS["kafka"], columns, _chosen(replace(trial, name="", workload=None)), text]
+    return hashlib.blake2s(repr(parts).encode(), digest_size=8).hexdigest()
 
 
 def evidence(exercise: Exercise, trial: Trial, answer: Any) -> Evidence:
