@@ -1,7 +1,8 @@
-"""Up to where a partition may be read: the high watermark and the last stable offset.
+"""Up to where partitions may be read: their high watermarks and last stable offsets.
 
-One ListOffsets request to the leader's DIRECT listener for each isolation level, by kio, on a
-connection of its own. A broker that does not answer in time is simply not heard.
+One ListOffsets request to the leader's DIRECT listener for each isolation level, by kio. The stage
+asks twenty times a second, so the connection is kept. A broker that does not answer in time is
+simply not heard.
 
 AdminClient.list_offsets asks the same of a calm cluster. It does not here, where brokers are paused
 and killed: of a paused leader it returns the offset -1001 and no error, and it sends the leader
@@ -13,9 +14,11 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 from kio.schema.list_offsets.v6.request import (
@@ -32,6 +35,9 @@ API_KEY: Final = 2
 VERSION: Final = 6
 LATEST: Final = -1
 TIMEOUT_S: Final = 0.3
+ISOLATION_LEVELS: Final = (0, 1)
+
+Log = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,45 +48,59 @@ class Offsets:
     last_stable: int
 
 
-async def list_offsets(port: int, topic: str, partition: int) -> Offsets | None:
-    """Ask the leader; None if it does not answer, or is not the leader."""
-    with suppress(OSError, TimeoutError, asyncio.IncompleteReadError):
-        async with asyncio.timeout(TIMEOUT_S):
-            return await _ask(port, topic, partition)
-    return None
+class OffsetsOfLeader:
+    """Asks one broker for the offsets of partitions that it leads."""
 
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._turn = asyncio.Lock()
 
-async def _ask(port: int, topic: str, partition: int) -> Offsets | None:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
+    async def ask(self, logs: Iterable[Log]) -> dict[Log, Offsets]:
+        """The offsets by topic and partition; what the broker does not answer is left out."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(TIMEOUT_S):
+                    return await self._ask(sorted(logs))
+            except BaseException as error:
+                self.close()  # what it may still answer is nobody's
+                if isinstance(error, OSError | asyncio.IncompleteReadError):
+                    return {}
+                raise
+
+    def close(self) -> None:
+        """End the connection; the next question makes another."""
+        if self._connection is not None:
+            self._connection[1].close()
+            self._connection = None
+
+    async def _ask(self, logs: list[Log]) -> dict[Log, Offsets]:
+        reader, writer = await self._connected()
+        writer.write(b"".join(_frame(logs, isolation) for isolation in ISOLATION_LEVELS))
         found = []
-        for isolation in (0, 1):
-            writer.write(_frame(topic, partition, isolation))
+        for _ in ISOLATION_LEVELS:
             (size,) = struct.unpack(">i", await reader.readexactly(4))
-            found.append(_offset(await reader.readexactly(size)))
-    finally:
-        writer.close()
-    high_watermark, last_stable = found
-    if high_watermark is None or last_stable is None:
-        return None
-    return Offsets(high_watermark, last_stable)
+            found.append(dict(_offsets(await reader.readexactly(size))))
+        high, stable = found
+        return {log: Offsets(high[log], stable[log]) for log in high.keys() & stable.keys()}
+
+    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if self._connection is not None:
+            reader = self._connection[0]
+            if reader.at_eof() or reader.exception() is not None:  # the broker has died since
+                self.close()
+        if self._connection is None:
+            self._connection = await asyncio.open_connection("127.0.0.1", self._port)
+        return self._connection
 
 
-def _frame(topic: str, partition: int, isolation: int) -> bytes:
+def _frame(logs: list[Log], isolation: int) -> bytes:
     request = ListOffsetsRequest(
         replica_id=BrokerId(-1),
         isolation_level=i8(isolation),
-        topics=(
-            ListOffsetsTopic(
-                name=TopicName(topic),
-                partitions=(
-                    ListOffsetsPartition(
-                        partition_index=i32(partition),
-                        current_leader_epoch=i32(-1),
-                        timestamp=i64(LATEST),
-                    ),
-                ),
-            ),
+        topics=tuple(
+            ListOffsetsTopic(name=TopicName(topic), partitions=tuple(_asked(it) for _, it in each))
+            for topic, each in groupby(logs, key=itemgetter(0))
         ),
     )
     body = BytesIO()
@@ -91,9 +111,17 @@ def _frame(topic: str, partition: int, isolation: int) -> bytes:
     return struct.pack(">i", len(frame)) + frame
 
 
-def _offset(frame: bytes) -> int | None:
-    """The offset of the one partition; None for an error."""
+def _asked(partition: int) -> ListOffsetsPartition:
+    return ListOffsetsPartition(
+        partition_index=i32(partition), current_leader_epoch=i32(-1), timestamp=i64(LATEST)
+    )
+
+
+def _offsets(frame: bytes) -> Iterator[tuple[Log, int]]:
+    """The offset of each partition that has no error."""
     read: Any = entity_reader(ListOffsetsResponse)
     response, _ = read(frame, 5)  # correlation id and tags
-    partition = response.topics[0].partitions[0]
-    return int(partition.offset) if int(partition.error_code.value) == 0 else None
+    for topic in response.topics:
+        for each in topic.partitions:
+            if int(each.error_code.value) == 0:
+                yield (str(topic.name), int(each.partition_index)), int(each.offset)

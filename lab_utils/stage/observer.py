@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from lab_utils.codec.list_offsets import Offsets, list_offsets
+from lab_utils.codec.list_offsets import Log, Offsets, OffsetsOfLeader
 from lab_utils.codec.log_files import LogEnd
 from lab_utils.codec.metadata_log import NO_LEADER, Decision, MetadataLog, Partition
 from lab_utils.ledger.events import Event
@@ -36,7 +37,10 @@ class Observer:
         self._event_log = event_log
         self._logs: dict[tuple[int, str, int], LogEnd] = {}
         self._ends: dict[tuple[int, str, int], int] = {}
-        self._marks: dict[tuple[str, int], Offsets] = {}
+        self._marks: dict[Log, Offsets] = {}
+        self._leaders = {
+            number: OffsetsOfLeader(broker.node.ports.direct) for number, broker in brokers.items()
+        }
         self._closing = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -49,6 +53,8 @@ class Observer:
         self._closing.set()
         if self._task is not None:
             await self._task
+        for leader in self._leaders.values():
+            leader.close()
 
     def begin(self, run: str) -> None:
         """Write down what holds for a run's partitions as the run begins."""
@@ -60,9 +66,12 @@ class Observer:
     async def look(self) -> None:
         """Write down what has changed since the last look."""
         self._news()
-        for partition in self._of_open_runs():
+        partitions = self._of_open_runs()
+        for partition in partitions:
             self._see_ends(partition)
-            await self._see_watermark(partition)
+        offsets = await self.offsets(partitions)
+        for partition in partitions:
+            self._see_watermark(partition, offsets.get((partition.topic, partition.partition)))
 
     def partitions(self, topic: str | None = None) -> list[Partition]:
         """What the controller has decided by now, for one topic or for all but Kafka's own."""
@@ -72,6 +81,16 @@ class Observer:
             for partition in self._log.partitions.values()
             if topic in (None, partition.topic) and not partition.topic.startswith("__")
         ]
+
+    async def offsets(self, partitions: Iterable[Partition]) -> dict[Log, Offsets]:
+        """Up to where partitions may be read, as their leaders answer; who does not is left out."""
+        led = defaultdict(list)
+        for each in partitions:
+            broker = self._brokers.get(each.leader)
+            if broker is not None and broker.state == "running":
+                led[each.leader].append((each.topic, each.partition))
+        answers = await asyncio.gather(*(self._leaders[it].ask(logs) for it, logs in led.items()))
+        return {log: offsets for answer in answers for log, offsets in answer.items()}
 
     @property
     def fenced(self) -> set[int]:
@@ -114,11 +133,7 @@ class Observer:
                 self._ends[key] = end
                 self._all_runs(f"broker-{broker_id}", "log_end", partition, offset=end)
 
-    async def _see_watermark(self, partition: Partition) -> None:
-        leader = self._brokers.get(partition.leader)
-        if leader is None or leader.state != "running":
-            return
-        seen = await list_offsets(leader.node.ports.direct, partition.topic, partition.partition)
+    def _see_watermark(self, partition: Partition, seen: Offsets | None) -> None:
         key = (partition.topic, partition.partition)
         if seen is not None and self._marks.get(key) != seen:
             self._marks[key] = seen

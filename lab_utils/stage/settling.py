@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from lab_utils.codec.list_offsets import list_offsets
 from lab_utils.codec.log_files import LogEnd
 from lab_utils.codec.metadata_log import NO_LEADER, Partition
 from lab_utils.machine.broker import Broker
@@ -41,11 +40,7 @@ class Settling:
         """Wait until all replicas are in sync, and readers may read each log to its end."""
         if not await until(lambda: self._holds(self._is_in_sync), SETTLE_S):
             return False
-        waits = [
-            until(lambda each=each: self._is_readable(each), SETTLE_S)  # type: ignore[misc]
-            for each in self._partitions()
-        ]
-        return all(await asyncio.gather(*waits))
+        return await until(self._are_readable, SETTLE_S)
 
     def _partitions(self) -> list[Partition]:
         return [each for each in self.observer.partitions() if each.topic in self.topics]
@@ -62,16 +57,18 @@ class Settling:
     def _is_in_sync(self, partition: Partition) -> bool:
         return partition.leader in self._alive() and set(partition.isr) == set(partition.replicas)
 
-    async def _is_readable(self, partition: Partition) -> bool:
-        topic, number = partition.topic, partition.partition
-        ends = {
-            LogEnd(self.brokers[replica].data_folder / f"{topic}-{number}").look()
-            for replica in partition.replicas
-        }
-        offsets = await list_offsets(
-            self.brokers[partition.leader].node.ports.direct, topic, number
+    async def _are_readable(self) -> bool:
+        partitions = self._partitions()
+        offsets = await self.observer.offsets(partitions)
+        return len(offsets) == len(partitions) and all(
+            self._ends(each) == {offsets[each.topic, each.partition].high_watermark}
+            for each in partitions
         )
-        return offsets is not None and ends == {offsets.high_watermark}
+
+    def _ends(self, partition: Partition) -> set[int | None]:
+        name = f"{partition.topic}-{partition.partition}"
+        folders = (self.brokers[each].data_folder for each in partition.replicas)
+        return {LogEnd(folder / name).look() for folder in folders}
 
 
 async def until(look: Callable[[], bool | Awaitable[bool]], bound_s: float) -> bool:
