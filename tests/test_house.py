@@ -384,6 +384,7 @@ def test_the_locks_have_what_the_project_asks_for() -> None:
 
 
 @pytest.mark.lint
+@pytest.mark.timeout(900)  # mypy without a cache, beside two brokers and Spark
 @pytest.mark.parametrize(
     "command",
     [("ruff", "check", "--quiet", "--output-format=concise"), ("ruff", "format", "--check"),

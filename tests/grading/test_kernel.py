@@ -174,7 +174,7 @@ def test_an_examination_that_kills(opened: Opened) -> None:
 
 def test_time_that_is_spent(opened: Opened) -> None:
     """When the submission's time is over nothing more is run, and nothing waits."""
-    session = opened("x = 1", "while True: pass", "x = 3", total_s=3)
+    session = opened("x = 1", "while True: pass", "x = 3", total_s=12)
 
     assert ["ok", "late", "spent"] == run(session)
 
