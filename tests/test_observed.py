@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab_utils import Lab, kill_broker
+from lab_utils import Lab, kill_broker, start_broker
 from lab_utils.ledger.events import Event
 from lab_utils.run import Run
 
@@ -49,6 +49,19 @@ def test_run_begins_with_what_holds(run: Run) -> None:
 def test_run_ends_with_a_last_look(run: Run) -> None:
     """However short a run is, the log's last end and watermark are written down."""
     assert (3, 3) == (of(run, "log_end")[-1].offset, of(run, "watermark")[-1].offset)
+
+
+def test_a_leader_that_is_back_is_asked_again(stage: Any) -> None:
+    """The connection to a broker that has died is not kept."""
+    dies = {"api": "Produce", "nth": 1, "when": "received"}
+    faults = [kill_broker(1, **dies), start_broker(1, **dies)]
+    back = Lab(stage.name).run(send_orders, orders=3, faults=faults)
+
+    (killed,) = of(back, "killed")
+    last = of(back, "watermark")[-1]
+
+    assert last.at_ns > killed.at_ns
+    assert last.offset == of(back, "log_end")[-1].offset
 
 
 def test_run_shows_its_replicas(run: Run) -> None:
