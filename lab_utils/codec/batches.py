@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -48,36 +48,16 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """One record batch.
+    """The header of a record batch, where it lies in its bytes, and what was unpacked of it.
 
-    size           how many bytes it takes
     count          how many records the batch says it holds
-    records        the records, or none if the batch is compressed
     sequence       the first record's sequence number, -1 without idempotence
-    marker         COMMIT or ABORT if the batch is a transaction's marker
     timestamp_ms   the largest timestamp of the batch
+    records        the records; none if the batch is compressed, or if only its header was read
     """
 
-    size: int
     base_offset: int
-    producer_id: int
-    producer_epoch: int
-    sequence: int
-    count: int
     timestamp_ms: int
-    is_transactional: bool
-    is_control: bool
-    is_compressed: bool
-    marker: str | None
-    records: tuple[Record, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    """The fixed part of a batch, and where the batch ends in its bytes."""
-
-    base_offset: int
-    max_timestamp_ms: int
     producer_id: int
     producer_epoch: int
     sequence: int
@@ -86,14 +66,39 @@ class BatchHeader:
     crc: int
     start: int
     end: int
+    records: tuple[Record, ...] = ()
+
+    @property
+    def size(self) -> int:
+        """How many bytes it takes."""
+        return self.end - self.start
 
     @property
     def is_compressed(self) -> bool:
         """Are the records packed?"""
         return bool(self.attributes & COMPRESSION)
 
+    @property
+    def is_transactional(self) -> bool:
+        """Is it a part of a transaction?"""
+        return bool(self.attributes & IS_TRANSACTIONAL)
 
-def read_header(data: bytes, start: int = 0) -> BatchHeader:
+    @property
+    def is_control(self) -> bool:
+        """Did the broker write it itself?"""
+        return bool(self.attributes & IS_CONTROL)
+
+    @property
+    def marker(self) -> str | None:
+        """COMMIT or ABORT if it is a transaction's marker.
+
+        A control record's key is two numbers, version and type; only two types end a transaction.
+        """
+        key = self.records[0].key if self.is_control and self.records else None
+        return MARKERS.get(int.from_bytes(key[2:4], "big")) if key else None
+
+
+def read_header(data: bytes, start: int = 0) -> Batch:
     """The header of the batch that starts at `start`.
 
     Raises DamagedBatch when the bytes end too early or are of another format.
@@ -105,12 +110,10 @@ def read_header(data: bytes, start: int = 0) -> BatchHeader:
     end = start + LENGTH_COUNTS_FROM + length
     if magic != MAGIC or length < HEADER.size - LENGTH_COUNTS_FROM or end > len(data):
         raise DamagedBatch(f"format {magic}, length {length} of {len(data)}")
-    return BatchHeader(
-        offset, max_ms, producer, epoch, sequence, count, attributes, crc, start, end
-    )
+    return Batch(offset, max_ms, producer, epoch, sequence, count, attributes, crc, start, end)
 
 
-def read_headers(data: bytes, start: int, end: int) -> Iterator[BatchHeader]:
+def read_headers(data: bytes, start: int, end: int) -> Iterator[Batch]:
     """The headers of all batches of the record set that lies from `start` to `end`."""
     while start < end:
         header = read_header(data, start)
@@ -118,31 +121,17 @@ def read_headers(data: bytes, start: int, end: int) -> Iterator[BatchHeader]:
         start = header.end
 
 
-def read_batch(data: bytes, start: int = 0) -> tuple[Batch, int]:
-    """The batch that starts at `start`, and where it ends; its CRC is checked."""
-    header = read_header(data, start)
-    if crc32c(memoryview(data)[start + CRC_COUNTS_FROM : header.end]) != header.crc:
-        raise DamagedBatch(f"offset {header.base_offset} fails its CRC")
-    records = () if header.is_compressed else tuple(read_records(data, header))
-    is_control = bool(header.attributes & IS_CONTROL)
-    batch = Batch(
-        header.end - start,
-        header.base_offset,
-        header.producer_id,
-        header.producer_epoch,
-        header.sequence,
-        header.count,
-        header.max_timestamp_ms,
-        bool(header.attributes & IS_TRANSACTIONAL),
-        is_control,
-        header.is_compressed,
-        _marker(records) if is_control else None,
-        records,
-    )
-    return batch, header.end
+def read_batch(data: bytes, start: int = 0) -> Batch:
+    """The batch that starts at `start`, with its records; its CRC is checked."""
+    batch = read_header(data, start)
+    if crc32c(memoryview(data)[start + CRC_COUNTS_FROM : batch.end]) != batch.crc:
+        raise DamagedBatch(f"offset {batch.base_offset} fails its CRC")
+    if batch.is_compressed:
+        return batch
+    return replace(batch, records=tuple(read_records(data, batch)))
 
 
-def read_records(data: bytes, header: BatchHeader) -> Iterator[Record]:
+def read_records(data: bytes, header: Batch) -> Iterator[Record]:
     """The records of an uncompressed batch, unpacked one by one; raises DamagedBatch."""
     cursor = Cursor(data, header.start + RECORDS_START)
     try:
@@ -170,21 +159,15 @@ def read_segment(path: Path, start: int = 0) -> Iterator[Batch]:
             if length <= 0 or len(rest) < length:
                 return
             try:
-                batch, size = read_batch(begin + rest)
+                batch = read_batch(begin + rest)
             except DamagedBatch as error:
                 raise DamagedBatch(f"{path.name} at byte {start}: {error}") from None
             yield batch
-            start += size
+            start += batch.size
 
 
-def _record(cursor: Cursor, header: BatchHeader) -> Record:
+def _record(cursor: Cursor, header: Batch) -> Record:
     cursor.skip(1)  # an unused attribute
     cursor.varlong()  # its timestamp
     offset = header.base_offset + cursor.varint()
     return Record(offset, cursor.take(cursor.varint()), cursor.take(cursor.varint()))
-
-
-def _marker(records: tuple[Record, ...]) -> str | None:
-    """A control record's key is two numbers, version and type; only two types end a transaction."""
-    key = records[0].key if records else None
-    return MARKERS.get(int.from_bytes(key[2:4], "big")) if key else None

@@ -22,7 +22,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from lab_utils.codec.apis import API_NAMES
-from lab_utils.codec.batches import BatchHeader, DamagedBatch, Record, read_headers, read_records
+from lab_utils.codec.batches import Batch, DamagedBatch, Record, read_headers, read_records
 from lab_utils.codec.cursor import (
     Cursor,
     ErrorCode,
@@ -61,7 +61,7 @@ class Produced:
 
     topic: str
     partition: int
-    batches: tuple[BatchHeader, ...]
+    batches: tuple[Batch, ...]
     end: int
 
 
@@ -264,7 +264,7 @@ _request_schema = cache(load_request_schema)
 _response_schema = cache(load_response_schema)
 
 
-def _headers(frame: bytes, start: int, end: int) -> tuple[BatchHeader, ...]:
+def _headers(frame: bytes, start: int, end: int) -> tuple[Batch, ...]:
     try:
         return tuple(read_headers(frame, start, end))
     except DamagedBatch:

@@ -17,11 +17,11 @@ def test_header_of_a_batch() -> None:
     """Producer id, epoch and sequence are those of the batch."""
     data = batch([b"0", b"1"], base_offset=5, producer_id=1000, producer_epoch=2, sequence=7)
 
-    found, end = read_batch(data)
+    found = read_batch(data)
 
     assert (5, 1000, 2, 7, 2, len(data)) == (
         found.base_offset, found.producer_id, found.producer_epoch, found.sequence, found.count,
-        end,
+        found.end,
     )  # fmt: skip
 
 
@@ -34,14 +34,14 @@ def test_records_of_a_batch() -> None:
         Record(10, None, b"a"),
         Record(11, None, b""),
         Record(12, None, None),
-    ) == read_batch(data)[0].records
+    ) == read_batch(data).records
 
 
 def test_long_values() -> None:
     """A length that takes three bytes is read as well as one that takes one."""
     values = [bytes(70), bytes(9_000), bytes(2_000_000)]
 
-    assert values == [found.value for found in read_batch(batch(values))[0].records]
+    assert values == [found.value for found in read_batch(batch(values)).records]
 
 
 @pytest.mark.parametrize("at", [21, 30, 61, -1])
@@ -59,12 +59,12 @@ def test_byte_before_the_crc_is_not_covered() -> None:
     data = bytearray(batch([b"0"], base_offset=0))
     data[7] = 9
 
-    assert 9 == read_batch(bytes(data))[0].base_offset
+    assert 9 == read_batch(bytes(data)).base_offset
 
 
 def test_compressed_batch_stays_packed() -> None:
     """A compressed batch has a count, and no records."""
-    found, _ = read_batch(batch([b"0", b"1"], attributes=GZIP, records=b"packed"))
+    found = read_batch(batch([b"0", b"1"], attributes=GZIP, records=b"packed"))
 
     assert (True, 2, ()) == (found.is_compressed, found.count, found.records)
 
@@ -76,7 +76,7 @@ def test_marker(number: int, name: str) -> None:
     body = b"\x00" + b"\x00" + b"\x00" + b"\x08" + key + b"\x0c" + bytes(6) + b"\x00"
     data = batch([b""], attributes=CONTROL | TRANSACTIONAL, records=bytes([len(body) * 2]) + body)
 
-    found, _ = read_batch(data)
+    found = read_batch(data)
 
     assert (name, True, True) == (found.marker, found.is_control, found.is_transactional)
 
