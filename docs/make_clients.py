@@ -1,4 +1,4 @@
-"""Makes docs/clients.md: one fault, five clients, by real runs.
+"""Makes the table of docs/clients.md: one fault, five clients, by real runs.
 
     LAB_CLIENTS_PYTHON=clients-venv/bin/python .venv/bin/python -m docs.make_clients
 
@@ -39,6 +39,7 @@ from lab_utils.proxy.faults import (
 
 ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "clients.md"
+TABLE: Final = re.compile(r"^\|.*\|$(?:\n^\|.*\|$)*", re.MULTILINE)
 PROGRAMS: Final = ROOT / "docs" / "clients"
 PYTHON: Final = os.environ.get("LAB_CLIENTS_PYTHON", sys.executable)
 ORDERS: Final = 4
@@ -136,75 +137,15 @@ def read_table() -> dict[str, dict[str, str]]:
 
 
 def page(rows: dict[str, dict[str, str]]) -> str:
-    """The page as Markdown."""
+    """The page with this table in the place of the one that it has."""
     names = list(next(iter(rows.values())))
-    return "\n".join([*_head(), *_lines(names, rows)]) + "\n"
-
-
-def _head() -> Iterator[str]:
-    yield "# One fault, five clients"
-    yield ""
-    yield (
-        f"Each cell is one real run on Kafka 4.3.1: a program sends {ORDERS} orders, waits for the "
-        "report on each before it sends the next, and one thing goes wrong. The programs are in "
-        "[docs/clients](clients); each has the defaults of its client, but for "
-        "timeouts, which are 1.5 seconds a request and 8 seconds in all. kcat is started for each "
-        "order anew."
-    )
-    yield ""
-    yield (
-        "A cell holds the log, bold where it is not the orders once and in sequence, and below it "
-        "each order that the program was told has failed, with the client's own name for the "
-        f"error. *{NOT_ASKED[0].upper()}{NOT_ASKED[1:]}*: the fault did not fire, because this "
-        "client by default asks for no producer id, or, with kcat, sends one Produce request only."
-    )
-    yield ""
-    yield (
-        "The Java client and kafka-python are idempotent by default, librdkafka and aiokafka are "
-        "not. The first row shows what follows."
-    )
-    yield ""
-
-
-def _lines(names: list[str], rows: dict[str, dict[str, str]]) -> Iterator[str]:
-    yield f"| fault | {' | '.join(names)} |"
-    yield f"|{'---|' * (1 + len(names))}"
-    for call, cells in rows.items():
-        yield f"| `{call}` | {' | '.join(cells[name] for name in names)} |"
-    yield ""
-    yield "## A transaction and its catch block"
-    yield ""
-    yield (
-        "Many texts put a transaction of the Java client into a `try`, and `abortTransaction()` "
-        "into its `catch`, with `1 / 0` as the failure. "
-        "[Transfer.java](clients/Transfer.java) is such a program. It aborts on "
-        "`1 / 0`, and a read_committed reader sees nothing. When another instance has fenced it, "
-        "`commitTransaction()` throws ProducerFencedException, `abortTransaction()` throws it "
-        "again, and the program ends with an error that nothing caught. So close a fenced "
-        "producer, and do not abort. [test_catch_block_kafka]"
-        "(../tests/clients/test_catch_block_kafka.py) runs it."
-    )
-    yield ""
-    yield "## Kafka Streams, killed before it commits"
-    yield ""
-    yield (
-        "Some texts say that transactions are there for Kafka Streams. Labs 04 and 06 use them "
-        "without it; Streams uses them for you. [Invoices.java](clients/Invoices.java) is a "
-        "program of Kafka Streams that copies each order into a topic of invoices. It kills itself "
-        "when three invoices are acked and nothing is committed, and is started again."
-    )
-    yield ""
-    yield (
-        "With `processing.guarantee=at_least_once`, the default, a reader has those invoices "
-        "twice. With `exactly_once_v2` the copies are in the log, too, but a read_committed reader "
-        "has each invoice once; a read_uncommitted one has both. A topology without state has a "
-        "new transactional.id at each start, so its successor does not end what the killed "
-        "program left open: the reader waits until the transaction times out, after 10 seconds by "
-        "the default of Streams. "
-        "[test_claims_transactions_kafka](../tests/test_claims_transactions_kafka.py) runs both."
-    )
-    yield ""
-    yield "The page is made by `docs/make_clients.py`; a test makes the runs again."
+    lines = [
+        f"| fault | {' | '.join(names)} |",
+        f"|{'---|' * (1 + len(names))}",
+        *(f"| `{call}` | {' | '.join(cells[name] for name in names)} |"
+          for call, cells in rows.items()),
+    ]  # fmt: skip
+    return TABLE.sub(lambda _: "\n".join(lines), PAGE.read_text(encoding="utf-8"))
 
 
 def _program(name: str, command: list[str]) -> Client:
