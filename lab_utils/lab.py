@@ -294,17 +294,8 @@ class Lab:
         self.stage.heal()
         self._reader.create_topic(f"{run}-cost", 1)
         with doing("Measuring"):
-            measured = list(
-                costs(self.stage.direct, f"{run}-cost", at_least("repeats", repeats, 1))
-            )
-        return cost_picture(
-            {
-                "mode": each.mode,
-                "records_a_second": each.records_a_second,
-                "ms_a_transaction": each.ms_a_transaction,
-            }
-            for each in measured
-        )
+            measured = costs(self.stage.direct, f"{run}-cost", at_least("repeats", repeats, 1))
+            return cost_picture(list(measured))
 
     def close(self) -> None:
         """End the stage of this lab, brokers and all; the ledgers of its runs stay."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Producer
@@ -20,28 +19,14 @@ PLAIN_RECORDS: Final = 100_000
 TRANSACTIONS: Final = {1000: 20, 100: 60, 10: 100, 1: 120}
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """One measurement; `size` is how many records share a transaction, 0 without one."""
-
-    mode: str
-    size: int
-    records: int
-    seconds: float
-
-    @property
-    def records_a_second(self) -> float:
-        """How many records were answered in a second."""
-        return self.records / self.seconds
-
-    @property
-    def ms_a_transaction(self) -> float | None:
-        """How long a transaction took; None without one."""
-        return self.seconds / (self.records / self.size) * 1000 if self.size else None
+Cost = dict[str, Any]
 
 
 def costs(bootstrap: str, topic: str, repeats: int) -> Iterator[Cost]:
-    """Measure each mode so many times, in turn, after one round that is not counted."""
+    """Measure each mode so many times, in turn, after one round that is not counted.
+
+    Keys of a measurement: mode, records, records_a_second, and ms_a_transaction, None without one.
+    """
     for repeat in range(repeats + 1):
         round_ = [
             _plain(bootstrap, topic, "not idempotent", {}),
@@ -59,7 +44,7 @@ def _plain(bootstrap: str, topic: str, mode: str, settings: dict[str, Any]) -> C
     start = time.perf_counter()
     _write(producer, topic, PLAIN_RECORDS)
     producer.flush()
-    return Cost(mode, 0, PLAIN_RECORDS, time.perf_counter() - start)
+    return _cost(mode, PLAIN_RECORDS, time.perf_counter() - start)
 
 
 def _transactions(bootstrap: str, topic: str, size: int) -> Cost:
@@ -70,8 +55,13 @@ def _transactions(bootstrap: str, topic: str, size: int) -> Cost:
         producer.begin_transaction()
         _write(producer, topic, size)
         producer.commit_transaction()
-    seconds = time.perf_counter() - start
-    return Cost(f"{size} in a transaction", size, size * TRANSACTIONS[size], seconds)
+    seconds, many = time.perf_counter() - start, TRANSACTIONS[size]
+    return _cost(f"{size} in a transaction", size * many, seconds, seconds / many * 1000)
+
+
+def _cost(mode: str, records: int, seconds: float, ms_each: float | None = None) -> Cost:
+    return {"mode": mode, "records": records, "records_a_second": records / seconds,
+            "ms_a_transaction": ms_each}  # fmt: skip
 
 
 def _write(producer: Producer, topic: str, records: int) -> None:
