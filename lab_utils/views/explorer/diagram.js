@@ -51,6 +51,28 @@ const short = (text, px) => {
 };
 const number = (text) => Number(String(text).replaceAll(",", ""));
 
+let asked = 0; // of all who ask, so that none takes another's answer
+
+/** Ask the kernel's half of a widget; wait for its answer, for as long as a cell may run. */
+function askKernel(model, question, begun = () => {}) {
+  const number = ++asked;
+  return new Promise((resolve, reject) => {
+    const hear = (said) => {
+      if (said?.number !== number) return;
+      if (said.begun) return begun();
+      model.off("msg:custom", hear);
+      resolve(said);
+    };
+    model.on("msg:custom", hear);
+    try {
+      model.send({ number, ...question });
+    } catch (closed) { // its comm
+      model.off("msg:custom", hear);
+      reject(closed);
+    }
+  });
+}
+
 // ------------------------------------------------------------------------------------- the diagram
 
 /** Where each step of a run is drawn: its height, and the height of the whole. */

@@ -10,7 +10,6 @@
 // text, never markup.
 
 const KEPT = 12; // earlier runs
-const WIDE = 860;
 const PATIENCE_MS = 1500; // a kernel that has not begun by then is busy
 
 const RUNNING = "A run is being made: a real client, a real broker.";
@@ -41,42 +40,23 @@ export function recorded(runs) {
 }
 
 /** The kernel behind a widget: it performs the run, and answers when it is done. */
-function kernelSource(model, life) {
-  const waiting = new Map();
-  const listeners = new Set();
-  let asked = 0;
-  const heard = (said) => {
-    if (said?.news) listeners.forEach((tell) => tell(said.news));
-    waiting.get(said?.number)?.(said);
-  };
-  model.on("msg:custom", heard);
-  life?.addEventListener("abort", () => model.off("msg:custom", heard));
+function kernelSource(model) {
   return {
     hear: (tell, until) => {
-      listeners.add(tell);
-      until?.addEventListener("abort", () => listeners.delete(tell));
+      const heard = (said) => { if (said?.news) tell(said.news); };
+      model.on("msg:custom", heard);
+      until?.addEventListener("abort", () => model.off("msg:custom", heard));
     },
     ask: async (choice, tell) => {
-      const number = ++asked;
       const busy = setTimeout(() => tell(BUSY), PATIENCE_MS);
-      try {
-        return await new Promise((resolve, reject) => {
-          waiting.set(number, (said) => {
-            clearTimeout(busy);
-            if (said.begun) tell(RUNNING);
-            else if (said.error) reject(new Error(said.error));
-            else resolve(said.run);
-          });
-          try {
-            model.send({ number, choice });
-          } catch {
-            reject(new Error(ENDED)); // its comm is closed
-          }
-        });
-      } finally {
+      const begun = () => {
         clearTimeout(busy);
-        waiting.delete(number);
-      }
+        tell(RUNNING);
+      };
+      const said = await askKernel(model, { choice }, begun).catch(() => ({ error: ENDED }));
+      clearTimeout(busy);
+      if (said.error) throw new Error(said.error);
+      return said.run;
     },
   };
 }
@@ -153,7 +133,7 @@ function logCell(cell, styles, step) {
 
 /** The run that is shown: diagram, log, finding, scrubber, text and code. */
 class Shown {
-  constructor(styles) {
+  constructor(styles, signal) {
     this.styles = styles;
     this.picture = h("div", { class: "picture" });
     this.key = h("div");
@@ -187,8 +167,9 @@ class Shown {
       h("details", {}, h("summary", {}, "The code that does the same"), this.copy, this.code),
       h("details", {}, h("summary", {}, "The same as text"), this.table),
     );
-    this.watch = new ResizeObserver(() => this.fit());
-    this.watch.observe(this.picture);
+    const watch = new ResizeObserver(() => this.fit());
+    watch.observe(this.picture);
+    signal?.addEventListener("abort", () => watch.disconnect());
   }
 
   show(run) {
@@ -263,7 +244,7 @@ class Shown {
  * A run that is made is added to `runs`.
  */
 export function explore(el, { offer, styles, runs = [], source, signal, closed = "" }) {
-  const shown = new Shown(styles);
+  const shown = new Shown(styles, signal);
   const made = runs;
   const controls = new Map();
   let running = false;
@@ -327,9 +308,6 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
     h("div", { hidden: true }, h("h4", {}, "Runs so far, the latest first"), earlier),
   );
   el.append(root);
-  const fit = new ResizeObserver(() => root.classList.toggle("wide", root.clientWidth >= WIDE));
-  fit.observe(root);
-  signal?.addEventListener("abort", () => { fit.disconnect(); shown.watch.disconnect(); });
   source.hear?.(tell, signal);
   if (made.length) {
     const last = made.at(-1);
@@ -392,7 +370,7 @@ function control(choice, changed) {
 
 /** Show the table of a sweep in `el`: an outcome for each setting and position; a click its run. */
 export function tabulate(el, { grid, styles, runs, signal }) {
-  const shown = new Shown(styles);
+  const shown = new Shown(styles, signal);
   const root = ownKeys({ class: "lab-explorer", "aria-label": "Sweep" });
   const positions = [...new Set(grid.faults.flatMap((fault) => fault.positions))];
   const columns = grid.faults.reduce((sum, fault) => sum + fault.positions.length, 0);
@@ -431,20 +409,15 @@ export function tabulate(el, { grid, styles, runs, signal }) {
   }
   root.append(h("div", { class: "scrolls" }, table), shown.el);
   el.append(root);
-  const fit = new ResizeObserver(() => root.classList.toggle("wide", root.clientWidth >= WIDE));
-  fit.observe(root);
-  signal?.addEventListener("abort", () => { fit.disconnect(); shown.watch.disconnect(); });
 }
 
 // ------------------------------------------------------------------------------- a run that grows
 
 /** Show the run that a widget holds, and show it anew whenever it is another one. */
 function follow(model, el, signal) {
-  const shown = new Shown(model.get("styles"));
+  const shown = new Shown(model.get("styles"), signal);
   const root = ownKeys({ class: "lab-explorer", "aria-label": "The run so far" }, shown.el);
   el.append(root);
-  const fit = new ResizeObserver(() => root.classList.toggle("wide", root.clientWidth >= WIDE));
-  fit.observe(root);
   const show = () => {
     const run = model.get("run");
     shown.el.hidden = !run.steps?.length;
@@ -453,11 +426,7 @@ function follow(model, el, signal) {
     shown.picture.scrollTop = shown.picture.scrollHeight; // what was added
   };
   model.on("change:run", show);
-  signal?.addEventListener("abort", () => {
-    model.off("change:run", show);
-    fit.disconnect();
-    shown.watch.disconnect();
-  });
+  signal?.addEventListener("abort", () => model.off("change:run", show));
   show();
 }
 
@@ -468,8 +437,8 @@ export default () => {
   let source;
   let runs;
   return {
-    initialize({ model, signal }) {
-      source = kernelSource(model, signal);
+    initialize({ model }) {
+      source = kernelSource(model);
       runs = [...(model.get("runs") ?? [])];
     },
     render({ model, el, signal }) {

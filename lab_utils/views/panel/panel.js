@@ -95,37 +95,20 @@ async function refusal(answer) {
   return answer.status >= 500 ? new Closed(CLOSED) : new NoPath();
 }
 
-let asked = 0; // of all paths, so that none takes another's answer
-
 /** Through the kernel: acts when the kernel is free. */
 class KernelPath {
   constructor(model) {
     this.name = "Connected through the kernel: a click acts when the running cell is done.";
     this.everyMs = 1000;
     this.model = model;
-    this.waiting = new Map();
-    this.hear = (said) => (said?.begun ? this.begun?.() : this.waiting.get(said?.number)?.(said));
-    model.on("msg:custom", this.hear);
   }
 
+  /** No bound: the feed says that we wait. */
   async ask(verb, given, after) {
-    const number = ++asked;
-    // No bound: a cell may run for as long as it likes, and the feed says that we wait.
-    const said = await new Promise((resolve, reject) => {
-      this.waiting.set(number, resolve);
-      try {
-        this.model.send({ number, verb, after: after ?? 0, ...given });
-      } catch {
-        reject(new Gone(NO_KERNEL)); // its comm is closed
-      }
-    });
-    this.waiting.delete(number);
+    const question = { verb, after: after ?? 0, ...given };
+    const said = await askKernel(this.model, question).catch(() => { throw new Gone(NO_KERNEL); });
     if (said.error) throw verb === "state" ? new Closed(CLOSED) : new Refused(said.error);
     return said;
-  }
-
-  close() {
-    this.model.off("msg:custom", this.hear);
   }
 }
 
@@ -202,7 +185,6 @@ class Feed {
 
   stop() {
     this.life?.abort();
-    this.path?.close?.();
     this.path = null;
   }
 
@@ -221,19 +203,12 @@ class Feed {
 
   /** Let the kernel start the lab again; when it has, the port of the widget is another one. */
   async startAgain() {
-    const kernel = new KernelPath(this.model);
     const busy = setTimeout(() => this.say(BUSY), PATIENCE_MS);
     this.say("The lab is starting.");
-    kernel.begun = () => clearTimeout(busy);
-    try {
-      await kernel.ask("again", {}, 0);
-      this.say("");
-    } catch (error) {
-      this.say(`Not done: ${error.message}`);
-    } finally {
-      clearTimeout(busy);
-      kernel.close();
-    }
+    const said = await askKernel(this.model, { verb: "again" }, () => clearTimeout(busy))
+      .catch(() => ({ error: NO_KERNEL }));
+    clearTimeout(busy);
+    this.say(said.error ? `Not done: ${said.error}` : "");
   }
 
   say(news) {
@@ -247,7 +222,7 @@ class Feed {
     while (!signal.aborted) {
       try {
         let { path, said } = await choosePath(this.model, signal);
-        if (signal.aborted) return path.close?.();
+        if (signal.aborted) return;
         this.path = path;
         for (; !signal.aborted; said = await this.inquire(path, signal)) {
           if (!said) continue; // nothing has been asked yet
@@ -257,7 +232,6 @@ class Feed {
         }
       } catch (error) {
         if (signal.aborted) return;
-        this.path?.close?.();
         [this.path, this.state] = [null, null];
         [this.way, this.news] = ["Not connected.", ""];
         this.trouble = error.message || "The stage does not answer.";
@@ -271,7 +245,7 @@ class Feed {
   /** Ask for everything; say so when the kernel is busy. */
   async inquire(path, signal) {
     const busy = setTimeout(() => {
-      this.way = path.close ? BUSY : this.way;
+      this.way = path instanceof KernelPath ? BUSY : this.way;
       this.draw();
     }, PATIENCE_MS);
     try {
