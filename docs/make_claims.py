@@ -1,4 +1,4 @@
-"""Makes docs/claims.md of docs/claims.toml, and of what was seen when the tests it names ran.
+"""Makes the tables of docs/claims.md of docs/claims.toml, and of what its tests showed.
 
     .venv/bin/python -m docs.make_claims          # the page, of what was seen last
     .venv/bin/python -m docs.make_claims --run    # runs the tests first: six minutes
@@ -58,6 +58,7 @@ OUTDATED = {
     "not since": "no longer holds",
     "half": "holds in part",
 }
+FIRST = "## What older texts say and is not simply true today"
 
 UNSEEN = {"failure", "error", "skipped"}  # what a case has in a report that did not pass
 FURTHER = f"{folders.FURTHER}."  # before a run that a further notebook makes
@@ -101,9 +102,10 @@ def holds(claim: dict[str, Any], passed: Iterable[str]) -> str:
 
 
 def page(claims: Claims, seen: dict[str, Any]) -> str:
-    """The whole page as Markdown."""
-    parts = _head(claims, seen), _groups(claims, seen), _samples(claims), _sources(claims)
-    return "\n".join(line for part in parts for line in part) + "\n"
+    """The page with these sections below what it says of all claims."""
+    head = PAGE.read_text(encoding="utf-8").partition(FIRST)[0]
+    parts = _outdated(claims, seen), _groups(claims, seen), _samples(claims), _sources(claims)
+    return head + "\n".join(line for part in parts for line in part) + "\n"
 
 
 def versions() -> str:
@@ -180,49 +182,15 @@ def _table() -> Claims:
     return tomllib.loads(TABLE.read_text(encoding="utf-8"))
 
 
-def _head(claims: Claims, seen: dict[str, Any]) -> Iterator[str]:
-    yield "# Claims"
+def _outdated(claims: Claims, seen: dict[str, Any]) -> Iterator[str]:
+    yield FIRST
     yield ""
-    yield (
-        f"This page lists {len(claims)} statements about delivery in Kafka, as common texts make "
-        f"them: {len(_of(claims, 'sample'))} with a sample of code or settings, and "
-        f"{len(_of(claims, 'question'))} that readers of those texts ask about. Each row names the "
-        "run of a lab that causes it, the finding that is asked for, and the tests that decide it "
-        "on a real broker or in the audit. Where texts and broker differ, the broker is right."
-    )
-    yield ""
-    yield (
-        "*Holds* is not written by hand. Each test shows a case in which the statement holds, or "
-        "one in which it does not; *yes*, *no* and *half* say which of them passed when all "
-        f"{len(seen['passed'])} ran with {seen['versions']}. What a reader has to weigh is "
-        "*a choice* or *measure it*."
-    )
-    yield ""
-    yield "What older texts say and is not simply true today:"
+    yield f"What all {len(seen['passed'])} tests showed with {seen['versions']}:"
     yield ""
     for beginning, verdict in OUTDATED.items():
         for name, claim in claims.items():
-            if _is(claim["holds"], beginning):
+            if re.fullmatch(rf"{beginning}( [\d.]+)?", claim["holds"]):
                 yield f"- {name} {verdict}: *{claim['claim']}* {claim['note']}"
-    yield ""
-    yield (
-        "A finding of [findings.md](findings.md) decides a claim by being there or by not being "
-        "there; *none* means that the log, the wire or a reader decides. A run is named as in the "
-        "lab's source, by its workload where it has no name of its own; `02.4` is an exercise. "
-        "Tests in [test_labs.py](../tests/test_labs.py) execute and grade the whole lab. What a "
-        "note says of Java or of other versions was not run by these tests."
-    )
-    yield ""
-    yield "The page is made from `docs/claims.toml` by `docs/make_claims.py`."
-
-
-def _of(claims: Claims, kind: str) -> Claims:
-    """The claims that are of this kind."""
-    return {name: claim for name, claim in claims.items() if kind in kinds(claim)}
-
-
-def _is(holds: str, beginning: str) -> bool:
-    return holds == beginning or (beginning == "not since" and holds.startswith(beginning))
 
 
 def _begun(title: str, *columns: str) -> list[str]:
@@ -241,7 +209,9 @@ def _groups(claims: Claims, seen: dict[str, Any]) -> Iterator[str]:
 def _samples(claims: Claims) -> Iterator[str]:
     """What the texts show, with the run of a lab that answers each sample."""
     yield from _begun("Code samples", "sample", "of", "source", "holds", "lab and run")
-    for name, claim in _of(claims, "sample").items():
+    for name, claim in claims.items():
+        if "sample" not in claim:
+            continue
         cells = (
             f"`{claim['sample']}`",
             name,
