@@ -138,6 +138,10 @@ class Stage:
         """The record batches of a topic, as the segment files have them."""
         return list(self._ask("GET", "/log", parameters={"topic": topic})["batches"])
 
+    def pass_on(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+        """The answer to a request that the page of the panel cannot bring itself."""
+        return self._ask(method, path, body)
+
     def shutdown(self) -> None:
         """End the stage and its brokers; returns when they are gone. A second time does nothing."""
         if self._http.is_closed:

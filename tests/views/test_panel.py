@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lab_utils.errors import BadArgument
 from lab_utils.lab import PANEL_FAULTS
 from lab_utils.proxy.faults import (
     Fault,
@@ -34,25 +33,23 @@ SENTENCES = [
     ),
     (drop_request("Produce", topic="bills"), 'drop_request("Produce", topic="bills")'),
 ]
+STATE = {"method": "GET", "path": "/state"}
 HOSTILE: list[dict[str, Any]] = [
-    {"verb": "shutdown"},
-    {"verb": ["arm"]},
-    {"verb": "arm", "fault": 99},
-    {"verb": "arm", "fault": -1},
-    {"verb": "arm", "fault": True},
-    {"verb": "arm", "fault": {"fault": "drop_request", "api": "Fetch"}},
-    {"verb": "disarm", "id": "../runs/03-a"},
-    {"verb": "disarm", "id": None},
-    {"verb": "kill", "broker": "1"},
-    {"verb": "pause", "broker": 7},
-    {"verb": "cut"},
-    {"verb": "cut", "link": "12"},
-    {"verb": "cut", "link": [1, 1]},
-    {"verb": "hold", "link": [1, True]},
-    {"verb": "heal", "link": [1, 2, 3]},
-    {"verb": "cut", "link": [1, 7]},
-    {"verb": "state", "after": "0"},
     {},
+    {"method": "POST", "path": "/shutdown"},
+    {"method": "GET", "path": "http://127.0.0.1:9/state"},
+    {"method": "GET", "path": "/log?topic=03-a-orders"},
+    {"method": ["GET"], "path": "/state"},
+    {"method": "GET", "path": "/state\n"},
+    {"method": "DELETE", "path": "/faults"},
+    {"method": "DELETE", "path": "/faults/../runs/03-a"},
+    {"method": "POST", "path": "/faults"},
+    {"method": "POST", "path": "/faults", "body": ["drop_request"]},
+    {"method": "POST", "path": "/faults", "body": {"fault": {"fault": "no_such_fault"}}},
+    {"method": "POST", "path": "/brokers/7/pause"},
+    {"method": "POST", "path": "/brokers/1/explode"},
+    {"method": "POST", "path": "/links/1/7/cut"},
+    {"method": "GET", "path": "/events?after=x"},
 ]
 
 
@@ -113,15 +110,15 @@ def test_repeated_cell_shows_the_same_widget(gone: Stage) -> None:
 def test_stage_that_has_ended_is_said_in_words(gone: Stage, tell: Any) -> None:
     """The answer of a stage that is gone names the command that fixes it."""
     shown = Panel(gone)
-    (not_there,) = tell(shown, {"number": 1, "verb": "state"})
+    (not_there,) = tell(shown, {"number": 1, **STATE})
     gone._http.close()
-    (closed,) = tell(shown, {"number": 2, "verb": "state"})
+    (closed,) = tell(shown, {"number": 2, **STATE})
 
     assert "Run the notebook's first cell again" in not_there["error"]
     assert "Run the notebook's first cell again" in closed["error"]
 
 
-@pytest.mark.parametrize("message", ["text", None, [], {}, {"verb": "reset"}, {"number": "1"}])
+@pytest.mark.parametrize("message", ["text", None, [], {}, STATE, {"number": "1"}])
 def test_message_without_a_number_is_left_alone(gone: Stage, tell: Any, message: object) -> None:
     """What no panel sends is neither done nor answered."""
     assert [] == tell(Panel(gone), message)
@@ -144,72 +141,53 @@ def test_hostile_message_is_refused(stage: Any, tell: Any, message: dict[str, An
     assert before == of_the_panel()
 
 
+@pytest.fixture
+def ask(tell: Any) -> Callable[..., Any]:
+    """Let a panel pass a request on; return what the stage said."""
+
+    def asked(shown: Panel, method: str, path: str, body: object = None) -> Any:
+        message = {"number": 1, "method": method, "path": path, "body": body}
+        (answer,) = tell(shown, message)
+        return answer["said"]
+
+    return asked
+
+
 @pytest.mark.kafka
-def test_kernel_arms_and_disarms(stage: Any) -> None:
-    """A fault of the panel is armed for every client, and taken off by its id."""
+def test_kernel_passes_on_what_is_clicked(stage: Any, ask: Any) -> None:
+    """A button's fault is armed for every client and taken off; a broker pauses and goes on."""
     shown = Panel(stage, PANEL_FAULTS)
-    (armed,) = shown.perform({"verb": "arm", "fault": 0})["state"]["faults"]
-    left = shown.perform({"verb": "disarm", "id": armed["id"]})["state"]["faults"]
+    ask(shown, "POST", "/faults", {"run": "", "fault": shown.faults[0]["fault"]})
+    (armed,) = ask(shown, "GET", "/state")["faults"]
+    ask(shown, "DELETE", f"/faults/{armed['id']}")
+    paused = ask(shown, "POST", "/brokers/1/pause")
+    healed = ask(shown, "POST", "/reset")
+    news = ask(shown, "GET", f"/events?after={paused['seen']}")["events"]
 
     assert ("", to_json(PANEL_FAULTS[0])) == (armed["run"], armed["fault"])
-    assert [] == left
+    assert ([], "paused") == (paused["faults"], paused["brokers"][0]["state"])
+    assert "running" == healed["brokers"][0]["state"]
+    assert ["resumed"] == [event["kind"] for event in news]
+
+
+def links(state: dict[str, Any]) -> list[tuple[list[int], str]]:
+    return [(each["brokers"], each["state"]) for each in state["links"]]
 
 
 @pytest.mark.kafka
-def test_kernel_pauses_and_heals(stage: Any) -> None:
-    """A broker does what the panel says, and reset makes it run again."""
-    shown = Panel(stage, PANEL_FAULTS)
-    paused = shown.perform({"verb": "pause", "broker": 1})
-    healed = shown.perform({"verb": "reset", "after": paused["state"]["seen"]})
-
-    assert "paused" == paused["state"]["brokers"][0]["state"]
-    assert "running" == healed["state"]["brokers"][0]["state"]
-    assert ["resumed"] == [event["kind"] for event in healed["events"]]
-
-
-@pytest.mark.kafka
-def test_panel_refuses_what_no_fault_of_it_is(stage: Any) -> None:
-    """A panel without buttons arms nothing."""
-    with pytest.raises(BadArgument, match="this panel has 0 faults"):
-        Panel(stage).perform({"verb": "arm", "fault": 0})
-
-
-def links(answer: dict[str, Any]) -> list[tuple[list[int], str]]:
-    return [(each["brokers"], each["state"]) for each in answer["state"]["links"]]
-
-
-@pytest.mark.kafka
-def test_link_is_cut_held_and_healed(stage_of_three: Any) -> None:
-    """A link is what the panel says it is, and the others are left alone."""
+def test_links_and_brokers_of_three(stage_of_three: Any, ask: Any) -> None:
+    """A link or a broker is what the panel says it is, the others are left alone, reset heals."""
     shown = Panel(stage_of_three)
-    cut = shown.perform({"verb": "cut", "link": [2, 1]})
-    held = shown.perform({"verb": "hold", "link": [1, 2]})
-    healed = shown.perform({"verb": "heal", "link": [1, 2], "after": held["state"]["seen"]})
+    cut = ask(shown, "POST", "/links/2/1/cut")
+    held = ask(shown, "POST", "/links/1/2/hold")
+    open_again = ask(shown, "POST", "/links/1/2/heal")
+    killed = ask(shown, "POST", "/brokers/2/kill")
+    started = ask(shown, "POST", "/brokers/2/start")
+    ask(shown, "POST", "/links/1/3/cut")
+    ask(shown, "POST", "/brokers/3/pause")
+    healed = ask(shown, "POST", "/reset")
+    states = [[each["state"] for each in it["brokers"]] for it in (killed, started, healed)]
 
-    assert [([1, 2], "cut")] == links(cut)
-    assert [([1, 2], "held")] == links(held)
+    assert [[([1, 2], "cut")], [([1, 2], "held")], []] == list(map(links, (cut, held, open_again)))
+    assert [["running", "killed", "running"], ["running"] * 3, ["running"] * 3] == states
     assert [] == links(healed)
-    assert ["link_open"] == [event["kind"] for event in healed["events"]]
-
-
-@pytest.mark.kafka
-def test_broker_is_killed_and_started_again(stage_of_three: Any) -> None:
-    """Each broker has its own verbs; what one suffers does not touch the others."""
-    shown = Panel(stage_of_three)
-    killed = shown.perform({"verb": "kill", "broker": 2})["state"]["brokers"]
-    started = shown.perform({"verb": "start", "broker": 2})["state"]["brokers"]
-
-    assert ["running", "killed", "running"] == [broker["state"] for broker in killed]
-    assert ["running"] * 3 == [broker["state"] for broker in started]
-
-
-@pytest.mark.kafka
-def test_reset_makes_all_whole(stage_of_three: Any) -> None:
-    """One button repairs brokers and links."""
-    shown = Panel(stage_of_three)
-    shown.perform({"verb": "cut", "link": [1, 3]})
-    shown.perform({"verb": "pause", "broker": 3})
-    healed = shown.perform({"verb": "reset"})
-
-    assert [] == links(healed)
-    assert ["running"] * 3 == [broker["state"] for broker in healed["state"]["brokers"]]

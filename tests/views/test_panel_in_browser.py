@@ -22,7 +22,8 @@ LINK = {"brokers": [2, 3], "state": "cut"}
 HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
 ADDRESS = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "brokers": 1}
 GONE = {**ADDRESS, "bootstrap": "", "direct": ""}
-# A kernel that answers each message with `answer`, and a place that anywidget would give.
+# A kernel that answers each message with `answer`, the part that is asked for, and a place that
+# anywidget would give.
 SETTING = """async ([module, traits]) => {
     const blob = new Blob([module], { type: "text/javascript" });
     const widget = (await import(URL.createObjectURL(blob))).default();
@@ -34,8 +35,10 @@ SETTING = """async ([module, traits]) => {
         off: (_, hear) => window.hear.delete(hear),
         send: message => {
             window.sent.push(message);
-            const said = { ...window.answer, number: message.number };
-            if (window.answer) window.hear.forEach(hear => hear(said));
+            const { state, events, ...error } = window.answer ?? {};
+            const said = message.path?.startsWith("/events") ? { events } : state;
+            const answer = { number: message.number, said, ...error };
+            if (window.answer) window.hear.forEach(hear => hear(answer));
         },
     };
     window.life = new AbortController();
@@ -265,10 +268,10 @@ def test_armed_fault_is_disarmed(page: Page) -> None:
     show(page, answer(faults=[fault]))
     page.get_by_role("button", name="Drop the next answer").click()
     page.wait_for_selector("text=is disarmed")
-    sent = page.evaluate("window.sent.map(({ verb, id }) => [verb, id ?? null])")
+    sent = page.evaluate("window.sent.map(({ method, path }) => `${method} ${path}`)")
 
-    assert ["disarm", "f1"] in sent
-    assert not any(verb == "arm" for verb, _ in sent)
+    assert "DELETE /faults/f1" in sent
+    assert "POST /faults" not in sent
 
 
 def test_views_share_what_is_known(page: Page) -> None:
@@ -370,8 +373,8 @@ def test_click_cuts_a_link(page: Page) -> None:
     page.get_by_role("button", name="cut link 2-3").click()
     page.wait_for_selector("text=The link 2-3 is cut: what was in flight is lost.")
 
-    asked = page.evaluate("window.sent.filter(message => message.verb === 'cut')")
-    assert [[2, 3]] == [message["link"] for message in asked]
+    asked = page.evaluate("window.sent.filter(({ method }) => method === 'POST')")
+    assert ["/links/2/3/cut"] == [message["path"] for message in asked]
     assert page.get_by_role("button", name="heal link 2-3").is_enabled()
 
 
@@ -381,7 +384,7 @@ def test_what_does_not_fit_is_said_and_not_asked(page: Page) -> None:
     page.get_by_role("button", name="heal link 1-2").press("Enter")
     page.wait_for_selector("text=The link 1-2 is open: there is nothing to heal.")
 
-    assert {"state"} == set(page.evaluate("window.sent.map(message => message.verb)"))
+    assert {"GET"} == set(page.evaluate("window.sent.map(message => message.method)"))
 
 
 def test_tile_that_changes_keeps_the_keyboard(page: Page) -> None:

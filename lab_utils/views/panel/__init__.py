@@ -2,8 +2,8 @@
 
 The browser's half is panel.js, which draws with the explorer's diagram.js. It speaks to the stage
 server through jupyter-server-proxy, so a click acts while a cell is running. Where the page has no
-such path, the browser asks this half, and the kernel asks the stage. A lab that was closed is
-started again by the kernel.
+such path, this half passes its requests on to the stage. A lab that was closed is started again by
+the kernel.
 
 The widget carries the address and the token of the stage: both are worthless once it has ended.
 This module is given a stage and knows nothing else of it.
@@ -11,6 +11,7 @@ This module is given a stage and knows nothing else of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,7 +21,7 @@ from weakref import WeakKeyDictionary
 import anywidget
 import traitlets
 
-from lab_utils.errors import BadArgument, LabError, one_of
+from lab_utils.errors import BadArgument, LabError
 from lab_utils.proxy.faults import Fault, to_json
 from lab_utils.views.explorer import CSS, DIAGRAM
 from lab_utils.views.explorer.run_data import styles
@@ -29,9 +30,11 @@ if TYPE_CHECKING:
     from lab_utils.stage.client import Stage
 
 HERE: Final = Path(__file__).parent
-VERBS: Final = ("kill", "pause", "resume", "stop", "start")
-LINK_VERBS: Final = ("cut", "hold", "heal")
-EVENTS_LIMIT: Final = 100
+# The requests that a panel makes; a stage takes others, too.
+REQUESTS: Final = re.compile(
+    r"GET /(state|events\?after=\d+)"
+    r"|POST /(faults|reset|brokers/\d+/\w+|links/\d+/\d+/\w+)|DELETE /faults/\w+"
+)
 Start = Callable[[], "Stage"]
 REPAIR: Final = "Run the notebook's first cell again, then this cell."
 
@@ -77,52 +80,31 @@ class Panel(anywidget.AnyWidget):
     def __repr__(self) -> str:
         return f"<Panel of lab {self.lab}: {len(self.arms)} faults; shown by JupyterLab>"
 
-    def perform(self, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what the browser asks for; return the stage's state and its latest events.
-
-        `verb` is state, arm (`fault`: the number of a button), disarm (`id`), reset, a verb of a
-        broker (`broker`: its id) or of a link (`link`: two ids). Raises BadArgument, StageError.
-        """
-        verb = one_of("verb", str(asked.get("verb")), (*_ASKED, *VERBS, *LINK_VERBS))
-        if verb in VERBS:
-            self.stage.broker(verb, _number(asked, "broker"))
-        elif verb in LINK_VERBS:
-            self.stage.link(*_pair(asked), verb)
-        else:
-            _ASKED[verb](self, asked)
-        state = self.stage.state()
-        after = max(_number(asked, "after"), state["seen"] - EVENTS_LIMIT)
-        return {"state": state, "events": self.stage.events(after)}
-
-    def _arm(self, asked: Mapping[str, Any]) -> None:
-        number = _number(asked, "fault")
-        if number >= len(self.arms):
-            raise BadArgument(f"this panel has {len(self.arms)} faults; got number {number}.")
-        self.stage.arm("", self.arms[number])
-
-    def _disarm(self, asked: Mapping[str, Any]) -> None:
-        fault_id = asked.get("id")
-        if not (isinstance(fault_id, str) and fault_id.isalnum()):
-            raise BadArgument(f'a fault is named by its id, as in "f1"; got {fault_id!r}.')
-        self.stage.clear(fault_id)
-
     def _answer(self, _: Panel, asked: object, __: object) -> None:
         """Answer one message of the browser; what carries no number waits for no answer."""
         if not (isinstance(asked, Mapping) and isinstance(asked.get("number"), int)):
             return
+        answer: dict[str, Any] = {}
         try:
             if asked.get("verb") == "again":
                 self.send({"number": asked["number"], "begun": True})
-                answer = self._started()
+                self._start_again()
             else:
-                answer = self.perform(asked)
+                answer = {"said": self._passed_on(asked)}
         except LabError as error:
             answer = {"error": str(error), "kind": type(error).__name__}
         except RuntimeError:  # The connection of a stage that this kernel has ended is closed.
             answer = {"error": f"This stage has ended. {REPAIR}", "kind": "StageError"}
         self.send({"number": asked["number"], **answer})
 
-    def _started(self) -> dict[str, Any]:
+    def _passed_on(self, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """What the stage says to a request of the browser; raises BadArgument, StageError."""
+        method, path = str(asked.get("method")), str(asked.get("path"))
+        if not REQUESTS.fullmatch(f"{method} {path}"):
+            raise BadArgument(f"a panel does not ask a stage for {method} {path!r:.200}.")
+        return self.stage.pass_on(method, path, asked.get("body"))
+
+    def _start_again(self) -> None:
         """Start the lab again, and be the panel of its new stage."""
         if self._start is None:
             raise BadArgument(f"this panel cannot start a lab. {REPAIR}")
@@ -131,31 +113,9 @@ class Panel(anywidget.AnyWidget):
         with self.hold_sync():
             self.port = urlsplit(self.stage.url).port or 0
             self.token = self.stage.token
-        return {"state": self.stage.state(), "events": []}
 
 
-_ASKED: Final[Mapping[str, Callable[[Panel, Mapping[str, Any]], object]]] = {
-    "state": lambda _, __: None,
-    "arm": Panel._arm,
-    "disarm": Panel._disarm,
-    "reset": lambda panel, _: panel.stage.reset(),
-}
 _panels: WeakKeyDictionary[Stage, Panel] = WeakKeyDictionary()
-
-
-def _number(asked: Mapping[str, Any], name: str) -> int:
-    number = asked.get(name, 0)
-    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
-        raise BadArgument(f"{name!r} must be a number from 0 on; got {number!r}.")
-    return number
-
-
-def _pair(asked: Mapping[str, Any]) -> tuple[int, int]:
-    pair = asked.get("link")
-    if not (isinstance(pair, list) and len(pair) == 2 and pair[0] != pair[1]):
-        raise BadArgument(f"a link is between two brokers, as in [1, 2]; got {pair!r}.")
-    a, b = (_number({"broker": each}, "broker") for each in pair)
-    return a, b
 
 
 def _button(fault: Fault) -> dict[str, Any]:

@@ -51,13 +51,10 @@ function cookie(name) {
   return found ? decodeURIComponent(found.slice(name.length + 1)) : "";
 }
 
-/** From the browser through jupyter-server-proxy: acts while a cell is running. */
-class BrowserPath {
+/** What both ways have in common: a verb is a request, and then the state and the news are asked for. */
+class Path {
   constructor(model) {
-    this.name = "Connected past the kernel: the buttons also act while a cell is running.";
-    this.everyMs = 300;
     this.model = model;
-    this.address = proxyAddress(model.get("port"));
   }
 
   async ask(verb, given, after, signal = undefined) {
@@ -68,9 +65,16 @@ class BrowserPath {
     const news = state.seen > from && (await this.fetch("GET", `events?after=${from}`, signal));
     return { state, events: news ? news.events : [] };
   }
+}
+
+/** From the browser through jupyter-server-proxy: acts while a cell is running. */
+class BrowserPath extends Path {
+  name = "Connected past the kernel: the buttons also act while a cell is running.";
+  everyMs = 300;
 
   async fetch(method, path, signal, body) {
-    if (!this.address) throw new NoPath();
+    const address = proxyAddress(this.model.get("port"));
+    if (!address) throw new NoPath();
     const headers = {
       Accept: "application/json",
       "X-Lab-Token": this.model.get("token"),
@@ -78,7 +82,7 @@ class BrowserPath {
     };
     const request = { method, headers, signal, cache: "no-store", redirect: "manual" };
     if (body) request.body = JSON.stringify(body);
-    const answer = await fetch(new URL(path, this.address), request).catch((error) => {
+    const answer = await fetch(new URL(path, address), request).catch((error) => {
       if (error.name === "AbortError") throw error;
       throw new Gone("Jupyter does not answer. If ./lab up was ended, start it again.");
     });
@@ -96,19 +100,16 @@ async function refusal(answer) {
 }
 
 /** Through the kernel: acts when the kernel is free. */
-class KernelPath {
-  constructor(model) {
-    this.name = "Connected through the kernel: a click acts when the running cell is done.";
-    this.everyMs = 1000;
-    this.model = model;
-  }
+class KernelPath extends Path {
+  name = "Connected through the kernel: a click acts when the running cell is done.";
+  everyMs = 1000;
 
   /** No bound: the feed says that we wait. */
-  async ask(verb, given, after) {
-    const question = { verb, after: after ?? 0, ...given };
+  async fetch(method, path, _, body) {
+    const question = { method, path: `/${path}`, body };
     const said = await askKernel(this.model, question).catch(() => { throw new Gone(NO_KERNEL); });
-    if (said.error) throw verb === "state" ? new Closed(CLOSED) : new Refused(said.error);
-    return said;
+    if (said.error) throw method === "GET" ? new Closed(CLOSED) : new Refused(said.error);
+    return said.said;
   }
 }
 
