@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,112 +15,42 @@ if TYPE_CHECKING:
 TELLS_LITTLE: Final = 0.2
 # Its tables are wider than those of an audit, and its headings are words.
 WIDE: Final = f"{STYLE}body {{ max-width: 76rem; }} th {{ overflow-wrap: normal; }}\n"
-Cells = Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """A table of the page: its columns, each with how its cell is made of a row."""
+
+    title: str
+    columns: Mapping[str, Callable[[Any], str]]
+    about: str = ""
 
 
 def page(found: Understood) -> str:
     """The page of an analysis."""
+    tables = {"labs": found.labs, **found.tables}
     body = "\n".join(
         (
             f"<p><strong>{counted(found.submissions, 'submission')} of "
             f"{counted(found.learners, 'learner')}</strong>, the last of each learner for each "
             "lab. Every table is in full beside this page, as Parquet.</p>",
-            _labs(found.labs),
-            _items(found.tables["items"]),
-            _mistakes(found.tables["mistakes"]),
-            _predictions(found.tables["predictions"]),
-            _stuck(found.tables["stuck"]),
-            _learners(found.tables["learners"]),
+            *(_table(section, tables[name]) for name, section in SECTIONS.items()),
         )
     )
     return document("What the class understood", body, WIDE)
 
 
-def _labs(rows: Iterable[dict[str, Any]]) -> str:
-    cells = (
-        (row["lab"], f"{row['learners']:,}", f"{row['mean']:.1f}", f"{row['median']:g}",
-         f"{row['possible']:g}", _share(row["full"])) for row in rows
-    )  # fmt: skip
-    return _table(
-        "Labs", "", ("lab", "handed in", "mean", "median", "possible", "all points"), cells
-    )
-
-
-def _items(rows: Iterable[dict[str, Any]]) -> str:
-    cells = (
-        (row["item"], row["title"], _bar(row["facility"]), _discrimination(row["discrimination"]),
-         _share(row["failed"]), _share(row["inconclusive"]), _share(row["blank"]),
-         _minutes(row["minutes"], row["timed"]), f"{row['answers']:,}") for row in rows
-    )  # fmt: skip
-    about = (
-        "Facility is the share of the points that the class has: the lower, the harder. "
-        "Discrimination is the correlation of an item with the rest of its lab. Below "
-        f"{TELLS_LITTLE} it says little about who knows the rest; below zero, look at the item. "
-        "Time is the median between the runs of cells, without pauses of more than a quarter of "
-        "an hour, where JupyterLab wrote it down."
-    )
-    columns = ("item", "", "facility", "discrimination", "wrong", "inconclusive", "no answer",
-               "time", "answers")  # fmt: skip
-    return _table("Items", about, columns, cells)
-
-
-def _mistakes(rows: Iterable[dict[str, Any]]) -> str:
-    cells = (
-        (row["item"], row["mistake"], _share(row["share"]), f"{row['learners']:,}") for row in rows
-    )
-    about = "Of those who gave an answer that is not right."
-    return _table("The commonest mistakes", about, ("item", "mistake", "share", "learners"), cells)
-
-
-def _predictions(rows: Iterable[dict[str, Any]]) -> str:
-    cells = (
-        (row["lab"], row["where"], row["question"], _text(row["happened"], "not known"),
-         _bar(row["right"]), _believed(row), f"{row['learners']:,}") for row in rows
-    )  # fmt: skip
-    about = (
-        "What learners wrote before each run, and what the outputs in their notebooks say "
-        "happened. What fewest expected comes first."
-    )
-    columns = ("lab", "after", "question", "happened", "expected it", "commonest wrong belief",
-               "learners")  # fmt: skip
-    return _table("What the class believed", about, columns, cells)
-
-
-def _stuck(rows: Iterable[dict[str, Any]]) -> str:
-    cells = (
-        (row["item"], _bar(row["share"]), f"{row['learners']:,}", _share(row["stopped"]))
-        for row in rows
-    )
-    about = (
-        "The first item of a lab that a learner has not passed. Stopped: those who answered "
-        "nothing from there on."
-    )
-    columns = ("item", "of the lab's learners", "learners", "stopped")
-    return _table("Where they are stuck", about, columns, cells)
-
-
-def _learners(rows: Iterable[dict[str, Any]]) -> str:
-    cells = (
-        (row["learner"], f"{row['points']:g} of {row['possible']:g}", _bar(row["share"]),
-         ", ".join(row["open"] or ()), ", ".join(row["solved_by_most"] or ()),
-         "" if row["hours"] is None else f"{row['hours']:.1f} h", f"{row['regraded']}")
-        for row in rows
-    )  # fmt: skip
-    columns = ("learner", "points", "", "not passed", "of these, most others did", "time",
-               "graded before")  # fmt: skip
-    return _table("Who may need help", "Those with the least points.", columns, cells)
-
-
-def _table(title: str, about: str, columns: Cells, rows: Iterable[Cells]) -> str:
+def _table(section: Section, rows: Iterable[Mapping[str, Any]]) -> str:
     """A table; what this module made is HTML, every other cell is text."""
-    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in columns)
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in section.columns)
     body = "".join(
-        "<tr>" + "".join(f"<td>{_cell(cell)}</td>" for cell in row) + "</tr>\n" for row in rows
-    )
+        "<tr>" + "".join(f"<td>{_cell(cell(row))}</td>" for cell in section.columns.values())
+        + "</tr>\n" for row in rows
+    )  # fmt: skip
     if not body:
-        return f"<h2>{escape(title)}</h2>\n<p>Nothing is known.</p>"
+        return f"<h2>{escape(section.title)}</h2>\n<p>Nothing is known.</p>"
     return (
-        f"<h2>{escape(title)}</h2>\n<p>{escape(about)}</p>\n"
+        f"<h2>{escape(section.title)}</h2>\n<p>{escape(section.about)}</p>\n"
         f"<table><thead><tr>{head}</tr></thead>\n<tbody>\n{body}</tbody></table>"
     )
 
@@ -164,3 +95,63 @@ def _believed(row: dict[str, Any]) -> str:
     if row["believed"] is None:
         return ""
     return f"{row['believed'] or 'nothing'} ({_share(row['believed_share'])})"
+
+
+# In the order of the page; by the names of the tables, and of their columns.
+SECTIONS: Final = {
+    "labs": Section("Labs", {
+        "lab": lambda row: row["lab"],
+        "handed in": lambda row: f"{row['learners']:,}",
+        "mean": lambda row: f"{row['mean']:.1f}",
+        "median": lambda row: f"{row['median']:g}",
+        "possible": lambda row: f"{row['possible']:g}",
+        "all points": lambda row: _share(row["full"]),
+    }),
+    "items": Section("Items", {
+        "item": lambda row: row["item"],
+        "": lambda row: row["title"],
+        "facility": lambda row: _bar(row["facility"]),
+        "discrimination": lambda row: _discrimination(row["discrimination"]),
+        "wrong": lambda row: _share(row["failed"]),
+        "inconclusive": lambda row: _share(row["inconclusive"]),
+        "no answer": lambda row: _share(row["blank"]),
+        "time": lambda row: _minutes(row["minutes"], row["timed"]),
+        "answers": lambda row: f"{row['answers']:,}",
+    }, "Facility is the share of the points that the class has: the lower, the harder. "
+       "Discrimination is the correlation of an item with the rest of its lab. Below "
+       f"{TELLS_LITTLE} it says little about who knows the rest; below zero, look at the item. "
+       "Time is the median between the runs of cells, without pauses of more than a quarter of "
+       "an hour, where JupyterLab wrote it down."),
+    "mistakes": Section("The commonest mistakes", {
+        "item": lambda row: row["item"],
+        "mistake": lambda row: row["mistake"],
+        "share": lambda row: _share(row["share"]),
+        "learners": lambda row: f"{row['learners']:,}",
+    }, "Of those who gave an answer that is not right."),
+    "predictions": Section("What the class believed", {
+        "lab": lambda row: row["lab"],
+        "after": lambda row: row["where"],
+        "question": lambda row: row["question"],
+        "happened": lambda row: _text(row["happened"], "not known"),
+        "expected it": lambda row: _bar(row["right"]),
+        "commonest wrong belief": lambda row: _believed(row),
+        "learners": lambda row: f"{row['learners']:,}",
+    }, "What learners wrote before each run, and what the outputs in their notebooks say "
+       "happened. What fewest expected comes first."),
+    "stuck": Section("Where they are stuck", {
+        "item": lambda row: row["item"],
+        "of the lab's learners": lambda row: _bar(row["share"]),
+        "learners": lambda row: f"{row['learners']:,}",
+        "stopped": lambda row: _share(row["stopped"]),
+    }, "The first item of a lab that a learner has not passed. Stopped: those who answered "
+       "nothing from there on."),
+    "learners": Section("Who may need help", {
+        "learner": lambda row: row["learner"],
+        "points": lambda row: f"{row['points']:g} of {row['possible']:g}",
+        "": lambda row: _bar(row["share"]),
+        "not passed": lambda row: ", ".join(row["open"] or ()),
+        "of these, most others did": lambda row: ", ".join(row["solved_by_most"] or ()),
+        "time": lambda row: "" if row["hours"] is None else f"{row['hours']:.1f} h",
+        "graded before": lambda row: f"{row['regraded']}",
+    }, "Those with the least points."),
+}  # fmt: skip
