@@ -36,7 +36,6 @@ from lab_utils.grading.results import (
     PASS,
     Believed,
     SubmissionResult,
-    Verdict,
 )
 from lab_utils.ledger.predictions import QUESTIONS
 from lab_utils.working_folder import ROOT
@@ -245,7 +244,12 @@ class Room:
             lab=lab,
             status=GRADED,
             learner=seat.name,
-            items=tuple(_verdict(each, seat.verdicts.get(each.item)) for each in exercises(lab)),
+            items=tuple(
+                each.verdict(status, "as its lab.check said.")
+                if (status := seat.verdicts.get(each.item))
+                else each.verdict(FAIL, "there is no answer yet.")
+                for each in exercises(lab)
+            ),
             notes=("Told by a seat of a live class: the verdicts are those of its lab.check.",),
             predictions=tuple(
                 Believed(
@@ -278,15 +282,3 @@ def _bars(answers: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
         seats.setdefault(answer, []).append(seat)
     bars = sorted(seats.items(), key=lambda it: -len(it[1]))
     return [{"answer": answer, "seats": names} for answer, names in bars[:BOARD_BARS]]
-
-
-def _verdict(exercise: Exercise, status: str | None) -> Verdict:
-    return Verdict(
-        item=exercise.item,
-        title=exercise.title,
-        kind=exercise.kind,
-        status=status or FAIL,
-        points=exercise.points if status == PASS else 0,
-        possible=exercise.points,
-        reason="as its lab.check said." if status else "there is no answer yet.",
-    )
