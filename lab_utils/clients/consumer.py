@@ -161,14 +161,7 @@ class RecordingConsumer(Consumer):
                 self._recorder.record("error", error=message.error().name())
                 continue
             self.ended.pop(place, None)
-            self._recorder.record(
-                "delivered",
-                topic=message.topic(),
-                partition=message.partition(),
-                offset=message.offset(),
-                key=value_text(message.key()),
-                value=value_text(message.value()),
-            )
+            self._recorder.about("delivered", message)
             self._crashes.reached("after_poll", value_text(message.value()))
         return handed_on
 

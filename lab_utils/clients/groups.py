@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient
 
-from lab_utils.clients.reader import RECONNECTING
+from lab_utils.clients.reader import connection
 from lab_utils.errors import StageError
 from lab_utils.ledger.events import Event
 from lab_utils.waiting import wait_until
@@ -45,12 +45,7 @@ class Groups:
     """The consumer groups of a broker, asked through a connection of the lab's own."""
 
     def __init__(self, bootstrap: str) -> None:
-        self._connection: dict[str, str | int | float | bool] = {
-            "bootstrap.servers": bootstrap,
-            "client.id": "groups",
-            "log_level": 0,
-            **RECONNECTING,
-        }
+        self._connection = connection(bootstrap, "groups")
         self._opened: AdminClient | None = None
 
     @property

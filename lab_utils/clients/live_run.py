@@ -373,14 +373,7 @@ class LiveRun:
         """
         self._crashes.reached("before_process", value_text(message.value()))
         self._receipts.write(message)
-        Recorder(self._witness, self._ticket.run, "workload").record(
-            "processed",
-            topic=message.topic(),
-            partition=message.partition(),
-            offset=message.offset(),
-            key=value_text(message.key()),
-            value=value_text(message.value()),
-        )
+        Recorder(self._witness, self._ticket.run, "workload").about("processed", message)
         self._crashes.reached("after_process", value_text(message.value()))
 
     def note(self, kind: str, **columns: Any) -> None:

@@ -62,8 +62,8 @@ class HonestReader:
     """One connection of the lab's own to the brokers, kept open between runs."""
 
     def __init__(self, bootstrap: str, client_id: str = "honest-reader") -> None:
-        self._connection = _connection(bootstrap, client_id)
-        self._admin = AdminClient(dict(self._connection))
+        self._connection = connection(bootstrap, client_id)
+        self._admin = AdminClient(self._connection)
         # Connected when first used: a consumer asks for its coordinator, though it joins no group,
         # and the brokers place it then; see place_coordinators().
         self._consumers: dict[str, Consumer] = {}
@@ -230,7 +230,7 @@ class ConcurrentReader:
         self._places = [TopicPartition(t, n, 0) for t in topics for n in range(partitions)]
         self._ended: dict[tuple[str | None, int | None], int] = {}
         self._until = 0.0
-        self._consumer = _new_consumer(_connection(bootstrap, CONCURRENT), "read_committed")
+        self._consumer = _new_consumer(connection(bootstrap, CONCURRENT), "read_committed")
         self._is_over = Flag()
         self._thread = Thread(target=self._read, daemon=True)
         self.seen: list[Event] = []
@@ -290,19 +290,15 @@ def _of_coordinators(topics: Sequence[str]) -> list[NewTopic]:
     ]  # fmt: skip
 
 
-def _connection(bootstrap: str, client_id: str) -> dict[str, str | int | float]:
-    return {
-        "bootstrap.servers": bootstrap,
-        "client.id": client_id,
-        "log_level": 0,
-        **RECONNECTING,
-    }
+def connection(bootstrap: str, client_id: str) -> dict[str, Any]:
+    """The settings with which a client of the lab's own connects."""
+    return {"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0, **RECONNECTING}
 
 
-def _new_consumer(connection: Mapping[str, str | int | float], isolation_level: str) -> Consumer:
+def _new_consumer(connected: Mapping[str, Any], isolation_level: str) -> Consumer:
     return Consumer(
         {
-            **connection,
+            **connected,
             "group.id": "lab-reader",  # it is never joined
             "enable.auto.commit": False,
             "enable.partition.eof": True,

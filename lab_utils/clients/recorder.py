@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 from confluent_kafka import KafkaError
 
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.store import Witness
 
 # After these errors the record may be in the log: the request was, or may have been, on its way.
@@ -93,6 +93,13 @@ class Recorder:
         """Append one event of this client."""
         event = Event(run=self.run, source="client", actor=self.actor, kind=kind, **columns)
         self.witness.record(event)
+
+    def about(self, kind: str, message: Any) -> None:
+        """Append one event about a record that a consumer was given."""
+        self.record(
+            kind, topic=message.topic(), partition=message.partition(), offset=message.offset(),
+            key=value_text(message.key()), value=value_text(message.value()),
+        )  # fmt: skip
 
     def sent(
         self, topic: str, order: bytes, partition: int | None, transaction: str | None = None
