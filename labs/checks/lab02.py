@@ -195,14 +195,13 @@ def failures(nth, follower):
     )  # fmt: skip
 
 
-def without(line, faults, *, replicas=None, config=None, producer=None, orders=5):
+def without(line, faults, *, config=None, producer=None, orders=5):
     """A run that breaks one line of the checklist; its name is that line."""
     return Trial(
         name=line,
         faults=faults,
         orders=orders,
         brokers=3,
-        replicas=replicas,
         topic_config=config if config is not None else {"min.insync.replicas": 2},
         workload=lambda run: one_at_a_time(run, producer),
     )
