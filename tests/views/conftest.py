@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page(viewport={"width": 900, "height": 700})
+    page.set_default_timeout(60_000)
     page.set_content('<html lang="en"><meta charset="utf-8"><body></body></html>')
     yield page
     page.close()

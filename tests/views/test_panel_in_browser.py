@@ -22,8 +22,8 @@ LINK = {"brokers": [2, 3], "state": "cut"}
 HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
 ADDRESS = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "brokers": 1}
 GONE = {**ADDRESS, "bootstrap": "", "direct": ""}
-# A kernel that answers each message with `answer`, the part that is asked for, and a place that
-# anywidget would give.
+# A kernel, and a place that anywidget would give. It answers with `answer`, the part that is asked
+# for, and a click with `after`; a state in it holds from then on, as a stage's does.
 SETTING = """async ([module, traits]) => {
     const blob = new Blob([module], { type: "text/javascript" });
     const widget = (await import(URL.createObjectURL(blob))).default();
@@ -35,7 +35,9 @@ SETTING = """async ([module, traits]) => {
         off: (_, hear) => window.hear.delete(hear),
         send: message => {
             window.sent.push(message);
-            const { state, events, ...error } = window.answer ?? {};
+            const after = message.method === "POST" && window.after;
+            window.answer = after?.state ? after : window.answer;
+            const { state, events, ...error } = after || window.answer || {};
             const said = message.path?.startsWith("/events") ? { events } : state;
             const answer = { number: message.number, said, ...error };
             if (window.answer) window.hear.forEach(hear => hear(answer));
@@ -75,11 +77,14 @@ def wire(kind: str, **columns: Any) -> dict[str, Any]:
     return {**said, "correlation_id": 4, "fate": "forwarded", "detail": place, **columns}
 
 
-def show(page: Page, said: dict[str, Any] | None) -> str:
-    """Show a panel whose kernel gives this answer; return its text, once it has it."""
+def show(page: Page, said: dict[str, Any] | None, after: dict[str, Any] | None = None) -> str:
+    """Show a panel whose kernel gives this answer, and to a click the one `after` it.
+
+    Returns its text, once it has the first.
+    """
     shown = Panel(Stage("03", GONE), PANEL_FAULTS)
     names = ("lab", "port", "token", "faults", "styles")
-    page.evaluate(f"window.answer = {json.dumps(said)}")
+    page.evaluate("given => Object.assign(window, given)", {"answer": said, "after": after})
     page.evaluate(SETTING, [shown._esm, {name: getattr(shown, name) for name in names}])
     page.add_style_tag(content=shown._css)
     page.wait_for_selector("text=Connected through the kernel" if said else "text=not known")
@@ -252,12 +257,8 @@ def test_hostile_text_is_text(page: Page) -> None:
 
 def test_refusal_is_shown(page: Page) -> None:
     """What the kernel refuses is told in its own words, and the panel goes on."""
-    show(page, answer())
-    # At once, lest the panel ask again between the two and lose its buttons.
-    page.get_by_role("button", name="kill broker 1").evaluate(
-        "button => {"
-        'window.answer = { error: "broker 1 is busy.", kind: "StageError" }; button.click(); }'
-    )
+    show(page, answer(), after={"error": "broker 1 is busy.", "kind": "StageError"})
+    page.get_by_role("button", name="kill broker 1").click()
 
     page.wait_for_selector("text=Not done: broker 1 is busy.")
 
@@ -368,8 +369,7 @@ def test_every_pair_has_a_link(page: Page) -> None:
 
 def test_click_cuts_a_link(page: Page) -> None:
     """The button of a link asks for that link, and its answer is shown."""
-    show(page, three())
-    page.evaluate(f"window.answer = {json.dumps(three(links=[LINK]))}")
+    show(page, three(), after=three(links=[LINK]))
     page.get_by_role("button", name="cut link 2-3").click()
     page.wait_for_selector("text=The link 2-3 is cut: what was in flight is lost.")
 

@@ -48,6 +48,7 @@ DRAWN: list[tuple[Callable[[list[Event]], Picture], list[Event], set[str]]] = [
 def page(browser: Browser) -> Iterator[Page]:
     """A page that has loaded Plotly, which takes seconds; each picture replaces the last one."""
     page = browser.new_page(viewport={"width": 900, "height": 700})
+    page.set_default_timeout(60_000)
     page.set_content('<meta charset="utf-8"><div id="here"></div>')
     page.add_script_tag(path=SCRIPT)
     yield page
