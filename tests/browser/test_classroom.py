@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import httpx
 import nbformat
 import pytest
 from playwright.sync_api import Browser
@@ -13,12 +12,11 @@ from playwright.sync_api import Browser
 from lab_utils import processes
 from lab_utils.stage.client import Stage
 from tests.browser import rig
-from tests.classroom.test_classroom_server import Classroom, bearer
+from tests.classroom.test_classroom_server import Classroom
 from tests.classroom.test_room import VOTE
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(300),
     pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
 ]
 
@@ -58,10 +56,9 @@ def test_a_vote(
     notebook = nbformat.read(lab.folder / name, as_version=4)
     notebook.cells[1].id = VOTE["cell"]
     nbformat.write(notebook, lab.folder / name)
-    with httpx.Client(base_url=classroom.address) as seat:
-        joined = seat.post("/join", json={"code": classroom.code}).json()
+    with classroom.client(classroom.sit()["token"]) as seat:
         told = {**VOTE, "predicted": {"log": "0 1 1 2"}}
-        assert seat.post("/tell", json=told, headers=bearer(joined["token"])).is_success
+        assert seat.post("/tell", json=told).is_success
     asked: list[str] = []
     with rig.new_page(browser, []) as seat_2, rig.new_page(browser, asked) as page:
         page.goto(f"{classroom.address}/#{classroom.token}")

@@ -49,9 +49,20 @@ class Classroom:
         self.code = seats.partition('"')[2].partition('"')[0].split()[1]
         self.port = int(self.address.rpartition(":")[2])
 
+    def client(self, token: str = "") -> httpx.Client:
+        """Somebody with this token, who waits for an answer as long as it takes."""
+        return httpx.Client(base_url=self.address, headers=bearer(token), timeout=None)
+
+    def sit(self) -> dict[str, str]:
+        """Take a seat: its name and its token."""
+        with self.client() as client:
+            joined: dict[str, str] = client.post("/join", json={"code": self.code}).json()
+        return joined
+
     def board(self) -> dict[str, Any]:
         """What the projector is told."""
-        said = httpx.get(f"{self.address}/board", headers=bearer(self.token))
+        with self.client(self.token) as client:
+            said = client.get("/board")
         assert said.is_success, said.text
         found: dict[str, Any] = said.json()
         return found
@@ -59,7 +70,7 @@ class Classroom:
     def end(self, how: signal.Signals = signal.SIGINT) -> str:
         """End it so; return what it still says."""
         self.process.send_signal(how)
-        _, said = self.process.communicate(timeout=30)
+        _, said = self.process.communicate()
         assert 0 == self.process.returncode or how == signal.SIGKILL, said
         return said
 
@@ -75,17 +86,22 @@ def classroom(tmp_path: Path) -> Iterator[Classroom]:
     processes.kill_group(classroom.process)
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A seat waits as long as it takes; for a learner it works on without its classroom."""
+    monkeypatch.setattr("lab_utils.classroom.seat.ANSWER_S", 60)
+
+
 def test_sixty_seats_at_once(classroom: Classroom) -> None:
     """Each joins, predicts and has a verdict; the board counts them all, and the results are."""
 
     def sit(number: int) -> str:
-        with httpx.Client(base_url=classroom.address) as client:
-            joined = client.post("/join", json={"code": classroom.code}).json()
-            client.headers.update(bearer(joined["token"]))
-            log = "0 1 2" if number % 3 else "0 1 1 2"
-            told = ({**VOTE, "predicted": {"log": log}}, {"item": FIRST, "status": "PASS"})
+        joined = classroom.sit()
+        log = "0 1 2" if number % 3 else "0 1 1 2"
+        told = ({**VOTE, "predicted": {"log": log}}, {"item": FIRST, "status": "PASS"})
+        with classroom.client(joined["token"]) as client:
             assert all(client.post("/tell", json=each).is_success for each in told)
-            return str(joined["seat"])
+        return joined["seat"]
 
     with ThreadPoolExecutor(SEATS) as pool:
         names = list(pool.map(sit, range(SEATS)))
@@ -115,7 +131,7 @@ def test_a_seat_tells_by_itself(
     again.tell(item=FIRST, status="PASS")
 
     wait_until(
-        lambda: [it for it in classroom.board()["items"] if it["PASS"]], "the verdict", timeout_s=20
+        lambda: [it for it in classroom.board()["items"] if it["PASS"]], "the verdict", timeout_s=60
     )
     assert "seat 1" == first.name == again.name
     assert 0o600 == (state / KEPT).stat().st_mode & 0o777
@@ -134,7 +150,7 @@ def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
     seat.tell(item=FIRST, status="PASS")
     again = Classroom(classroom.out, classroom.port)
     try:
-        wait_until(lambda: again.board()["items"], "the verdict", timeout_s=20)
+        wait_until(lambda: again.board()["items"], "the verdict", timeout_s=60)
         assert 1 == again.board()["seats"]
         assert classroom.code == again.code
     finally:
@@ -175,13 +191,13 @@ def test_without_a_classroom_nothing_is_said(
 
 def test_who_is_neither_sees_nothing(classroom: Classroom) -> None:
     """Without a token, with a seat's at the teacher's doors, with too much, with no JSON."""
-    seat = httpx.post(f"{classroom.address}/join", json={"code": classroom.code}).json()["token"]
+    seat = classroom.sit()["token"]
 
     def status(method: str, path: str, token: str, body: Any = None) -> int:
         content = body if isinstance(body, bytes) else None
         given = {"json": body} if content is None and body is not None else {"content": content}
-        url = f"{classroom.address}{path}"
-        return httpx.request(method, url, headers=bearer(token), **given).status_code
+        with classroom.client(token) as client:
+            return client.request(method, path, **given).status_code
 
     assert 401 == status("GET", "/board", "")
     assert 401 == status("GET", "/board", seat)
@@ -191,7 +207,8 @@ def test_who_is_neither_sees_nothing(classroom: Classroom) -> None:
     assert 400 == status("POST", "/tell", seat, b"no JSON")
     assert 400 == status("POST", "/tell", seat, ["a list"])
     assert status("POST", "/tell", seat, b"x" * (BODY_LIMIT + 1)) in (400, 413)
-    assert classroom.token not in httpx.get(classroom.address).text
+    with classroom.client() as client:
+        assert classroom.token not in client.get("/").text
 
 
 @pytest.mark.parametrize(("a_second", "at_once"), [OF_A_SEAT, OF_AN_ADDRESS])
@@ -215,7 +232,7 @@ def test_of_callers_that_are_made_up_nothing_is_kept(tmp_path: Path) -> None:
     async def ask(port: int) -> list[int]:
         HTTPServer(app).listen(port, "127.0.0.1")
         url, told = f"http://127.0.0.1:{port}/tell", {"item": FIRST, "status": "PASS"}
-        async with httpx.AsyncClient() as client:
+        async with httpx.AsyncClient(timeout=None) as client:
             return [
                 (await client.post(url, json=told, headers=bearer(each))).status_code
                 for each in (token, *(f"{token}{number}" for number in range(20)))
@@ -229,10 +246,8 @@ def test_of_callers_that_are_made_up_nothing_is_kept(tmp_path: Path) -> None:
 
 def test_a_seat_that_asks_too_much_is_told(classroom: Classroom) -> None:
     """429, and the room lives on."""
-    given = {"code": classroom.code}
-    seat = httpx.post(f"{classroom.address}/join", json=given).json()["token"]
     told = {"item": FIRST, "status": "FAIL"}
-    with httpx.Client(base_url=classroom.address, headers=bearer(seat)) as client:
+    with classroom.client(classroom.sit()["token"]) as client:
         seen = {client.post("/tell", json=told).status_code for _ in range(3 * OF_A_SEAT[1])}
 
     assert {200, 429} == seen
