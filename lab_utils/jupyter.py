@@ -108,4 +108,4 @@ def _wait_until_serving(
             return False
         return status.status_code == httpx.codes.OK
 
-    wait_until(serving, f"JupyterLab at {address}", timeout_s=60, every_s=0.1)
+    wait_until(serving, f"JupyterLab at {address}", timeout_s=300, every_s=0.1)

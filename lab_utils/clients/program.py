@@ -55,7 +55,7 @@ def execute(
         with tempfile.TemporaryFile() as stdin:
             stdin.write(given.encode())
             stdin.seek(0)
-            child = _started(command, stdin, environment)
+            child = _started(command, stdin, environment, guardian)
         guardian.watch(child.pid)
         try:
             return _ended(child, command[0], timeout_s)
@@ -67,7 +67,7 @@ def execute(
 
 
 def _started(
-    command: Sequence[str], stdin: object, environment: Mapping[str, str]
+    command: Sequence[str], stdin: object, environment: Mapping[str, str], guardian: Guardian
 ) -> subprocess.Popen[str]:
     try:
         return processes.spawn(
@@ -77,6 +77,7 @@ def _started(
             stdout=subprocess.PIPE,
             text=True,
             errors="replace",
+            preexec_fn=guardian.from_birth(),
         )
     except OSError as error:
         raise SetupError(

@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -223,7 +224,10 @@ def run_in_child(
 
 def pickled(workload: Workload) -> bytes:
     """Pickle a function by value also when its module is a file: the child must not import it."""
-    module = sys.modules.get(getattr(workload, "__module__", ""))
+    function = workload
+    while isinstance(function, partial):
+        function = function.func
+    module = sys.modules.get(getattr(function, "__module__", ""))
     by_value = module is not None and module.__name__ != "__main__"
     if by_value:
         cloudpickle.register_pickle_by_value(module)

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,20 @@ class Guardian:
             self._tell(f"+{group}\n")
             if self._is_closed:
                 _kill(group)
+
+    def from_birth(self) -> Callable[[], None]:
+        """A preexec_fn: the child is watched before it is anything, whatever becomes of its parent.
+
+        Only for as long as this guardian lives; `watch` is to follow.
+        """
+        assert self._process.stdin is not None
+        pipe = self._process.stdin.fileno()
+
+        def tell() -> None:
+            with suppress(BrokenPipeError):
+                os.write(pipe, b"+%d\n" % os.getpid())
+
+        return tell
 
     def forget(self, group: int) -> None:
         """This process group has ended; its number may be used by another."""
