@@ -64,8 +64,8 @@ def counted(number: int, one: str, many: str = "") -> str:
 def orders_named(values: Sequence[object]) -> str:
     """Orders by name, or their number if they are many.
 
-    >>> orders_named(["2"]), orders_named("01"), orders_named("01234")
-    ('Order 2', 'Orders 0 and 1', '5 orders')
+    >>> orders_named(["2"]), orders_named("0123"), orders_named("01234")
+    ('Order 2', 'Orders 0, 1, 2 and 3', '5 orders')
     """
     if len(values) > NAMED_LIMIT:
         return counted(len(values), "order")

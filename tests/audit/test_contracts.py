@@ -85,6 +85,16 @@ def test_why_the_work_was_skipped(
 
 
 @pytest.mark.parametrize(
+    ("given", "who"),
+    [({}, "The client"), ({"enable.auto.offset.store": "false"}, "The program"),
+     ({"enable.auto.commit": "false"}, "The program")],
+)  # fmt: skip
+def test_who_set_the_bookmark(given: dict[str, str], who: str) -> None:
+    """The timer commits what was handed out, unless the program says what is done."""
+    assert clause("skipped-processing", [given], ["given"]).reason.startswith(who)
+
+
+@pytest.mark.parametrize(
     ("circumstance", "allowed_by"),
     [("late", None), ("not begun", "auto.offset.reset=latest"),
      ("passed", "auto.offset.reset=latest")],
@@ -98,6 +108,17 @@ def test_where_a_group_begins_explains_nothing_that_it_may_still_come_to(
     assert (MAY, allowed_by) == (found.rule, found.allowed_by)
 
 
+@pytest.mark.parametrize(
+    ("policy", "allowed_by"), [("delete", "retention.ms=1000"), ("compact", None)]
+)
+def test_what_is_compacted_alone_does_not_expire(policy: str, allowed_by: str | None) -> None:
+    """What its log begins after was deleted by somebody, and not by the setting."""
+    given = {"retention.ms": "1000", "cleanup.policy": policy}
+    found = clause("lost-write", [given], ["deleted"])
+
+    assert (MAY, allowed_by) == (found.rule, found.allowed_by)
+
+
 def test_several_clients() -> None:
     """Of several clients the one that allows it decides."""
     assert clause("duplicate", [IDEMPOTENT, {}]).rule == MAY
@@ -106,6 +127,7 @@ def test_several_clients() -> None:
 def test_defaults() -> None:
     """An idempotent producer has five in flight unless the program says otherwise."""
     assert effective(IDEMPOTENT)["max.in.flight"] == "5"
+    assert effective({**IDEMPOTENT, "max.in.flight": "1"})["max.in.flight"] == "1"
 
 
 def test_each_finding_has_a_clause() -> None:

@@ -204,8 +204,10 @@ def test_arrays_longer_than_their_request() -> None:
 def test_sizes_of_every_request_hold() -> None:
     """What kio writes is read again: the check of the sizes refuses no request as it should be."""
     every = [(api, version) for api in API_KEYS for version in versions(api)]
+    no_cursor = read_request(sample_request("DescribeTopicPartitions", 0, cursor=None))
 
     assert [] == [each for each in every if read_request(sample_request(*each)).body is None]
+    assert (no_cursor.body is None, no_cursor.body and no_cursor.body.cursor) == (False, None)
 
 
 def test_kio_finds_no_hypothesis() -> None:

@@ -102,6 +102,15 @@ def test_one_trial_breaks_a_rule() -> None:
     assert f"Likely: {retried.likely}\n{retried.look}" == verdict.hint
 
 
+def test_a_mistake_that_cannot_be_looked_for_is_not_made() -> None:
+    """An answer in a form that nobody thought of does not end the judging."""
+    unread = Mistake(name="another order", is_made=lambda answer, _: answer["order"], likely="it.")
+    mistakes = (unread, *EXERCISE.mistakes)
+    verdict = judge(replace(EXERCISE, mistakes=mistakes), None, [evidence(*TWICE)])
+
+    assert (verdict.hint or "").startswith(f"Likely: {EXERCISE.mistakes[1].likely}")
+
+
 @pytest.mark.parametrize(
     ("weak", "reason"),
     [
@@ -233,7 +242,7 @@ def test_a_rule_that_finds_nothing_to_judge_gives_no_points() -> None:
     sought = replace(EXERCISE, rules=(lambda _, __: next(iter(())),))
     verdict = judge(sought, None, [evidence(*STORED)])
 
-    assert ("INCONCLUSIVE", 0) == (str(verdict.status), verdict.points)
+    assert ("INCONCLUSIVE", 0, None) == (str(verdict.status), verdict.points, verdict.hint)
 
 
 def test_no_answer_has_a_hint() -> None:

@@ -11,6 +11,7 @@ from lab_utils.grading.cases import Evidence, Rule, Trial, exercise
 from lab_utils.grading.rules import (
     Misshapen,
     answer_equals,
+    each_order_has_its_invoice,
     each_order_is_stored,
     everything_crossed_the_proxy,
     final,
@@ -30,8 +31,11 @@ def record(value: str, offset: int, partition: int = 0) -> Event:
                  partition=partition, offset=offset, value=value)  # fmt: skip
 
 
-def visible(value: str) -> Event:
-    return replace(record(value, int(value)), kind="visible")
+def visible(value: str, topic: str = "t") -> Event:
+    return replace(record(value, int(value)), kind="visible", topic=topic)
+
+
+ORDERED, BILLED = visible("0", "r-orders"), visible("0", "r-invoices")
 
 
 BATCH = Event(run="r", source="log", actor="broker-1", kind="batch", topic="t", partition=0,
@@ -96,6 +100,9 @@ def says(sentence: str | None, facts: Facts) -> bool:
             seen(record("0", 0), record("0", 0, 1), record("1", 1), record("1", 2)),
             ("order 0 ", "offsets 0 and 0 ", "partitions", "2 orders"),
         ),
+        (each_order_has_its_invoice, seen(ORDERED, BILLED), None),
+        (each_order_has_its_invoice, seen(ORDERED), ("order 0 ", "1 times", "0 times")),
+        (each_order_has_its_invoice, seen(BILLED), ("order 0 ", "0 times", "1 times")),
         (nothing_else_is_stored, seen(record("0", 0)), None),
         (
             nothing_else_is_stored,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -54,6 +55,14 @@ def test_loss_needs_the_end_of_its_own_partition(drained: bool) -> None:
     assert (1 if drained else None) == count(rows).lost
 
 
+@pytest.mark.parametrize(("offset", "lost"), [(0, 1), (1, 0)])
+def test_what_was_stored_after_the_reader_ended_is_not_lost(offset: int, lost: int) -> None:
+    """It read to offset 1, where the next record comes: one that is acked there it never met."""
+    rows = [tiny.end(offset=1), tiny.sent("0"), tiny.acked("0", offset)]
+
+    assert lost == count(tiny.in_run("r", rows)).lost
+
+
 def test_one_place_read_twice_is_one_copy() -> None:
     """A record that was read twice is stored once."""
     rows = tiny.in_run("r", [tiny.record("1", 0), tiny.record("1", 0), tiny.end()])
@@ -80,6 +89,22 @@ def test_partitions_of_one_request_are_one() -> None:
     rows = [request(1, "0", 5, partition=0), request(1, "1", 5, partition=1)]
 
     assert [("0", "1")] == [exchange.values for exchange in exchanges(rows)]
+
+
+@pytest.mark.parametrize(
+    ("fate", "answer", "reached"),
+    [
+        ("forwarded", {}, True), ("forwarded", {"error": "E"}, False),
+        ("forwarded", {"error": "E", "fate": "replaced"}, True), ("forwarded", None, True),
+        ("dropped", None, False), ("corrupted", None, False),
+    ],
+)  # fmt: skip
+def test_reached_the_broker(fate: str, answer: dict[str, Any] | None, reached: bool) -> None:
+    """What passed unharmed and was accepted; what the proxy answers says nothing about that."""
+    answers = [] if answer is None else [response(2, 1, **answer)]
+    (found,) = exchanges([request(1, "0", 1, fate=fate), *answers])
+
+    assert reached == found.reached_broker
 
 
 def test_repeat() -> None:

@@ -148,11 +148,12 @@ def test_same_errors_are_one_label() -> None:
     assert ["E (3 times)"] == [label.text for label in scene(rows).errors]
 
 
-def test_long_run_is_shown_around_the_fault() -> None:
+@pytest.mark.parametrize("wrong", [{"fate": "dropped"}, {"error": "E"}])
+def test_long_run_is_shown_around_the_fault(wrong: dict[str, str]) -> None:
     """Of a long run the first exchange that went wrong and what is around it are shown."""
     rows = [row for at in range(400) for row in (
         request(at, str(at), at),
-        response(at + 0.5, at, at, fate="dropped" if at == 150 else "forwarded"))]  # fmt: skip
+        response(at + 0.5, at, at, **wrong if at == 150 else {}))]  # fmt: skip
     picture = timeline(rows)
 
     assert EXCHANGES_LIMIT == len(picture.table.rows)
