@@ -5,6 +5,7 @@ The tests of the claims use it. What confluent_kafka raises is an outcome; it is
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -19,6 +20,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.experiment import Experiment, order_values
 from lab_utils.ledger.events import Event
+from lab_utils.machine.quick_start import quick_kafka
 from lab_utils.proxy.faults import Fault
 
 NUMBERS = count(1)
@@ -46,6 +48,14 @@ def performing(stage: Any, folder: Path) -> Iterator[Perform]:
 
     yield perform
     reader.close()
+
+
+def kafka_tool(name: str, *arguments: str) -> str:
+    """What a tool of Kafka's own prints; what fails says why."""
+    command = quick_kafka().tool(f"org.apache.kafka.tools.{name}", *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def sending(settings: dict[str, Any] | None = None) -> Workload:

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import TopicPartition
 
-from lab_utils.clients.live_run import LiveRun
+from lab_utils.audit.session import read_events
+from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import crash_client, stall_client
-from tests.performed import Perform, Workload, values
+from tests.notebooks import further, solutions
+from tests.performed import Perform, values
 
 pytestmark = pytest.mark.kafka
 
-Bookmark = Callable[[set[int], set[int]], int]
+REBALANCES = "05_lost_commits_and_rebalances"
 SLOW = stall_client("before_process", value="1", for_ms=2500)
 
 
-def handed_to_threads(run: LiveRun) -> None:
-    """The main thread polls and four others work; the client commits by itself."""
-    consumer = run.consumer()
-    consumer.subscribe([run.topic])
-    with ThreadPoolExecutor(4) as workers:
-        for message in run.messages(consumer):
-            workers.submit(run.processed, message)
+def bookmarks(rows: list[Event]) -> list[int | None]:
+    """Where the group reads on in each partition when the run is over."""
+    held = [row for row in rows if (row.source, row.kind) == ("log", "committed")]
+    return [row.offset for row in held if row.detail["when"] == "end"]
 
 
 def test_automatic_commits_and_threads(perform: Perform) -> None:
@@ -34,126 +32,79 @@ def test_automatic_commits_and_threads(perform: Perform) -> None:
         stall_client("after_poll", value="5", for_ms=500),
         crash_client("after_poll", value="5"),
     )
+    handed_to_threads = further("05_automatic_commits")["handed_to_threads"]
     rows = perform(handed_to_threads, SLOW, *dies, orders=6, filled=True)
-    done = set(values(rows, "processed", "client").split())
 
-    assert {"0", "2", "3", "4"} == done
-    assert [6] == [
-        row.offset
-        for row in rows
-        if (row.source, row.kind) == ("log", "committed") and row.detail["when"] == "end"
-    ]
+    assert {"0", "2", "3", "4"} == set(values(rows, "processed", "client").split())
+    assert [6] == bookmarks(rows)
 
 
-def by_threads(bookmark: Bookmark) -> Workload:
-    """Four threads share six orders; each time one is done the bookmark is set."""
-
-    def work(run: LiveRun) -> None:
-        consumer = run.consumer({"enable.auto.commit": False})
-        consumer.subscribe([run.topic])
-        with ThreadPoolExecutor(4) as workers:
-            for batch in run.batches(consumer, size=6):
-                works = {it.offset(): workers.submit(run.processed, it) for it in batch}
-                done: set[int] = set()
-                while done != set(works):
-                    wait(works.values(), timeout=0.5)
-                    done = {offset for offset, work in works.items() if work.done()}
-                    place = TopicPartition(run.topic, 0, bookmark(set(works), done))
-                    consumer.commit(offsets=[place], asynchronous=False)
-
-    return work
-
-
-BOOKMARKS: dict[str, tuple[Bookmark, str]] = {
-    "highest": (lambda _, done: max(done) + 1, "0 2 3 4 5"),
-    "lowest": (lambda given, done: min(given - done, default=max(given) + 1), "0 1 2 3 4 5"),
-}
-
-
-@pytest.mark.parametrize("name", BOOKMARKS)
-def test_bookmark_of_threads(perform: Perform, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "expected"), [("highest", "0 2 3 4 5"), ("lowest", "0 1 2 3 4 5")]
+)
+def test_bookmark_of_threads(perform: Perform, name: str, expected: str) -> None:
     """Killed while order 1 is in work: behind the highest it is lost, at the lowest it is not."""
-    bookmark, expected = BOOKMARKS[name]
-    rows = perform(by_threads(bookmark), SLOW, crash_client("after_commit"), orders=6, filled=True)
+    lab = solutions("05")
+    highest = partial(lab["by_threads"], bookmark=lab["highest"])
+    work = highest if name == "highest" else lab["with_four_threads"]
+    rows = perform(work, SLOW, crash_client("after_commit"), orders=6, filled=True)
 
     assert expected == " ".join(sorted(set(values(rows, "processed", "client").split())))
 
 
-def send(run: LiveRun, orders: list[str], partition: int) -> None:
-    producer = run.producer()
-    for order in orders:
-        producer.produce(run.topic, order, partition=partition)
-    producer.flush()
-
-
 @pytest.mark.parametrize(
-    ("reset", "given"), [("latest", "0 3"), ("earliest", "0 1 2 3")], ids=["latest", "earliest"]
-)
+    ("reset", "given"), [("latest", "0 1 2 6 7"), ("earliest", "0 1 2 3 4 5 6 7")],
+    ids=["latest", "earliest"],
+)  # fmt: skip
 def test_partition_that_nobody_knew(perform: Perform, reset: str, given: str) -> None:
     """What was written before a consumer learns of a partition is skipped, or is not.
 
-    Order 0 is on the first partition, and has a bookmark behind it: it is not read again.
+    What is on the first partition has a bookmark behind it: it is not read again.
     """
-
-    def grows(run: LiveRun) -> None:
-        settings = {"auto.offset.reset": reset, "topic.metadata.refresh.interval.ms": 1000}
-        consumer = run.consumer(settings)
-        consumer.subscribe([run.topic])
-        assert [] == list(run.messages(consumer, 1))
-        for partition, orders in enumerate((run.orders[:1], run.orders[1:3], run.orders[3:])):
-            if partition == 1:
-                run.add_partition()
-            send(run, orders, min(partition, 1))
-            list(run.messages(consumer, min(partition, 1) + 1))
-
-    rows = perform(grows, orders=4)
+    rows = perform(partial(further(REBALANCES)["grows"], reset=reset), orders=8)
 
     assert given == values(rows, "delivered", "client")
 
 
-CLASSIC = {"session.timeout.ms": 2000}
+CLASSIC = {"session.timeout.ms": 2000, "max.poll.interval.ms": 2000}
 COOPERATIVE = CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"}
 
 
-def shares(settings: dict[str, Any]) -> Workload:
-    """Two processes share two partitions; each commits after every second order."""
-
-    def share(run: LiveRun) -> None:
-        consumer = run.consumer({"enable.auto.commit": False} | settings)
-        consumer.subscribe([run.topic])
-        for message in run.messages(consumer):
-            run.processed(message)
-            if message.offset() % 2:
-                consumer.commit(message, asynchronous=False)
-
-    return share
-
-
 @pytest.mark.parametrize(
-    ("settings", "then"),
-    [(CLASSIC, "revoked"), (COOPERATIVE, "assigned"), ({"group.protocol": "consumer"}, "assigned")],
+    ("settings", "then", "timeout_ms"),
+    [(CLASSIC, "revoked", 2000), (COOPERATIVE, "assigned", 2000),
+     ({"group.protocol": "consumer"}, "assigned", 1000)],
     ids=["range", "cooperative", "KIP-848"],
-)
+)  # fmt: skip
 def test_assignment_until_a_member_dies(
-    perform: Perform, settings: dict[str, Any], then: str
+    perform: Perform, tmp_path: Path, settings: dict[str, Any], then: str, timeout_ms: int
 ) -> None:
     """Each reads one partition; when one dies the other reads on there, at the bookmark.
 
-    With range what it has is first taken back from it.
+    With range what it has is first taken back from it. What had been done and not committed is done
+    again. The notebook's query finds the move, after the time-out.
     """
+    notebook = further(REBALANCES)
     dies = crash_client("after_process", nth=3, member=2)
-    rows = perform(shares(settings), dies, orders=12, filled=True, partitions=2, members=2)
-    given: dict[tuple[str, int | None], list[int | None]] = {}
+    shares = partial(notebook["shares"], settings=settings)
+    rows = perform(shares, dies, orders=12, filled=True, partitions=2, members=2)
+    (found,) = notebook["taken_over"](read_events(tmp_path / rows[0].run)).collect()
+    given: dict[tuple[str, int | None], list[Event]] = {}
     for row in rows:
         if row.kind == "delivered":
-            given.setdefault((row.actor, row.partition), []).append(row.offset)
+            given.setdefault((row.actor, row.partition), []).append(row)
     moved = next(partition for actor, partition in given if actor == "consumer-2")
+    last, first = given["consumer-2", moved][-1], given["consumer-1", moved][0]
     crashed_ns = next(row.at_ns for row in rows if row.kind == "crashed")
     after = [row.kind for row in rows if row.at_ns > crashed_ns and row.actor == "consumer-1"]
 
     assert then == next(kind for kind in after if kind in ("assigned", "revoked"))
-    assert given == {
+    assert {who: [row.offset for row in them] for who, them in given.items()} == {
         ("consumer-1", 1 - (moved or 0)): [0, 1, 2, 3, 4, 5],
         ("consumer-2", moved): [0, 1, 2],
         ("consumer-1", moved): [2, 3, 4, 5],
     }
+    assert ([6, 6], 13) == (bookmarks(rows), len(values(rows, "processed", "client").split()))
+    assert (moved, 2, "consumer-2") == (found["partition"], found["offset"], found["before"])
+    assert found["silent_ms"] > timeout_ms / 2
+    assert found["silent_ms"] == pytest.approx((first.at_ns - last.at_ns) / 1_000_000)

@@ -92,7 +92,7 @@ def test_a_program_outlives_the_only_broker(perform: Perform, stage: Any) -> Non
 
     def revive() -> None:
         wait_until(
-            lambda: stage.state()["brokers"][0]["state"] == "killed", "the kill", timeout_s=30
+            lambda: stage.state()["brokers"][0]["state"] == "killed", "the kill", timeout_s=60
         )
         stage.broker("start", 1)
 

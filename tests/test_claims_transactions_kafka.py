@@ -14,7 +14,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.proxy.faults import power_cut
 from tests.notebooks import further
 from tests.oracle import oracle
-from tests.performed import Perform, at, values
+from tests.performed import Perform, at, in_transaction, values
 
 pytestmark = pytest.mark.kafka
 
@@ -80,12 +80,7 @@ def test_what_is_read_by_default(perform: Perform) -> None:
     printed = []
 
     def three_readers(run: LiveRun) -> None:
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.produce(run.topic, "0", partition=0)
-        producer.flush()
-        producer.abort_transaction()
+        in_transaction(run).abort_transaction()
         for settings in ({}, {"isolation.level": "read_uncommitted"}):
             consumer = run.consumer(settings | {"enable.partition.eof": True})
             consumer.assign([TopicPartition(run.topic, 0, 0)])

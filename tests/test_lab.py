@@ -272,11 +272,8 @@ def test_prediction_comes_first(lab: Lab) -> None:
         ({"workload": "send_orders"}, "needs a function that takes the run; got 'send_orders'"),
         ({"partitions": 0}, "partitions must be a whole number of at least 1; got 0"),
         ({"orders": -1}, "orders must be a whole number of at least 0; got -1"),
-        ({"orders": "abc"}, "orders is a number or a list of texts; got 'abc'"),
-        ({"orders": [1, 2]}, r"orders is a number or a list of texts; got \[1, 2\]"),
         ({"orders": 2.5}, "orders is a number or a list of texts; got 2.5"),
         ({"faults": drop_response("Produce")}, r"faults is a list .* got drop_response"),
-        ({"faults": ["drop_response"]}, r"faults is a list .* got \['drop_response'\]"),
     ],
 )
 def test_bad_argument(lab: Lab, given: dict[str, Any], message: str) -> None:
@@ -348,7 +345,6 @@ for faults in ([], [crash_client("after_ack", nth=500)]):
 """
 
 
-@pytest.mark.timeout(200)
 def test_full_disk(lab: Lab) -> None:
     """A client whose ledger may not grow (a real limit) makes its run INCONCLUSIVE, and ends it."""
     child = subprocess.run(

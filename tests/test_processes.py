@@ -83,7 +83,7 @@ def test_what_is_owned_ends_in_good_order(start: Start, tmp_path: Path) -> None:
     owned = processes.of_owner(owner)
     processes.end(owned, (signal.SIGTERM, 20))
 
-    assert ([ours.pid], 0) == ([it.pid for it in owned], ours.wait(5))
+    assert ([ours.pid], 0) == ([it.pid for it in owned], ours.wait())
     assert ("cleaned up", None) == ((tmp_path / "mark").read_text(), other.poll())
 
 
@@ -205,7 +205,7 @@ def test_a_start_while_everything_is_ended(state: Path) -> None:
     ending = Thread(target=single_server.down)
     ending.start()
     wait_until(
-        lambda: not all(path.exists() for path in written), "the end", timeout_s=10, every_s=0
+        lambda: not all(path.exists() for path in written), "the end", timeout_s=60, every_s=0
     )
     lock = wait_until(lambda: single_server.take_lock(folder), "the lock", timeout_s=60, every_s=0)
     write()

@@ -16,14 +16,7 @@ from lab_utils.proxy.faults import crash_client
 from tests.notebooks import further
 from tests.performed import Perform
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(200)]
-
-CLASSIC = {"session.timeout.ms": 2000, "max.poll.interval.ms": 2000}
-WAYS: list[dict[str, Any]] = [
-    CLASSIC,
-    CLASSIC | {"partition.assignment.strategy": "cooperative-sticky"},
-    {"group.protocol": "consumer"},
-]
+pytestmark = pytest.mark.kafka
 
 
 def answered(tmp_path: Path, rows: list[Event], notebook: str, query: str) -> list[dict[str, Any]]:
@@ -43,32 +36,6 @@ def test_copies_of_an_order_and_their_distance(perform: Perform, tmp_path: Path)
     assert [(3, "0"), (4, "1"), (5, "2")] == again
     assert again == [(row["offset"], row["value"]) for row in found]
     assert {(2, 3)} == {(row["copy"], row["records_since"]) for row in found}
-
-
-@pytest.mark.parametrize(
-    ("settings", "timeout_ms"),
-    zip(WAYS, (2000, 2000, 1000), strict=True),
-    ids=["range", "cooperative", "KIP-848"],
-)
-def test_partition_that_is_taken_over(
-    settings: dict[str, Any], timeout_ms: int, perform: Perform, tmp_path: Path
-) -> None:
-    """One partition goes to another consumer after the time-out, and on from the last commit."""
-    shares = further("05_lost_commits_and_rebalances")["shares"]
-    crash = crash_client("after_process", nth=3, member=2)
-    rows = perform(lambda run: shares(run, settings), crash, orders=12, filled=True,
-                   partitions=2, members=2)  # fmt: skip
-    (moved,) = answered(tmp_path, rows, "05_lost_commits_and_rebalances", "taken_over")
-    given = [row for row in rows if row.kind == "delivered"]
-    last, first = (
-        [row for row in given if (row.partition, row.actor) == (moved["partition"], moved[who])]
-        for who in ("before", "actor")
-    )
-
-    assert (2, 2) == (moved["offset"], first[0].offset)
-    assert moved["before"] != moved["actor"]
-    assert moved["silent_ms"] > timeout_ms / 2
-    assert moved["silent_ms"] == pytest.approx((first[0].at_ns - last[-1].at_ns) / 1_000_000)
 
 
 def test_copies_that_count(perform: Perform, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.codec.transaction_log import STATES, partition_of
 from lab_utils.folders import stage_folder
 from lab_utils.ledger.events import Event
-from lab_utils.machine.jars import kafka_jars
-from lab_utils.machine.java import find_java
-from tests.performed import Perform, in_transaction, values
+from tests.performed import Perform, in_transaction, kafka_tool, values
 
 pytestmark = pytest.mark.kafka
 
@@ -109,11 +106,7 @@ def test_kafka_reads_the_same(perform: Perform, stage: Any) -> None:
 
 def dumped(segment: Path) -> list[tuple[Any, ...]]:
     """The entries of a segment as Kafka's DumpLogSegments prints them."""
-    class_path = ":".join(str(jar) for jar in kafka_jars())
-    java = [str(find_java().executable), "-Xmx64m", "-cp", class_path]
-    tool = ["org.apache.kafka.tools.DumpLogSegments", "--transaction-log-decoder"]
-    command = [*java, *tool, "--files", str(segment)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    said = kafka_tool("DumpLogSegments", "--transaction-log-decoder", "--files", str(segment))
     found = re.findall(r"key: (\{.*?\}) payload: (\{.*\})$", said, flags=re.MULTILINE)
     return [_entry(json.loads(key)["data"], json.loads(value)["data"]) for key, value in found]
 

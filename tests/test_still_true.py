@@ -124,7 +124,6 @@ def test_each_kafka_is_the_one_that_is_locked() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_the_answers_are_those_of_the_table(
     stage_of_three: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -139,7 +138,6 @@ def test_the_answers_are_those_of_the_table(
 
 @pytest.mark.kafka
 @pytest.mark.long
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("stage_of_three")  # with its worker: two such stages are enough
 def test_the_answers_of_kafka_3_9() -> None:
     """The same cells, changed as a reader is told to, ask brokers of 3.9 on another stage."""

@@ -61,7 +61,7 @@ def test_time_out_looks_like_a_newer_instance(perform: Perform) -> None:
         reader = run.consumer({"enable.partition.eof": True})
         reader.assign([TopicPartition(run.topic, 0, 0)])
         # It stops before the open order; the first end it is told of behind that is the abort's.
-        wait_until(lambda: _end(reader) > 0, "the abort of the coordinator", timeout_s=15)
+        wait_until(lambda: _end(reader) > 0, "the abort of the coordinator", timeout_s=60)
         producer.commit_transaction()
 
     rows = perform(too_slow)

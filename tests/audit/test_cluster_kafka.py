@@ -16,7 +16,7 @@ from lab_utils.audit import spark_server
 from lab_utils.audit.command import audit
 from lab_utils.audit.session import spark
 
-pytestmark = [pytest.mark.kafka, pytest.mark.long, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 EVENTS = 25_000
 

@@ -26,7 +26,6 @@ from tests.audit.random_histories import HISTORIES
 from tests.histories import (
     acked,
     bookmark,
-    both,
     created,
     delivered,
     effect,
@@ -208,19 +207,6 @@ def test_adding_a_finding(page: dict[str, Any], tmp_path: Path) -> None:
     assert {RULES[name].promise} == {row["reason"] for row in judged}
 
 
-def test_judged(tmp_path: Path) -> None:
-    """A duplicate is allowed by the setting of the producer that sent it, and is a breach else."""
-    twice = [sent("1"), acked("1", 1), *log("1", "1")]
-    plain = [created("producer-1", role="producer"), *twice]
-    keyed = [created("producer-1", role="producer", enable__idempotence="True"), *twice]
-    write_ledger(tmp_path, in_run("00-a", plain) + in_run("00-b", keyed))
-    judged = [
-        (row["judgement"], row["allowed_by"]) for row in judged_findings(read_events(tmp_path))
-    ]
-
-    assert judged == [("allowed", "enable.idempotence=false"), ("breach", None)]
-
-
 PLAIN = created("producer-1", role="producer", enable__idempotence="false")
 NO_RETRIES = created("producer-1", role="producer", retries="0")
 ACKS_1 = created("producer-1", role="producer", acks="1")
@@ -229,6 +215,11 @@ ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
 COMPACTED = [PLAIN, topic(None, 1, "compact")]
 EXPIRES = topic(None, 1, retention__ms="1000")
 SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
+TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
+MEMBER = {"role": "consumer", "group__id": "group"}
+EARLIEST = MEMBER | {"auto__offset__reset": "earliest"}
+GIVEN = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0), bookmark(2)]
+NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
@@ -330,6 +321,39 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "an effect, and no consumer was seen": (
         [order("1"), effect("1", times=2)], "duplicate-effect", "allowed", None,
     ),
+    "stored twice": (
+        [created("producer-1", role="producer"), *TWICE],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "stored twice, with idempotence": (
+        [created("producer-1", role="producer", enable__idempotence="True"), *TWICE],
+        "duplicate", "breach", None,
+    ),
+    "given, and committed by the timer": (
+        [created("consumer-1", **EARLIEST), *GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
+    "given, and committed by the program": (
+        [created("consumer-1", enable__auto__commit="False", **EARLIEST), *GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=false",
+    ),
+    "given, whatever a new group begins with": (
+        [created("consumer-1", **MEMBER), *GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
+    "not given to a group that began at the end": (
+        [created("consumer-1", **MEMBER), *NOT_GIVEN],
+        "skipped-processing", "allowed", "auto.offset.reset=largest",
+    ),
+    "aborted, and given to who asks for everything": (
+        [created("consumer-1", role="consumer", isolation__level="read_uncommitted"), *ABORTED,
+         delivered("1", 0)],
+        "aborted-read", "allowed", "isolation.level=read_uncommitted",
+    ),
+    "aborted, and given to who does not": (
+        [created("consumer-1", role="consumer"), *ABORTED, delivered("1", 0)],
+        "aborted-read", "breach", None,
+    ),
 }  # fmt: skip
 
 
@@ -344,50 +368,3 @@ def test_each_is_judged(tmp_path: Path) -> None:
 
     for name, (_, finding, *expected) in JUDGED.items():
         assert tuple(expected) == seen.get((name, finding)), name
-
-
-def test_judged_by_who_commits(tmp_path: Path) -> None:
-    """A skipped order is laid to the timer, to the program's own commit, or to where it began."""
-    given = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0), bookmark(2)]
-    not_given = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
-    member = {"role": "consumer", "group__id": "group"}
-    earliest = {**member, "auto__offset__reset": "earliest"}
-    runs = {
-        "05-a": [created("consumer-1", **earliest), *given],
-        "05-b": [created("consumer-1", enable__auto__commit="False", **earliest), *given],
-        "05-c": [created("consumer-1", **member), *given],
-        "05-d": [created("consumer-1", **member), *not_given],
-    }
-    write_ledger(tmp_path, [row for run, rows in runs.items() for row in in_run(run, rows)])
-    rows = judged_findings(read_events(tmp_path))
-
-    assert [(row["run"], row["value"], row["allowed_by"]) for row in rows] == [
-        ("05-a", "1", "enable.auto.commit=true"),
-        ("05-b", "1", "enable.auto.commit=false"),
-        ("05-c", "1", "enable.auto.commit=true"),
-        ("05-d", "0", "auto.offset.reset=largest"),
-    ]
-
-
-def test_judged_by_the_isolation_level(tmp_path: Path) -> None:
-    """What was aborted may reach a reader that asks for everything, and no other."""
-    aborted = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
-    everything = created("consumer-1", role="consumer", isolation__level="read_uncommitted")
-    committed = created("consumer-1", role="consumer")
-    runs = {
-        "04-a": [everything, *aborted, delivered("1", 0)],
-        "04-b": [committed, *aborted, delivered("1", 0)],
-        "04-c": [everything, *aborted, *both("1", 0)],
-    }
-    write_ledger(tmp_path, [row for run, rows in runs.items() for row in in_run(run, rows)])
-    judged = {
-        row["run"]: (row["judgement"], row["allowed_by"])
-        for row in judged_findings(read_events(tmp_path))
-        if row["finding"] == "aborted-read"
-    }
-
-    assert judged == {
-        "04-a": ("allowed", "isolation.level=read_uncommitted"),
-        "04-b": ("breach", None),
-        "04-c": ("breach", None),
-    }

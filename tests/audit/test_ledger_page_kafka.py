@@ -50,7 +50,6 @@ def test_every_column_and_kind_is_on_the_page() -> None:
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(300)
 def test_the_program_keeps_a_ledger(stage: Any, reader: Any, tmp_path: Path) -> None:
     """It runs as it stands; the audit finds nothing, and in a copy the record that it lacks."""
     reader.create_topic("a_ledger", 2)

@@ -16,7 +16,7 @@ from lab_utils.errors import LedgerError
 from lab_utils.ledger.store import write_ledger
 from tests.histories import acked, in_run, log, sent
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kafka
 
 SENT = {"run": "r", "source": "client", "actor": "p", "kind": "sent", "at_ns": 1, "value": "1"}
 ACKED = SENT | {"kind": "acked", "offset": 0}

@@ -25,7 +25,7 @@ from lab_utils.waiting import wait_until
 JOIN = """
 from lab_utils import single_server
 from lab_utils.audit import spark_server
-single_server.ANSWER_S = spark_server.PROBE_S = 1.0
+single_server.ANSWER_S = 1.0  # what is silent here stays so
 print(spark_server.join("local[1]").jvm)
 """
 # The server is killed when it has answered, and before the first request.
@@ -90,7 +90,6 @@ def test_a_server_that_is_no_more(
 
 
 @pytest.mark.kafka
-@pytest.mark.timeout(400)
 def test_the_life_of_a_spark_server(state: Path) -> None:
     """Processes share it; killed, stopped or removed it is replaced; it ends with its owner.
 
@@ -123,7 +122,7 @@ def test_the_life_of_a_spark_server(state: Path) -> None:
         wait_until(
             lambda: not any(map(processes.is_running, (removed.pid, removed.jvm))),
             "the end of the server whose folder was removed",
-            timeout_s=20,
+            timeout_s=300,
         )
         assert 0o600 == (state / "spark" / "server.json").stat().st_mode & 0o777
 
@@ -132,7 +131,7 @@ def test_the_life_of_a_spark_server(state: Path) -> None:
     wait_until(
         lambda: not any(map(processes.is_running, (third, server.pid))),
         "the end of a server whose owner has ended",
-        timeout_s=20,
+        timeout_s=300,
     )
     assert not (state / "spark").exists()
 
@@ -168,7 +167,7 @@ def test_a_spark_that_is_too_slow(tmp_path: Path) -> None:
     wait_until(
         lambda: joining.look() or processes.tail(tmp_path / "spark.log"),
         "its first words",
-        timeout_s=60,
+        timeout_s=300,
     )
     with pytest.raises(StageError) as raised:
         joining.join(0.1)

@@ -9,6 +9,12 @@ import pytest
 from tests.browser import rig
 
 
+@pytest.fixture(scope="module")
+def asked() -> list[str]:
+    """Every address that the page of a module has asked for."""
+    return []
+
+
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rig.Lab]:
     with rig.jupyterlab(tmp_path_factory.mktemp("jupyterlab")) as lab:

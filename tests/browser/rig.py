@@ -81,7 +81,7 @@ def jupyterlab(home: Path) -> Iterator[Lab]:
         yield lab
     finally:
         server.terminate()
-        server.wait(timeout=20)
+        server.wait()
 
 
 def _answers(lab: Lab, server: subprocess.Popen[bytes]) -> bool:
@@ -201,7 +201,7 @@ def errors(page: Page) -> list[str]:
     ]
 
 
-def wait_for_text(page: Page, look: Callable[[], str], wanted: str, timeout_s: float = 30) -> str:
+def wait_for_text(page: Page, look: Callable[[], str], wanted: str, timeout_s: float = 60) -> str:
     """Return what `look` sees when it holds the wanted text; the page lives on meanwhile."""
 
     def seen() -> str:

@@ -11,7 +11,6 @@ from tests.browser import rig
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(300),
     pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
 ]
 

@@ -13,7 +13,6 @@ from tests.browser import rig
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(300),
     pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
 ]
 
@@ -22,12 +21,6 @@ from lab_utils import Lab
 lab = Lab({stage.name!r})
 lab.explorer("03")
 """
-
-
-@pytest.fixture(scope="module")
-def asked() -> list[str]:
-    """Every address that the page has asked for."""
-    return []
 
 
 @pytest.fixture(scope="module")

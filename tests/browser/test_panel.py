@@ -16,7 +16,6 @@ from tests.browser import rig
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.timeout(300),
     pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
 ]
 
@@ -62,12 +61,6 @@ three = Lab({three.name!r}, brokers=3)
 run = three.run(lambda run: None, orders=0)
 three.panel()
 """
-
-
-@pytest.fixture(scope="module")
-def asked() -> list[str]:
-    """Every address that the page has asked for."""
-    return []
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,6 @@ from lab_utils.waiting import wait_until
 from tests.classroom.test_room import FIRST, VOTE
 
 SEATS = 60
-LAB = [sys.executable, "-c", "from lab_utils.cli import main; main(prog_name='lab')"]
 
 
 class Classroom:
@@ -39,10 +38,11 @@ class Classroom:
 
     def __init__(self, out: Path, port: int = 0) -> None:
         self.out = out
-        command = [*LAB, "classroom", "--out", str(out), "--port", str(port)]
+        where = ["--out", str(out), "--port", str(port)]
         self.process: subprocess.Popen[str] = processes.spawn(
-            command, environment=dict(os.environ), stderr=subprocess.PIPE, text=True
-        )
+            [sys.executable, "-m", "lab_utils.cli", "classroom", *where],
+            environment=dict(os.environ), stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
         assert self.process.stderr is not None
         page, seats = (self.process.stderr.readline() for _ in range(2))
         self.address, self.token = page.split()[-1].split("/#")

@@ -37,7 +37,7 @@ def subscribed(opened: Opened, **callbacks: Any) -> Consumer:
 
 
 def read_next(consumer: Consumer) -> Any:
-    return wait_until(lambda: consumer.poll(0.1), "a message", timeout_s=20)
+    return wait_until(lambda: consumer.poll(0.1), "a message", timeout_s=60)
 
 
 def commits(opened: Opened) -> list[tuple[Any, ...]]:
@@ -57,7 +57,7 @@ def test_delivered_again(filled: Opened) -> None:
     values = [read_next(consumer).value() for _ in range(3)]
     delivered = [(row.partition, row.offset, row.value) for row in filled.rows("delivered")]
     consumer.seek(TopicPartition(filled.live.topic, 0, 0))
-    wait_until(lambda: read_next(consumer).offset() == 0, "order 0 again", timeout_s=20)
+    wait_until(lambda: read_next(consumer).offset() == 0, "order 0 again", timeout_s=60)
 
     assert (None, [], [b"0", b"1", b"2"]) == (nothing, before, values)
     assert [(0, 0, "0"), (0, 1, "1"), (0, 2, "2")] == delivered
@@ -103,7 +103,7 @@ def test_commit_that_does_not_wait(filled: Opened) -> None:
         read_next(consumer)
 
     assert consumer.commit() is None
-    wait_until(lambda: (consumer.poll(0.05), told)[1], "on_commit", timeout_s=20)
+    wait_until(lambda: (consumer.poll(0.05), told)[1], "on_commit", timeout_s=60)
     assert [(None, 3)] == told
     assert [("committed", 0, 3, None)] == commits(filled)
 
@@ -169,7 +169,7 @@ def test_cooperative(opened: Opened) -> None:
     settings = BY_HAND | strategy | {"heartbeat.interval.ms": 100}
     first, second = (filled.live.consumer(settings) for _ in range(2))
     first.subscribe([filled.live.topic])
-    wait_until(lambda: first.poll(0.05) or first.assignment(), "the first", timeout_s=20)
+    wait_until(lambda: first.poll(0.05) or first.assignment(), "the first", timeout_s=60)
     second.subscribe([filled.live.topic])
 
     def shared() -> bool:
@@ -177,7 +177,7 @@ def test_cooperative(opened: Opened) -> None:
         second.poll(0.05)
         return (1, 1) == (len(first.assignment()), len(second.assignment()))
 
-    wait_until(shared, "a partition for each", timeout_s=20)
+    wait_until(shared, "a partition for each", timeout_s=60)
     assert [("consumer-1", "assigned"), ("consumer-1", "assigned"), ("consumer-1", "revoked"),
             ("consumer-2", "assigned")] == [
         (row.actor, row.kind)

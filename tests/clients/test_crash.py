@@ -186,7 +186,7 @@ def test_hanging_child_is_killed(opened: Opened) -> None:
     with pytest.raises(WaitTimeout, match=r"waited 2 s for the workload's process"):
         carry_out(hang, opened.ticket, timeout_s=2)
     pids = [int(pid) for pid in note.read_text().split()]
-    wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}", timeout_s=5)
+    wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}", timeout_s=60)
 
 
 def is_running(pid: int) -> bool:

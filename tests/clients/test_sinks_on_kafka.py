@@ -85,7 +85,6 @@ def test_sinks_of_the_notebook(name: str, schema: Callable[[], str], perform: Pe
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("schema", [POSTGRES], indirect=True)
 @pytest.mark.parametrize("name", SINKS_OF_SPARK)
 def test_sinks_of_spark(name: str, schema: Callable[[], str], perform: Perform) -> None:
@@ -170,7 +169,6 @@ CASES = [
 
 
 @pytest.mark.long
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("kind", "point"), CASES)
 def test_sinks_at_every_point(
     kind: str, point: str, schema: Callable[[], str], perform: Perform

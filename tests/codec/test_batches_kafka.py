@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -13,19 +12,15 @@ from confluent_kafka import Producer
 from lab_utils.clients.reader import HonestReader
 from lab_utils.codec.batches import Batch, read_segment
 from lab_utils.folders import stage_folder
-from lab_utils.machine.jars import kafka_jars
-from lab_utils.machine.java import find_java
 from lab_utils.waiting import wait_until
+from tests.performed import kafka_tool
 
 pytestmark = pytest.mark.kafka
 
 
 def dump(segment: Path) -> str:
     """The segment as Kafka's DumpLogSegments prints it."""
-    class_path = ":".join(str(jar) for jar in kafka_jars())
-    java = [str(find_java().executable), "-Xmx64m", "-cp", class_path]
-    tool = ["org.apache.kafka.tools.DumpLogSegments", "--print-data-log", "--files", str(segment)]
-    return subprocess.run([*java, *tool], check=True, capture_output=True, text=True).stdout
+    return kafka_tool("DumpLogSegments", "--print-data-log", "--files", str(segment))
 
 
 def said(line: str) -> tuple[str, ...]:
@@ -71,7 +66,7 @@ def segment(stage: Any) -> Path:
         end()
     (path,) = stage_folder(stage.name).rglob(f"{topic}-0/*.log")
     # A commit is answered before its marker is in the log.
-    wait_until(lambda: sum(b.is_control for b in read_segment(path)) == 2, "markers", timeout_s=10)
+    wait_until(lambda: sum(b.is_control for b in read_segment(path)) == 2, "markers", timeout_s=60)
     return path
 
 

@@ -27,7 +27,7 @@ from lab_utils.gradebook.understood import Understood, understand
 from lab_utils.grading import records
 from lab_utils.grading.results import SubmissionResult
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kafka
 N = 280
 
 

@@ -33,9 +33,9 @@ def send_once(run):
     sys.stderr.write("done")
 """,
     "check 90.2": "raise SystemExit",
-    "90.3": "def count_acked(events): ...\nwhile True: pass",
+    "90.3": "def count_acked(events): ...\n__import__('signal').pause()",
     "90.4": None,
-    "90.5": "def send_the_rest(run):\n    while True: pass",
+    "90.5": "def send_the_rest(run):\n    while True: __import__('signal').pause()",
 }
 
 # A learner who would rather change the grader than the answer.

@@ -102,7 +102,6 @@ def test_checked(
 
 @pytest.mark.labs
 @pytest.mark.long
-@pytest.mark.timeout(400)
 def test_graded(labs: Path) -> None:
     """Handed in, the source gets all points and the blank notebook none, each with its reason.
 

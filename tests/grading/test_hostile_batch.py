@@ -34,8 +34,7 @@ pytestmark = [
 
 N: Final = 60
 KILLS: Final = 3
-GRADE: Final = [sys.executable, "-c", "from lab_utils.cli import main; main(prog_name='lab')",
-                "grade"]  # fmt: skip
+GRADE: Final = [sys.executable, "-m", "lab_utils.cli", "grade"]
 # These need no Spark, which is what a submission costs most.
 RIGHT: Final = {each.item: each.points for each in exercises("03")
                 if each.item in ("03.1", "03.2", "03.5")}  # fmt: skip

@@ -91,7 +91,7 @@ def test_how_a_broker_ends(make: MakeBroker) -> None:
 
     broker.start()
     os.kill(broker.pid or 0, signal.SIGKILL)  # by somebody else
-    wait_until(lambda: broker.state != "running", "the death to be seen", timeout_s=5)
+    wait_until(lambda: broker.state != "running", "the death to be seen", timeout_s=60)
     assert ("died", None) == (broker.state, broker.pid)
 
     # Data that Kafka refuses: what its log says of this start, and of no earlier one, is told.

@@ -142,7 +142,7 @@ def test_killed_while_fetching(repository: Repository, jar: Jar) -> None:
     repository.may_end.clear()
     code = f"from lab_utils.machine.jars import Jar, fetch; fetch([{jar}])"
     process = subprocess.Popen([sys.executable, "-c", code], env=dict(os.environ))
-    wait_until(lambda: repository.asked, "the jar to be asked for", timeout_s=20)
+    wait_until(lambda: repository.asked, "the jar to be asked for", timeout_s=60)
     process.kill()
     process.wait()
     repository.may_end.set()

@@ -64,7 +64,7 @@ class Client:
     """A client as a plain socket."""
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=5)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
 
     def send(self, *frames: bytes) -> None:
         """Send these frames back to back."""
@@ -129,7 +129,7 @@ class Rig:
 
     def answer(self, frame: bytes) -> None:
         """Let the listener give an answer that it kept back, when it has received the request."""
-        wait_until(lambda: frame in self.received, "the request", timeout_s=5)
+        wait_until(lambda: frame in self.received, "the request", timeout_s=60)
         self.call(lambda: self.listeners[-1].answer(frame))
 
     def stop_listening(self) -> None:
@@ -151,7 +151,7 @@ class Rig:
 
         what = f"{count} {source} {kind} events"
         wait_until(
-            lambda: len(found()) >= count, what, timeout_s=5, last_seen=lambda _: str(found())
+            lambda: len(found()) >= count, what, timeout_s=60, last_seen=lambda _: str(found())
         )
         return found()
 
@@ -181,7 +181,7 @@ class Rig:
             client.close()
         self._await(self.proxy.stop())
         self.call(self._server.close)
-        wait_until(lambda: self.lost == len(self.listeners), "connections to end", timeout_s=5)
+        wait_until(lambda: self.lost == len(self.listeners), "connections to end", timeout_s=60)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
@@ -194,4 +194,4 @@ class Rig:
         return await self.proxy.start()
 
     def _await(self, coroutine: Any) -> Any:
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=10)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(timeout=60)

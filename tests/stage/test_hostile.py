@@ -25,7 +25,7 @@ pytestmark = pytest.mark.kafka
 def http(stage: Stage) -> Iterator[httpx.Client]:
     """A client with the stage's token."""
     headers = {"X-Lab-Token": stage.token}
-    with httpx.Client(base_url=stage.url, headers=headers, trust_env=False, timeout=20) as client:
+    with httpx.Client(base_url=stage.url, headers=headers, trust_env=False, timeout=None) as client:
         yield client
     stage.reset()
 
@@ -35,7 +35,7 @@ def raw(stage: Stage, request: bytes) -> bytes:
     received = bytearray()
     port = int(stage.url.rpartition(":")[2])
     # It may be cut while more is sent.
-    with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port), 20) as connection:
+    with suppress(ConnectionError), socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(request)
         while piece := connection.recv(65536):
             received += piece
@@ -46,7 +46,6 @@ def test_no_body_is_read_without_the_token(stage: Stage) -> None:
     """A request without the token is answered before its body has come."""
     start = b"POST /faults HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n{"
     with socket.create_connection(("127.0.0.1", int(stage.url.rpartition(":")[2]))) as connection:
-        connection.settimeout(20)
         connection.sendall(start)
 
         assert connection.recv(65536).startswith(b"HTTP/1.1 401")

@@ -25,11 +25,10 @@ from lab_utils.experiment import Experiment
 from lab_utils.folders import cache_folder, stage_folder
 from lab_utils.machine.broker import answers
 from lab_utils.single_server import down
-from lab_utils.stage import client
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+pytestmark = pytest.mark.kafka
 
 KERNEL = """
 from lab_utils.proxy.faults import drop_response
@@ -71,7 +70,7 @@ def kill(process: subprocess.Popen[str] | psutil.Process) -> None:
     wait_until(
         lambda: not processes.is_running(process),
         f"the end of {process}",
-        timeout_s=20,
+        timeout_s=300,
         every_s=0.001,  # what comes next finds it while its threads still end
     )
 
@@ -83,7 +82,7 @@ def programs(state: Path) -> dict[str, psutil.Process]:
 
 def await_end(state: Path) -> None:
     """Return when nothing works for this state folder any more."""
-    wait_until(lambda: not programs(state), "every process to end", timeout_s=40,
+    wait_until(lambda: not programs(state), "every process to end", timeout_s=300,
                last_seen=lambda _: str(programs(state)))  # fmt: skip
 
 
@@ -111,7 +110,7 @@ def test_a_stage_has_one_server_whoever_started_it(
     owner = start_python("input()")
     monkeypatch.setenv(processes.OWNER, str(owner.pid))
     kernels = [kernel(), kernel()]
-    wait_until(lambda: single_server.read(stage_folder("own")), "a server", timeout_s=60)
+    wait_until(lambda: single_server.read(stage_folder("own")), "a server", timeout_s=300)
     (server,) = [it.process for it in processes.of_folder(state) if it.program == "stage server"]
     starter = psutil.Process(server.pid).parent()
     assert "starting" == single_server.read(stage_folder("own"))["state"]
@@ -136,13 +135,13 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     stage = join("own")
     killed = programs(state)
     kill(killed["guardian"])
-    wait_until(lambda: "guardian" in programs(state), "another guardian", timeout_s=20)
+    wait_until(lambda: "guardian" in programs(state), "another guardian", timeout_s=300)
 
     kill(killed["Kafka"])  # outside a run
     assert ["0", "1"] == performed(stage, tmp_path, "own-a")
 
     kill(programs(state)["Kafka"])
-    wait_until(lambda: stage.state()["brokers"][0]["state"] == "died", "its death", timeout_s=20)
+    wait_until(lambda: stage.state()["brokers"][0]["state"] == "died", "its death", timeout_s=300)
     joined = join("own")
     assert (stage.pid, "running") == (joined.pid, joined.state()["brokers"][0]["state"])
 
@@ -163,9 +162,8 @@ def test_down_ends_what_no_file_names(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A silent server is replaced, not forgotten; a broker without a server does not survive."""
-    # What is silent here stays so: to wait for it shows nothing.
+    # What is silent here stays so: to ask it twice is enough.
     monkeypatch.setattr(single_server, "ANSWER_S", 1.0)
-    monkeypatch.setattr(client, "PROBE_TIMEOUT_S", 1.0)
     monkeypatch.setattr(processes, "SERVER_END_S", 1.0)
     silent = join("own")
     silent.broker("pause")
@@ -203,7 +201,7 @@ def test_a_stage_without_its_controller(state: Path) -> None:
     ]
     stage.require_controller()
     kill(controller)
-    wait_until(stage.has_lost_its_controller, "the death to be seen", timeout_s=20)
+    wait_until(stage.has_lost_its_controller, "the death to be seen", timeout_s=300)
     with pytest.raises(StageError, match="has died: no topic can be made"):
         stage.require_controller()
     other = kernel_of("join('own', 2)")
@@ -211,7 +209,7 @@ def test_a_stage_without_its_controller(state: Path) -> None:
     wait_until(
         lambda: single_server.read(stage_folder("own")).get("pid", stage.pid) not in servers,
         "a new stage",
-        timeout_s=40,
+        timeout_s=300,
     )
     other.kill()
     other.communicate()
@@ -255,7 +253,7 @@ def test_a_template_that_is_gone_is_made_again(
 def test_an_end_while_it_starts(state: Path, end: signal.Signals) -> None:
     """A server that is ended while it starts leaves nothing; who waits for it starts another."""
     other = kernel()
-    wait_until(lambda: "Kafka" in programs(state), "its broker", timeout_s=60)
+    wait_until(lambda: "Kafka" in programs(state), "its broker", timeout_s=300)
     server = programs(state)["stage server"]
     server.send_signal(end)
     pid, _ = said_by(other).split()

@@ -106,7 +106,7 @@ def test_ports_of_kafka(stage: Stage, perform: Perform) -> None:
 
     assert "0 1 2" == values(perform(sending()), "record")
     wait_until(lambda: server.num_fds() <= files + KEPT, "its connections to be closed",
-               timeout_s=10, last_seen=lambda _: str(server.num_fds()))  # fmt: skip
+               timeout_s=60, last_seen=lambda _: str(server.num_fds()))  # fmt: skip
     assert peak_mb(stage) < LIMIT_MB
 
 
