@@ -164,6 +164,8 @@ class Relay:
 
         def release(then: Callable[[], object]) -> None:
             armed.kept = None
+            if self._is_over:  # its broker has ended, and it with it
+                then()
             self._when_answered[exchange] = then
             exchange.send_at = 0.0
             self._step()

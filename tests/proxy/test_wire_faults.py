@@ -345,6 +345,17 @@ def test_later_answer_waits_for_the_late_request(rig: Rig) -> None:
     assert late.at_ns <= int(later.detail["released_at_ns"])
 
 
+def test_kept_request_whose_broker_has_ended_holds_nobody(rig: Rig) -> None:
+    """It ends with its connection to the broker; what was to wait for it does not."""
+    other = cut_off(rig)
+    rig.call(lambda: rig.listeners[0].transport.abort())
+    rig.events_of("wire", "closed")
+    other.send(wire.produce(3))
+
+    assert wire.produce_answer(3) == other.receive()
+    assert [0] == [fired for _, _, fired in rig.disarm()]
+
+
 def test_kept_request_never_arrives_after_the_scope(rig: Rig) -> None:
     """What is kept when the scope ends is given up, and the fault is unfired."""
     other = cut_off(rig)
