@@ -23,7 +23,8 @@ from lab_utils.proxy.witness import WireWitness
 
 Address = tuple[str, int]
 
-# At one more the client is cut that has been idle the longest, as a broker does (max.connections).
+# At one more the client is cut that has been idle the longest, as a broker does (max.connections);
+# a client of a run only when there is no other.
 CONNECTIONS: Final = 200
 
 
@@ -95,7 +96,7 @@ class Proxy:
 
     def _begin(self, relay: Relay) -> None:
         if len(self._relays) >= CONNECTIONS:
-            idle = min(self._relays, key=lambda it: it.moved_at)
+            idle = min(self._relays, key=lambda it: (it.run != "", it.moved_at))
             self._relays.discard(idle)
             idle.abort("stage")
         self._relays.add(relay)

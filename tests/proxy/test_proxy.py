@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from lab_utils.proxy import sides
+from lab_utils.proxy import proxy, sides
 from lab_utils.proxy.faults import drop_request, drop_response, kill_broker
 from lab_utils.proxy.relay import OPEN_LIMIT
 from lab_utils.waiting import wait_until
@@ -135,6 +135,19 @@ def test_connection_to_the_broker_ends_with_the_clients(rig: Rig) -> None:
 
     wait_until(lambda: rig.lost == 1, "the broker's side to end", timeout_s=60)
     assert 0 == rig.proxy.connections
+
+
+def test_strangers_take_no_connection_of_a_run(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At one connection too many, one that is no run's goes, however long the run's is idle."""
+    monkeypatch.setattr(proxy, "CONNECTIONS", 3)
+    client = rig.client()
+    client.send(wire.heartbeat(1))
+    client.receive()
+    strangers = [rig.client() for _ in range(4)]
+    assert b"" == strangers[0].receive()
+
+    client.send(wire.heartbeat(2))
+    assert wire.heartbeat_answer(2) == client.receive()
 
 
 def test_drop_response_waits_for_the_answers_of_the_rest(rig: Rig) -> None:
