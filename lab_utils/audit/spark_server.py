@@ -34,7 +34,7 @@ from lab_utils.errors import SetupError, StageError, WaitTimeout
 from lab_utils.folders import cache_folder, state_folder
 from lab_utils.machine.jars import Progress
 from lab_utils.machine.java import find_java
-from lab_utils.machine.quick_start import archive_key, make_once
+from lab_utils.machine.quick_start import ARCHIVED_S, archive_key, make_archive
 from lab_utils.single_server import Joining, Life, end, is_served, read, remove
 from lab_utils.waiting import wait_until
 
@@ -64,7 +64,6 @@ SMALL_MEMORY: Final = "512m"
 LARGE_MEMORY: Final = "2g"
 # Which classes are mapped from the archive is nothing that a log should hold.
 ARCHIVE_LOG: Final = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off"
-ARCHIVED_S: Final = 120
 REHEARSE: Final = "from lab_utils.audit.judged import rehearse; rehearse()"
 SETTINGS: Final = {
     "spark.ui.enabled": "false",
@@ -179,36 +178,29 @@ def class_archive() -> Path:
 
 def make_class_archive(progress: Progress = lambda _: None) -> None:
     """Make the class archive of this machine if it has none; half a minute, and 0.2 GB."""
-    make_once(
-        class_archive(),
-        _archive,
-        lambda: progress("starting Spark once, to keep its classes for quicker starts"),
-    )
+    make_archive("Spark", class_archive(), _archive, progress)
 
 
 def _archive(archive: Path) -> None:
-    """Let a JVM that has judged a ledger write its archive; one that cannot is no error."""
+    """Let a JVM that has judged a ledger write its archive."""
     (archive.parent / "tmp").mkdir()
     port, token = processes.free_ports(1)[0], secrets.token_urlsafe(24)
     jvm = start_jvm(
         archive.parent, LOCAL_MASTER, port, token, archiving=f"-XX:ArchiveClassesAtExit={archive}"
     )
     try:
-        with suppress(WaitTimeout, subprocess.TimeoutExpired):
-            wait_until(
-                lambda: jvm.poll() is not None or _answers(port),
-                "Spark to answer",
-                timeout_s=START_S,
-            )
-            environment = {
-                **os.environ,
-                "PYTHONPATH": processes.python_path(),
-                "SPARK_REMOTE": f"sc://localhost:{port}/;token={token}",
-            }
-            rehearsal = [sys.executable, "-c", REHEARSE]
-            subprocess.run(rehearsal, env=environment, timeout=ARCHIVED_S, capture_output=True)
-            jvm.terminate()
-            jvm.wait(ARCHIVED_S)
+        wait_until(
+            lambda: jvm.poll() is not None or _answers(port), "Spark to answer", timeout_s=START_S
+        )
+        environment = {
+            **os.environ,
+            "PYTHONPATH": processes.python_path(),
+            "SPARK_REMOTE": f"sc://localhost:{port}/;token={token}",
+        }
+        rehearsal = [sys.executable, "-c", REHEARSE]
+        subprocess.run(rehearsal, env=environment, timeout=ARCHIVED_S, capture_output=True)
+        jvm.terminate()
+        jvm.wait(ARCHIVED_S)
     finally:
         processes.kill_group(jvm)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
 
 from lab_utils.machine.broker import Broker, new_ports
 from lab_utils.machine.jars import CURRENT, Progress, spark_kafka_jars
-from lab_utils.machine.quick_start import Kafka, make_once, quick_kafka
+from lab_utils.machine.quick_start import ARCHIVED_S, Kafka, make_archive, quick_kafka
 from lab_utils.machine.settings import Node
+from lab_utils.waiting import wait_until
 
 
 def prepare(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafka:
@@ -17,19 +19,17 @@ def prepare(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafk
     """
     kafka = quick_kafka(progress, version)
     spark_kafka_jars(progress)
-    make_once(
-        kafka.archive,
-        lambda aside: _make_archive(kafka, aside),
-        lambda: progress("starting Kafka once, to keep its classes for quicker starts"),
-    )
+    make_archive("Kafka", kafka.archive, lambda aside: make_by_ending(kafka, aside), progress)
     return kafka
 
 
-def _make_archive(kafka: Kafka, archive: Path) -> None:
-    """Let a broker that is stopped properly write its archive.
-
-    A JVM that cannot make one runs without it, only slower.
-    """
+def make_by_ending(kafka: Kafka, archive: Path) -> None:
+    """Let a broker that is stopped properly write its archive."""
     broker = Broker(kafka, archive.with_name("broker"), Node(1, new_ports(proxy=1)))
     broker.start(f"-XX:ArchiveClassesAtExit={archive}")
-    broker.stop()
+    broker.send(signal.SIGTERM)
+    try:
+        # Its own stop() would kill it while it writes, and leave a part of an archive.
+        wait_until(lambda: broker.pid is None, "Java to write it", timeout_s=ARCHIVED_S)
+    finally:
+        broker.kill()

@@ -15,6 +15,7 @@ import secrets
 import shutil
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,7 +24,7 @@ from typing import Final
 
 from filelock import FileLock
 
-from lab_utils.errors import SetupError
+from lab_utils.errors import LabError, SetupError
 from lab_utils.folders import cache_folder
 from lab_utils.machine.jars import CURRENT, Progress, kafka_jars
 from lab_utils.machine.java import Java, find_java
@@ -35,6 +36,8 @@ CLUSTER_ID: Final = "ZGVsaXZlcnktbGFiLTAwMA"
 QUICK: Final = ("-XX:+ExitOnOutOfMemoryError", "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable",
                 "-Xlog:all=error:stderr")  # fmt: skip
+# What a JVM has to write its archive in, as it ends; seconds, where nothing else runs.
+ARCHIVED_S: Final = 120
 
 
 @dataclass(frozen=True)
@@ -128,6 +131,27 @@ def make_once(path: Path, make: Callable[[Path], object], begin: Callable[[], ob
                 make(aside)
                 if aside.exists():
                     aside.rename(path)
+
+
+def make_archive(of: str, path: Path, make: Callable[[Path], object], progress: Progress) -> None:
+    """Let `make` write a class archive, once. Without one all runs, only slower: that is said.
+
+    `make` raises if the JVM was killed before it ended: what it left is no archive.
+    """
+    why = "Java wrote none."
+    try:
+        make_once(
+            path,
+            make,
+            lambda: progress(f"starting {of} once, to keep its classes for quicker starts"),
+        )
+    except (LabError, subprocess.TimeoutExpired) as error:
+        why = str(error)
+    if not path.exists():
+        warnings.warn(
+            f"{of} has no class archive and starts more slowly: {why} The next start tries again.",
+            stacklevel=2,
+        )
 
 
 def archive_key(java: Java, jars: Iterable[Path]) -> str:

@@ -12,10 +12,11 @@ import psutil
 import pytest
 
 from lab_utils.errors import StageError
+from lab_utils.machine import prepare as preparing
 from lab_utils.machine.broker import Broker, answers, new_ports
 from lab_utils.machine.java import Java
 from lab_utils.machine.prepare import prepare
-from lab_utils.machine.quick_start import Kafka
+from lab_utils.machine.quick_start import Kafka, make_archive
 from lab_utils.machine.settings import Node
 from lab_utils.waiting import wait_until
 
@@ -177,6 +178,19 @@ def test_a_folder_that_cannot_be(make: MakeBroker, tmp_path: Path) -> None:
 
     assert f"broker 1 cannot write to {tmp_path / 'file' / 'broker'}: Not a directory." in said
     assert "set LAB_STATE to a folder that you may write to." in said
+
+
+def test_an_archive_that_is_not_whole_is_none(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a JVM that was killed has written of its archive is removed, and it is said."""
+    monkeypatch.setattr(preparing, "ARCHIVED_S", 0.1)
+    with pytest.warns(UserWarning, match=r"Kafka has no class archive .*: waited 0.1 s for Java"):
+        make_archive(
+            "Kafka", tmp_path / "it.jsa", lambda it: preparing.make_by_ending(kafka, it), print
+        )
+
+    assert ["it.lock"] == [path.name for path in tmp_path.iterdir()]
 
 
 def test_a_setting_that_kafka_refuses(make: MakeBroker) -> None:
