@@ -89,9 +89,10 @@ def _place(item: pytest.Item) -> int:
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A state folder for one test alone."""
-    monkeypatch.setenv("LAB_STATE", str(tmp_path / "state"))
-    return tmp_path / "state"
+    """A state folder for one test alone, with what paths of people's own have in them."""
+    folder = tmp_path / "Jürgen's state"
+    monkeypatch.setenv("LAB_STATE", str(folder))
+    return folder
 
 
 @pytest.fixture(scope="session")

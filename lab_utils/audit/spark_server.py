@@ -14,6 +14,7 @@ PySpark's own spark.local.connect.reuse starts such a server, too, and nothing e
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import signal
 import socket
@@ -33,7 +34,7 @@ from lab_utils import processes
 from lab_utils.errors import SetupError, StageError, WaitTimeout
 from lab_utils.folders import cache_folder, state_folder
 from lab_utils.machine.jars import Progress
-from lab_utils.machine.java import find_java
+from lab_utils.machine.java import LOCALE, find_java
 from lab_utils.machine.quick_start import ARCHIVED_S, archive_key, make_archive
 from lab_utils.single_server import Joining, Life, end, is_served, read, remove
 from lab_utils.waiting import wait_until
@@ -74,9 +75,11 @@ SETTINGS: Final = {
     "spark.sql.repl.eagerEval.truncate": "120",
     "spark.sql.session.timeZone": "UTC",
 }
-# For the JVM that spark-submit starts before the real one, to put its command line together.
+# Options of the JVM that spark-submit starts before the real one, to put its command line together,
+# and the locale of both.
 JVM_ENVIRONMENT: Final = {
     "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    **LOCALE,
 }
 # A cluster's workers call the driver back: it has to have the machine's own address there.
 LOCAL: Final = {
@@ -340,15 +343,20 @@ def start_jvm(
 def local_settings(tmp: Path, archiving: str = "", *, large: bool = False) -> dict[str, str]:
     """The settings of a JVM of the lab's, which keeps what it writes in `tmp`."""
     jvm, memory = (LARGE_JVM, LARGE_MEMORY) if large else (SMALL_JVM, SMALL_MEMORY)
-    options = [jvm, JVM, ARCHIVE_LOG, archiving, f"-Djava.io.tmpdir={tmp}"]
+    paths = [_quoted(option) for option in (archiving, f"-Djava.io.tmpdir={tmp}") if option]
     return {
         **SETTINGS,
         **({} if large else SMALL),
         "spark.driver.memory": os.environ.get("LAB_SPARK_MEMORY", memory),
-        "spark.driver.extraJavaOptions": " ".join(filter(None, options)),
+        "spark.driver.extraJavaOptions": " ".join([jvm, JVM, ARCHIVE_LOG, *paths]),
         "spark.local.dir": str(tmp),
         "spark.sql.warehouse.dir": str(tmp / "warehouse"),
     }
+
+
+def _quoted(option: str) -> str:
+    """An option of Java as Spark reads it: at blanks it would be several."""
+    return '"' + re.sub(r'(["\\])', r"\\\1", option) + '"'
 
 
 def reading_archive() -> str:
@@ -360,7 +368,8 @@ def reading_archive() -> str:
 def write_properties(folder: Path, settings: Mapping[str, str]) -> Path:
     """The file of settings that spark-submit reads."""
     properties = folder / "spark.properties"
-    lines = (f"{name}={value}\n" for name, value in settings.items() if value)
+    kept = {name: value.replace("\\", r"\\") for name, value in settings.items() if value}
+    lines = (f"{name}={value}\n" for name, value in kept.items())
     properties.write_text("".join(lines), encoding="utf-8")
     return properties
 

@@ -19,6 +19,7 @@ import psutil
 
 from lab_utils import processes
 from lab_utils.errors import StageError, WaitTimeout
+from lab_utils.machine.java import LOCALE
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node, Ports, text
 from lab_utils.waiting import wait_until
@@ -107,7 +108,9 @@ class Broker:
         self._write_files()
         log_starts_at = self.log.stat().st_size if self.log.exists() else 0
         command = self._kafka.command(self.folder / "server.properties", self._heap_mb, *options)
-        self._process = processes.spawn(command, log=self.log, cwd=self.folder)
+        self._process = processes.spawn(
+            command, log=self.log, cwd=self.folder, environment={**os.environ, **LOCALE}
+        )
         self._watch(self._process.pid)
         self._state = "starting"
         self._wait_until_answering(log_starts_at)
@@ -146,7 +149,7 @@ class Broker:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._kafka.fill(self.data_folder, self.node.node_id)
             (self.folder / "server.properties").write_text(
-                text(self.node.properties(self.data_folder)), encoding="utf-8"
+                text(self.node.properties(self.data_folder.name)), encoding="utf-8"
             )
         except OSError as error:
             raise StageError(

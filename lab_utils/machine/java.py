@@ -25,6 +25,9 @@ FIX: Final = (
     "Debian and Ubuntu: apt-get install openjdk-17-jre-headless · macOS: brew install openjdk@17 "
     "· conda: conda install -c conda-forge openjdk=17"
 )
+# The environment of what Java runs: it can name any file, which it cannot in the locale C, and the
+# system's errors, which are read, are in English.
+LOCALE: Final = {"LC_ALL": "C.UTF-8"}
 
 
 @dataclass(frozen=True, slots=True)

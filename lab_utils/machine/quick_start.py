@@ -27,7 +27,7 @@ from filelock import FileLock
 from lab_utils.errors import LabError, SetupError
 from lab_utils.folders import cache_folder
 from lab_utils.machine.jars import CURRENT, Progress, kafka_jars
-from lab_utils.machine.java import Java, find_java
+from lab_utils.machine.java import LOCALE, Java, find_java
 from lab_utils.machine.settings import text
 
 LOGGING: Final = Path(__file__).with_name("log4j2.xml")
@@ -172,13 +172,21 @@ def _format(kafka: Kafka, data: Path) -> None:
         "controller.quorum.voters": "1@127.0.0.1:9093",
         "controller.listener.names": "CONTROLLER",
         "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
-        "log.dirs": str(data),
+        "log.dirs": data.name,
     }
     properties.write_text(text(settings), encoding="utf-8")
     command = kafka.tool(
         "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(properties)
     )
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command,
+        cwd=data.parent,
+        env={**os.environ, **LOCALE},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     if done.returncode:
         raise SetupError(
             f"Kafka could not format a data folder in {data.parent}: "

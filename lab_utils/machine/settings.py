@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -71,12 +70,16 @@ class Node:
     replicas: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def properties(self, data: Path) -> dict[str, str]:
-        """All of server.properties; what the lab set by `settings` comes last and wins."""
+    def properties(self, data: str) -> dict[str, str]:
+        """All of server.properties; what the lab set by `settings` comes last and wins.
+
+        `data` is below the folder in which Kafka runs: a path may have commas, or letters that
+        Kafka cannot read from a file, and a name has neither.
+        """
         return {
             "process.roles": self.roles,
             "node.id": str(self.node_id),
-            "log.dirs": str(data),
+            "log.dirs": data,
             "controller.quorum.voters": self.voters or _voter(self.node_id, self.ports.controller),
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": _protocols(),

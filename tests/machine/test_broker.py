@@ -180,6 +180,21 @@ def test_a_folder_that_cannot_be(make: MakeBroker, tmp_path: Path) -> None:
     assert "set LAB_STATE to a folder that you may write to." in said
 
 
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_a_folder_of_any_name(
+    make: MakeBroker, monkeypatch: pytest.MonkeyPatch, locale: str
+) -> None:
+    """Kafka takes commas for separators, and reads a file of its settings as Latin-1."""
+    monkeypatch.setenv("LC_ALL", locale)
+    broker = make(folder="a, b=#\\ jürgen→日")
+    broker.start()
+
+    assert (broker.data_folder / "__cluster_metadata-0").is_dir()
+    assert ["broker.log", "data", "server.properties"] == sorted(
+        path.name for path in broker.folder.iterdir()
+    )
+
+
 def test_an_archive_that_is_not_whole_is_none(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
