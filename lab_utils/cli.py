@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import traceback
@@ -26,7 +25,7 @@ from rich.table import Table
 from lab_utils import course
 from lab_utils.errors import LabError, SetupError
 from lab_utils.machine.jars import CURRENT, SECTIONS
-from lab_utils.processes import free_port
+from lab_utils.processes import at_the_end, free_port
 from lab_utils.working_folder import WORKING_FOLDER, hand_out
 
 if TYPE_CHECKING:
@@ -408,9 +407,7 @@ def _interruptible(after: str) -> Iterator[list[int]]:
         signals.append(number)
         raise KeyboardInterrupt
 
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:  # nohup
-            signal.signal(each, interrupt)
+    at_the_end(interrupt)
     try:
         yield codes
     except BaseException as error:

@@ -1,7 +1,8 @@
 """Where the lab keeps things on this machine: what may be fetched again, and what is evidence.
 
 `LAB_CACHE` and `LAB_STATE` in the environment choose other places; tests and graders use them so
-that they can run side by side. This module knows no other room.
+that they can run side by side. A folder has one name here, however it was reached: a process is
+known by the folder that its command line names.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ import os
 from pathlib import Path
 
 import platformdirs
+
+from lab_utils.errors import SetupError
 
 APPLICATION = "delivery-lab"
 # Of the labs: the notebooks without exercises. No two notebooks share a name.
@@ -37,6 +40,12 @@ def stage_folder(stage: str) -> Path:
 
 
 def _private_folder(variable: str, default: Path) -> Path:
-    folder = Path(os.environ.get(variable) or default).expanduser().absolute()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    wanted = Path(os.environ.get(variable) or default)
+    try:
+        folder = wanted.expanduser().resolve()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:  # RuntimeError: this user has no home
+        raise SetupError(
+            f"The folder {wanted} cannot be made: {error}. Set {variable} to a folder of yours."
+        ) from error
     return folder

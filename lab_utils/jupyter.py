@@ -24,7 +24,10 @@ from lab_utils.waiting import wait_until
 
 SETTINGS: Final = f"--LabApp.app_settings_dir={Path(__file__).parent / 'jupyter_settings'}"
 END_S: Final = 10
+SERVING_S: Final = 300  # beside other work
 LOOPBACK: Final = "127.0.0.1"
+# Where it is reached from here if it listens on every interface.
+HERE: Final = {"": LOOPBACK, "*": LOOPBACK, "0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104
 # Who starts a container chooses the token, to hand out its address.
 TOKEN_VARIABLE: Final = "LAB_TOKEN"  # noqa: S105  (the name of one)
 
@@ -70,14 +73,17 @@ def running() -> list[int]:
 
 
 def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str], object]) -> int:
-    """Serve the notebooks of `folder` until Ctrl-C or SIGTERM; return the exit code."""
+    """Serve the notebooks of `folder` until Ctrl-C, SIGTERM or a hang-up; return the exit code."""
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
-    address = f"http://127.0.0.1:{(port := processes.free_port(port))}"
+    host, port = HERE.get(ip, ip), processes.free_port(port)
+    address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     log = state_folder() / "jupyter.log"
     log.unlink(missing_ok=True)
     jupyter = command(folder.absolute(), port, token, browser=browser, ip=ip)
-    server = processes.spawn(jupyter, log=log, environment=environment(folder))
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    server = processes.spawn(
+        jupyter, log=log, environment=environment(folder), preexec_fn=processes.end_with_parent
+    )
+    processes.at_the_end(signal.default_int_handler)
     try:
         _wait_until_serving(server, address, token, log)
         say(f"The labs are at {address}/lab/tree/{PAGE}?token={token}\nCtrl-C ends them.")
@@ -103,9 +109,13 @@ def _wait_until_serving(
                 f"{log}, then run ./lab doctor.\n{processes.tail(log)}"
             )
         try:
-            status = httpx.get(f"{address}/api/status", headers={"Authorization": f"token {token}"})
+            status = httpx.get(
+                f"{address}/api/status",
+                headers={"Authorization": f"token {token}"},
+                trust_env=False,  # A proxy for the internet has no business on this machine.
+            )
         except httpx.HTTPError:
             return False
         return status.status_code == httpx.codes.OK
 
-    wait_until(serving, f"JupyterLab at {address}", timeout_s=300, every_s=0.1)
+    wait_until(serving, f"JupyterLab at {address}", timeout_s=SERVING_S, every_s=0.1)

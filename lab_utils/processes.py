@@ -120,6 +120,13 @@ def spawn_module(module: str, *arguments: str, **how: Any) -> subprocess.Popen[A
     return spawn(command, environment={**os.environ, "PYTHONPATH": python_path()}, **how)
 
 
+def at_the_end(call: Callable[[int, Any], object]) -> None:
+    """Let `call` handle what asks this process to end; a hang-up does not, where nohup says so."""
+    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if each != signal.SIGHUP or signal.getsignal(each) != signal.SIG_IGN:
+            signal.signal(each, call)
+
+
 def end_with_parent() -> None:
     """On Linux, as preexec_fn of a child: SIGKILL it when its parent is gone."""
     if sys.platform == "linux":
@@ -134,10 +141,10 @@ def python_path() -> str:
     return os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH")]))
 
 
-def owner_option() -> list[str]:
-    """The option that tells a server which process it belongs to, if the environment names one."""
-    owner = os.environ.get(OWNER, "")
-    return [OWNER_OPTION, owner] if owner.isdigit() else []
+def owner() -> int | None:
+    """The process with which servers end, if the environment names one."""
+    named = os.environ.get(OWNER, "")
+    return int(named) if named.isdecimal() else None
 
 
 def tail(log: Path, lines: int = 8) -> str:
@@ -258,9 +265,8 @@ def _identify(process: psutil.Process, folder: Path) -> Found | None:
     program = next((PROGRAMS[word] for word in line if word in PROGRAMS), None)
     if program is None or not is_running(process):
         return None
-    names = {str(folder), str(folder.resolve())}
-    within = tuple(f"{name}{os.sep}" for name in names)
-    path = next((it for it in line if it in names or it.startswith(within)), None)
+    name = str(folder.resolve())
+    path = next((it for it in line if f"{it}{os.sep}".startswith(f"{name}{os.sep}")), None)
     return Found(process, program, Path(path)) if path else None
 
 

@@ -158,7 +158,8 @@ class Joining(Generic[Client]):
     ) -> None:
         self._folder = folder
         self._module = module
-        own = [processes.OWNER_OPTION, str(owner)] if owner else processes.owner_option()
+        self._owner = owner or processes.owner()
+        own = [processes.OWNER_OPTION, str(self._owner)] if self._owner else []
         self._arguments = [*arguments, *own]
         self._logs = logs
         self._answer = answer
@@ -183,13 +184,19 @@ class Joining(Generic[Client]):
 
     def look(self) -> Client | None:
         """Take one step towards a server that answers; the client if there is one."""
-        if (lock := take_lock(self._folder)) is not None:
-            try:
-                with suppress(FileNotFoundError):  # Somebody has just removed the folder.
-                    self._start(lock)
-            finally:
-                os.close(lock)  # The server has it, too, and keeps it.
-            return None
+        try:
+            if (lock := take_lock(self._folder)) is not None:
+                try:
+                    with suppress(FileNotFoundError):  # Somebody has just removed the folder.
+                        self._start(lock)
+                finally:
+                    os.close(lock)  # The server has it, too, and keeps it.
+                return None
+        except OSError as error:
+            raise StageError(
+                f"{self._what} cannot start in {self._folder}: {error.strerror}. Make room, or set "
+                "LAB_STATE to a folder that you may write to."
+            ) from error
         said = read(self._folder)
         client = self._answer(said) if said.get("state") == "serving" else None
         if client is None and said.get("state") in ("serving", "ending"):
@@ -209,6 +216,11 @@ class Joining(Generic[Client]):
                     f"{', and so did each one before it' if self._starts > 1 else ''}. "
                     f"{self._said()}"
                 )
+        if self._owner and not processes.is_running(self._owner):
+            raise StageError(
+                f"{self._what} did not start: the process that it was to end with has ended "
+                f"({self._owner}, as {processes.OWNER} says). Start ./lab up again."
+            )
         clear(self._folder)
         self._server = processes.spawn_module(
             self._module,
@@ -292,7 +304,7 @@ def down() -> dict[str, list[str]]:
     running = processes.of_folder(folder)
     ended: dict[str, list[str]] = {}
     for found in sorted(running, key=lambda it: it.process.pid):
-        kind, *names = found.path.resolve().relative_to(folder.resolve()).parts[:2]
+        kind, *names = found.path.relative_to(folder).parts[:2]
         place = f"stage {names[0]}" if kind == "stages" and names else kind
         ended.setdefault(place, []).append(f"{found.program} {found.process.pid}")
     servers = [found.process for found in running if found.program in processes.SERVERS]

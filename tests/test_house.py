@@ -37,7 +37,7 @@ ROOMS: Final = {"ledger", "machine", "codec", "proxy", "stage", "clients", "audi
                 "grading", "gradebook", "classroom", "site"}  # fmt: skip
 KNOWS: Final = {
     "errors": set[str](),
-    "folders": set[str](),
+    "folders": {"errors"},
     "waiting": {"errors"},
     "processes": {"errors", "waiting"},
     "single_server": {"errors", "folders", "processes", "waiting"},

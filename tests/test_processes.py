@@ -18,8 +18,10 @@ import psutil
 import pytest
 
 from lab_utils import jupyter, processes, single_server
-from lab_utils.errors import StageError
+from lab_utils.errors import SetupError, StageError
+from lab_utils.folders import state_folder
 from lab_utils.machine.broker import answers
+from lab_utils.machine.guardian import Guardian
 from lab_utils.waiting import wait_until
 
 WAITS = "print('started', flush=True); input()"
@@ -36,6 +38,14 @@ Path(sys.argv[2], "mark").write_text("cleaned up")
 """
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
 CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WAITS!r}]).wait()"
+SERVE = """
+import sys
+from pathlib import Path
+from lab_utils import jupyter
+print("started", flush=True)
+say = lambda text: print(text, flush=True)
+sys.exit(jupyter.serve(Path(sys.argv[1]), ip=sys.argv[2], port=0, browser=False, say=say))
+"""
 
 Start = Callable[..., "subprocess.Popen[Any]"]
 
@@ -137,6 +147,28 @@ def test_jupyterlab_is_seen_while_it_runs(start: Start, state: Path) -> None:
     assert [served.pid] == jupyter.running()
 
 
+@pytest.mark.kafka  # it takes seconds
+@pytest.mark.parametrize("end", [signal.SIGHUP, signal.SIGKILL])
+def test_jupyterlab_ends_with_its_command(
+    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: signal.Signals
+) -> None:
+    """It is served at the address that was asked for, and ends when its terminal is closed.
+
+    A proxy for the internet, which nobody reaches here, has no part in it.
+    """
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    ip = "127.0.0.2" if sys.platform == "linux" else jupyter.LOOPBACK
+    command = start(SERVE, tmp_path, ip)
+    assert command.stdout is not None
+    assert f"The labs are at http://{ip}:".encode() in command.stdout.readline()
+    command.send_signal(end)
+    command.wait()
+
+    if end == signal.SIGHUP or sys.platform == "linux":
+        wait_until(lambda: not jupyter.running(), "JupyterLab to end", timeout_s=20)
+    processes.end(map(psutil.Process, jupyter.running()))
+
+
 def test_free_ports_are_free_and_differ() -> None:
     """Ports that are chosen at once are different, and nobody listens there."""
     ports = processes.free_ports(50)
@@ -172,11 +204,45 @@ def test_one_lock_for_a_folder(tmp_path: Path) -> None:
     assert not single_server.is_served(folder)
 
 
+def joining(folder: Path) -> single_server.Joining[int]:
+    """A client of a server that does not exist."""
+    return single_server.Joining(folder / "own", "lab_utils.no_such", [], lambda _: 1, "it")
+
+
+def test_what_cannot_be_started_says_why(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder that cannot be written, and an owner that has ended, each in a sentence."""
+    (tmp_path / "file").touch()
+    with pytest.raises(StageError, match=r"it cannot start in .*: Not a directory\. Make room"):
+        joining(tmp_path / "file").join(5)
+    monkeypatch.setenv("LAB_STATE", str(tmp_path / "file" / "state"))
+    with pytest.raises(SetupError, match=r"cannot be made: .*Not a directory.* Set LAB_STATE to"):
+        state_folder()
+
+    with subprocess.Popen([sys.executable, "-c", ""]) as owner:
+        owner.wait()
+    monkeypatch.setenv(processes.OWNER, str(owner.pid))
+    with pytest.raises(StageError, match=rf"has ended \({owner.pid}, .*Start ./lab up again"):
+        joining(tmp_path).join(5)
+
+
+def test_a_guardian_that_is_stopped(start: Start, tmp_path: Path) -> None:
+    """What it was to end is ended, and so is it."""
+    guardian, watched = Guardian(tmp_path), start(WAITS)
+    guardian.watch(watched.pid)
+    (found,) = processes.of_folder(tmp_path)
+    found.process.suspend()
+    guardian.close()
+
+    assert -signal.SIGKILL == watched.wait()
+    assert [] == processes.of_folder(tmp_path)
+
+
 def test_a_server_that_ends_at_once(tmp_path: Path) -> None:
     """A program that does not serve is not tried for ever; its last words are in the error."""
-    joining = single_server.Joining(tmp_path, "lab_utils.no_such", [], lambda _: 1, "the server")
     with pytest.raises(StageError, match=r"ended with exit code 1(.|\n)*No module named"):
-        joining.join(60)
+        joining(tmp_path).join(60)
 
 
 def test_an_error_that_nobody_expected(tmp_path: Path) -> None:

@@ -73,7 +73,8 @@ class Guardian:
             assert self._process.stdin is not None
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
-            self._process.wait(timeout=10)
+            self._process.kill()  # what it watches is ended here; it may be stopped (SIGSTOP)
+            self._process.wait()
             for group in self._groups:
                 _kill(group)
 

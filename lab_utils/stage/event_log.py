@@ -127,7 +127,7 @@ class EventLog:
 def _is_ours(folder: Path) -> bool:
     """May a ledger be written there?"""
     with suppress(OSError, ValueError):  # no path at all, or through a file
-        inside = folder.resolve().is_relative_to(state_folder().resolve())
+        inside = folder.resolve().is_relative_to(state_folder())
         return folder.is_absolute() and (inside or (folder.is_dir() and os.access(folder, os.W_OK)))
     return False
 

@@ -181,10 +181,16 @@ def test_down_ends_what_no_file_names(
     shutil.rmtree(state / "stages")
     elsewhere = tmp_path / "elsewhere" / "stages" / "own"
     other = start_python("input()", processes.STAGE_SERVER, str(elsewhere))
+    link = tmp_path / "link"
+    link.symlink_to(state)
 
     assert {"Kafka": left["Kafka"]} == programs(state)
     said = subprocess.run(
-        [sys.executable, "-m", "lab_utils.cli", "down"], capture_output=True, text=True, check=True
+        [sys.executable, "-m", "lab_utils.cli", "down"],
+        env={**os.environ, "LAB_STATE": str(link)},
+        capture_output=True,
+        text=True,
+        check=True,
     ).stdout
     assert f"Ended of stage own: Kafka {left['Kafka'].pid}." in said
     assert {} == programs(state)
