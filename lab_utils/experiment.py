@@ -9,6 +9,7 @@ that the learner's code cannot reach, and hands only the ticket over.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -38,6 +39,7 @@ from lab_utils.proxy.faults import (
 from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.client import Stage
 
+TOPIC: Final = re.compile("[A-Za-z0-9_-]{1,100}")
 UNSETTLED: Final = "the stage did not come to {} in its time"
 
 
@@ -318,6 +320,22 @@ def order_values(orders: int | Sequence[str]) -> tuple[str, ...]:
             'it is known by, as in orders=["a", "b"].'
         )
     return texts
+
+
+def topic_names(topics: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...]:
+    """The short names of further topics; raises BadArgument for what Kafka takes for no name."""
+    names = tuple(topics) if isinstance(topics, Mapping) else _listed(topics)
+    if (
+        names is None
+        or not all(isinstance(name, str) and TOPIC.fullmatch(name) for name in names)
+        or len({"orders", *names}) <= len(names)
+    ):
+        raise BadArgument(
+            f"topics is a list of further topics, each once, and none is called orders, as the "
+            f"first one is; got {topics!r}. A name has up to 100 letters, digits, - and _, as in "
+            'topics=["invoices"].'
+        )
+    return names
 
 
 def fault_values(faults: Sequence[Fault]) -> tuple[Fault, ...]:

@@ -10,6 +10,7 @@ runs, the pictures and the queries need is loaded while the broker starts.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import course, folders
 from lab_utils.classroom.seat import take_seat
-from lab_utils.errors import BadArgument, LabError, at_least, one_of, own_lines
+from lab_utils.errors import BadArgument, LabError, at_least, one_of, own_lines, within
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.machine.jars import CURRENT, SECTIONS, kafka_jars, locked, missing
 from lab_utils.proxy.faults import (
@@ -51,6 +52,8 @@ LOADED: Final = (
     "lab_utils.experiment", "lab_utils.clients.workload", "lab_utils.views.timeline",
     "lab_utils.views.explorer",
 )  # fmt: skip
+# What a broker with a heap of 256 MB holds easily.
+PARTITIONS_MAX: Final = 1000
 
 
 class Lab:
@@ -137,17 +140,18 @@ class Lab:
         With several `members` as many processes perform the workload at once. `filled` then
         writes the orders when each has its partitions. A process that is killed is not restarted.
         """
-        from lab_utils.experiment import fault_values, order_values
+        from lab_utils.clients.workload import MEMBERS_MAX
+        from lab_utils.experiment import fault_values, order_values, topic_names
 
         experiment = self._experiment(
             workload,
             order_values(orders),
             fault_values(faults),
-            partitions=at_least("partitions", partitions, 1),
-            topics=tuple(topics),
+            partitions=within("partitions", partitions, 1, PARTITIONS_MAX),
+            topics=topic_names(topics),
             topic_settings=_texts(topics) if isinstance(topics, Mapping) else {},
             filled=filled,
-            members=at_least("members", members, 1),
+            members=within("members", members, 1, MEMBERS_MAX),
             until_stable=until_stable,
             patient=patient,
             replicas=self._replicas(replicas),
@@ -458,8 +462,10 @@ def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, 
 
 
 def _require_name(name: str) -> None:
-    if not (isinstance(name, str) and name and name.replace("_", "").isalnum()):
-        raise BadArgument(f'a lab is named by letters and digits, as in Lab("03"); got {name!r}.')
+    if not (isinstance(name, str) and re.fullmatch("(?=.*[A-Za-z0-9])[A-Za-z0-9_]{1,40}", name)):
+        raise BadArgument(
+            f'a lab is named by up to 40 letters and digits, as in Lab("03"); got {name!r:.100}.'
+        )
 
 
 def _new_run(lab: str) -> tuple[str, Path]:

@@ -16,13 +16,13 @@ import pytest
 
 from lab_utils import Lab, drop_response
 from lab_utils.checking import Checked
-from lab_utils.errors import BadArgument, SetupError
+from lab_utils.errors import BadArgument, SetupError, StageError
 from lab_utils.experiment import order_values
 from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.grading.inside import raised
 from lab_utils.ledger.store import read_ledger
 from lab_utils.machine.jars import MIRROR
-from lab_utils.proxy.faults import crash_client
+from lab_utils.proxy.faults import crash_client, start_broker
 from tests.notebooks import solutions
 from tests.performed import sending
 
@@ -141,6 +141,19 @@ def test_fault_that_never_fired(lab: Lab) -> None:
 
     assert repr(run).endswith("2 in the log; the fault never fired>")
     assert ["armed", "unfired"] == [row.kind for row in run.rows if row.source == "fault"]
+
+
+def test_fault_that_was_not_carried_out(lab: Lab) -> None:
+    """Its moment came, so it has fired; the run says what became of it. At once, it is refused."""
+    run = lab.run(send_orders, orders=2, faults=[start_broker(1, api="Produce")])
+    with pytest.raises(StageError, match="broker 1 is running already"):
+        lab.stage.arm("", start_broker(1))
+
+    assert [] == lab.stage.state()["faults"]
+    assert repr(run).endswith(
+        '; INCONCLUSIVE: start_broker(1, api="Produce") was not carried out: broker 1 is running '
+        "already. There is nothing to start.>"
+    )
 
 
 def test_two_labs_at_once(lab: Lab) -> None:
@@ -270,7 +283,17 @@ def test_prediction_comes_first(lab: Lab) -> None:
     ("given", "message"),
     [
         ({"workload": "send_orders"}, "needs a function that takes the run; got 'send_orders'"),
-        ({"partitions": 0}, "partitions must be a whole number of at least 1; got 0"),
+        ({"partitions": 0}, "partitions must be a whole number from 1 to 1,000; got 0"),
+        (
+            {"partitions": 10**9},
+            "partitions must be a whole number from 1 to 1,000; got 1000000000",
+        ),
+        ({"members": 5}, "members must be a whole number from 1 to 4; got 5"),
+        ({"topics": "abc"}, "topics is a list of further topics.* got 'abc'"),
+        ({"topics": ["orders"]}, r"none is called orders, .* got \['orders'\]"),
+        ({"topics": ["a", "a"]}, "topics is a list of further topics, each once"),
+        ({"topics": {"jürgen": {}}}, "A name has up to 100 letters"),
+        ({"topics": [["a"]]}, r"topics is a list of further topics.* got \[\['a'\]\]"),
         ({"orders": -1}, "orders must be a whole number of at least 0; got -1"),
         ({"orders": 2.5}, "orders is a number or a list of texts; got 2.5"),
         ({"faults": drop_response("Produce")}, r"faults is a list .* got drop_response"),
@@ -286,10 +309,10 @@ def test_bad_argument(lab: Lab, given: dict[str, Any], message: str) -> None:
     assert (known, []) == (set(runs_folder(lab.name).iterdir()), open_runs(lab))
 
 
-@pytest.mark.parametrize("name", ["", "0 3", "../03", 3])
+@pytest.mark.parametrize("name", ["", "_", "0 3", "../03", 3, "jürgen", "٣", 41 * "a"])
 def test_name_of_a_lab(name: Any) -> None:
     """A lab's name becomes a folder and part of a topic: letters and digits only."""
-    with pytest.raises(BadArgument, match="a lab is named by letters and digits"):
+    with pytest.raises(BadArgument, match="a lab is named by up to 40 letters and digits"):
         Lab(name)
 
 

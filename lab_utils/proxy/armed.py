@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ARMED_FAULTS: Final = 100
 
 Record = Callable[[Event], object]
-Act = Callable[[StageFault], object]
+Act = Callable[["Armed"], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Armed:
 
 
 class FaultBoard:
-    """The faults that are armed; `act` does what a fault of the stage says."""
+    """The faults that are armed; `act` does what an armed fault of the stage says."""
 
     def __init__(self, record: Record, act: Act = lambda _: None) -> None:
         self._record = record
@@ -138,7 +138,7 @@ class FaultBoard:
         for each in armed:
             fault = each.fault
             if isinstance(fault, StageFault) and fault.when == when and not each.fired:
-                self._act(fault)
+                self._act(each)
                 self.fired(each, request)
 
     def happened(self, armed_id: str) -> None:

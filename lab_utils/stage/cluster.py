@@ -22,13 +22,13 @@ from uuid import UUID
 
 from lab_utils.codec import log_files
 from lab_utils.codec.metadata_log import Partition
-from lab_utils.errors import BadArgument, StageError, one_of
+from lab_utils.errors import BadArgument, LabError, StageError, one_of
 from lab_utils.ledger.events import Event
 from lab_utils.machine.broker import Broker, new_ports, with_new_ports
 from lab_utils.machine.guardian import Guardian
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node
-from lab_utils.proxy.armed import FaultBoard
+from lab_utils.proxy.armed import Armed, FaultBoard
 from lab_utils.proxy.faults import BrokerFault, Fault, LinkFault, StageFault
 from lab_utils.proxy.faults.broker_fault import verbs
 from lab_utils.proxy.links import LinkProxy
@@ -73,6 +73,7 @@ class Cluster:
         self._closing: asyncio.Task[None] | None = None
         self._topic_names: dict[UUID, str] = {}
         self._died: set[int] = set()
+        self._undone: dict[str, list[str]] = {}
         self._members: dict[int, Member] = {}
         self._controller: Broker | None = None
         self._observer: Observer | None = None
@@ -178,7 +179,11 @@ class Cluster:
                 self._member(broker_id)
         armed = self.board.arm(run, fault)
         if isinstance(fault, StageFault) and fault.api is None:
-            await fault.carry_out(self)
+            try:
+                await fault.carry_out(self)
+            except LabError:
+                self.board.clear(armed)
+                raise
             self.board.happened(armed)
         return armed
 
@@ -206,18 +211,24 @@ class Cluster:
         proxy.upstream = None
         proxy.cut_all()
 
-    def _act(self, fault: StageFault) -> None:
+    def _act(self, armed: Armed) -> None:
         """A fault's moment has come: stop what must stop now, and do the rest in a task."""
-        fault.strike(self)
-        task = asyncio.get_running_loop().create_task(self._carry_out(fault, time.monotonic_ns()))
+        assert isinstance(armed.fault, StageFault)
+        armed.fault.strike(self)
+        acting = self._carry_out(armed.run, armed.fault, time.monotonic_ns())
+        task = asyncio.get_running_loop().create_task(acting)
         self._acting.add(task)
         task.add_done_callback(self._acting.discard)
 
-    async def _carry_out(self, fault: StageFault, at_ns: int) -> None:
+    async def _carry_out(self, run: str, fault: StageFault, at_ns: int) -> None:
+        """Do it; what could not be done is told when the run is closed, for it has fired."""
         try:
             await fault.carry_out(self, at_ns)
-        except Exception:
+        except Exception as error:
             log.exception("%r was not carried out", fault)
+            if run in self.event_log.runs:
+                undone = f"{fault.code} was not carried out: {error}"
+                self._undone.setdefault(run, []).append(undone)
 
     # Runs.
 
@@ -240,7 +251,8 @@ class Cluster:
         self.board.disarm(run)
         is_whole = await self._repair(run, list(topics))
         await self._look()
-        return {"trouble": self.event_log.close(run), "whole": is_whole}
+        trouble = filter(None, [self.event_log.close(run), *self._undone.pop(run, [])])
+        return {"trouble": "; ".join(trouble) or None, "whole": is_whole}
 
     async def _repair(self, run: str, topics: list[str]) -> bool:
         """Heal what is broken and wait until these topics are whole; are they?"""
