@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import resource
 import secrets
 import signal
 import time
@@ -31,6 +32,7 @@ LOOK_S: Final = 0.5
 # mallopt's M_MMAP_THRESHOLD: larger blocks are mapped, each for itself.
 MMAP_THRESHOLD: Final = -3
 LARGE_BLOCK: Final = 128 * 1024
+FILES: Final = 8192
 
 
 class End:
@@ -94,6 +96,14 @@ async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[N
     server.stop()
 
 
+def take_connections() -> None:
+    """Let this process open what it lets in, two files a connection: many shells allow 1024."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
 def give_memory_back() -> None:
     """Let freed blocks of memory go back to the system; glibc would keep those up to 32 MB."""
     with suppress(OSError, AttributeError):  # another C library
@@ -109,6 +119,7 @@ def give_memory_back() -> None:
 def main(folder: Path, brokers: int, kafka: str, lock: int, owner: int | None) -> None:
     """Run the server of the stage in this folder."""
     give_memory_back()
+    take_connections()
     with Life(folder, lock, owner) as life:
         asyncio.run(serve(life, prepare(version=kafka), brokers))
 
