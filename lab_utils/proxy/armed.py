@@ -6,12 +6,13 @@ whichever broker it goes. It counts and it writes fault events; it does nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, LabError
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import Fault, StageFault, WireFault, to_json
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 ARMED_FAULTS: Final = 100
 
 Record = Callable[[Event], object]
-Act = Callable[["Armed"], object]
+Act = Callable[[str, StageFault], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,9 @@ class Armed:
 
 
 class FaultBoard:
-    """The faults that are armed; `act` does what an armed fault of the stage says."""
+    """The faults that are armed; `act` does, for a run, what a fault of the stage says."""
 
-    def __init__(self, record: Record, act: Act = lambda _: None) -> None:
+    def __init__(self, record: Record, act: Act = lambda _, __: None) -> None:
         self._record = record
         self._act = act
         self._armed: dict[str, Armed] = {}
@@ -108,6 +109,15 @@ class FaultBoard:
             self._write("unfired", armed)
         return armed.id, armed.fault, armed.fired
 
+    @contextmanager
+    def cleared_if_refused(self, fault_id: str) -> Iterator[None]:
+        """End the fault if what is done meanwhile is refused."""
+        try:
+            yield
+        except LabError:
+            self.clear(fault_id)
+            raise
+
     def match(self, request: Request) -> list[Armed]:
         """Count a request that came in; the faults that are to act on it or on its response."""
         return [armed for armed in self._armed.values() if armed.takes(request)]
@@ -138,7 +148,7 @@ class FaultBoard:
         for each in armed:
             fault = each.fault
             if isinstance(fault, StageFault) and fault.when == when and not each.fired:
-                self._act(each)
+                self._act(each.run, fault)
                 self.fired(each, request)
 
     def happened(self, armed_id: str) -> None:

@@ -22,13 +22,13 @@ from uuid import UUID
 
 from lab_utils.codec import log_files
 from lab_utils.codec.metadata_log import Partition
-from lab_utils.errors import BadArgument, LabError, StageError, one_of
+from lab_utils.errors import BadArgument, StageError, one_of
 from lab_utils.ledger.events import Event
 from lab_utils.machine.broker import Broker, new_ports, with_new_ports
 from lab_utils.machine.guardian import Guardian
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node
-from lab_utils.proxy.armed import Armed, FaultBoard
+from lab_utils.proxy.armed import FaultBoard
 from lab_utils.proxy.faults import BrokerFault, Fault, LinkFault, StageFault
 from lab_utils.proxy.faults.broker_fault import verbs
 from lab_utils.proxy.links import LinkProxy
@@ -73,7 +73,6 @@ class Cluster:
         self._closing: asyncio.Task[None] | None = None
         self._topic_names: dict[UUID, str] = {}
         self._died: set[int] = set()
-        self._undone: dict[str, list[str]] = {}
         self._members: dict[int, Member] = {}
         self._controller: Broker | None = None
         self._observer: Observer | None = None
@@ -179,11 +178,8 @@ class Cluster:
                 self._member(broker_id)
         armed = self.board.arm(run, fault)
         if isinstance(fault, StageFault) and fault.api is None:
-            try:
+            with self.board.cleared_if_refused(armed):
                 await fault.carry_out(self)
-            except LabError:
-                self.board.clear(armed)
-                raise
             self.board.happened(armed)
         return armed
 
@@ -211,13 +207,11 @@ class Cluster:
         proxy.upstream = None
         proxy.cut_all()
 
-    def _act(self, armed: Armed) -> None:
+    def _act(self, run: str, fault: StageFault) -> None:
         """A fault's moment has come: stop what must stop now, and do the rest in a task."""
-        assert isinstance(armed.fault, StageFault)
-        armed.fault.strike(self)
-        acting = self._carry_out(armed.run, armed.fault, time.monotonic_ns())
-        task = asyncio.get_running_loop().create_task(acting)
-        self._acting.add(task)
+        fault.strike(self)
+        acting = self._carry_out(run, fault, time.monotonic_ns())
+        self._acting.add(task := asyncio.get_running_loop().create_task(acting))
         task.add_done_callback(self._acting.discard)
 
     async def _carry_out(self, run: str, fault: StageFault, at_ns: int) -> None:
@@ -226,9 +220,7 @@ class Cluster:
             await fault.carry_out(self, at_ns)
         except Exception as error:
             log.exception("%r was not carried out", fault)
-            if run in self.event_log.runs:
-                undone = f"{fault.code} was not carried out: {error}"
-                self._undone.setdefault(run, []).append(undone)
+            self.event_log.add_trouble(run, f"{fault.code} was not carried out: {error}")
 
     # Runs.
 
@@ -251,8 +243,7 @@ class Cluster:
         self.board.disarm(run)
         is_whole = await self._repair(run, list(topics))
         await self._look()
-        trouble = filter(None, [self.event_log.close(run), *self._undone.pop(run, [])])
-        return {"trouble": "; ".join(trouble) or None, "whole": is_whole}
+        return {"trouble": self.event_log.close(run), "whole": is_whole}
 
     async def _repair(self, run: str, topics: list[str]) -> bool:
         """Heal what is broken and wait until these topics are whole; are they?"""

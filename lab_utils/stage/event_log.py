@@ -37,6 +37,7 @@ class EventLog:
         self._runs: dict[str, Witness] = {}
         self._owners: dict[str, AnyProcess] = {}
         self._known: list[str] = []
+        self._troubles: dict[str, list[str]] = {}
         self.events: deque[tuple[int, Event]] = deque(maxlen=KEPT_EVENTS)
         self.seen = 0
 
@@ -95,7 +96,12 @@ class EventLog:
         witness = self._runs.pop(run)
         self._owners.pop(run, None)
         witness.close()
-        return witness.trouble
+        return "; ".join(filter(None, [witness.trouble, *self._troubles.pop(run, [])])) or None
+
+    def add_trouble(self, run: str, what: str) -> None:
+        """Say this when the run is closed, if it is open."""
+        if run in self._runs:
+            self._troubles.setdefault(run, []).append(what)
 
     def require(self, run: str) -> None:
         """Raise BadArgument if this run is not open."""
