@@ -16,7 +16,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 from lab_utils.ledger.predictions import Compared, Prediction, values
 from lab_utils.ledger.store import read_ledger
-from lab_utils.views.progress import doing
+from lab_utils.views.progress import DRAWING, doing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -79,7 +79,7 @@ class Run:
         from lab_utils.audit.session import read_events
 
         with doing("Waiting for Spark"):
-            return read_events(self.folder)
+            return _telling(read_events(self.folder))
 
     def topic_log(self, **options: str) -> DataFrame:
         """The topic itself through Spark's Kafka source; a stage keeps fifty runs' topics.
@@ -90,7 +90,7 @@ class Run:
         from lab_utils.audit.session import read_topic
 
         with doing("Waiting for Spark"):
-            return read_topic(self._direct, self.topic, options)
+            return _telling(read_topic(self._direct, self.topic, options))
 
     def findings(self) -> Any:
         """What the audit found, each finding beside what this configuration may do."""
@@ -100,30 +100,35 @@ class Run:
         with doing("Spark looks for findings"):
             return findings_table(judged_findings(self.events()))
 
+    @doing(DRAWING)
     def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:
         """The requests that crossed the wire, drawn: client, proxy, broker; None is every API."""
         from lab_utils.views.timeline import timeline
 
         return timeline(self.rows, apis=apis)
 
+    @doing(DRAWING)
     def orders_by_offset(self) -> Any:
         """Which order is at which offset, drawn: a row for each produce(), a column an offset."""
         from lab_utils.views.orders import orders_by_offset
 
         return orders_by_offset(self.rows)
 
+    @doing(DRAWING)
     def bookmarks(self, partition: int = 0) -> Any:
         """Where the work was and where the bookmark stood, step by step, drawn."""
         from lab_utils.views.bookmarks import offset_diagram
 
         return offset_diagram(self.rows, partition)
 
+    @doing(DRAWING)
     def ownership(self) -> Any:
         """Which consumer had which partition, and since when, drawn: a lane a partition."""
         from lab_utils.views.ownership import ownership
 
         return ownership(self.rows)
 
+    @doing(DRAWING)
     def in_and_out(self, topic: str) -> Any:
         """Each order that was there to be consumed beside its copies in another topic, drawn."""
         from lab_utils.views.in_out import in_and_out
@@ -154,12 +159,14 @@ class Run:
 
         return coordinator_log(self.rows)
 
+    @doing(DRAWING)
     def transactions(self) -> Any:
         """The transactions drawn: programs, coordinator, partitions, and who may read what."""
         from lab_utils.views.transaction_timeline import transaction_timeline
 
         return transaction_timeline(self.rows)
 
+    @doing(DRAWING)
     def replicas(self, partition: int = 0) -> Any:
         """Who led, who was in sync and how far each log reached, drawn: a lane a broker."""
         from lab_utils.views.replicas import replicas
@@ -217,6 +224,14 @@ class Predicted:
     def __repr__(self) -> str:
         expected = ", ".join(f"{name}: {it}" for name, it in self._prediction.expected.items())
         return f"<Predicted {expected}; because: {self._prediction.because}>"
+
+
+def _telling(frame: DataFrame) -> DataFrame:
+    """A DataFrame that says when it makes Spark work, as all of its class do then."""
+    from lab_utils.views.tables import tell_when_spark_works
+
+    tell_when_spark_works(type(frame))
+    return frame
 
 
 def _times(count_of: int) -> str:

@@ -10,18 +10,24 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from html import escape
 from threading import Event, Thread
 from typing import Any, Final
 
 QUIET_S: Final = 1.0
 EVERY_S: Final = 1.0
+DRAWING: Final = "Drawing the picture"
+_is_said: ContextVar[bool] = ContextVar("_is_said", default=False)  # by a block around this one
 
 
 @contextmanager
 def doing(what: str) -> Iterator[None]:
-    """Say what this block does if it takes more than a second; `what` as in "Checking 03.2"."""
-    if not _is_notebook():
+    """Say what this block does if it takes more than a second; `what` as in "Checking 03.2".
+
+    A block within such a block says nothing: one line is enough. Also a decorator of functions.
+    """
+    if _is_said.get() or not _is_notebook():
         yield
         return
     over = Event()
@@ -29,9 +35,11 @@ def doing(what: str) -> Iterator[None]:
     context = contextvars.copy_context()
     sign = Thread(target=context.run, args=(_show, what, over), name="progress", daemon=True)
     sign.start()
+    token = _is_said.set(True)
     try:
         yield
     finally:
+        _is_said.reset(token)
         over.set()
         sign.join()
 

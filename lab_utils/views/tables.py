@@ -229,6 +229,14 @@ def show_tables_of_spark() -> None:
         bundle.for_type_by_name("pyspark.sql.connect.dataframe", "DataFrame", _bundle)
 
 
+def tell_when_spark_works(frames: type[Any]) -> None:
+    """Let the methods with which a DataFrame of this class runs a query say so in a notebook."""
+    for name in ("collect", "count", "show", "toPandas"):
+        method = getattr(frames, name)
+        if not hasattr(method, "__wrapped__"):
+            setattr(frames, name, doing("Spark runs the query")(method))
+
+
 def _bundle(table: Any) -> tuple[dict[str, str], dict[str, str]]:
     """The rows of a query as HTML and as text; nothing where Spark is told to show no rows."""
     with doing("Spark runs the query"):

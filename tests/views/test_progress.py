@@ -23,6 +23,26 @@ with doing("Counting <sheep>"):
     Event().wait({seconds})
 """
 
+NESTED = """
+from threading import Event
+from lab_utils.views.progress import doing
+with doing("Counting <sheep>"), doing("Shearing"):
+    Event().wait({seconds})
+"""
+SPARK = """
+from threading import Event
+from lab_utils.views.tables import tell_when_spark_works
+
+class Frame:
+    def collect(self):
+        Event().wait({seconds})
+    count = show = toPandas = collect
+
+for _ in range(2):
+    tell_when_spark_works(Frame)
+Frame().collect()
+"""
+
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Any]:
@@ -33,12 +53,12 @@ def client() -> Iterator[Any]:
     manager.shutdown_kernel(now=True)
 
 
-def shown(client: Any, seconds: float) -> list[tuple[str, str]]:
+def shown(client: Any, seconds: float, work: str = WORK) -> list[tuple[str, str]]:
     """What the cell shows, in order: the kind of the message, and its HTML."""
     kinds = ("display_data", "update_display_data")
     messages: list[dict[str, Any]] = []
     client.execute_interactive(
-        WORK.format(seconds=seconds), output_hook=messages.append, timeout=60
+        work.format(seconds=seconds), output_hook=messages.append, timeout=60
     )
     return [
         (each["msg_type"], each["content"]["data"]["text/html"])
@@ -57,6 +77,23 @@ def test_what_takes_long_is_shown_and_then_gone(client: Any) -> None:
     assert {"update_display_data"} == {kind for kind, _ in [*others, last]}
     assert all("Counting" in text for _, text in others)
     assert "" == last[1]
+
+
+def test_a_block_within_a_block_says_nothing(client: Any) -> None:
+    """A check makes runs, and a run reads its log: one line is enough."""
+    first, *others = shown(client, 2.5, NESTED)
+
+    assert "Counting" in first[1]
+    assert not any("Shearing" in text for _, text in others)
+    assert {"update_display_data"} == {kind for kind, _ in others}
+
+
+def test_a_query_that_a_learner_collects_is_shown(client: Any) -> None:
+    """A table that is shown says that Spark is at work; what is collected says so, too, once."""
+    first, *others = shown(client, 1.5, SPARK)
+
+    assert ("display_data", '<span role="status">Spark runs the query … 1 s</span>') == first
+    assert {"update_display_data"} == {kind for kind, _ in others}
 
 
 def test_what_is_quick_shows_nothing(client: Any) -> None:

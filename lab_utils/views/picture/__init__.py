@@ -22,6 +22,7 @@ from plotly.graph_objects import Figure, Scatter
 
 from lab_utils.views.palette import BLACK, FONT, GREY, WHITE, Style
 from lab_utils.views.picture.static import WIDTH, Static, as_svg
+from lab_utils.views.progress import DRAWING, doing
 from lab_utils.views.tables import Table
 from lab_utils.views.words import shown
 
@@ -92,6 +93,7 @@ class Picture:
             "text/plain": repr(self),
         }
 
+    @doing(DRAWING)
     def _ipython_display_(self) -> None:
         from IPython.display import HTML, display
 
