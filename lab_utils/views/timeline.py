@@ -57,6 +57,7 @@ WIRE: Final = {
     "replaced": Style("answered by the proxy", palette.PURPLE, "10px,4px", "diamond", 2.6),
 }
 BROKER_KINDS: Final = ("killed", "stopped", "paused", "resumed", "died", "started")
+PAUSE: Final = Style("a pause", palette.PALE, symbol="square")
 
 EXCHANGES_LIMIT: Final = 60
 BEFORE_ODD: Final = 15
@@ -193,8 +194,6 @@ class Scene:
             last = self.first + len(self.found)
             told = [f"Of {counted(self.of, kind)}, {self.first + 1} to {last} are shown."]
         told += [f"{what}." for what in self._what_happened()]
-        if any(self.time.pauses()):
-            told.append("A grey band is a pause.")
         told.append(
             "Each arrow passes the proxy at the measured moment; its slope is drawn, not measured."
         )
@@ -276,7 +275,8 @@ def _response_paths(exchange: Exchange, of: Scene) -> list[Path]:
     broker = (comes - SLOPE, of.brokers[broker_of(row)])
     client = (goes + SLOPE, of.clients[row.actor])
     if row.fate == "dropped":
-        return [Path("lost", (broker, (comes, PROXY)), 1, row)]
+        end = ((goes, PROXY),) if goes > comes else ()
+        return [Path("lost", (broker, (comes, PROXY), *end), 1, row), *_wait(row, comes, goes)]
     if row.fate == "replaced":
         was_asked = request is not None and request.fate != "dropped"
         asked = [Path("answer", (broker, (comes, PROXY)), 1, row)] if was_asked else []
@@ -402,10 +402,14 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
     by_style = {name: [path for path in lines if path.style == name] for name in WIRE}
     columns = {of.time.column(mark.at_ns) for mark in of.marks}
     above = 57 + ROW_PX * (_rows(of.errors, of) + _rows(_mark_labels(of), of)) + _label_px(of)
+    traces = [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)]
+    if of.time.pauses():
+        band = {"size": 14, "color": palette.PALE, "symbol": PAUSE.symbol}
+        traces.append(in_legend(PAUSE, mode="markers", marker=band, legendrank=1002))
     # On a narrow page two entries of the legend are a row.
-    below = AXIS_PX + ROW_PX * max(2, (1 + sum(map(bool, by_style.values()))) // 2)
+    below = AXIS_PX + ROW_PX * max(2, (1 + sum(it.showlegend is not False for it in traces)) // 2)
     drawn = figure(
-        [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)],
+        traces,
         plot_px=(of.top - of.bottom) * LANE_PX,
         margins=(max(92, 26 + 8 * max(len(name) for _, name in _lanes(of))), 16, int(above), below),
         xaxis=of.time.axis(
@@ -562,10 +566,11 @@ def fate_text(row: Event) -> str:
     """What the proxy did with a frame, in words."""
     held_ms = (released_ns(row) - row.at_ns) / MS
     wait = f"held for {ms_text(held_ms)} ms" if held_ms > 0 else ""
+    more = wait and f", {wait}"
     fates = {
-        "dropped": "dropped by the proxy", "replayed": "a copy sent by the proxy",
-        "corrupted": "one byte changed by the proxy",
-        "replaced": f"written by the proxy{wait and f', {wait}'}", "held": wait,
+        "dropped": f"dropped by the proxy{more}", "replayed": "a copy sent by the proxy",
+        "corrupted": "one byte changed by the proxy", "replaced": f"written by the proxy{more}",
+        "held": wait,
     }  # fmt: skip
     return fates.get(row.fate or "", "")
 

@@ -185,7 +185,7 @@ def last() -> list[Event]:
 
 def held_response(ms: float, number: int, released_ms: float, **columns: Any) -> Event:
     released = {"released_at_ns": str(int(released_ms * 1e6))}
-    return response(ms, number, fate="held", detail=released, **columns)
+    return response(ms, number, detail=released, **{"fate": "held", **columns})
 
 
 def hole() -> list[Event]:
@@ -229,9 +229,10 @@ def refused() -> list[Event]:
 
 
 def late_answer() -> list[Event]:
-    """Lab 00: an answer is held longer than the client waits; the order is in the log."""
+    """Lab 00: an answer is held until its client has hung up; the order is in the log."""
     rows = calm(3)[:-4]
     rows += [armed(-1, "delay_response", 4), sent(3, "3"), request(3.2, "3", 6)]
-    rows += [held_response(3.8, 6, 1503.8, offset=3), fired(3.9, "delay_response", 6, 4)]
+    rows += [held_response(3.8, 6, 1503.8, offset=3, fate="dropped")]
+    rows += [fired(3.9, "delay_response", 6, 4)]
     rows += [unknown(1004, "3"), *log(*"0123")]
     return rows

@@ -96,13 +96,24 @@ def test_copy_is_the_proxys() -> None:
 
 def test_what_the_proxy_holds_are_two_steps() -> None:
     """A held answer arrives at the proxy, and leaves it later."""
-    steps = Steps(histories.late_answer()).all
+    steps = Steps(histories.hole()).all
     held = next(step for step in steps if step.style == "held")
     gone = next(step for step in steps if step.since_ns == held.at_ns)
 
     assert ("broker 1", "proxy") == held.path
     assert ("proxy", "producer") == gone.path
-    assert "after 1,500 ms" in gone.text
+    assert "after 40.0 ms" in gone.text
+
+
+def test_an_answer_that_is_let_go_too_late_is_lost_then() -> None:
+    """The client has hung up: nothing was dropped when the broker answered."""
+    steps = Steps(histories.late_answer()).all
+    held, gone = [step for step in steps if step.style in ("held", "lost")]
+
+    assert (("broker 1", "proxy"), ("proxy",)) == (held.path, gone.path)
+    assert held.at_ns == gone.since_ns < gone.at_ns
+    assert gone.text.endswith("after 1,500 ms. The client has closed the connection by then: it "
+                              "never gets the answer.")  # fmt: skip
 
 
 def test_refusal_is_the_proxys() -> None:

@@ -33,7 +33,7 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
         timeline, histories.lost_answer(),
         "Order 2 was stored twice: its answer was lost and the client sent it again",
         "6 Produce requests crossed the wire in 63.8 ms. The proxy dropped 1 response. 1 request "
-        "came again (↻). A grey band is a pause. Each arrow passes the proxy at the measured "
+        "came again (↻). Each arrow passes the proxy at the measured "
         "moment; its slope is drawn, not measured.",
     ),
     "orders": (

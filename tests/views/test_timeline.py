@@ -93,6 +93,25 @@ def test_held_answer_waits_at_the_proxy() -> None:
     assert wait.points[0][0] < wait.points[1][0]
 
 
+def test_answer_that_is_held_and_then_lost_ends_where_it_was_let_go() -> None:
+    """Its client had hung up meanwhile: it waits along the proxy's lane, and ends there."""
+    rows = [request(1, "0", 1), histories.held_response(2, 1, 40, fate="dropped")]
+    wait, lost = sorted(drawn(rows)[1:], key=lambda path: path.style)
+
+    assert ("held", "lost") == (wait.style, lost.style)
+    assert wait.points[1] == lost.points[-1]
+
+
+def test_a_grey_band_is_in_the_legend() -> None:
+    """A long gap is named where the eye looks for it, and only where there is one."""
+    named = [
+        {it.name for it in timeline(rows).figure.data if it.showlegend is not False}
+        for rows in (histories.lost_answer(), histories.calm(1))
+    ]
+
+    assert [True, False] == ["a pause" in names for names in named]
+
+
 def test_arrows_keep_the_order_of_events() -> None:
     """An answer leaves the broker after its request has arrived there."""
     request_path, answer_path = drawn(histories.calm(1))

@@ -43,7 +43,7 @@ CELLS: Final = {
     "pointer": Style("the group reads on here", palette.GREEN, symbol="triangle"),
     "visible": Style("given to every reader", palette.GREEN, symbol="square"),
     "hidden": Style("for read_uncommitted only", palette.ORANGE, symbol="circle-open"),
-    "copy": Style("seen on this broker", palette.SKY, symbol="square"),
+    "copy": Style("seen on this broker (a look every 50 ms)", palette.SKY, symbol="square"),
 }
 
 

@@ -173,28 +173,40 @@ class Steps:
             return
         told, label = self._answer(it, broker), row.error or answer_label(it)
         style = "error" if row.error else "answer"
-        if row.fate == "dropped":
+        is_held = _wait_ms(row) >= HELD_MS
+        if row.fate == "dropped" and not (is_held and self._is_unhurt(row)):
             why = "it answers a copy" if it.is_replay else "the client never gets it"
             text = f"{told} The proxy {self._drops(row)} the answer: {why}."
             yield Step(row.at_ns, "lost", (broker, PROXY), text, label)
-        elif _wait_ms(row) >= HELD_MS:
+        elif is_held:
             text = f"{told} The proxy holds the answer."
             yield Step(row.at_ns, "held", (broker, PROXY), text, label)
             late = f"The proxy lets the answer to {what(it)} go after {ms_text(_wait_ms(row))} ms."
-            yield Step(released_ns(row), style, (PROXY, client), late, label, row.at_ns)
+            way: tuple[str, ...] = (PROXY, client)
+            if row.fate == "dropped":
+                late += " The client has closed the connection by then: it never gets the answer."
+                style, way = "lost", (PROXY,)
+            yield Step(released_ns(row), style, way, late, label, row.at_ns)
         else:
             yield Step(row.at_ns, style, (broker, PROXY, client), told, label)
 
-    def _drops(self, row: Event) -> str:
-        """What the proxy does to a lost frame: a fault drops one, and then cuts its connection."""
-        struck = [
+    @cached_property
+    def _struck(self) -> list[tuple[str | None, int | None]]:
+        """Connection and number of each frame that a fault dropped; it then cut the connection."""
+        return [
             (fired.detail.get("connection"), fired.correlation_id)
             for fired in self.history.of("fault", "fired")
             if fired.actor in ("drop_request", "drop_response")
         ]
-        connection = row.detail.get("connection")
-        is_struck = (connection, row.correlation_id) in struck
-        is_cut = not is_struck and connection in {cut for cut, _ in struck}
+
+    def _is_unhurt(self, row: Event) -> bool:
+        """Has no fault cut the connection of this frame?"""
+        return row.detail.get("connection") not in {cut for cut, _ in self._struck}
+
+    def _drops(self, row: Event) -> str:
+        """What the proxy does to a lost frame."""
+        is_struck = (row.detail.get("connection"), row.correlation_id) in self._struck
+        is_cut = not is_struck and not self._is_unhurt(row)
         return "has cut the connection and drops" if is_cut else "drops"
 
     def _replaced(self, it: Exchange, row: Event, client: str, broker: str) -> Iterator[Step]:
