@@ -141,13 +141,13 @@ EXERCISES = (
             Mistake(
                 name="a stored order is acked",
                 is_made=lambda answer, _: answer["outcome"] == "acked",
-                likely="you know more than the client knew when it reported.",
+                likely="you named what the log shows; the client had no answer when it reported.",
                 look="Look at the row of order 3 among the reports.",
             ),
             Mistake(
                 name="not in the log",
                 is_made=lambda answer, _: answer["offset"] is None,
-                likely="you took the report's word for it.",
+                likely="you took the offset from the report, which has none.",
                 look="Look at late.log.",
             ),
             Mistake(
@@ -174,7 +174,7 @@ EXERCISES = (
                     for fault in seen.trial.faults
                 ),
                 likely="the fault waits for a request that never comes.",
-                look="Count the requests of that API in the timeline, then look at nth.",
+                look="Count the requests of that API in _.timeline(apis=None), then look at nth.",
             ),
         ),
         passed=lambda _, evidence: (
