@@ -206,13 +206,14 @@ def unseen(rows: Rows) -> Iterator[Found]:
 def deliveries(rows: Rows) -> Iterator[Found]:
     handed = defaultdict(list)
     for row in said(rows, "delivered"):
-        handed[(*place(row), group(rows, row.actor))].append(row)
-    for (topic, partition, offset, _), times in handed.items():
+        handed[(*place(row), group(rows, row.actor), order(row))].append(row)
+    for (topic, partition, offset, *_), times in handed.items():
         if len(times) > 1:
-            least = min(times, key=as_sorted)
-            why = ["sought"] if has_sought(rows, topic, partition, group(rows, least.actor)) else []
+            name = group(rows, times[0].actor)
+            why = ["sought"] if has_sought(rows, topic, partition, name) else []
+            value = times[0].value
             yield found(
-                "duplicate-delivery", topic, partition, least.value, (offset,), actors(times), *why
+                "duplicate-delivery", topic, partition, value, (offset,), actors(times), *why
             )
 
 

@@ -245,6 +245,11 @@ CONSUMING: Cases = {
         [acked("1", 0), delivered("1", 0), delivered("1", 0)],
         [acked("1", 1), delivered("1", 0), delivered("1", 1)],
     ),
+    "another record at the offset": (
+        "duplicate-delivery",
+        [delivered("1", 0), delivered("1", 0), delivered("2", 0)],
+        [delivered("1", 0), delivered("2", 0)],
+    ),
     "two groups": (
         "duplicate-delivery",
         [

@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 HERE = "coalesce(held, get(transform(given, x -> struct(x.key, x.value)), 0))"
 
 
+# One record, and the group that was handed it; after a truncation another is at its place.
+HANDED = "struct(x.consumer_group, x.key, x.value)"
+
+
 @finding(
     "duplicate-delivery", places, "delivered", role="consumer",
     promise="A record is delivered once.",
@@ -23,17 +27,19 @@ HERE = "coalesce(held, get(transform(given, x -> struct(x.key, x.value)), 0))"
 def duplicate_delivery() -> Found:
     """One group was handed the same record again.
 
-    Rule: one topic, partition and offset `delivered` twice to consumers with one `group.id`.
+    Rule: one order `delivered` twice from one topic, partition and offset to consumers with one
+    `group.id`.
     Smallest: `delivered(1, offset 0) delivered(1, offset 0)`.
-    Near miss: `delivered(1, offset 0) delivered(1, offset 1)`; two groups that each read it once.
+    Near miss: `delivered(1, offset 0) delivered(1, offset 1)`; two groups that each read it once;
+    another order at the same offset, as after a truncation.
     Allowed by: `enable.auto.commit`, whatever its value: what was delivered and not yet committed
     is delivered again, and so is what a program seeks. No setting promises one delivery.
     Source: Kafka design, message delivery semantics.
     """
     return Found(
         where="size(given) > 1",
-        each="filter(transform(array_distinct(transform(given, x -> x.consumer_group)), g ->"
-        " filter(given, x -> x.consumer_group = g)), them -> size(them) > 1)",
+        each=f"filter(transform(array_distinct(transform(given, x -> {HANDED})), it ->"
+        f" filter(given, x -> {HANDED} <=> it)), them -> size(them) > 1)",
         said="' was delivered ' || size(it) || ' times: offset ' || offset || ', to ' || "
         + joined("transform(it, x -> x.actor)"),
         about={
