@@ -27,12 +27,15 @@ from tests.oracle_facts import (
     ends,
     found,
     group,
+    has_resumed,
     has_sought,
     has_transactions,
     holds_nothing,
     is_drained,
+    is_read_committed,
     is_settled,
     kind,
+    nobody_knows,
     of,
     order,
     place,
@@ -66,6 +69,7 @@ def lost(rows: Rows) -> Iterator[Found]:
         topic, _, value = them
         acks = same(said(rows, "acked"), them)
         missing, is_deleted, is_superseded = [], True, True
+        lost: Rows = []
         for (name, partition), end in ends(rows).items():
             all_here = [row for row in acks if row.partition == partition]
             here = [
@@ -76,6 +80,7 @@ def lost(rows: Rows) -> Iterator[Found]:
             there = [it for it in copies(rows, them) if it[0] == partition]
             if name == topic and is_drained(end) and len(here) > len(there):
                 missing.append(partition)
+                lost += [row for row in all_here if (row.partition, row.offset) not in there]
                 before = [row for row in all_here if (row.offset or 0) < start(end)]
                 is_deleted &= len(before) >= len(here) - len(there)
                 gone = [row for row in all_here if superseded(rows, row)]
@@ -84,7 +89,8 @@ def lost(rows: Rows) -> Iterator[Found]:
             why = ["superseded"] if is_superseded else []
             why += ["deleted"] if is_deleted else []
             offsets = [offset for _, offset in places(acks)]
-            yield found("lost-write", topic, min(missing), value, offsets, actors(acks), *why)
+            by = actors(lost or acks)
+            yield found("lost-write", topic, min(missing), value, offsets, by, *why)
 
 
 def duplicates(rows: Rows) -> Iterator[Found]:
@@ -180,11 +186,8 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 continue
             where = set(places(acks)) | set(copies(rows, them))
             delivered = [row for row in members if row.kind == "delivered"]
-            if delivered == members:  # they were assigned nothing, and read what they chose
-                chosen = {
-                    row.partition for row in said(rows, "sought", "delivered")
-                    if row.topic == topic and group(rows, row.actor) == name
-                }  # fmt: skip
+            if all(row.kind != "assigned" for row in members):  # they read what they chose
+                chosen = {row.partition for row in members}
                 if not chosen & {partition for partition, _ in where}:
                     continue
             passed = any(
@@ -192,10 +195,17 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 for row in delivered
                 for partition, offset in where
             )
-            chose = any(has_sought(rows, topic, partition, name) for partition, _ in where)
+            chose = any(has_sought(rows, topic, partition, name, "end") for partition, _ in where)
             has_begun = {row.partition for row in delivered} & {partition for partition, _ in where}
-            late = "late" if has_begun else "not begun"
-            why = ("sought" if chose else "passed") if passed else late
+            if has_begun and not passed:
+                why = "late"
+            elif chose:
+                why = "sought"
+            elif not passed:
+                why = "not begun"
+            else:
+                resumed = any(has_resumed(rows, topic, name, *it) for it in where)
+                why = "resumed" if resumed else "passed"
             at = places(acks)
             yield found(
                 "unseen", topic, at[0][0] if at else None, value,
@@ -210,7 +220,8 @@ def deliveries(rows: Rows) -> Iterator[Found]:
     for (topic, partition, offset, *_), times in handed.items():
         if len(times) > 1:
             name = group(rows, times[0].actor)
-            why = ["sought"] if has_sought(rows, topic, partition, name) else []
+            chose = has_sought(rows, topic, partition, name, "beginning", "end")
+            why = ["sought"] if chose else []
             value = times[0].value
             yield found(
                 "duplicate-delivery", topic, partition, value, (offset,), actors(times), *why
@@ -375,8 +386,8 @@ def precommitted(rows: Rows) -> Iterator[Found]:
         for _, partition, offset, actor in {
             (*place(row), row.actor)
             for row in same(said(rows, "delivered"), them)
-            if (row.at_ns < min(calls) if calls
-                else not visible and is_settled(rows, row.topic, row.partition))
+            if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if calls
+                else not visible and is_read_committed(rows, row.topic, row.partition))
         }:  # fmt: skip
             yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
 
@@ -541,7 +552,7 @@ def abandoned(rows: Rows) -> Iterator[Found]:
                     for row in kind(rows, "log", "committed")
                     if row.detail["when"] == "end"
                     and (row.topic, str(row.partition)) == (topic, partition)
-                    and (row.actor == name or row.actor not in consumers(rows, topic))
+                    and (row.actor == name or nobody_knows(rows, topic, row.actor, name))
                 ]
                 before = [position for at, position in committed if at < end.at_ns]
                 later = [position for at, position in committed if at > end.at_ns] + bookmarks

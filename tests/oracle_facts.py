@@ -77,11 +77,17 @@ def is_drained(row: Event) -> bool:
     return row.detail["drained"] == "true"
 
 
+def is_read_committed(rows: Rows, topic: str | None, partition: int | None) -> bool:
+    """Did a read_committed reader come as far as it may, be that the end or an open transaction?"""
+    row = ends(rows).get((topic, partition))
+    return row is not None and "last_stable" in row.detail and came_as_far(row) == (True, True)
+
+
 def is_settled(rows: Rows, topic: str | None, partition: int | None) -> bool:
     """Did a read_committed reader come to the end of the log, with nothing open?"""
-    row = ends(rows).get((topic, partition))
-    if row is None or "last_stable" not in row.detail or came_as_far(row) != (True, True):
+    if not is_read_committed(rows, topic, partition):
         return False
+    row = ends(rows)[topic, partition]
     return row.offset is None or int(row.detail["last_stable"]) >= row.offset
 
 
@@ -91,12 +97,14 @@ def all_drained(rows: Rows, topic: str | None) -> bool:
 
 
 def holds_nothing(rows: Rows, at: tuple[Any, ...]) -> bool:
+    """Was the log read to its end, after this place or after it was given, and nothing found?"""
     row = ends(rows).get(at[:2])
     is_held = any(place(it) == at for it in kind(rows, "log", "record", "visible"))
-    return bool(
-        row and is_drained(row) and row.offset is not None and not is_held
-        and start(row) <= at[2] < row.offset
-    )  # fmt: skip
+    if row is None or is_held or not is_drained(row) or at[2] < start(row):
+        return False
+    is_within = row.offset is not None and at[2] < row.offset
+    given = [it.at_ns for it in said(rows, "delivered") if place(it) == at]
+    return is_within or min(given, default=row.at_ns + 1) <= row.at_ns
 
 
 def superseded(rows: Rows, row: Event) -> bool:
@@ -158,19 +166,42 @@ def group(rows: Rows, actor: str) -> str:
 def consumers(rows: Rows, topic: str | None) -> dict[str, Rows]:
     """The groups that read a topic, each with what was said by its members."""
     found = defaultdict(list)
-    for row in said(rows, "assigned", "delivered"):
+    for row in said(rows, "assigned", "delivered", "sought"):
         if row.topic == topic:
             found[group(rows, row.actor)].append(row)
     return found
 
 
-def has_sought(rows: Rows, topic: str | None, partition: int | None, name: str) -> bool:
-    """Did a consumer of this group choose an offset, or the end?"""
+def nobody_knows(rows: Rows, topic: str | None, bookmark: str, name: str) -> bool:
+    """Are the readers of a bookmark unknown, and the group of these readers?"""
+    return name.startswith("the group of ") and bookmark not in consumers(rows, topic)
+
+
+def has_sought(rows: Rows, topic: str | None, partition: int | None, name: str, *to: str) -> bool:
+    """Did a consumer of this group choose an offset, or go to one of these?"""
     return any(
         (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
-        and (row.offset is not None or row.detail.get("to") == "end")
+        and (row.offset is not None or row.detail.get("to") in to)
         for row in said(rows, "sought")
     )
+
+
+def has_resumed(
+    rows: Rows, topic: str | None, name: str, partition: int | None, offset: int
+) -> bool:
+    """Had this group committed a position at or before the offset when it was given more?"""
+    theirs = [
+        row for row in said(rows, "committed", "delivered")
+        if (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
+        and row.offset is not None
+    ]  # fmt: skip
+    first = next((row for row in theirs if row.kind == "committed"), None)
+    if first is None or not any(
+        row.kind == "delivered" and row.at_ns > first.at_ns for row in theirs
+    ):
+        return False
+    end = ends(rows).get((topic, partition))
+    return (start(end) if end else 0) <= (first.offset or 0) <= offset
 
 
 # What programs were told of their transactions.

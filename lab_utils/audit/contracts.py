@@ -127,7 +127,9 @@ def _commits_what_it_handed_out(given: Mapping[str, str]) -> bool:
 
 
 # What follows where a log loses its end.
-CUT_OFF: Final = ("lost-write", "inconsistent-offsets", "nonmonotonic-poll", "poll-skip")
+CUT_OFF: Final = (
+    "lost-write", "inconsistent-offsets", "nonmonotonic-poll", "poll-skip", "unseen",
+)  # fmt: skip
 
 STILL_TO_COME: Final = (
     "It may still be delivered: what is lost and what is late look alike to a consumer."
@@ -145,6 +147,24 @@ EXEMPTIONS: Final = (
         "With acks=1 the leader answers before any follower has the record.",
         "claims A1",
     ),
+    # Who was given something of the partition has begun, and not at an end that is after the order.
+    Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="late"),
+    Exemption(
+        "unseen", _always, None,
+        "The program itself chose where to begin.",
+        "KafkaConsumer.seek and assign",
+        when="sought",
+    ),
+    *(
+        Exemption(
+            "unseen", _is("auto.offset.reset", "largest", "latest", "end"), "auto.offset.reset",
+            "A new group begins at the end of the log and skips what is there already.",
+            "KIP-1327",
+            when=when,
+        )
+        for when in ("passed", "not begun")
+    ),
+    Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="not begun"),
     *(
         Exemption(
             name, lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
@@ -208,20 +228,11 @@ EXEMPTIONS: Final = (
         "The leader answered for itself; readers wait until enough replicas are in sync.",
         "claims C4, measured",
     ),
-    # Who was given something of the partition has begun, and not at an end that is after the order.
-    Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="late"),
     Exemption(
-        "unseen", _is("auto.offset.reset", "largest", "latest", "end"), "auto.offset.reset",
-        "A new group begins at the end of the log and skips what is there already.",
-        "KIP-1327",
+        "unseen", _is("unclean.leader.election.enable", "true"), "unclean.leader.election.enable",
+        "The new leader lacked what this group had read; other records took the offsets.",
+        "KIP-101, KIP-966",
     ),
-    Exemption(
-        "unseen", _always, None,
-        "The program itself chose where to begin.",
-        "KafkaConsumer.seek and assign",
-        when="sought",
-    ),
-    Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="not begun"),
     Exemption(
         "duplicate", _always, "aborting and sending again",
         "A transaction with it was aborted, and it was sent again: only a reader that asks for "

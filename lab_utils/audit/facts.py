@@ -73,6 +73,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     places, acked_at         ARRAY<STRUCT<partition, offset>>: of the copies, and of the acks
     place                    where it is, if that is certain: it was sent once
     said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
+    said_of_lost             the same, of places without a copy where acks are not covered
     given                    ARRAY<STRUCT<partition, offset, actor, at_ns, consumer_group>>
     in_transactions, aborted, committed   how many of its sends were in one, and in one so ended
     asked_at_ns              when the first commit of them was asked for
@@ -95,6 +96,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE acks > 0) AS acked_at",
         "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
         "flatten(collect_list(said)) AS said",
+        "flatten(collect_list(if(is_stored, array(), said))) AS of_no_copy",
         "flatten(collect_list(given)) AS given",
         *(f"min({name}) AS {name}" for name in FIRST),
         *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
@@ -114,6 +116,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         ),
         "min(if(confirmed IS NULL, NULL, struct(partition, confirmed AS offset))) AS confirmed",
         "array_sort(array_distinct(flatten(collect_list(said)))) AS said",
+        "flatten(collect_list(if(is_drained AND uncovered > 0, of_no_copy, array())))"
+        " AS said_of_lost",
         "array_sort(flatten(collect_list(given))) AS given",
         *(f"min({name}) AS {name}" for name in FIRST),
         *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
@@ -142,7 +146,7 @@ COUNTED: Final = (
     "in_transactions",
 )  # fmt: skip
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
-OF_TOPIC: Final = ("all_drained", "is_transactional", "settled", "consumers")
+OF_TOPIC: Final = ("all_drained", "is_transactional", "settled", "read_committed", "consumers")
 # Of the acks of a copy, those that the reader of the log must have found: what was acked later may
 # have been stored later.
 BEFORE_THE_END: Final = (
@@ -273,7 +277,8 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
                  offset since the consumer was placed
     worked       ARRAY<STRUCT<key, value, actor>>: each time the work was done
     told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here
-    holds_nothing  was the log read to its end, behind this place, and nothing found at it?
+    holds_nothing  was the log read to its end, after this place or after it was given to somebody,
+                 and nothing found at it?
     superseded   may compaction have taken away what was told of here?
     before       STRUCT<held, offset>: the readable place before this one
     worked_elsewhere, acked_places  of the order that is held here: how often the work for it was
@@ -282,7 +287,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     polled = _polls(with_groups(events.where(POLLS), survey))
     rows = events.where(OF_PLACES).selectExpr(
         *PLACE, "key", "value", "kind", "actor", "'' AS consumer_group",
-        "CAST(NULL AS BIGINT) AS earlier",
+        "CAST(NULL AS BIGINT) AS earlier", "CAST(NULL AS BIGINT) AS at_ns",
     ).unionByName(polled)  # fmt: skip
     said = "struct(key, value, actor)"
     found = sql(
@@ -294,6 +299,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         f"array_sort(collect_list(if(kind = 'processed', {said}, NULL))) AS worked",
         "array_sort(collect_list(if(kind = 'delivered',"
         " struct(key, value, actor, consumer_group, earlier), NULL))) AS given",
+        "min(at_ns) AS given_at_ns",
     ).join(survey.topics_frame(events), ["run", "topic"], "left")
     order = "x -> struct(x.key, x.value)"
     readable = found.selectExpr(
@@ -302,7 +308,8 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         f"array_sort(array_distinct(concat(transform(acked, {order}), transform(given, {order}))))"
         " AS told",
         "held IS NULL AND array_contains(drained, partition)"
-        " AND coalesce(offset < ends[partition], false)"
+        " AND (coalesce(offset < ends[partition], false)"
+        " OR coalesce(given_at_ns <= read_at_ns[partition], false))"
         " AND offset >= coalesce(starts[partition], 0) AS holds_nothing",
     )
     window = (
@@ -327,4 +334,5 @@ def _polls(rows: DataFrame) -> DataFrame:
     window = "OVER (PARTITION BY run, actor, topic, partition ORDER BY at_ns)"
     beside = f"if(lag(kind) {window} = 'delivered', lag(offset) {window}, NULL) AS earlier"
     given = rows.selectExpr("*", beside).where("kind = 'delivered'")
-    return given.select(*PLACE, "key", "value", "kind", "actor", "consumer_group", "earlier")
+    columns = ("key", "value", "kind", "actor", "consumer_group", "earlier", "at_ns")
+    return given.select(*PLACE, *columns)

@@ -241,7 +241,7 @@ SUSPECT_PLACE: Final = (
     IN_COMPACTED,
     "offset IS NULL OR partition IS NULL",
     "first_id <> last_id",
-    "is_told AND NOT is_held AND is_drained AND offset < end",
+    "is_told AND NOT is_held AND is_drained AND (offset < end OR deliveries > 0)",
     "deliveries > bit_count(given_to)",
     "worked > 1",
     f"{READABLE} AND worked_in_topic AND bookmark > offset"

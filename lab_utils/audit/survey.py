@@ -21,13 +21,14 @@ READ_WHOLE: Final = (
 )
 # Whose actor matters, and whose partition; others are counted together.
 BY_ACTOR: Final = "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut')"
-BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
+BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked', 'committed')"
 # What somebody did. A run without any of these proves nothing.
 DONE: Final = (
     "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
     "txn_initialised",
 )  # fmt: skip
-READS: Final = ("assigned", "delivered")
+READS: Final = ("assigned", "delivered", "sought")
+UNKNOWN_GROUP: Final = "the group of "
 REPLICATED: Final = "partition"
 EPOCHS: Final = "epochs"
 
@@ -37,10 +38,11 @@ Client = tuple[str, str]
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
-    " settled ARRAY<BIGINT>, is_transactional BOOLEAN,"
+    " settled ARRAY<BIGINT>, read_committed ARRAY<BIGINT>, is_transactional BOOLEAN,"
     " worked_in_topic BOOLEAN, is_compacted BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
-    " furthest: MAP<BIGINT, BIGINT>, sought: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
+    " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
+    " sought: ARRAY<BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
@@ -63,11 +65,16 @@ class End:
     committed_drained: bool
 
     @property
+    def read_committed(self) -> bool:
+        """Did a read_committed reader come as far as it may go?"""
+        return self.last_stable is not None and self.drained and self.committed_drained
+
+    @property
     def settled(self) -> bool:
         """Does a read_committed reader come to the end of the log?"""
-        if self.last_stable is None or not (self.drained and self.committed_drained):
-            return False
-        return self.offset is None or self.last_stable >= self.offset
+        return self.read_committed and (
+            self.offset is None or (self.last_stable or 0) >= self.offset
+        )
 
 
 @dataclass(slots=True)
@@ -76,8 +83,11 @@ class TopicFacts:
 
     ends       partition -> how far it was read back
     furthest   group -> partition -> the highest offset that was delivered to it
+    given_at_ns  group -> partition -> when it was last given something
+    committed  group -> partition -> when it first committed a position, and which
     bookmarks  group -> partition -> what the broker held for it at the end of the run
-    sought     group -> the partitions in which its program chose an offset
+    sought     group -> the partitions in which its program chose an offset, or the end
+    reread     group -> these, and those in which it went to the beginning
     placed     group -> the partitions that it was given something of, or chose
     subscribed the groups whose consumers were assigned partitions by their group
     """
@@ -89,8 +99,13 @@ class TopicFacts:
     was_sent_to: bool = False
     actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    given_at_ns: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    committed: dict[str, dict[int, tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     bookmarks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     sought: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    reread: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     placed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     subscribed: set[str] = field(default_factory=set)
     producer_ids: tuple[int, int] | None = None
@@ -107,6 +122,16 @@ class TopicFacts:
     def is_compacted(self) -> bool:
         """Does the topic keep the last record of each key, and no more for certain?"""
         return "compact" in self.settings.get("cleanup.policy", "")
+
+    def resumed(self, group: str) -> Iterator[tuple[int, int]]:
+        """The positions, by partition, that a group had committed when it was given more.
+
+        It reads on from there, and is reset only if the log has lost the position.
+        """
+        for number, (at_ns, position) in self.committed[group].items():
+            start = self.ends[number].start if number in self.ends else 0
+            if position >= start and self.given_at_ns[group].get(number, at_ns) > at_ns:
+                yield number, position
 
     @property
     def all_drained(self) -> bool:
@@ -154,7 +179,7 @@ class Survey:
 
     def group(self, run: str, actor: str) -> str:
         """The group of a consumer; one of its own if the ledger does not know it."""
-        return self.clients.get((run, actor), {}).get("group.id") or f"the group of {actor}"
+        return self.clients.get((run, actor), {}).get("group.id") or f"{UNKNOWN_GROUP}{actor}"
 
     def topics_frame(self, events: DataFrame) -> DataFrame:
         """One row a topic; columns as in TOPICS_SCHEMA."""
@@ -184,7 +209,7 @@ def survey(events: DataFrame) -> Survey:
         else:
             _read(found, row)
     for row in rows:
-        if row["detail"] is None and row["kind"] in (*READS, "sought"):
+        if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
     found.kinds = frozenset(_kinds(found))
     return found
@@ -195,16 +220,20 @@ def counted(events: DataFrame) -> DataFrame:
     from pyspark.sql import functions
 
     keys = events.selectExpr(
-        "run", "source", "kind", "topic", "offset", "producer_id", "producer_epoch", "detail",
+        "run", "source", "kind", "at_ns", "topic", "offset", "producer_id", "producer_epoch",
+        "detail",
         f"if({BY_ACTOR}, actor, NULL) AS actor",
         f"if(source = 'client' AND {BY_PARTITION}, partition, NULL) AS partition",
     )  # fmt: skip
     return keys.groupBy("run", "source", "kind", "topic", "actor", "partition").agg(
         *map(functions.expr, (
-            "count(*) AS count", "max(offset) AS offset",
+            "count(*) AS count", "max(offset) AS offset", "max(at_ns) AS last_at_ns",
+            "min(if(offset IS NULL, NULL, at_ns)) AS first_at_ns",
+            "min_by(offset, if(offset IS NULL, NULL, at_ns)) AS first_offset",
             "min(producer_id) AS first_id", "max(producer_id) AS last_id",
             "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
+            "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
             "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL) AS in_transactions",
             "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
         ))
@@ -273,20 +302,31 @@ def _end(row: Row, detail: Mapping[str, str], before: End | None) -> End:
 
 def _consume(found: Survey, row: Row) -> None:
     """Who was assigned or given something of a topic, and how far each group came."""
+    if row["kind"] not in (*READS, "committed"):
+        return
     group = found.group(row["run"], row["actor"])
     topic = found.topics[row["run"], row["topic"]]
-    # Where the bookmark is, or at the beginning, nothing is passed over by choice.
-    if row["kind"] == "sought" and (row["offset"] is not None or row["to_the_end"]):
-        topic.sought[group].add(row["partition"])
+    if row["kind"] == "committed":
+        if row["first_offset"] is not None:
+            held, first = topic.committed[group], (row["first_at_ns"], row["first_offset"])
+            held[row["partition"]] = min(held.get(row["partition"], first), first)
+        return
+    if row["kind"] == "sought":
+        # Where the bookmark is, or at the beginning, nothing is passed over by choice.
+        if row["offset"] is not None or row["to_the_end"]:
+            topic.sought[group].add(row["partition"])
+        if row["partition"] in topic.sought[group] or row["to_the_beginning"]:
+            topic.reread[group].add(row["partition"])
     if row["kind"] == "assigned":
         topic.subscribed.add(group)
     elif row["partition"] is not None:
         topic.placed[group].add(row["partition"])
-    if row["kind"] in READS:
-        topic.actors[group].add(row["actor"])
+    topic.actors[group].add(row["actor"])
     if row["kind"] == "delivered" and row["offset"] is not None:
-        reached = topic.furthest[group]
-        reached[row["partition"]] = max(reached.get(row["partition"], -1), row["offset"])
+        for of_group, latest in (
+            (topic.furthest[group], row["offset"]), (topic.given_at_ns[group], row["last_at_ns"])
+        ):  # fmt: skip
+            of_group[row["partition"]] = max(of_group.get(row["partition"], latest), latest)
 
 
 def _kinds(found: Survey) -> Iterator[str]:
@@ -300,7 +340,8 @@ def _kinds(found: Survey) -> Iterator[str]:
 
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
-        (group, sorted(actors), dict(it.furthest.get(group, {})), sorted(it.sought[group]),
+        (group, sorted(actors), dict(it.furthest[group]), dict(it.resumed(group)),
+         sorted(it.sought[group]), sorted(it.reread[group]),
          None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip
@@ -314,6 +355,7 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         {number: end.start for number, end in it.ends.items() if end.start},
         {number: end.at_ns for number, end in it.ends.items()},
         sorted(number for number, end in it.ends.items() if end.settled),
+        sorted(number for number, end in it.ends.items() if end.read_committed),
         it.is_transactional, it.worked, it.is_compacted, consumers, bookmarks,
     )  # fmt: skip
 

@@ -95,7 +95,8 @@ COLUMNS: Final = {
     "topic": "the topic",
     "partition": "the partition",
     "offset": "the place in the partition; left out where a client reports -1001",
-    "key": "the record's key as text, part of the identity of an order",
+    "key": "the record's key as text, part of the identity of an order: in each of its events, or "
+           "in none",
     "value": "the record's value as text, part of the identity of an order; null is a value like "
              "others",
     "producer_id": "what the broker knows a producer by; -1 without idempotence",

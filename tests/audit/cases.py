@@ -80,6 +80,11 @@ PRODUCING: Cases = {
         [acked("1", 0), acked("1", 1), delivered("1", 0), delivered("1", 0)],
         [acked("1", 0), acked("1", 1), delivered("1", 0), delivered("1", 1)],
     ),
+    "assigned by the program, and given nothing": (
+        "unseen",
+        [placed("sought", offset=0), acked("1", 0)],
+        [placed("sought", offset=0, partition=1), acked("1", 0)],
+    ),
     "a partition that the program did not assign": (
         "unseen",
         [placed("assigned"), delivered("0", 0), acked("1", 0, partition=1)],
@@ -381,6 +386,11 @@ REPLICAS: Cases = {
         "inconsistent-offsets",
         [delivered("1", 0), *log("2")],
         [delivered("1", 0), *log("1")],
+    ),
+    "given, and the log ends before it": (
+        "inconsistent-offsets",
+        [delivered("1", 0), end(offset=0)],
+        [end(offset=0), delivered("1", 0)],
     ),
     "acked, and there is nothing": (
         "inconsistent-offsets",

@@ -96,7 +96,7 @@ def test_who_set_the_bookmark(given: dict[str, str], who: str) -> None:
 
 @pytest.mark.parametrize(
     ("circumstance", "allowed_by"),
-    [("late", None), ("not begun", "auto.offset.reset=latest"),
+    [("late", None), ("not begun", "auto.offset.reset=latest"), ("sought", None),
      ("passed", "auto.offset.reset=latest")],
 )  # fmt: skip
 def test_where_a_group_begins_explains_nothing_that_it_may_still_come_to(

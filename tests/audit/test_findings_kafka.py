@@ -210,6 +210,7 @@ def test_adding_a_finding(page: dict[str, Any], tmp_path: Path) -> None:
 PLAIN = created("producer-1", role="producer", enable__idempotence="false")
 NO_RETRIES = created("producer-1", role="producer", retries="0")
 ACKS_1 = created("producer-1", role="producer", acks="1")
+ALL = created("producer-2", role="producer")
 EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
 ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
 COMPACTED = [PLAIN, topic(None, 1, "compact")]
@@ -221,6 +222,8 @@ EARLIEST = MEMBER | {"auto__offset__reset": "earliest"}
 GIVEN = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0), bookmark(2)]
 NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
+LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
+AGAIN = [placed("assigned"), delivered("2", 2)]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "purged while it waited for its retry": (
@@ -295,6 +298,14 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "acked by a leader alone": (
         [ACKS_1, acked("1", 0), *log("2")], "inconsistent-offsets", "allowed", "acks=1",
     ),
+    "of equal orders of two producers, the one that needed all": (
+        [ACKS_1, ALL, acked("1", 0), acked("1", 1, actor="producer-2"), *log("1")],
+        "lost-write", "breach", None,
+    ),
+    "of equal orders of two producers, the one that needed the leader": (
+        [ACKS_1, ALL, acked("1", 0, actor="producer-2"), acked("1", 1), *log("1")],
+        "lost-write", "allowed", "acks=1",
+    ),
     "given to a consumer, and so replicated": (
         [ACKS_1, LATE, acked("1", 0), delivered("1", 0), *log("2")],
         "inconsistent-offsets", "breach", None,
@@ -317,6 +328,62 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "the program went back": (
         [LATE, delivered("1", 0), placed("sought", offset=0), delivered("1", 0)],
         "duplicate-delivery", "allowed", None,
+    ),
+    "the program went back to the beginning": (
+        [LATE, delivered("1", 0), placed("sought", detail={"to": "beginning"}), delivered("1", 0)],
+        "duplicate-delivery", "allowed", None,
+    ),
+    "the program went to where the bookmark is": (
+        [LATE, delivered("1", 0), placed("sought", detail={"to": "bookmark"}), delivered("1", 0)],
+        "duplicate-delivery", "allowed", "enable.auto.commit=true",
+    ),
+    "a bookmark, and so no reset to the latest offset": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=1), *AGAIN],
+        "unseen", "breach", None,
+    ),
+    "the bookmark of another member": (
+        [LATEST, replace(LATEST, actor="consumer-2"), acked("1", 1), delivered("0", 0),
+         placed("committed", "consumer-2", offset=1), *AGAIN],
+        "unseen", "breach", None,
+    ),
+    "no bookmark": (
+        [LATEST, acked("1", 1), delivered("0", 0), *AGAIN],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "the bookmark of another group": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", "consumer-2", offset=1),
+         *AGAIN],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark in another partition": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", partition=1, offset=1),
+         *AGAIN],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark that came after": (
+        [LATEST, acked("1", 1), delivered("0", 0), *AGAIN, placed("committed", offset=1)],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark after the order": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=2), *AGAIN],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark that the log has no more": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=0), *AGAIN,
+         record("1", 1), end(offset=3, start=1)],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark of a log that was truncated": (
+        [topic(2, unclean__leader__election__enable="true"), LATE, acked("1", 1),
+         delivered("0", 0), placed("committed", offset=1), *AGAIN],
+        "unseen", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "assigned where it begins, and given nothing": (
+        [LATEST, placed("sought", detail={"to": "beginning"}), acked("1", 0)],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "assigned by number, and given nothing": (
+        [LATEST, placed("sought", offset=0), acked("1", 0)], "unseen", "allowed", None,
     ),
     "an effect, and no consumer was seen": (
         [order("1"), effect("1", times=2)], "duplicate-effect", "allowed", None,

@@ -63,6 +63,16 @@ TRANSACTIONS: dict[str, tuple[str, list[Event], list[Event]]] = {
         [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", FAR), visible("2", 0, 1),
          stop(FAR + 1, FAR + 1)],
     ),
+    "given, and its transaction never ended": (
+        "precommitted-read",
+        [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1)],
+        [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1, committed=False)],
+    ),
+    "two clocks that do not agree": (
+        "precommitted-read",
+        [sent_in(1, "1"), delivered("1", 0), told("committed", 1, 2)],
+        [delivered("1", 0), sent_in(1, "1"), told("committed", 1, 2)],
+    ),
     "visible where no copy is": (
         "torn-transaction",
         [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1), visible("2", 2),
@@ -81,6 +91,12 @@ TRANSACTIONS: dict[str, tuple[str, list[Event], list[Event]]] = {
          told("aborted", 1), bookmark(1, group="a"), bookmark(1, group="b")],
         [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
          told("aborted", 1), bookmark(1, group="b")],
+    ),
+    "the bookmark of a group without readers": (
+        "aborted-output",
+        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(1, group="c")],
+        [*GROUPS, delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1),
+         bookmark(1, group="c")],
     ),
     "no transaction, and an old epoch": (
         "zombie-effect",

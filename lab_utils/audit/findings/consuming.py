@@ -49,7 +49,7 @@ def duplicate_delivery() -> Found:
             "offsets": "array(offset)",
             "actor": joined("transform(it, x -> x.actor)"),
             "circumstances": "if(exists(consumers, x -> x.name = get(it, 0).consumer_group"
-            " AND array_contains(x.sought, partition)), array('sought'), array())",
+            " AND array_contains(x.reread, partition)), array('sought'), array())",
         },
     )
 

@@ -20,7 +20,7 @@ from lab_utils.audit.facts import (
 )
 from lab_utils.audit.finding import Found, finding
 from lab_utils.audit.findings.cycles import cycles
-from lab_utils.audit.survey import EPOCHS
+from lab_utils.audit.survey import EPOCHS, UNKNOWN_GROUP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -68,7 +68,8 @@ def aborted_read() -> Found:
 
 EARLY: Final = (
     "filter(given, x -> x.kind = 'delivered' AND if(asked_at_ns IS NULL,"
-    " visible = 0 AND array_contains(settled, x.partition), x.at_ns < asked_at_ns))"
+    " visible = 0 AND array_contains(read_committed, x.partition),"
+    " x.at_ns BETWEEN sent_at_ns AND asked_at_ns - 1))"
 )
 
 
@@ -81,9 +82,11 @@ def precommitted_read() -> Found:
 
     Rule: of an order that was sent in transactions alone, none of which was aborted: `delivered`
     before `commit_transaction` was first called for it; or no commit was ever asked for, and a
-    read_committed reader that came to the end of the log is not given it.
+    read_committed reader that came as far as it may, to the end of the log or to an open
+    transaction, is not given it.
     Smallest: `sent(1, transaction 1) delivered(1) committed(1)`.
-    Near miss: delivered after the call, and before its answer.
+    Near miss: delivered after the call, and before its answer; delivered before it was sent, for
+    then the clocks of the two say nothing.
     Allowed by: `isolation.level=read_uncommitted`.
     Source: Jepsen.
     """
@@ -397,7 +400,11 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
         " RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
         for by in ("at_ns", "at_ns DESC")
     )
-    theirs = "filter(bookmarks, x -> x.name = consumer_group OR NOT x.is_known)"
+    # A bookmark of which nobody knows the readers may be of readers whose group nobody knows.
+    theirs = (
+        "filter(bookmarks, x -> x.name = consumer_group OR NOT x.is_known"
+        f" AND startswith(consumer_group, '{UNKNOWN_GROUP}'))"
+    )
     each = (
         ends.unionByName(given, True)
         .selectExpr(

@@ -22,7 +22,8 @@ def lost_write() -> Found:
 
     Rule: in a partition that was read to its end, an order has more acks than copies. Equal
     orders are counted, for each ack promises one of them. An ack that came after the log had been
-    read counts only if its offset was read.
+    read counts only if its offset was read. Of producers of equal orders it names those whose acks
+    are of places without a copy.
     Smallest: `sent(1) acked(1, offset 0) log()`.
     Near miss: the same with a log that was not drained; `unknown(1)` in place of the ack; `log()
     acked(1, offset 0)`.
@@ -46,7 +47,7 @@ def lost_write() -> Found:
             "value": "value",
             "partition": "lost_in",
             "offsets": OFFSETS_OF.format("acked_at"),
-            "actor": names("said", "acked"),
+            "actor": f"coalesce({names('said_of_lost', 'acked')}, {names('said', 'acked')})",
             "circumstances": "filter(array(if(superseded >= lost, 'superseded', NULL),"
             " if(deleted >= lost, 'deleted', NULL)), x -> x IS NOT NULL)",
         },
@@ -200,6 +201,7 @@ WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
 BEGUN = f"exists({WHERE_IT_IS}, x -> it.furthest[x.partition] IS NOT NULL)"
 SOUGHT = f"exists({WHERE_IT_IS}, x -> array_contains(it.sought, x.partition))"
+RESUMED = f"exists({WHERE_IT_IS}, x -> x.offset >= it.resumed[x.partition])"
 READS_IT = (
     "(it.partitions IS NULL"
     f" OR exists({WHERE_IT_IS}, x -> array_contains(it.partitions, x.partition)))"
@@ -212,7 +214,7 @@ EXPECTED = (
 
 
 @finding(
-    "unseen", orders, "acked, assigned delivered", role="consumer",
+    "unseen", orders, "acked, assigned delivered sought", role="consumer",
     promise="A group that begins at the earliest offset is given every acked order.",
 )  # fmt: skip
 def unseen() -> Found:
@@ -220,15 +222,18 @@ def unseen() -> Found:
 
     Rule: fewer records of the order were `delivered` to the group than were acked and can be
     read: what was aborted cannot, nor what the drained log does not hold. A group whose consumers
-    were not assigned by the group reads the partitions that they chose, and no others; one that
-    was assigned nothing and given nothing reads nothing.
+    were not assigned by the group reads the partitions that they chose with `assign()`, given
+    something of them or not, and no others.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: time, as long as the group was given nothing after it in its partition: late and
     lost look alike to a consumer. A group that was given what is after it will not come back: that
-    is allowed by `auto.offset.reset=latest`, whether or not the group can be seen to be new, or by
-    the program that chose where to begin, and else a breach. `auto.offset.reset=latest` is named,
-    too, where a group was given nothing of the partition at all.
+    is allowed by the program that chose where to begin; by `auto.offset.reset=latest`, unless the
+    group had `committed` a position at or before the order, which the log still has, and was given
+    more then: from a position it reads on, and is not reset; or by
+    `unclean.leader.election.enable=true` or a power cut, as of lost-write, for the position may be
+    of a log that was truncated. Else it is a breach. The program or `auto.offset.reset=latest` is
+    named, too, where a group was given nothing of the partition at all.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
@@ -243,7 +248,8 @@ def unseen() -> Found:
             "partition": "get(acked_at, 0).partition",
             "offsets": f"array_sort({OFFSETS_OF.format('acked_at')})",
             "actor": "array_join(it.actors, ', ')",
-            "circumstances": f"array(CASE WHEN {PASSED} THEN if({SOUGHT}, 'sought', 'passed')"
-            f" WHEN {BEGUN} THEN 'late' ELSE 'not begun' END)",
+            "circumstances": f"array(CASE WHEN {BEGUN} AND NOT {PASSED} THEN 'late'"
+            f" WHEN {SOUGHT} THEN 'sought' WHEN NOT {PASSED} THEN 'not begun'"
+            f" WHEN {RESUMED} THEN 'resumed' ELSE 'passed' END)",
         },
     )

@@ -32,11 +32,11 @@ def inconsistent_offsets() -> Found:
     """An order was acked or delivered at an offset that is not its own in the log.
 
     Rule: at one offset of a partition, an order that was `acked` or `delivered` is not the one
-    that the log holds; or the log, which was read to its end after it, holds nothing there; or,
-    where the log is not known, two polls were given different orders.
+    that the log holds; or the log, which was read to its end after it, or after a consumer was
+    given it, holds nothing there; or, if it is not known, two polls were given different orders.
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
-    Near miss: the record at the offset is order 1; an offset that the log was not read to, as one
-    at or after its end: an order that is missing there is a lost-write alone.
+    Near miss: the record at the offset is order 1; an order that was acked at or after the end of
+    the log, and given to nobody before it was read, is a lost-write alone.
     Allowed by: `acks` below all, if it was given to nobody; `unclean.leader.election.enable=true`;
     a power cut, as of lost-write; `cleanup.policy=compact`, as of lost-write, where the log holds
     nothing. Retention leaves no hole: the log begins after what it deletes.
