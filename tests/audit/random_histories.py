@@ -48,6 +48,10 @@ from tests.histories import (
 VALUES = st.sampled_from(["1", "2", "3", "1", "2", "", None])
 GROUPS = st.sampled_from(["group", "a", "b"])
 KEYS = st.sampled_from([None, None, None, "a", ""])
+WENT = st.builds(
+    lambda to, partition: placed("sought", partition=partition, detail={"to": to}),
+    st.sampled_from(["beginning", "end", "bookmark"]), st.sampled_from([0, 0, 1]),
+)  # fmt: skip
 
 
 def is_created_once(rows: list[Event]) -> bool:
@@ -86,6 +90,8 @@ def producing() -> st.Drawn:
             delivered, values, offsets, consumers, partition=partitions, key=keys, topic=topics
         ),
         st.builds(placed, st.sampled_from(["assigned", "sought"]), consumers, partition=partitions),
+        WENT,
+        st.builds(placed, st.just("committed"), consumers, partition=partitions, offset=offsets),
         st.builds(
             lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
         ),
@@ -105,11 +111,25 @@ def producing() -> st.Drawn:
         st.lists(st.none() | offsets, min_size=3, max_size=3),
         st.lists(st.sampled_from("123")),
     )  # fmt: skip
+    # A session of one consumer, placed anew in the middle of it, with a bookmark or without.
+    session = st.builds(
+        lambda steps: [
+            *(acked(str(offset), offset) for offset in range(4)),
+            *(placed(kind, offset=offset) if kind != "delivered" else delivered(str(offset), offset)
+              for kind, offset in steps),
+        ],
+        st.lists(
+            st.tuples(
+                st.sampled_from(["assigned", "committed", "delivered", "delivered"]), offsets
+            ),
+            min_size=2, max_size=5,
+        ),
+    )  # fmt: skip
     policy = st.builds(topic, st.none(), st.just(1), st.sampled_from(["compact", "delete"]))
     return st.builds(
         lambda given, first, then: given + first + then,
         st.lists(policy, max_size=1),
-        st.just([]) | produced,
+        st.one_of(st.just([]), produced, session),
         st.lists(happenings, max_size=14),
     ).filter(is_created_once)
 
@@ -128,6 +148,7 @@ def consuming() -> st.Drawn:
             consumers,
             partition=partitions,
         ),
+        WENT,
         st.builds(
             lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
         ),
@@ -254,6 +275,17 @@ def transactions() -> st.Drawn:
         st.tuples(st.sampled_from([7, 8]), st.sampled_from([7, 8])),
     )  # fmt: skip
 
+    # Transactions that write by turns: there are circles of two, three and four.
+    writing = st.builds(
+        lambda turns: [
+            event
+            for at, (actor, number, partition) in enumerate(turns)
+            for event in [
+                sent_in(number, str(at), actor=actor), *both(str(at), at, partition),
+            ]
+        ],
+        st.lists(st.tuples(producers, numbers, st.integers(0, 2)), min_size=4, max_size=8),
+    )  # fmt: skip
     # Programs that read and write the same topic, each a transaction: some have not read others.
     reading = st.builds(
         lambda pairs: [
@@ -292,7 +324,7 @@ def transactions() -> st.Drawn:
 
     return st.builds(
         lambda first, then: first + then,
-        st.one_of(st.just([]), transactions, epochs, reading, working, stopped),
+        st.one_of(st.just([]), transactions, epochs, writing, reading, working, stopped),
         st.lists(happenings, max_size=12),
     ).filter(is_possible)
 
@@ -317,7 +349,23 @@ def replicas() -> st.Drawn:
     )
 
 
+# What another program does not write down: nothing is left out, or all of these kinds.
+SILENT = st.sampled_from([
+    (), (), (), ("batch", "marker", "transaction"), ("record", "visible", "end"), ("end",),
+    ("created",), ("sent",), ("acked",), ("assigned", "sought", "revoked", "lost"),
+])  # fmt: skip
+
+
+def by_anyone(histories: st.Drawn) -> st.Drawn:
+    """The same, in the ledger of the lab or of another program, which says less."""
+    return st.builds(
+        lambda rows, silent: [row for row in rows if row.kind not in silent], histories, SILENT
+    )
+
+
 HISTORIES = {
-    "producing": producing(), "consuming": consuming(), "isolation": transactions(),
-    "replication": st.one_of(replicas(), producing(), consuming()), "inconclusive": producing(),
+    "producing": by_anyone(producing()), "consuming": by_anyone(consuming()),
+    "isolation": by_anyone(transactions()),
+    "replication": by_anyone(st.one_of(replicas(), producing(), consuming())),
+    "inconclusive": by_anyone(producing()),
 }  # fmt: skip
