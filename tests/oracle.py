@@ -6,7 +6,6 @@ run. The rules are grouped as the modules of lab_utils/audit are.
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -32,6 +31,7 @@ from tests.oracle_facts import (
     has_transactions,
     holds_nothing,
     is_drained,
+    is_over,
     is_read_committed,
     is_settled,
     kind,
@@ -43,6 +43,7 @@ from tests.oracle_facts import (
     readable,
     said,
     same,
+    sent_offsets,
     start,
     superseded,
     told,
@@ -501,19 +502,6 @@ def stops(rows: Rows) -> Iterator[Found]:
             yield found("hanging-transaction", topic, partition, None, (at, end.offset))
         if not over:
             yield found("stuck-lso", topic, partition, None, (at, end.offset))
-
-
-def is_over(rows: Rows, producer_id: int | None) -> bool:
-    """Is the last that the coordinator noted of this producer id an end?"""
-    noted = [row for row in kind(rows, "log", "transaction") if row.producer_id == producer_id]
-    noted.sort(key=lambda row: row.offset or 0)
-    return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
-
-
-def sent_offsets(row: Event) -> list[tuple[str, int]]:
-    """The partitions whose offsets it sent; one of which nothing was read has none to send."""
-    named = [text.rpartition(":") for text in json.loads(row.detail["offsets"])]
-    return [(place, int(position)) for place, _, position in named if int(position) >= 0]
 
 
 def abandoned(rows: Rows) -> Iterator[Found]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
@@ -226,3 +227,16 @@ def asked(rows: Rows, row: Event) -> list[int]:
         it for it in said(rows, "txn_failed") if it.detail.get("call") == "commit_transaction"
     ]
     return [int(it.detail["called_at_ns"]) for it in calls if of(it) == of(row)]
+
+
+def is_over(rows: Rows, producer_id: int | None) -> bool:
+    """Is the last that the coordinator noted of this producer id an end?"""
+    noted = [row for row in kind(rows, "log", "transaction") if row.producer_id == producer_id]
+    noted.sort(key=lambda row: row.offset or 0)
+    return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
+
+
+def sent_offsets(row: Event) -> list[tuple[str, int]]:
+    """The partitions whose offsets it sent; one of which nothing was read has none to send."""
+    named = [text.rpartition(":") for text in json.loads(row.detail["offsets"])]
+    return [(place, int(position)) for place, _, position in named if int(position) >= 0]
