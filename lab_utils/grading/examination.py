@@ -30,6 +30,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import STREAMS, Children, carry_out_in_children, pickled
 from lab_utils.errors import LabError, LedgerError, WaitTimeout
 from lab_utils.experiment import Experiment, order_values
+from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
 from lab_utils.grading.judge import decide, failed, no_answer, witnessed
@@ -143,9 +144,9 @@ class Examiner:
         if "raised" in said:
             return Evidence(trial=trial, orders=orders, rows=(), raised=str(said["raised"]))
 
-        def in_kernel(_: Experiment, ticket: Ticket) -> str | None:
+        def in_kernel(experiment: Experiment, ticket: Ticket) -> str | None:
             call = f"run_ticket({exercise.function}, {asdict(ticket)!r})"
-            with self._session.reaching(_ports(ticket), position):
+            with self._session.reaching(_ports(ticket), position, _filled(experiment)):
                 told = self._ask(position, f"{INSIDE}.{call}")
             return str(told["raised"]) if "raised" in told else None
 
@@ -173,7 +174,7 @@ class Examiner:
         if not take(path.parent, path.name, copy, WORKLOAD_BYTES_MAX):
             return "your function could not be handed to a process of its own."
         place = self._session.given_folder()
-        children = Sandboxed(self._session, place, experiment.folder, ticket)
+        children = Sandboxed(self._session, place, experiment, ticket)
         left_s = self._session.budget.left_s()
         if left_s == 0:
             return WITHOUT_AN_ANSWER["spent"]
@@ -380,8 +381,11 @@ class Sandboxed(Children):
     unmet  what a process had not done when it was killed at a point that it said to have reached
     """
 
-    def __init__(self, session: KernelSession, place: Path, ledger: Path, ticket: Ticket) -> None:
-        super().__init__(place, ledger)
+    def __init__(
+        self, session: KernelSession, place: Path, experiment: Experiment, ticket: Ticket
+    ) -> None:
+        super().__init__(place, experiment.folder)
+        self._fills = _filled(experiment)
         self.unmet: list[str] = []
         self._session = session
         self._ticket = ticket
@@ -402,7 +406,7 @@ class Sandboxed(Children):
                 pass_fds=(channel,),
                 **STREAMS,
             )
-            ends.enter_context(sandbox.reaching(_ports(self._ticket)))
+            ends.enter_context(sandbox.reaching(_ports(self._ticket), self._fills))
             self._ends[child.pid] = ends.pop_all()
         return child
 
@@ -444,6 +448,11 @@ def _taken_sink(session: KernelSession, ticket: Ticket, to: Path) -> Path:
     for name in SINK_FILES:
         take(session.working, str(within / name), to / name)
     return to
+
+
+def _filled(experiment: Experiment) -> tuple[Path, ...]:
+    """Where what a workload sends is kept: the stage, and the ledger of the run."""
+    return stage_folder(experiment.stage.name), experiment.folder
 
 
 def _ports(ticket: Ticket) -> list[int]:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
-import shutil
 import sys
 import tempfile
 import threading
@@ -49,7 +48,7 @@ from lab_utils.grading.results import (
     SubmissionResult,
     Verdict,
 )
-from lab_utils.grading.sandbox import end_within, required_isolation
+from lab_utils.grading.sandbox import end_within, remove, required_isolation
 from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
 from lab_utils.machine.prepare import prepare
 from lab_utils.stage.lending import Lending
@@ -451,7 +450,7 @@ def _graded(
         session.close()
         examiner.close()
         for folder in (theirs, ours):
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
 
 
 def _examined(

@@ -43,6 +43,10 @@ START_S: Final = 60
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
 LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
+# What reading a message raises whose parts are of other types than a kernel's are.
+MALFORMED: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+# Deeper than any answer or row; deeper values would break who compares or shows them.
+DEPTH_MAX: Final = 20
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 # All that a kernel may know of the grader's environment: no tokens, no owner's settings. Its Spark
 # runs where it runs: a server that several share would run the Python of each for all.
@@ -109,7 +113,11 @@ class Kernel:
                 return Reply("late")
             self.kill()
             return Reply("late")
-        return Reply("dead") if content is None else _reply(content)
+        try:
+            return Reply("dead") if content is None else _reply(content)
+        except MALFORMED:  # no kernel says so: what a cell has made of it is none any more
+            self.kill()
+            return Reply("dead")
 
     def kill(self) -> None:
         """End the kernel and everything that it started."""
@@ -123,15 +131,14 @@ class Kernel:
             alive = self.is_alive
             try:
                 reply = self._client.get_shell_msg(timeout=min(left_s, 0.2))
+                if reply["parent_header"].get("msg_id") == message:
+                    content: dict[str, Any] = reply["content"]
+                    return content
             except queue.Empty:
                 if not alive:
                     return None
+            except MALFORMED:  # a signature that is not the session's, or a form that is none
                 continue
-            except ValueError:  # a message whose signature is not the session's
-                continue
-            if reply["parent_header"].get("msg_id") == message:
-                content: dict[str, Any] = reply["content"]
-                return content
         return None
 
 
@@ -196,12 +203,14 @@ class KernelSession:
         return folder
 
     @contextmanager
-    def reaching(self, ports: Iterable[int], position: int) -> Iterator[None]:
+    def reaching(
+        self, ports: Iterable[int], position: int, fills: Iterable[Path]
+    ) -> Iterator[None]:
         """While this lasts, the kernel after the cell at `position` reaches these ports outside."""
         if self.budget.left_s() == 0:
             yield
             return
-        with self._prepared(position + 1).sandbox.reaching(ports):
+        with self._prepared(position + 1).sandbox.reaching(ports, fills):
             yield
 
     def run_cell(self, position: int) -> Reply:
@@ -280,7 +289,12 @@ def parsed(text: str) -> dict[str, Any]:
         value = json.loads(ast.literal_eval(text))
     except (ValueError, SyntaxError, RecursionError, MemoryError):
         return {}
-    return value if isinstance(value, dict) else {}
+    return value if isinstance(value, dict) and not _is_deep(value) else {}
+
+
+def _is_deep(value: Any, left: int = DEPTH_MAX) -> bool:
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return bool(parts) and (not left or any(_is_deep(part, left - 1) for part in parts))
 
 
 def _client(connection_file: str) -> BlockingKernelClient:

@@ -22,6 +22,7 @@ import asyncio
 import functools
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -29,6 +30,7 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -40,6 +42,7 @@ import psutil
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError
 from lab_utils.folders import cache_folder
+from lab_utils.machine import seccomp
 from lab_utils.machine.confinement import APART, BUBBLEWRAP, FIX, LANDLOCK, NONE, START_S, isolation
 from lab_utils.machine.java import find_java
 
@@ -81,16 +84,24 @@ PORTS_MAX: Final = 16
 LOOK_S: Final = 0.5
 CHUNK: Final = 65_536
 MEGABYTE: Final = 1_000_000
-FILES_MAX: Final = 100_000
+FILES_MAX: Final = 20_000
+PATH_MAX: Final = 4000  # of 4096
+UNCOUNTED: Final = sys.maxsize // 4
+OPEN_EACH: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the processes of one submission may hold together, and the size of one file."""
+    """What the processes of one submission may hold together, and the size of one file.
+
+    stage_mb  what it may leave on its stage in one examination: in the log, and in the ledger
+    """
 
     memory_mb: int = 5000
     disk_mb: int = 3000
+    stage_mb: int = 100
     processes: int = 100
+    open_files: int = 5000  # a socket holds up to 200 kB that no process is charged with
     file_mb: int = 1000
 
 
@@ -147,6 +158,7 @@ class Sandbox:
         self._first: subprocess.Popen[Any] | None = None
         self._inside: psutil.Process | None = None  # the init of its process ids
         self._ended = threading.Event()
+        self._filled: tuple[tuple[Path, ...], int] = (), 0  # and what was there before
 
     def start(
         self, command: list[str], *, cwd: Path, environment: Mapping[str, str], **how: Any
@@ -178,7 +190,10 @@ class Sandbox:
     ) -> tuple[subprocess.Popen[Any], int]:
         """The process of bwrap, and the process id of the init inside."""
         (said, told), (asked, asks), (answered, answers) = os.pipe(), os.pipe(), os.pipe()
-        theirs = (told, asks, answered)
+        refused, refuses = os.pipe()
+        with os.fdopen(refuses, "wb") as calls:
+            calls.write(seccomp.program())
+        theirs = (told, asks, answered, refused)
         with (
             os.fdopen(answers, "w") as answer,
             os.fdopen(said) as lines,
@@ -186,6 +201,7 @@ class Sandbox:
         ):
             try:
                 words = [*_limited(self._limits), "bwrap", *self._view(), "--info-fd", str(told),
+                         *(["--seccomp", str(refused)] if seccomp.program() else []),
                          "--chdir", str(cwd), "--", *WAITING,
                          *(f"/proc/self/fd/{each}" for each in (asks, answered)),
                          *command]  # fmt: skip
@@ -230,11 +246,22 @@ class Sandbox:
             processes.end_all(lambda: processes.with_variable(MARKER, str(self.folder)))
 
     @contextmanager
-    def reaching(self, ports: Iterable[int]) -> Iterator[None]:
+    def reaching(self, ports: Iterable[int], fills: Iterable[Path] = ()) -> Iterator[None]:
         """While this lasts, these ports of the grader's machine can be reached from inside.
 
+        What is sent there ends up in the folders that it `fills`, which are looked at as its own.
         Raises PortTaken when a process inside has one of them.
         """
+        folders = tuple(fills)
+        self._filled = folders, sum(map(_disk, folders))
+        try:
+            with self._carried(ports):
+                yield
+        finally:
+            self._filled = (), 0
+
+    @contextmanager
+    def _carried(self, ports: Iterable[int]) -> Iterator[None]:
         if self.kind != BUBBLEWRAP:  # they have the network of the machine
             yield
             return
@@ -269,9 +296,12 @@ class Sandbox:
         return [socket.socket(fileno=number) for number in given]
 
     def _view(self) -> list[str]:
-        """The file tree inside, as options of bwrap."""
+        """The file tree inside, as options of bwrap: what can be written is in the own folder."""
         options = [*APART, "--hostname", "lab", "--proc", "/proc", "--dev", "/dev",
-                   "--tmpfs", "/tmp", "--ro-bind", "/usr", "/usr"]  # fmt: skip  # noqa: S108
+                   "--ro-bind", "/usr", "/usr"]  # fmt: skip
+        for name, place in (("tmp", "/tmp"), ("memory", "/dev/shm")):  # noqa: S108
+            (self.folder / name).mkdir(mode=0o700, exist_ok=True)
+            options += ["--bind", str(self.folder / name), place]
         for name in SYSTEM:
             path = Path("/", name)
             if path.is_symlink():
@@ -284,7 +314,7 @@ class Sandbox:
             options += ["--ro-bind", str(folder), str(folder)]
         for folder in (self.folder, *self._shared):
             options += ["--bind", str(folder), str(folder)]
-        return options
+        return [*options, "--remount-ro", "/dev", "--remount-ro", "/"]
 
     def _allowed(self) -> str:
         """What may be listed, read and written, for Landlock."""
@@ -301,7 +331,9 @@ class Sandbox:
     def _watch(self) -> None:
         """End everything when it holds too much."""
         assert self._inside is not None
-        while not self._ended.wait(LOOK_S):
+        pause_s = LOOK_S
+        while not self._ended.wait(pause_s):
+            looked = time.monotonic()
             with suppress(psutil.Error, OSError):
                 if not self._inside.is_running():
                     return
@@ -311,6 +343,8 @@ class Sandbox:
                     end = signal.SIGTERM if self.kind == LANDLOCK else signal.SIGKILL
                     self._inside.send_signal(end)
                     return
+            # Many files take long to count, and the graders of others wait meanwhile.
+            pause_s = max(LOOK_S, 10 * (time.monotonic() - looked))
 
     def _too_much(self, running: list[psutil.Process]) -> str | None:
         limits = self._limits
@@ -319,11 +353,19 @@ class Sandbox:
         memory = _memory(running, "rss")
         if memory > limits.memory_mb * MEGABYTE:  # what forks share counts once; slower to ask
             memory = _memory(running, "pss")
-        disk = sum(map(_disk, (self.folder, *self._shared)))
+        open_files, unlinked = _open_files(running)
+        if open_files > limits.open_files:
+            return f"{open_files} files and sockets were open, and {limits.open_files} may be"
+        disk = unlinked + sum(map(_disk, (self.folder, *self._shared)))
+        filled, before = self._filled
+        stage = sum(map(_disk, filled)) - before
         for what, held, mb in (
             ("in memory", memory, limits.memory_mb),
             ("on disk", disk, limits.disk_mb),
+            ("on its stage", stage, limits.stage_mb),
         ):
+            if held >= UNCOUNTED:
+                return f"it held more files than can be counted {what}"
             if held > mb * MEGABYTE:
                 return f"it held {held // MEGABYTE} MB {what}, and {mb} MB are the limit"
         return None
@@ -396,7 +438,9 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 def _limited(limits: Limits) -> list[str]:
     """The command that sets what the system itself limits; who needs memory takes it from here."""
     choom = ["choom", "-n", "1000", "--"] if shutil.which("choom") else []
-    prlimit = ["prlimit", f"--fsize={limits.file_mb * MEGABYTE}", "--core=0", "--"]
+    prlimit = ["prlimit", f"--fsize={limits.file_mb * MEGABYTE}", "--core=0",
+               f"--nofile={min(OPEN_EACH, resource.getrlimit(resource.RLIMIT_NOFILE)[1])}",
+               "--"]  # fmt: skip
     return choom + (prlimit if shutil.which("prlimit") else [])
 
 
@@ -428,12 +472,18 @@ def _memory(running: list[psutil.Process], kind: str) -> int:
 
 
 def _disk(folder: Path) -> int:
-    """The bytes that a folder takes; more than FILES_MAX files are too much of any size."""
+    """The bytes that a folder takes; UNCOUNTED if it has more than FILES_MAX files, or hides some.
+
+    What lies too deep for a path, or in a folder that may not be read, nobody could count.
+    """
     taken = 0
     waiting = [str(folder)]
     files = 0
     while waiting and files < FILES_MAX:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+        path = waiting.pop()
+        if len(path) > PATH_MAX or not os.access(path, os.R_OK | os.X_OK):
+            files += FILES_MAX * os.path.lexists(path)
+        with suppress(OSError), os.scandir(path) as entries:
             for entry in entries:
                 files += 1
                 with suppress(OSError):
@@ -441,7 +491,33 @@ def _disk(folder: Path) -> int:
                         waiting.append(entry.path)
                     else:
                         taken += entry.stat(follow_symlinks=False).st_blocks * 512
-    return taken if files < FILES_MAX else sys.maxsize
+    return taken if files < FILES_MAX else UNCOUNTED
+
+
+def _open_files(running: list[psutil.Process]) -> tuple[int, int]:
+    """How many files processes hold open, and the bytes of those that are in no folder any more."""
+    count = 0
+    unlinked: dict[object, int] = {}
+    for process in running:
+        with suppress(OSError):
+            for entry in os.scandir(f"/proc/{process.pid}/fd"):
+                count += 1
+                with suppress(OSError):
+                    found = entry.stat()
+                    if stat.S_ISREG(found.st_mode) and not found.st_nlink:
+                        unlinked[found.st_dev, found.st_ino] = found.st_blocks * 512
+        with suppress(OSError):
+            for line in Path(f"/proc/{process.pid}/maps").read_bytes().splitlines():
+                if line.endswith(b"(deleted)") and b" /dev/zero " not in line:
+                    start, _, end = line.partition(b" ")[0].partition(b"-")
+                    unlinked[process.pid, start] = int(end, 16) - int(start, 16)
+    return count, sum(unlinked.values())
+
+
+def remove(folder: Path) -> None:
+    """Delete a submission's folder, however deep it is, and whatever it forbids its owner."""
+    for command in (["chmod", "-R", "u+rwx"], ["rm", "-rf"]):
+        subprocess.run([*command, str(folder)], capture_output=True, check=False)
 
 
 def take(folder: Path, name: str, to: Path, bytes_max: int = 100 * MEGABYTE) -> bool:

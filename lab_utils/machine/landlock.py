@@ -26,6 +26,8 @@ from typing import Any, Final
 
 import psutil
 
+from lab_utils.machine import seccomp
+
 # Signals to processes outside, and abstract sockets, can be refused from this version on.
 OLDEST_ABI: Final = 6
 CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # the same on every architecture
@@ -64,7 +66,8 @@ def abi() -> int:
 def confine(listable: Iterable[Path], readable: Iterable[Path], writable: Iterable[Path]) -> None:
     """From now on this process and its children list, read and write there alone; for good.
 
-    They signal and trace only one another. Raises OSError where the system refuses.
+    They signal and trace only one another, and make no call that seccomp.py names. Raises OSError
+    where the system refuses.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     for capability in CAPABILITIES:  # root's would let it look into others; execve takes them
@@ -81,6 +84,7 @@ def confine(listable: Iterable[Path], readable: Iterable[Path], writable: Iterab
             os.close(folder)
     _call(RESTRICT_SELF, ruleset, 0)
     os.close(ruleset)
+    seccomp.refuse()
 
 
 def _call(number: int, *arguments: Any) -> int:

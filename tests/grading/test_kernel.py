@@ -110,8 +110,25 @@ def test_an_answer_too_large_is_no_answer(kernel: Kernel) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[1]", "'[1]'", "'{'", "{'a': 1}", "__import__('os')", "'" + "[" * 100_000 + "'"]
+    "cell",
+    [
+        "get_ipython().user_expressions = lambda _: [1]",
+        "get_ipython().user_expressions = lambda _: {'said': 5}",
+        "get_ipython().kernel.session.msg_header = lambda _: 5",
+        "get_ipython().kernel.session.send = lambda stream, *a, **k: stream.send(b'?')",
+    ],
 )
+def test_a_kernel_whose_messages_have_another_form(kernel: Kernel, cell: str) -> None:
+    """It is late or dead, which costs its own item, and nothing breaks that reads them."""
+    kernel.execute(cell, 2)
+
+    assert kernel.execute("", 2, said="1").status in ("late", "dead")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[1]", "'[1]'", "'{'", "{'a': 1}", "__import__('os')", "'" + "[" * 100_000 + "'",
+             "'{\"a\": " + "[" * 400 + "]" * 400 + "}'"],
+)  # fmt: skip
 def test_what_is_no_json_object(text: str) -> None:
     """Nothing but the text of a JSON object in quotes is read, and nothing is evaluated."""
     assert {} == parsed(text)

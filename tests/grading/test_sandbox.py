@@ -19,7 +19,7 @@ import pytest
 
 from lab_utils import processes
 from lab_utils.errors import StageError
-from lab_utils.grading.sandbox import ROOT, Limits, PortTaken, Sandbox, take
+from lab_utils.grading.sandbox import ROOT, Limits, PortTaken, Sandbox, remove, take
 from lab_utils.machine import landlock
 from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK, isolation
 from lab_utils.waiting import wait_until
@@ -37,8 +37,9 @@ each_kind = pytest.mark.parametrize("kind", KINDS)
 @pytest.fixture
 def place() -> Iterator[Path]:
     """A folder of the grader's, with a short name: a socket's path is limited."""
-    with TemporaryDirectory(prefix="lab-test-") as folder:
+    with TemporaryDirectory(prefix="lab-test-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
+        remove(Path(folder))  # a submission's may be deeper than Python can delete
 
 
 @pytest.fixture(params=KINDS)
@@ -249,6 +250,15 @@ def test_nothing_outlives_it(box: Sandbox) -> None:
         ("open('f', 'wb').write(b'x' * 30_000_000)", Limits(disk_mb=10), "MB on disk"),
         ("import os\nfor _ in range(30): os.fork() or __import__('time').sleep(60)",
          Limits(processes=10), "processes ran at once"),
+        ("import socket\nheld = [socket.socket() for _ in range(200)]", Limits(open_files=100),
+         "files and sockets were open"),
+        ("import os\nf = open('f', 'wb')\nos.unlink('f')\nf.write(b'x' * 30_000_000)",
+         Limits(disk_mb=10), "MB on disk"),
+        ("import os, mmap\nf = open('f', 'wb+')\nf.truncate(30_000_000)\n"
+         "m = mmap.mmap(f.fileno(), 0)\nf.close()\nos.unlink('f')", Limits(disk_mb=10),
+         "MB on disk"),
+        ("import os\nfor _ in range(2500): os.mkdir('dd'); os.chdir('dd')", Limits(),
+         "more files than can be counted"),
     ],
 )  # fmt: skip
 @each_kind
@@ -269,6 +279,82 @@ def test_too_much_ends_also_what_has_no_mark(place: Path, kind: str) -> None:
         wait_until(lambda: not inside(sandbox.folder), "everything inside to end", timeout_s=60)
 
     assert "MB in memory" in (sandbox.exceeded or "")
+
+
+def test_what_it_writes_anywhere_is_counted(apart: Sandbox) -> None:
+    """Whatever folder it can write to is its own, on the disk; no memory is a file system to it."""
+    code = """
+import os
+for place in ("/tmp", "/dev/shm", "/dev", "/", "/etc", "/run", "/var"):
+    try:
+        open(os.path.join(place, "file"), "wb").write(b"x")
+        print(place)
+    except OSError:
+        pass
+"""
+
+    assert ["/tmp", "/dev/shm"] == said(apart, code).split()
+    assert 2 == len([*apart.folder.glob("*/file")])
+
+
+@each_kind
+def test_what_it_leaves_on_its_stage_is_counted(place: Path, kind: str) -> None:
+    """Who fills the log of a broker is ended, as who fills the own folder."""
+    stage = place / "stage"
+    stage.mkdir()
+    (stage / "before").write_bytes(b"x" * 30_000_000)
+    with opened(kind, place, limits=Limits(stage_mb=10)) as sandbox:
+        process = start(sandbox, "__import__('time').sleep(60)")
+        with sandbox.reaching([], [stage]):
+            (stage / "log").write_bytes(b"x" * 20_000_000)
+            process.wait(30)
+
+    assert "20 MB on its stage" in (sandbox.exceeded or "")
+
+
+CALLS = """
+import ctypes, os, resource
+libc = ctypes.CDLL(None, use_errno=True)
+for name, call in {{
+    "limits": lambda: resource.prlimit({other}, resource.RLIMIT_CPU, (1, 1)),
+    "priority": lambda: os.setpriority(os.PRIO_PROCESS, {other}, 5),
+    "cores": lambda: os.sched_setaffinity({other}, {{0}}),
+    "memory": lambda: os.memfd_create("m"),
+    "segment": lambda: libc.shmget(0x7A11, 4096, 0o1600) >= 0 or 1 / 0,
+    "user": lambda: libc.unshare(0x10000000) and 1 / 0,
+}}.items():
+    try:
+        call()
+        print(name)
+    except (OSError, ZeroDivisionError):
+        pass
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+os.system("echo own")
+"""
+
+
+def test_it_changes_no_other_process(box: Sandbox) -> None:
+    """Not the limits or the priority of anyone else's, and nothing that outlives its own.
+
+    Its own it may; and it may start others.
+    """
+    assert "own" == said(box, CALLS.format(other=os.getpid()))
+
+
+def test_remove(place: Path) -> None:
+    """A folder goes, however deep it is, and whatever may not be read in it."""
+    folder = place / "theirs"
+    (folder / "forbidden" / "within").mkdir(parents=True)
+    (folder / "forbidden").chmod(0)
+    made = "import os\nfor _ in range(3000): os.mkdir('d'); os.chdir('d')"
+    subprocess.run([sys.executable, "-c", made], cwd=folder, check=True)
+    (folder / "link").symlink_to(place)
+
+    remove(folder)
+
+    assert not folder.exists()
+    assert place.exists()
 
 
 def test_take(place: Path) -> None:
