@@ -113,9 +113,12 @@ def notebook_text(notebook: NotebookNode) -> str:
 
 
 def read_notebook(text: str) -> NotebookNode:
-    """The notebook of a file's text; raises whatever its JSON leads nbformat to."""
+    """The notebook of a file's text; raises whatever its JSON leads nbformat to.
+
+    It is not validated: that takes minutes for a file with many parts, and refuses nothing.
+    """
     read: Any = nbformat
-    notebook: NotebookNode = read.reads(text, as_version=4)
+    notebook: NotebookNode = read.convert(read.reader.reads(text), 4)
     return notebook
 
 

@@ -35,6 +35,9 @@ from lab_utils.grading.notebook import (
 )
 
 BYTES_MAX: Final = 50_000_000
+# More code than this nobody writes: it runs as it is, and the grader does not read it.
+CODE_MAX: Final = 200_000
+MAGICS_MAX: Final = 10_000  # of a cell with magics, which take IPython a look at all of it each
 # Folders in which nothing is handed in: JupyterLab's copies, and notebooks without exercises.
 SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
 
@@ -109,6 +112,8 @@ class Submission:
         Of a cell that is as it was handed out, its statements are looked at one by one. Where an
         answer, or what it rests on, uses the lab itself or finds names by their text, all stays.
         """
+        if sum(len(cell.source) for cell in self.cells) > CODE_MAX:
+            return self
         handed_out = {cell.source for cell in self.handed_out}
         labs = {name for source in handed_out for name in _labs(source)}
         pieces = [
@@ -244,7 +249,7 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
         try:
             python = _python(text)
             tree, table = ast.parse(python), symtable.symtable(python, "cell", "exec")
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+        except (SyntaxError, ValueError, RuntimeError, MemoryError):
             if cell.answers:
                 yield piece  # it will not run, and its reader is told why
             continue
@@ -261,10 +266,12 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
 
 
 def _python(text: str) -> str:
-    """The text of a cell as Python: magics are calls of IPython's."""
+    """The text of a cell as Python: magics are calls of IPython's, which takes 500 of them."""
     try:
         ast.parse(text)
     except SyntaxError:
+        if len(text) > MAGICS_MAX:
+            return text
         from IPython.core.inputtransformer2 import TransformerManager
 
         manager: Any = TransformerManager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -306,3 +307,29 @@ def test_where_nobody_can_tell_all_runs(tmp_path: Path, source: str) -> None:
     submission = read(tmp_path, OPENS, cell("x = 1"), cell(source), SEND)
 
     assert submission.needed() is submission
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "answer_1 = {}\n" + "!true\n" * 600,  # IPython gives up at 500
+        "answer_1 = {}\n" + "!true\n" * 400 + "x = 1\n" * 20_000,
+        "answer_1 = [" + "0," * 1_000_000 + "]",
+    ],
+)
+def test_code_that_nobody_could_have_written(tmp_path: Path, source: str) -> None:
+    """It is handed to its kernel as it is, and takes the grader no time and no memory."""
+    started = time.process_time()
+    submission = read(tmp_path, cell(source, "answer-90-1"), CHECK).needed()
+
+    assert [source, CHECK["source"]] == [each.source for each in submission.cells]
+    assert time.process_time() - started < 20
+
+
+def test_more_parts_than_anyone_could_look_at(tmp_path: Path) -> None:
+    """A hundred thousand outputs are read in seconds: nobody asks whether each is a right one."""
+    output = {"output_type": "stream", "name": "stdout", "text": "x"}
+    started = time.process_time()
+    read(tmp_path, cell("x = 1") | {"outputs": [output] * 100_000})
+
+    assert time.process_time() - started < 10
