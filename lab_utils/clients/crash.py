@@ -29,6 +29,8 @@ from lab_utils.proxy.faults.client_faults import CRASH_POINTS
 SENT_AFTER_S: Final = 0.5
 # A point names an order at most; more than this is no message of ours.
 MESSAGE_BYTES_MAX: Final = 100_000
+# What comes of a message that no lab's process sends, or of an end of the channel.
+MALFORMED: Final = (OSError, ValueError, TypeError, RecursionError)
 
 ClientFault = Mapping[str, str | int | None]
 
@@ -107,7 +109,7 @@ class CrashWatch(Thread):
 
     def run(self) -> None:
         """Answer until the process has ended, or says what it has no business to say."""
-        with self._ours, self._ours.makefile("rb") as lines, suppress(OSError, ValueError):
+        with self._ours, self._ours.makefile("rb") as lines, suppress(*MALFORMED):
             while line := lines.readline(MESSAGE_BYTES_MAX):
                 answer = self._answer(json.loads(line))
                 if answer is None:
@@ -134,6 +136,8 @@ class CrashWatch(Thread):
         point, value = str(said.get("point")), said.get("value")
         due = self._due(point, value if isinstance(value, str) else None)
         if said.get("under_way"):
+            if not due:
+                return 0
             timer = Timer(SENT_AFTER_S, self._act, (point, due))
             timer.daemon = True
             self._timers.append(timer)
