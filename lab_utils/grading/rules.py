@@ -96,6 +96,13 @@ def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
                 f"your function asked the broker for {row.api}, which no producer and no "
                 "consumer needs."
             )
+        if row.api == "Produce" and "outside" in row.detail:
+            return (
+                f"a client that calls itself {row.actor!r} wrote to {row.topic}: it is none of "
+                "this run's. Take run.producer(), or name it by run.client_id()."
+            )
+        if row.api == "CreatePartitions" and not (row.topic or "").startswith(f"{row.run}-"):
+            return "your function gave partitions to a topic that is none of this run's."
     return None
 
 

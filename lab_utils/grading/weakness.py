@@ -19,11 +19,12 @@ from lab_utils.proxy.faults import ClientFault
 
 # What a broker says of a request that is no honest one: no retry would change it.
 BAD_REQUEST: Final = (
-    "CORRUPT_MESSAGE", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING", "INVALID_RECORD",
-    "INVALID_REQUIRED_ACKS", "INVALID_TIMESTAMP", "INVALID_TXN_STATE", "MESSAGE_TOO_LARGE",
-    "OUT_OF_ORDER_SEQUENCE_NUMBER", "PRODUCER_FENCED", "RECORD_LIST_TOO_LARGE",
-    "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_PRODUCER_ID", "UNKNOWN_TOPIC_OR_PARTITION",
-    "UNSUPPORTED_COMPRESSION_TYPE", "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    "CORRUPT_MESSAGE", "DUPLICATE_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH",
+    "INVALID_PRODUCER_ID_MAPPING", "INVALID_RECORD", "INVALID_REQUEST", "INVALID_REQUIRED_ACKS",
+    "INVALID_TIMESTAMP", "INVALID_TXN_STATE", "MESSAGE_TOO_LARGE", "OUT_OF_ORDER_SEQUENCE_NUMBER",
+    "PRODUCER_FENCED", "RECORD_LIST_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_PRODUCER_ID",
+    "UNKNOWN_TOPIC_OR_PARTITION", "UNSUPPORTED_COMPRESSION_TYPE", "UNSUPPORTED_FOR_MESSAGE_FORMAT",
+    "UNSUPPORTED_VERSION",
 )  # fmt: skip
 ACKS: Final = ("0", "1", "-1")
 # Faults under which an error in the answer is the broker's own word on the request.
@@ -121,7 +122,26 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
     is_order = each.trial.filled or not values or bool(values & set(each.orders))
     answers = _answers(each, request) if fired.actor in LEAVE_THE_ANSWER else []
     refused = any(row.error in BAD_REQUEST for row in answers)
-    return bool(request.records) and is_order and request.detail.get("acks") in ACKS and not refused
+    means_it = request.detail.get("acks") in ACKS and not _is_needless(each, request)
+    return bool(request.records) and is_order and means_it and not refused
+
+
+def _is_needless(each: Evidence, request: Event) -> bool:
+    """Has the sender been told already that the broker has this batch, by its sequence number?"""
+    if request.producer_id is None or request.producer_id < 0:
+        return False
+    earlier = [row for row in each.requests() if row.at_ns < request.at_ns
+               and _batch(row) == _batch(request)]  # fmt: skip
+    return any(
+        row.error is None and row.fate in ("forwarded", "held") and row.at_ns < request.at_ns
+        for before in earlier for row in _answers(each, before)
+        if (row.topic, row.partition) == (request.topic, request.partition)
+    )  # fmt: skip
+
+
+def _batch(row: Event) -> tuple[object, ...]:
+    """What the broker knows a batch of an idempotent producer by."""
+    return row.topic, row.partition, row.producer_id, row.producer_epoch, row.sequence
 
 
 def _answers(each: Evidence, request: Event) -> list[Event]:

@@ -27,6 +27,10 @@ KEPT_RUNS: Final = 50  # their topics can be read
 KNOWN_RUNS: Final = 1000
 KEPT_TEXT: Final = 500  # so that the events that are kept take a few megabytes at most
 OPEN_RUNS: Final = 200
+WRITES: Final = ("Produce", "CreatePartitions")
+# In the detail of a request that a run's ledger has, and that no client of the run has made.
+OUTSIDE: Final = {"outside": "true"}
+BY_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RUN: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,100}")
 
 
@@ -113,10 +117,10 @@ class EventLog:
         """Give an event to its run, and keep it for a panel."""
         if (witness := self._runs.get(event.run)) is not None:
             witness.record(event)
-        elif event.kind in ("request", "opaque") and event.api not in CLIENTS_NEED:
-            # Who changes the cluster under another name has changed it for each run.
+        elif event.kind in ("request", "opaque"):
             for run, each in self._runs.items():
-                each.record(replace(event, run=run))
+                if _is_about(event, run):
+                    each.record(replace(event, run=run, detail=event.detail | OUTSIDE))
         self.seen += 1
         self.events.append((self.seen, _shortened(event)))
 
@@ -128,6 +132,18 @@ class EventLog:
         """Give a broker's event to every run that is open."""
         for run in [*self._runs, ""]:
             self.record(Event(run=run, source="broker", actor=actor, kind=kind, **columns))
+
+
+def _is_about(event: Event, run: str) -> bool:
+    """Is a request that belongs to no run of concern to this one?
+
+    What changes the cluster, under whatever name, has changed it for each run; so has what is
+    written to a topic of Kafka's own, or to one that the request names by its id alone.
+    """
+    if event.api not in WRITES:
+        return event.api not in CLIENTS_NEED
+    topic = event.topic
+    return topic is None or topic.startswith((f"{run}-", "__")) or bool(BY_ID.fullmatch(topic))
 
 
 def _is_ours(folder: Path) -> bool:

@@ -49,8 +49,8 @@ def produce(records: int = 1, fate: str = "forwarded", actor: str = "producer-1"
                  partition=0, records=records, fate=fate)  # fmt: skip
 
 
-def asked(api: str | None, kind: str = "request") -> Event:
-    return Event(run="r", source="wire", actor="admin", kind=kind, api=api)
+def asked(api: str | None, kind: str = "request", topic: str | None = None) -> Event:
+    return Event(run="r", source="wire", actor="admin", kind=kind, api=api, topic=topic)
 
 
 def crashed() -> Event:
@@ -115,7 +115,17 @@ def says(sentence: str | None, facts: Facts) -> bool:
             seen(produce(), produce(fate="dropped"), record("0", 0), record("1", 1)),
             ("partition 0 ", "2 records", "only 1 "),
         ),
-        (only_what_clients_need, seen(produce(), asked("CreatePartitions")), None),
+        (only_what_clients_need, seen(produce(), asked("CreatePartitions", topic="r-t")), None),
+        (
+            only_what_clients_need,
+            seen(asked("CreatePartitions", topic="__consumer_offsets")),
+            ("none of this run's",),
+        ),
+        (
+            only_what_clients_need,
+            seen(replace(produce(actor="nobody"), detail={"outside": "true"})),
+            ("'nobody'", "none of this run's"),
+        ),
         (only_what_clients_need, seen(produce(), asked("DeleteTopics")), ("DeleteTopics",)),
         (only_what_clients_need, seen(asked(None, "opaque")), ("nobody can read",)),
         (the_process_was_restarted, seen(produce(), crashed(), produce()), None),

@@ -13,6 +13,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import crash_client
 
 GIVEN = {"producer_id": 7, "producer_epoch": 1}
+BATCH = {**GIVEN, "sequence": 4}
 
 
 def wire(kind: str, api: str, at_ns: int, correlation_id: int, **columns: Any) -> Event:
@@ -28,6 +29,12 @@ def produce(value: str | None = "0", acks: str = "-1", **columns: Any) -> Event:
 
 def answered(error: str | None = None) -> Event:
     return wire("response", "Produce", 12, 1, topic="r-orders", partition=0, error=error)
+
+
+def sent_before(fate: str) -> list[Event]:
+    """The same batch in an earlier request, whose answer had this fate."""
+    request = replace(produce(**BATCH), at_ns=2, correlation_id=0)
+    return [init(1), request, replace(answered(), at_ns=3, correlation_id=0, fate=fate)]
 
 
 def init(epoch: int, at_ns: int = 1) -> Event:
@@ -57,6 +64,8 @@ def end(committed: str = "True") -> Event:
         ([produce(), answered("NOT_ENOUGH_REPLICAS"), fired()], False),
         ([produce(), answered("MESSAGE_TOO_LARGE"), fired()], True),
         ([produce(), answered("CORRUPT_MESSAGE"), fired("corrupt_request")], False),
+        ([*sent_before("forwarded"), produce(**BATCH), fired()], True),
+        ([*sent_before("dropped"), produce(**BATCH), fired()], False),
         ([produce("hello"), answered(), fired()], True),
         ([produce(None), answered(), fired()], False),
         ([produce(records=0), answered(), fired()], True),
