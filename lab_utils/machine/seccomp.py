@@ -36,8 +36,8 @@ X32: Final = 0x40000000  # calls of x86-64 by other numbers
 # Allowed for the process itself: its first argument, a process id, is zero.
 OF_ITSELF: Final = ("prlimit64", "sched_setparam", "sched_setscheduler", "sched_setaffinity",
                     "sched_setattr")  # fmt: skip
-# Of another, they do nothing and say that it is done: a thread that names itself by its id, as those
-# of ZeroMQ do, cannot be told from another process, and ends at a refusal.
+# Of another, they do nothing and say that it is done: a thread that names itself by its id, as
+# those of ZeroMQ do, cannot be told from another process, and ends at a refusal.
 PRETENDED: Final = ("sched_setparam", "sched_setscheduler")
 NEW_USER: Final = 0x10000000
 

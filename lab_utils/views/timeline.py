@@ -194,9 +194,6 @@ class Scene:
             last = self.first + len(self.found)
             told = [f"Of {counted(self.of, kind)}, {self.first + 1} to {last} are shown."]
         told += [f"{what}." for what in self._what_happened()]
-        told.append(
-            "Each arrow passes the proxy at the measured moment; its slope is drawn, not measured."
-        )
         return " ".join(told)
 
     def _what_happened(self) -> Iterable[str]:
@@ -213,6 +210,7 @@ class Scene:
             yield f"{counted(number, 'request')} got no answer in this time"
         if number := sum(it.is_repeat for it in self.found):
             yield f"{counted(number, 'request')} came again ({AGAIN})"
+        yield "Each arrow passes the proxy at the measured moment; its slope is drawn, not measured"
 
 
 def scene(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -> Scene:
@@ -404,8 +402,7 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
     above = 57 + ROW_PX * (_rows(of.errors, of) + _rows(_mark_labels(of), of)) + _label_px(of)
     traces = [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)]
     if of.time.pauses():
-        band = {"size": 14, "color": palette.PALE, "symbol": PAUSE.symbol}
-        traces.append(in_legend(PAUSE, mode="markers", marker=band, legendrank=1002))
+        traces.append(points(PAUSE, [None], [None], size=14, legendrank=1002))
     # On a narrow page two entries of the legend are a row.
     below = AXIS_PX + ROW_PX * max(2, (1 + sum(it.showlegend is not False for it in traces)) // 2)
     drawn = figure(
@@ -566,13 +563,11 @@ def fate_text(row: Event) -> str:
     """What the proxy did with a frame, in words."""
     held_ms = (released_ns(row) - row.at_ns) / MS
     wait = f"held for {ms_text(held_ms)} ms" if held_ms > 0 else ""
-    more = wait and f", {wait}"
     fates = {
-        "dropped": f"dropped by the proxy{more}", "replayed": "a copy sent by the proxy",
-        "corrupted": "one byte changed by the proxy", "replaced": f"written by the proxy{more}",
-        "held": wait,
+        "dropped": "dropped by the proxy", "replaced": "written by the proxy",
+        "replayed": "a copy sent by the proxy", "corrupted": "one byte changed by the proxy",
     }  # fmt: skip
-    return fates.get(row.fate or "", "")
+    return ", ".join(filter(None, (fates.get(row.fate or ""), wait)))
 
 
 def _table(of: Scene) -> Table:

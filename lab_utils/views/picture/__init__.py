@@ -169,7 +169,8 @@ def line(
 
 
 def points(
-    style: Style, xs: Sequence[float | str], ys: Sequence[float], about: Sequence[str] = (), *,
+    style: Style, xs: Sequence[float | str | None], ys: Sequence[float | None],
+    about: Sequence[str] = (), *,
     size: float | Sequence[float] = 11, texts: Sequence[str] = (), **more: Any,
 ) -> Scatter:  # fmt: skip
     """Marks of one style as one entry of the legend; `about` is what hovering shows."""
