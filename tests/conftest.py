@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-# A shell that starts something in the background lets it ignore Ctrl-C, and so do its children:
-# what the tests start has to hear it.
+# A shell that starts something in the background lets it ignore Ctrl-C, nohup a hang-up, and so do
+# its children: what the tests start has to hear both.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # How these tests were started is not how those of the front door start theirs.
 os.environ.pop("LAB_INSTALL", None)

@@ -187,7 +187,7 @@ class OpenNotebook:
         cells.append(cell)
         self._client.execute_cell(cell, len(cells) - 1)
         cells.pop()
-        return json.loads(cell.outputs[0].text)
+        return json.loads("".join(it.text for it in cell.outputs if it.output_type == "stream"))
 
     def _run(self, position: int) -> list[str]:
         cell = self._client.nb.cells[position]

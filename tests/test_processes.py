@@ -162,7 +162,7 @@ def test_jupyterlab_ends_with_its_command(
     assert command.stdout is not None
     assert f"The labs are at http://{ip}:".encode() in command.stdout.readline()
     command.send_signal(end)
-    command.wait()
+    command.wait(timeout=60)
 
     if end == signal.SIGHUP or sys.platform == "linux":
         wait_until(lambda: not jupyter.running(), "JupyterLab to end", timeout_s=20)

@@ -152,8 +152,8 @@ def test_up_serves_the_folder(tmp_path: Path) -> None:
         assert up.stderr is not None
         said = next((line for line in up.stderr if "http://" in line), "ended")
         address = said.split()[-1].partition("/lab/tree/Course.md?")[0]
-        contents = httpx.get(f"{address}/api/contents", params={"token": "t"}, timeout=None)
-        shown = contents.json()["content"]
+        answer = httpx.get(f"{address}/api/contents", params={"token": "t"}, timeout=None)
+        shown = answer.json()["content"]
         up.terminate()
         assert 0 == up.wait()
 
