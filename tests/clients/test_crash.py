@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.workload import WorkloadError, carry_out
 from lab_utils.errors import BadArgument, WaitTimeout
@@ -192,3 +194,21 @@ def test_hanging_child_is_killed(opened: Opened) -> None:
 def is_running(pid: int) -> bool:
     stat = Path(f"/proc/{pid}/stat")
     return stat.exists() and stat.read_text().split(") ")[1][0] != "Z"
+
+
+@pytest.mark.parametrize("last", [b"[" * 50_000, b"5"])
+def test_a_process_that_says_what_no_workload_says(last: bytes) -> None:
+    """What it says a thousand times starts no thread, and what has another form ends the watch."""
+    watch = CrashWatch("r", [], lambda _: None, lambda _: None, lambda: None)
+    watch.start()
+    before = threading.active_count()
+    with watch.channel.dup() as channel, channel.makefile("rb") as answers:
+        for _ in range(1000):
+            channel.sendall(b'{"point": "while_committing", "under_way": true}\n')
+            assert b"0\n" == answers.readline()
+        during = threading.active_count()
+        channel.sendall(last + b"\n")
+        said = answers.readline()
+    watch.close()
+
+    assert (before, b"") == (during, said)
