@@ -116,7 +116,10 @@ STATED: dict[str, dict[str, str]] = {
         "stopped": "skipped-processing",
     },
     "05_lost_commits_and_rebalances": {"killed": "duplicate-delivery duplicate-effect"},
-    "05_ranges_keys_and_threads": {"torn_away": "duplicate-delivery duplicate-effect"},
+    "05_ranges_keys_and_threads": {
+        "reset": "unseen",  # by the group that was told of the error, and reads no further
+        "torn_away": "duplicate-delivery duplicate-effect",
+    },
     "06_names_and_rebalances": {
         "at_once": "duplicate duplicate-delivery stuck-lso",
         "in_time": "duplicate duplicate-delivery",

@@ -50,7 +50,8 @@ told.orderBy("actor", "at_ns").select("actor", "kind", "value", "error")
 
 # %% [markdown]
 # Orders 1 and 2 are gone for all. With `earliest` the group continues at the first record that is left.
-# With `latest` it also skips 3 and 4, which were there. Only the third says that something is missing. A
+# With `latest` it also skips 3 and 4, which were there. Only the third says that something is missing;
+# it is given nothing more, not even order 5. A
 # group that must not lose an order in silence asks for the error.
 #
 # ## Which partition has a key?
