@@ -21,7 +21,7 @@ import httpx
 import nbformat
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from lab_utils import jupyter
+from lab_utils import jupyter, processes
 from lab_utils.processes import free_port
 from lab_utils.waiting import wait_until
 
@@ -65,10 +65,10 @@ def jupyterlab(home: Path) -> Iterator[Lab]:
     command = jupyter.command(folder, port, token, browser=False)
     # The page then offers its commands to us: to run all cells is a command, not a guessed click.
     command.append("--LabApp.expose_app_in_browser=True")
-    with (home / "jupyter.log").open("wb") as log:
-        server = subprocess.Popen(
-            command, env=_settings(home, folder), stdout=log, stderr=subprocess.STDOUT
-        )
+    server = processes.spawn(
+        command, log=home / "jupyter.log", environment=_settings(home, folder),
+        preexec_fn=processes.end_with_parent,
+    )  # fmt: skip
     try:
         lab = Lab(f"http://127.0.0.1:{port}", token, folder)
         wait_until(
