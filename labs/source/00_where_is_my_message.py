@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Where is my message?
 #
-# A program calls `produce()`. Later, perhaps, somebody uses what it sent. In between the message
-# is somewhere. This lab gives each place a name and shows the tools of the course once.
+# A program calls `produce()`. Later another program may use what it sent. In between, the message is
+# somewhere. This lab names each place and shows each tool of the course once.
 #
 # 15 minutes · one broker · 5 points
 #
@@ -26,8 +26,8 @@ lab.explorer()
 #
 # - **sent**: your program called `produce()`.
 # - **acked**: the client reported success.
-# - **failed**: the client reported an error that rules the record out.
-# - **unknown**: the client reported an error that does not rule it out.
+# - **failed**: the client reported an error that proves that the record is not stored.
+# - **unknown**: the client reported an error that does not prove it.
 # - **delivered**: a consumer's `poll()` returned the record.
 # - **processed**: the program has done its work with it.
 # - **committed**: the group's bookmark has moved past it.
@@ -62,8 +62,8 @@ calm.requests("Produce")[1]
 
 # %% [markdown]
 # All of this is in the **ledger**: one row for each observed event. The client, the proxy, and the
-# reader that reads the log back after a run each write their own. Spark reads it as a table.
-# `lab.ledger_card()` says what each column is; so does the head of a column, under the pointer.
+# reader that reads the log back after a run write them. Spark reads the ledger as a table.
+# `lab.ledger_card()` explains each column. So does a column's head when you point at it.
 
 # %%
 calm.events().groupBy("source", "kind").count().orderBy("source", "kind")
@@ -72,7 +72,7 @@ calm.events().groupBy("source", "kind").count().orderBy("source", "kind")
 # ## Predict, then break
 #
 # The third `Produce` request will reach the broker. Its answer is dropped, and the connection is cut.
-# Say what you expect before you run it. A prediction is stored, and it is never scored.
+# Say what you expect before you run it. The lab stores a prediction, and never scores it.
 
 # %%
 guess = lab.predict(acked=..., stored=..., because="...")
@@ -94,8 +94,8 @@ broken.findings()
 # %% [markdown]
 # ## 00.1 Count the acked orders (2 points)
 #
-# Write a query over the ledger that returns one row with one column, `acked`: how many *orders*
-# were acked. The function must work for any run, not for this one alone.
+# Write a query over the ledger that returns one row with one column, `acked`: how many *orders* were
+# acked. The function must work for any run, not only for this one.
 
 # %% answer="00.1"
 from pyspark.sql import functions as F
@@ -133,7 +133,7 @@ late.log
 
 # %% [markdown]
 # Order 3 has a report with an error, `_MSG_TIMED_OUT`, and no offset. It is also in the log. The
-# program had asked the client to stop waiting, and at that moment the client could not know.
+# program had told the client to stop waiting, and at that moment the client could not know.
 #
 # ## 00.2 Name the outcome (2 points)
 #
@@ -184,7 +184,8 @@ lab.run(send_orders, orders=10).log
 # %% [markdown]
 # ## What this does not cover
 #
-# Nothing has been consumed yet: lab 05. One broker has no replicas: labs 01 and 02 have three.
+# Nothing has been consumed yet; see lab 05. One broker has no replicas; labs 01 and 02 have three
+# brokers.
 #
 # ## Questions
 #
@@ -194,7 +195,7 @@ lab.run(send_orders, orders=10).log
 #
 # ## Under the hood
 #
-# You can skip this. `source` shows the text of anything in the lab, here the query that named the
+# You can skip this. `source` shows the code of anything in the lab, here of the query that named the
 # finding above.
 
 # %%

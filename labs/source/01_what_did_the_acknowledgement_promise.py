@@ -53,9 +53,9 @@ guess.compare(silent)
 silent.timeline()
 
 # %% [markdown]
-# Every report says success, and none has an offset: with `acks=0` a report says that the record has
-# left the client. The connection broke with the second request, and what the client had already written
-# to it was lost, too.
+# Every report says success, and none has an offset: with `acks=0` a report says only that the record
+# has left the client. The connection broke with the second request. What the client had already
+# written to that connection was lost, too.
 #
 # ## The report is wrong, the log is right
 #
@@ -73,9 +73,9 @@ reports = no_retry.events().where("source = 'client' AND kind IN ('acked', 'fail
 reports.select("value", "kind", "error", "offset")
 
 # %% [markdown]
-# Order 2 has a report with an error, and it is in the log: the client raised that error itself, when it
-# heard nothing. An error from the broker is different. Below, order 1 is too large for the topic. The
-# callback keeps each report; `poll(0)` calls it without waiting.
+# Order 2 has a report with an error, and it is in the log: the client itself raised that error,
+# because no answer came. An error from the broker is different. Below, order 1 is too large for the
+# topic. The callback keeps each report; `poll(0)` calls the callback without waiting.
 
 # %%
 def one_is_large(run):
@@ -92,7 +92,8 @@ told = lab.run(one_is_large, orders=3, topic_config={"max.message.bytes": 200})
 told.log, [error and error.name() for error in heard]
 
 # %% [markdown]
-# The broker's error rules the record out. With `acks=0`, or without a callback, no one hears of it.¹
+# The broker's error proves that the record is not stored. With `acks=0`, or without a callback, your
+# program never learns of it.¹
 #
 # ## One broker has it
 #
@@ -114,13 +115,14 @@ one.replicas()
 one.findings()
 
 # %% [markdown]
-# The leader spoke for itself alone. A follower that had never received the records became leader, and
-# when the old leader came back it cut its own log to match. The records were acked, and are gone.
+# The leader acked records that no other broker had. A follower that had never received them became
+# leader. When the old leader came back, it cut its own log to match the new leader's. The records
+# were acked, and they are gone.
 #
 # ## Every replica in sync has it
 #
-# The same with `acks=all`. The links are cut when the first order has been answered; the leader is
-# killed when it has received the second. Predict.
+# Now the same with `acks=all`. The links are cut when the first order has been answered; the leader
+# is killed when it has received the second. Predict.
 
 # %%
 guess = lab.predict(acked=..., lost=..., because="...")
@@ -132,14 +134,14 @@ everybody = lab.run(with_acks("all"), orders=6, faults=in_between)
 guess.compare(everybody)
 
 # %% [markdown]
-# The dying leader never answered the second order, so it was not acked yet. The client sent it again by
-# itself, to the new leader.
+# The dying leader never answered the second order, so that order was not acked yet. The client itself
+# sent it again, to the new leader.
 #
 # ## Acked is not on the disk
 #
-# One replica, `acks=1`. In the first run the broker is killed with SIGKILL after the third answer, and
-# started again. In the second its power is cut. `power_cut` is a simulation: SIGKILL, and then the log
-# is cut back to what the broker had noted as flushed to the disk. Predict the second.
+# One replica, `acks=1`. In the first run the broker is killed with SIGKILL after the third answer,
+# and started again. In the second run its power is cut. `power_cut` is a simulation: SIGKILL, and
+# then the log is cut back to what the broker had recorded as flushed to the disk. Predict the second.
 
 # %%
 guess = lab.predict(stored=..., because="...")
@@ -153,14 +155,16 @@ dark = lab.run(with_acks(1), orders=3, replicas=1, faults=[power_cut(1, api="Pro
 guess.compare(dark)
 
 # %% [markdown]
-# SIGKILL loses nothing: what the broker has written to a file is in the **page cache** of the operating
-# system, which survives the process. It does not survive a power cut: the leader had answered before the
-# record was on the disk. Kafka's answer to a power cut is another replica on another power line.
+# SIGKILL loses nothing. What the broker writes to a file is first in the **page cache** of the
+# operating system, and the page cache survives the process. It does not survive a power cut, and the
+# leader had answered before the record was on the disk. Kafka's answer to a power cut is another
+# replica on another power line.
 #
 # ## 01.1 What became of the acked orders? (4 points)
 #
-# In each of these five runs, broken as above, three orders are acked. Is each in the log `"once"`, is
-# one `"lost"`, or is one there `"twice"`? The check runs all five, which takes half a minute.
+# Each of these five runs is broken as above, and acks three orders. Is each order in the log
+# `"once"`, is one `"lost"`, or is one there `"twice"`? The check runs all five, which takes half a
+# minute.
 
 # %% answer="01.1"
 answer_1 = {
@@ -186,11 +190,12 @@ lab.check("01.1", answer_1)
 # %% [markdown]
 # ## 01.2 Sort the reports (4 points)
 #
-# Write the callback. It puts each order into `words` as `acked`, `failed` (the report rules it out)
-# or `unknown` (it does not). The rest of the workload writes your words to a topic, where the check
+# Write the callback. It puts each order into `words` as `acked`, `failed` (certainly not stored) or
+# `unknown` (perhaps stored). The rest of the workload writes your words to a topic, where the check
 # reads them. The broker refuses one order for good, and one answer comes too late.
 #
-# An error has a `code()`. What the client itself says is negative, as `KafkaError._MSG_TIMED_OUT`.
+# An error has a `code()`. It is negative if the client itself raised the error, as with
+# `KafkaError._MSG_TIMED_OUT`.
 
 # %% answer="01.2"
 from confluent_kafka import KafkaError
@@ -261,8 +266,9 @@ lab.check("01.4", send_safely)
 # ## 01.5 Choose for three systems (2 points)
 #
 # Room temperatures come every second and only the latest counts. The web shop's access log may have
-# small holes. Payments may not. Choose `acks` for each, and say whether your choice may lose an acked
-# record. Any choice is right whose promise it keeps, but somebody must answer for the payments.
+# small holes. Payments may have none. Choose `acks` for each system, and say whether your choice may
+# lose an acked record. A choice is right if what you say of it is true. But no acked payment may be
+# lost.
 #
 # `acks=all` waits for the followers, so the slowest link sets the pace. The further notebook measures it.
 
@@ -286,15 +292,15 @@ lab.check("01.5", answer_5)
 # %% [markdown]
 # ## What this does not cover
 #
-# `acks=all` is a promise of the in-sync replicas, and who is in sync changes: lab 02. A retry may also
-# store an order twice: lab 03. `further/01_silence_disks_and_cost.ipynb` has a program without a
+# `acks=all` is a promise of the in-sync replicas, and the set of these changes: lab 02. A retry may
+# also store an order twice: lab 03. `further/01_silence_disks_and_cost.ipynb` has a program without a
 # callback, a cluster that is down, two cures for a power cut, and the cost of each setting.
 #
 # ## Questions
 #
 # - What does a report say with acks=0?
 # - Which broker makes the promise with acks=1, and which one breaks it?
-# - Why does SIGKILL lose nothing, and a power cut does?
+# - Why does a power cut lose records, and SIGKILL none?
 # - Further: what would `acks=2` mean, and why did Kafka drop it?
 #
 # ## Source

@@ -2,7 +2,8 @@
 # # Who must have it before I am safe?
 #
 # `acks=all` waits for every in-sync replica. So everything depends on who is in sync, and that
-# changes while you write. This lab watches it change, and breaks the promise by changing it.
+# changes while you write. This lab watches the set of in-sync replicas change, and breaks the promise
+# by changing it.
 #
 # 50 minutes · three brokers · 20 points · builds on lab 01
 #
@@ -32,9 +33,9 @@ lab.explorer()
 #
 # ## Watch the ISR
 #
-# Broker 3 is paused when the first order has been answered, and resumed when the second has. A paused
-# broker keeps its connections and does nothing. Will the second order be acked while broker 3 is
-# paused?
+# Broker 3 is paused when the first order has been answered, and resumed when the second has been
+# answered. A paused broker keeps its connections and does nothing. Will the second order be acked
+# while broker 3 is paused?
 
 # %%
 def one_at_a_time(run):
@@ -58,9 +59,9 @@ guess.compare(watched)
 watched.replicas()
 
 # %% [markdown]
-# The second ack came when broker 3 had left the ISR, and not before. `acks=all` waits for every replica
-# that is *in sync*, not just for `min.insync.replicas` of them, and for little more than
-# `replica.lag.time.max.ms` if one is not.
+# The second ack came only after broker 3 had left the ISR. `acks=all` waits for every replica that is
+# *in sync*, not just for `min.insync.replicas` of them. A replica that stops delays the ack by little
+# more than `replica.lag.time.max.ms`.
 #
 # ## 02.1 Who is in sync? (4 points)
 #
@@ -105,8 +106,8 @@ guess.compare(unclean)
 unclean.replicas()
 
 # %% [markdown]
-# Orders were acked with `acks=all`, by an ISR of one, and are gone: `acks=all` was `acks=1`. Now the same
-# without the permission. Predict again.
+# An ISR of one acked orders with `acks=all`, and they are gone: `acks=all` promised no more than
+# `acks=1`. Now the same with unclean election off. Predict again.
 
 # %%
 guess = lab.predict(acked=..., lost=..., because="...")
@@ -156,18 +157,18 @@ answers = floor.events().where("kind = 'response' AND api = 'Produce' AND error 
 answers.groupBy("error").count()
 
 # %% [markdown]
-# The broker refused the write with `acks=all` until its time was up. It acked the write with `acks=1`,
-# but the high watermark did not move: no reader could see the record until the followers were back.
-# (Before Kafka 3.7 the floor meant nothing for `acks=1`.¹) `healing` marks the end of the run; then the
-# lab repairs the cluster.
+# The broker refused the write with `acks=all` until the producer gave it up. It acked the write with
+# `acks=1`, but the high watermark did not move: no reader could see the record until the followers
+# were back. (Before Kafka 3.7 the floor had no effect on `acks=1`.¹) `healing` marks the end of the
+# run; then the lab repairs the cluster.
 #
 # ## 02.2 Acked by one alone (4 points)
 #
 # A leader loses its links, and goes on answering `acks=1`. Write a query over the ledger that returns
-# the orders (column `value`) that were acked while fewer than two brokers had them. How far each log
-# reached is in the events of kind `log_end`: an order is in every log whose end is above its `offset`.
-# After the event of kind `healing` the logs grow alike again. Write `F.col("offset")` for that column:
-# `events.offset` is a method of Spark.
+# the orders (column `value`) that were acked while fewer than two brokers had them. The events of
+# kind `log_end` say how far each log reached: an order is in every log whose end is above its
+# `offset`. After the event of kind `healing` the logs become equal again. Write `F.col("offset")` for
+# that column: `events.offset` is a method of Spark.
 
 # %% answer="02.2"
 from pyspark.sql import functions as F
@@ -192,8 +193,9 @@ lab.check("02.2", acked_alone)
 # ## How many replicas, and which floor?
 #
 # Below is a topic for each combination. One order is written to each while all brokers live, one when
-# broker 1 is dead, and one when broker 2 is dead, too. An acked order is *safe* here if two disks have
-# it. Which combinations accept writes with one dead broker, and are safe with any number?
+# broker 1 is dead, and one when broker 2 is dead, too. An acked order is *safe* here if two disks
+# have it. Which combinations accept writes with one dead broker, and keep every acked order safe with
+# any number of dead brokers?
 
 # %%
 settings = {f"rf{replicas}-min{floor}": {"replicas": replicas, "min.insync.replicas": floor}
@@ -214,15 +216,15 @@ grid = lab.run(write_to_each, orders=3, topics=settings)
 survival(grid.rows)
 
 # %% [markdown]
-# With a floor of one, writing goes on to the last broker, and the last order is on one disk. With as
-# many replicas as the floor, the first death ends all writing. So `min.insync.replicas` is 2 at least,
-# and the replication factor is one more.
+# With a floor of one, writes go on until the last broker dies, and the last order is on one disk.
+# With as many replicas as the floor, the first death ends all writes. So set `min.insync.replicas` to
+# 2 at least, and the replication factor to one more.
 #
 # ## 02.3 Settings that survive (6 points)
 #
-# Choose the replication factor, the topic's settings and the producer's, so that nothing acked is lost
-# and writing goes on, whichever broker fails. The check lets a leader die that has lost its followers,
-# and a follower die, at moments that you do not know.
+# Choose the replication factor, the topic's settings and the producer's, so that nothing acked is
+# lost and writes go on, whichever broker fails. The check kills a leader that has lost its followers,
+# and in another run a follower, at moments that you do not know.
 
 # %% answer="02.3"
 answer_3 = {
@@ -248,10 +250,10 @@ lab.check("02.3", answer_3)
 # orders: `"lost"` (acked and gone), `"unavailable"` (not acked, not stored), `"duplicated"`, or
 # `"nothing"`? The check runs all four.
 #
-# - `acks=all`: with acks=1, and the leader dies cut off
+# - `acks=all`: it is `acks=1`, and the leader loses its links and dies
 # - `replicas > min.insync.replicas`: both are 3, and a follower dies
-# - `unclean election off`: it is on, the floor is 1, the leader is alone and dies
-# - `retries`: they are 0, and the leader dies cut off, with an order in its hands
+# - `unclean election off`: it is on, the floor is 1, and the leader dies alone in the ISR
+# - `retries`: they are 0, and the leader loses its links and dies before it answers an order
 
 # %% answer="02.4"
 answer_4 = {
@@ -275,9 +277,9 @@ lab.check("02.4", answer_4)
 # %% [markdown]
 # ## 02.5 Where was it? (2 points)
 #
-# The first order is sent with `acks=all`, the others with `acks=1`. The leader loses its links after the
-# first ack and is killed after the third. On which brokers was the first order at that moment, and on
-# which the last one that was acked before?
+# The first order is sent with `acks=all`, the others with `acks=1`. The leader loses its links after
+# the first ack and is killed after the third. At that moment, on which brokers was the first order,
+# and on which brokers was the last acked one?
 
 # %%
 def all_then_one(run):
@@ -300,15 +302,15 @@ lab.check("02.5", answer_5)
 # %% [markdown]
 # ## What this does not cover
 #
-# All brokers here share one machine, one disk and one power line. A real cluster fails in groups.
-# `further/02_links_retries_and_elections.ipynb` has a held link, a leader that dies between storing
-# and answering, and a clean handover. `further/02_what_takes_a_committed_record.ipynb` has retention and
-# compaction.
+# All brokers here share one machine, one disk and one power line. In a real cluster several brokers
+# may fail together. `further/02_links_retries_and_elections.ipynb` has a held link, a leader that
+# dies between storing and answering, and a clean handover.
+# `further/02_what_takes_a_committed_record.ipynb` has retention and compaction.
 #
 # ## Questions
 #
-# - How long does acks=all wait for a follower that sleeps?
-# - Why is an ISR of one a trap only while the floor is 1?
+# - How long does acks=all wait for a paused follower?
+# - Why is an ISR of one dangerous only while the floor is 1?
 # - Why is `replicas = min.insync.replicas` a bad idea?
 #
 # ## Source

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Why did the order arrive twice, and why last?
 #
-# A customer ordered once and was charged twice. Another customer's orders were processed in the
-# wrong sequence. Nobody saw an error. This lab causes both and finds out what stops them.
+# A customer ordered once and was charged twice. Another customer's orders were processed in the wrong
+# sequence. Nobody saw an error. This lab causes both and finds out what prevents them.
 #
 # 50 minutes · one broker · 20 points · builds on lab 00
 #
@@ -26,7 +26,7 @@ lab.explorer()
 #   batch of its own (`batch.num.messages=1`), so one request is one order.
 # - A request is **in flight** until it is answered.
 # - An *idempotent* producer writes a **producer id**, an **epoch** (here 0) and a **sequence** number
-#   into each batch. Without idempotence, all are -1.
+#   into each batch. Without idempotence, all three are -1.
 #
 # ## Predict, then break
 #
@@ -72,8 +72,8 @@ lab.check("03.1", answer_1)
 # %% [markdown]
 # ## Several in flight
 #
-# Real producers send the next batch while the last one is unanswered. Lose the first answer, when
-# six requests are sent. Predict the log.
+# Real producers send the next batch while the last one is unanswered. Here the first answer is lost,
+# when six requests have been sent. Predict the log.
 
 # %%
 def all_at_once(run):
@@ -113,9 +113,8 @@ lab.check("03.2", send_once)
 # %% [markdown]
 # ## How the broker recognises a batch
 #
-# Idempotence was off. librdkafka, and so the Python client, does not turn it on by itself; the Java
-# client has since Kafka 3.0.¹ With it, each batch carries a key. Compare the requests on the wire
-# with the batches in the log.
+# Idempotence was off, which is the default of librdkafka. In the Java client it has been on since
+# Kafka 3.0.¹ It gives each batch a key. Compare the requests on the wire with the batches in the log.
 
 # %%
 def idempotent(run):
@@ -175,7 +174,7 @@ batches.select("offset", "producer_id", "producer_epoch", "sequence")
 
 # %% [markdown]
 # The new process has a new producer id, and its sequences begin at 0. To the broker these are new
-# records. Only the **business key** in the record, here the order itself, says otherwise.
+# records. Only the **business key** in the record, here the order itself, shows that they are copies.
 #
 # ## 03.4 Deduplicate after the fact (4 points)
 #
@@ -197,14 +196,14 @@ first_copies(restarted.events())
 lab.check("03.4", first_copies)
 
 # %% [markdown]
-# To be sure about the next record, such a query must remember every order that it has ever seen. Its
-# state grows with the history, not with the traffic.
+# To judge the next record, such a query must remember every order that it has ever seen. Its state
+# grows with the history, not with the traffic.
 #
 # ## 03.5 Survive a restart (4 points)
 #
-# The check kills the process at a moment that you do not know, and starts it again. After that
-# each order must be in the log exactly once. Read the topic to its end, then send what is missing.
-# `run.orders_in_the_log()` does the reading.
+# The check kills the process at a moment that you do not know, and starts it again. After that each
+# order must be in the log exactly once. `run.orders_in_the_log()` reads the topic to its end; send
+# what is missing.
 
 # %% answer="03.5"
 def send_the_rest(run):
@@ -223,9 +222,9 @@ lab.check("03.5", send_the_rest)
 # %% [markdown]
 # ## Why last?
 #
-# Back to the second customer. One byte of the first batch is flipped on its way. The broker sees
-# that the checksum is wrong and answers `CORRUPT_MESSAGE`, after which a client may retry. No
-# idempotence, several in flight. Predict the log.
+# Back to the second customer. One byte of the first batch is flipped on its way. The broker sees that
+# the checksum is wrong and answers `CORRUPT_MESSAGE`, after which a client may retry. Idempotence is
+# off, several requests are in flight. Predict the log.
 
 # %%
 guess = lab.predict(log="...", because="...")
@@ -239,8 +238,8 @@ guess.compare(last)
 #
 # ## The hole
 #
-# An idempotent producer should keep the sequence, with up to five in flight. Now the same fault,
-# with idempotence. Predict the log.
+# An idempotent producer should keep the sequence, with up to five in flight. Now the same fault with
+# idempotence on. Predict the log.
 
 # %%
 def five_in_flight(run):
@@ -264,8 +263,8 @@ hole.timeline()
 # takes a later success as proof of the earlier one.³ The only trace is a report *without an offset*
 # (`hole.orders_by_offset()`).
 #
-# Is it only the first batch, and only a flipped byte? The sweep makes one run for each setting and
-# position.
+# Is only the first batch lost, and only by a flipped byte? The sweep makes one run for each setting
+# and position.
 
 # %%
 def all_with(run, settings):
@@ -284,9 +283,9 @@ lab.sweep(all_with, faults=faults,
 #
 # ## What this does not cover
 #
-# `send_the_rest` reads, then writes; a late request of the dead process could land in between.
-# Fencing that process needs a transaction: lab 04. `further/03_how_far_the_sequence_holds.ipynb` has the rule about `max.in.flight=1`, the
-# twin of the hole, two partitions, and timestamps.
+# `send_the_rest` reads, then writes; a late request of the dead process could arrive in between.
+# Fencing that process needs a transaction: lab 04. `further/03_how_far_the_sequence_holds.ipynb` has
+# the rule about `max.in.flight=1`, the twin of the hole, two partitions, and timestamps.
 #
 # ## Questions
 #

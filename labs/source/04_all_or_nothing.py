@@ -1,15 +1,15 @@
 # %% [markdown]
 # # All or nothing: who decides?
 #
-# An order and its invoice belong together: both or neither. One program writes them, to two
-# topics. It may fail in between, or another program may take its place. Who decides then?
+# An order and its invoice belong together: both or neither. A program writes them to two topics. It
+# may fail in between, or another program may take its place. Who decides?
 #
 # 60 minutes · one broker · 25 points · builds on lab 03
 #
 # ## Try it first
 #
 # Each choice makes a real run on the broker. The arrow keys step through it. After which choices can
-# readers have order 1 and not order 2, although both belong to one transaction?
+# a reader get order 1 without order 2, although both are in one transaction?
 
 # %%
 from confluent_kafka import KafkaException
@@ -23,19 +23,19 @@ lab.explorer()
 # ## Words
 #
 # - A **transaction** is what a producer writes between *begin* and *commit* or *abort*. It needs a
-#   `transactional.id`, the name of the program.
+#   `transactional.id`, the name of its program.
 # - A **marker** is a record that the broker writes at the end of a transaction: COMMIT or ABORT.
-# - The **isolation level** belongs to the reader. `read_uncommitted` is given everything,
-#   `read_committed` what is committed, and records of no transaction.
+# - The **isolation level** belongs to the reader. With `read_uncommitted` it gets every record. With
+#   `read_committed` it gets what is committed, and what was never in a transaction.
 # - The **last stable offset** is how far a `read_committed` reader may read: to the first record of
-#   the oldest open transaction of the partition.
-# - The **coordinator** is the broker with the diary of a `transactional.id`.
+#   the partition's oldest open transaction.
+# - The **coordinator** is the broker that keeps the diary of a `transactional.id`.
 #
 # ## Commit, abort, commit
 #
-# Each order is written to three partitions, in a transaction of its own. The second transaction is
-# aborted. What will each partition hold, and what will a `read_committed` reader be given? Write the
-# values in this sequence: orders 0, orders 1, invoices 0.
+# Each order goes to three partitions, in a transaction of its own. The second transaction is aborted.
+# What will each partition hold, and what will a `read_committed` reader get? Write the values
+# partition by partition, the invoices last.
 
 # %%
 def commit_abort_commit(run):
@@ -66,8 +66,8 @@ three.transactions()
 #
 # ## 04.1 Who is given what? (4 points)
 #
-# This program writes plain orders, too, and does not end its last transaction. Which orders is each
-# isolation level given, by offset? Answer with two texts like `"0 1"`.
+# This program also writes plain orders, and does not end its last transaction. Which orders does each
+# isolation level get, by offset? Answer with two texts like `"0 1"`.
 
 # %%
 def mixed(run):
@@ -102,21 +102,21 @@ hidden = lab.run(mixed, orders=6)
 hidden.transactions()
 
 # %% [markdown]
-# Order 5 was never part of a transaction, and still no `read_committed` reader is given it. Every
-# record after the last stable offset waits, until the coordinator ends the open transaction
-# (`transaction.timeout.ms`). And the reader must ask: librdkafka reads `read_committed` by default,
-# the Java consumer `read_uncommitted`.¹
+# Order 5 was never in a transaction, and still no `read_committed` reader gets it. Every record after
+# the last stable offset waits until the coordinator ends the open transaction
+# (`transaction.timeout.ms`). The default level is `read_committed` in librdkafka, and
+# `read_uncommitted` in the Java consumer.¹
 #
 # ## 04.2 Commit, abort or stop (6 points)
 #
-# Some errors reach the program. Each is a `KafkaException`; its `args[0]` says what to do:
+# Some errors reach the program, as a `KafkaException`. Its `args[0]` says what to do:
 #
-# - `.txn_requires_abort()`: abort this transaction, then do all of it again, each time it asks;
-# - `.fatal()`: stop. This producer will never write again, and a new one would take the name away
-#   from its present owner. The same applies to an error that says neither;
-# - `.retriable()`: call the same method again (within a time limit of your own; there is none here).
+# - `.txn_requires_abort()`: abort the transaction, then do all of it again, each time it asks;
+# - `.fatal()`: stop. This producer can never write again, and a new one would take the name from its
+#   present owner. Stop, too, if no method returns true;
+# - `.retriable()`: call the same method again. No such error comes in this check.
 #
-# Write each order and its invoice, both or neither. When it is over, return.
+# Write each order and its invoice, both or neither. If you must stop, return.
 
 # %%
 def send_both(run, producer, order):
@@ -152,23 +152,23 @@ lab.check("04.2", send_each)
 # %% [markdown]
 # ## The diary
 #
-# Who decides? The coordinator writes down each step before it takes it, in a topic of its own,
-# `__transaction_state`. Kafka's own tool reads it.
+# Who decides? The coordinator writes each step into the topic `__transaction_state` before it takes
+# it. Kafka's own tool reads that topic.
 
 # %%
 three.diary()
 
 # %% [markdown]
 # *Ongoing* names the partitions. When the client asks for the end, the coordinator writes
-# *PrepareCommit* or *PrepareAbort*: now it is decided. Then it writes the markers, and after them
+# *PrepareCommit* or *PrepareAbort*: now the end is decided. Then it writes the markers, and last
 # *CompleteCommit* or *CompleteAbort*.
 #
 # ## 04.3 Read like read_committed (5 points)
 #
-# Write a query over the log that returns the records a `read_committed` reader may be given:
-# columns `topic`, `partition`, `offset`, `value`. Use what the broker uses: the **next marker of its
-# producer id** in its partition decides a transactional record. Nothing from the first open
-# transaction on may be given. `log_of` returns a row for each record with its next marker.
+# Write a query over the log that returns the records that a `read_committed` reader may get: columns
+# `topic`, `partition`, `offset`, `value`. Decide as the broker does: a transactional record is
+# decided by the **next marker of its producer id** in its partition. In each partition, stop before
+# the first record of an open transaction. `log_of` returns each record with its next marker.
 
 # %%
 from pyspark.sql import Window, functions as F
@@ -209,8 +209,8 @@ lab.check("04.3", visible_records)
 # %% [markdown]
 # ## Two programs, one name
 #
-# Program A has an open transaction and is slow. Someone takes it for dead and starts B with the same
-# `transactional.id`. Then A goes on. Predict what is visible: order 0 is A's, order 1 is B's.
+# Program A has an open transaction and is slow. Someone thinks that A is dead, and starts B with the
+# same `transactional.id`. Then A goes on. Order 0 is A's, order 1 is B's. Predict what is visible.
 
 # %%
 def two_of_a_name(run):
@@ -233,17 +233,17 @@ guess.compare(zombie)
 zombie.diary()
 
 # %% [markdown]
-# The coordinator aborted A's transaction. B has the same producer id and an **epoch** that is two
-# higher: one step to end A's transaction, one for B. Whatever A sends now carries an old epoch: A has
-# been *fenced*, which is fatal. Only `begin_transaction()` would succeed, as it is local.
+# The coordinator aborted A's transaction. B has the same producer id, and its **epoch** is higher by
+# two: one step ended A's transaction, one is B's. Each request of A now carries an old epoch: A is
+# *fenced*, which is fatal. Only `begin_transaction()` would succeed: it sends nothing.
 #
 # ## 04.4 Who was fenced? (5 points)
 #
-# From the wire events alone: which clients were fenced, which request told them so, and who had their
-# name by then? Return the columns `fenced`, `api` and `by`: one row for each fenced client, for its
-# *first* refused request. A broker refuses an old epoch with the error `INVALID_PRODUCER_EPOCH` or
-# `PRODUCER_FENCED`. The client that takes a name over finds the same `producer_id` in the answer to
-# its `InitProducerId`. There may be several names in a run.
+# From the wire events, return a row for each fenced client: `fenced` is the client, `api` its *first*
+# refused request, and `by` the client that had taken its name last before that refusal. A broker
+# refuses an old epoch with the error `INVALID_PRODUCER_EPOCH` or `PRODUCER_FENCED`. A client that
+# takes a name gets the `producer_id` of that name in the answer to its `InitProducerId`. A run may
+# have several names.
 
 # %% answer="04.4"
 def fenced_clients(events):
@@ -268,15 +268,16 @@ lab.check("04.4", fenced_clients)
 # %% [markdown]
 # ## 04.5 Are they one thing? (5 points)
 #
-# *Idempotence and transactions are the same.* Three programs tell them apart, each with an idempotent
-# and with a transactional producer, which begins one transaction and commits it when it finishes:
+# *Idempotence and transactions are the same.* Are they? Three programs run, first with an idempotent
+# producer, then with a transactional one, which commits its one transaction when the program
+# finishes.
 #
-# - The first sends 0 1 2 and finishes. The answer to order 1 is lost on the way.
-# - The second sends 0 1 and is never heard of again.
-# - The third is like the second, and then its successor sends 0 1 2 and finishes.
+# - The first sends 0 1 2 and finishes. The answer to order 1 is lost.
+# - The second sends 0 1, and then nothing more.
+# - The third does the same as the second; then its successor sends 0 1 2 and finishes.
 #
-# What is a `read_committed` reader given, by offset? Three texts for each kind, one for each program:
-# `"0 1 2"`, or `""` for nothing.
+# What does a `read_committed` reader get, by offset? Answer with three texts for each kind, one for
+# each program: `"0 1 2"`, or `""` for nothing.
 
 # %% answer="04.5"
 answer_5 = {"idempotent": ..., "transactional": ...}
@@ -292,22 +293,18 @@ lab.check("04.5", answer_5)
 
 # %% [markdown]
 # Idempotence covers the batches of one producer session. A transaction has a *name*, which outlives
-# the process. Each transactional producer is idempotent.
+# the process. Each transactional producer is also idempotent.
 #
 # ## What this does not cover
 #
-# A late `EndTxn` tears a transaction apart, as the explorer showed.
-# `further/04_between_decision_and_marker.ipynb` has that, a crash after the decision, and a marker
-# that never comes. `further/04_readers_networks_and_cost.ipynb` has the timeout, two readers,
-# lost answers, the programs of 04.5 and the price; `further/04_acid_letter_by_letter.ipynb`
-# has ACID. What a program does outside Kafka is in no transaction of Kafka.
+# `further/04_between_decision_and_marker.ipynb` has a late `EndTxn`, a crash after the decision, and
+# a marker that never comes. `further/04_readers_networks_and_cost.ipynb` has lost answers and the
+# programs of 04.5; `further/04_acid_letter_by_letter.ipynb` has ACID.
 #
 # ## Questions
 #
-# - What does an abort remove from the log?
 # - Who may read a plain record after an open transaction, and when?
 # - Which entry of the diary decides a transaction?
-# - Why may `begin_transaction()` of a fenced producer succeed?
 #
 # ## Source
 #

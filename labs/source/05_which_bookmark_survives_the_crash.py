@@ -2,15 +2,15 @@
 # # Which bookmark survives the crash?
 #
 # A service reads orders and books them. It is killed, started again, and reads on from its bookmark.
-# Then one order was never booked, or one was booked twice. Where the bookmark stands at the moment of
-# the crash decides which. This lab moves it.
+# Then one order was never booked, or one was booked twice. The place of the bookmark at the crash
+# decides which. This lab moves it.
 #
 # 50 minutes · one broker · 20 points · builds on labs 00 and 03
 #
 # ## Try it first
 #
 # Each choice makes a real run: the process is really killed, and started again. The arrow keys step
-# through it. Which loop repeats an order, which one loses an order, and where must the process die?
+# through it. Which loop repeats an order, which loop loses one, and where must the process die?
 
 # %%
 from lab_utils import Lab, crash_client, stall_client
@@ -23,19 +23,19 @@ lab.explorer()
 # ## Words
 #
 # - A **group** is a set of consumers that share the partitions of a topic.
-# - **Delivered** is a record that `poll()` returned. **Processed** is one for which the work is done.
-# - **Committed** is the offset that the broker keeps for the group: *the next record to read*. It is
-#   the group's bookmark.
-# - **Skipped** is an order that no process has processed, although the bookmark stands after it.
-#   **Repeated** is one that was processed more than once.
+# - A record is **delivered** when `poll()` has returned it, and **processed** when its work is done.
+# - The **committed** offset is the group's bookmark, which the broker keeps: *the next record to
+#   read*.
+# - An order is **skipped** if it was never processed and the bookmark is after it, and **repeated**
+#   if it was processed more than once.
 #
 # The orders are in the topic before the workload starts (`filled=True`). `run.messages(consumer)` is a
 # loop around `poll()` that ends when the topic has been read.
 #
 # ## Process, then commit
 #
-# The process is killed after it has done the work for the third order, and is started again. How many
-# times is an order processed, in all? How many orders are repeated, how many skipped?
+# The process is killed when it has processed the third order, and is started again. How many times
+# will an order be processed, in all? How many orders are repeated, and how many are skipped?
 
 # %%
 def process_then_commit(run):
@@ -57,10 +57,10 @@ guess.compare(repeated)
 repeated.bookmarks()
 
 # %% [markdown]
-# The bookmark stood at 2 when the process died: order 2 was done, and the broker had not been told. So
-# the next process did it again. This is **at least once**.
+# The bookmark was at 2 when the process died: order 2 was done, but the broker did not know. So the
+# next process did it again. This is **at least once**.
 #
-# Now the other way round: the process is killed after its third commit. Predict.
+# Now commit first. The process is killed after its third commit. Predict.
 
 # %%
 def commit_then_process(run):
@@ -85,9 +85,9 @@ guess.compare(skipped)
 #
 # ## 05.1 Where does it read on? (3 points)
 #
-# `process_then_commit` is killed three times, each time while it is busy with order 2, at offset 2:
-# after it was polled, after it was processed, after it was committed. From which offset does the next
-# process read? Think first; then try it in the explorer, if you like.
+# `process_then_commit` is killed in three runs, each time at order 2 (offset 2), after it was polled,
+# processed or committed. From which offset does the next process read? Think first; the explorer can
+# show it.
 
 # %% answer="05.1"
 answer_1 = {"after_poll": ..., "after_process": ..., "after_commit": ...}
@@ -101,7 +101,7 @@ lab.check("05.1", answer_1)
 # %% [markdown]
 # ## When no line commits
 #
-# By default the client commits by itself, every five seconds (`auto.commit.interval.ms`; here 100 ms).
+# By default the client itself commits, every five seconds (`auto.commit.interval.ms`; here 100 ms).
 # It commits what it has *handed out*. Here the program has polled order 2 and works on it for half a
 # second. Then it is killed. Predict.
 
@@ -127,10 +127,9 @@ guess.compare(tick)
 #
 # ## 05.2 Lose nothing (5 points)
 #
-# Complete the loop. The check kills the process twice, at moments that you do not know, once after it
-# has worked for a while. Afterwards each order must have been processed at least once, and the
-# bookmark must stand at the end of the topic. In the check `run.processed` writes a receipt to the
-# broker, as a witness.
+# Complete the loop. In two runs the check kills the process at a moment that you do not know, once
+# after half a second of work on an order. Afterwards each order must be processed, and the bookmark
+# must be at the end of the topic. In the check, `run.processed` writes a receipt to the broker.
 
 # %% answer="05.2"
 def loses_nothing(run):
@@ -152,9 +151,9 @@ lab.check("05.2", loses_nothing)
 # %% [markdown]
 # ## With four threads
 #
-# The main thread polls six orders at a time, four others work. Every second, until its workers are
-# done, the loop asks `bookmark` where to set the bookmark. Order 1 takes long. The process is killed
-# after the first commit. Predict what `highest` does.
+# The main thread polls six orders at a time; four workers process them. Every second, until they are
+# done, the loop commits the offset that `bookmark` returns. Order 1 takes long. The process is killed
+# after the first commit. Predict what happens with `highest`.
 
 # %%
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -186,9 +185,9 @@ guess.compare(threads)
 # %% [markdown]
 # ## 05.3 The bookmark of four threads (5 points)
 #
-# `highest` set the bookmark after order 1, which no thread had done. Write `bookmark`: from the offsets
-# `given` to the threads and those that are `done`, both sets, the offset to commit. Nothing may be
-# lost in a crash, and when all is done the bookmark must stand after the last.
+# `highest` set the bookmark after order 1, which no worker had done. Write `bookmark`. It gets two
+# sets of offsets, `given` to the workers and `done`, and returns the offset to commit. A crash must
+# lose nothing. When all orders are done, the bookmark must be after the last.
 
 # %% answer="05.3"
 def with_four_threads(run):
@@ -210,11 +209,11 @@ lab.check("05.3", with_four_threads)
 #
 # ## 05.4 Find them in the ledger (4 points)
 #
-# Write a query that returns the columns `value` and `outcome`: an order that was processed more than
-# once is `repeated`; one that was delivered, was never processed, and lies before the *last* committed
+# Write a query that returns the columns `value` and `outcome`. An order that was processed more than
+# once is `repeated`. An order that was delivered, never processed, and is before the *last* committed
 # offset is `skipped`. The ledger has `delivered`, `processed` and `committed` events (source
-# `client`), each with its `offset`. One partition, one group. Mind two things: a record may be
-# delivered twice and processed once, and a record at or after the bookmark is not lost yet.
+# `client`), each with its `offset`. There is one partition. A record may be delivered twice and
+# processed once. A record at or after the bookmark is not lost yet.
 
 # %% answer="05.4"
 from pyspark.sql import functions as F
@@ -240,9 +239,9 @@ lab.check("05.4", skipped_and_repeated)
 # %% [markdown]
 # ## Two consumers
 #
-# Two processes share two partitions. Each commits after every second order. The second is busy: it has
-# done its second pair of orders, and before it commits it does not poll for nine seconds, longer than
-# `max.poll.interval.ms`. The group takes its partition away. Predict.
+# Two processes share two partitions. Each commits after every second order. The second processes its
+# second pair, then does nothing for nine seconds before it commits. It does not poll in this time,
+# which is longer than `max.poll.interval.ms`. So the group takes its partition away. Predict.
 
 # %%
 def by_range(run):
@@ -267,8 +266,8 @@ stalled.ownership()
 # %% [markdown]
 # ## 05.5 Who may commit? (3 points)
 #
-# Read the picture above, or `stalled.rows`. Which actor had been given the partition before the busy one
-# woke up and committed? By what name was that commit refused? How many orders were processed by both?
+# Look at the picture above, or at `stalled.rows`. Which actor owned the partition when the busy one
+# committed? Which error refused that commit? How many orders did both process?
 
 # %% answer="05.5"
 answer_5 = {"owner": ..., "refused": ..., "repeated": ...}
@@ -282,16 +281,14 @@ lab.check("05.5", answer_5)
 # %% [markdown]
 # ## What this does not cover
 #
-# *Processed* is an event here; whether its *effect* happened once is lab 06. A restarted process reads
-# on at once because the lab gives it a fixed place in its group (`group.instance.id`); without one it
-# waits for the session timeout. `further/05_automatic_commits` has the timer, a clean exit that
-# loses, threads and `store_offsets()`; `05_lost_commits_and_rebalances` lost answers, `latest` and
-# new partitions, rebalances, `seek()`; `05_ranges_keys_and_threads` what its name says.
+# *Processed* is an event here; lab 06 asks whether its *effect* happened once. A restarted process
+# reads on at once because it has a fixed place in its group (`group.instance.id`); without one it
+# waits for the session timeout. Three notebooks in `further/` go on: `05_automatic_commits`,
+# `05_lost_commits_and_rebalances` and `05_ranges_keys_and_threads`.
 #
 # ## Questions
 #
-# - What is the number that the broker keeps for a group?
-# - Which way round loses an order, and which one repeats it?
+# - Which loop loses an order, and which one repeats it?
 # - Why does automatic commit lose an order in a program without threads?
 # - Which offset may a consumer with threads commit?
 # - Further: why does it not help to commit before *and* after the work?

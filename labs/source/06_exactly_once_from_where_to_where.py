@@ -29,7 +29,7 @@ lab.explorer()
 # - A **sink** is where an effect ends up: here the topic `invoices`, later a database.
 # - The **concurrent reader** reads `invoices` with `read_committed` while the service still runs; the
 #   **final reader** reads it at the end.
-# - A **business key** is what makes an order that order, for us its value.
+# - A **business key** is what identifies an order, here its value.
 #
 # ## The bookmark in the transaction
 #
@@ -80,8 +80,8 @@ forgotten.findings()
 # %% [markdown]
 # Two orders are lost for good, without an error: the consumer's position had moved on, and the next
 # transaction committed it. The audit calls this **aborted-output**. Only a `read_uncommitted` reader
-# sees all eight. An abort does not rewind the consumer; the loop must. Predict how many invoices the
-# log holds twice then.
+# sees all eight. An abort does not rewind the consumer; the loop must do it. Below it does. Predict
+# how many invoices the log holds twice.
 
 # %%
 def rewind(consumer):
@@ -99,19 +99,20 @@ guess.compare(rewound)
 rewound.in_and_out("invoices")
 
 # %% [markdown]
-# Exact for `read_committed`; a `read_uncommitted` reader sees two invoices twice. **The guarantee ends
-# where the reader stops asking for it.**
+# A `read_committed` reader sees each invoice once, a `read_uncommitted` reader two of them twice.
+# **The guarantee holds only for readers that ask for it.**
 #
-# It also ends at a rebalance. The broker checks that member and generation are current. It does not
-# check who owns the partition. A consumer that keeps a batch across a rebalance, and commits it with
-# metadata fetched *afterwards*, repeats what the new owner does.² So end the transaction and drop the
-# batch in `on_revoke`.
+# It can also break at a rebalance. The broker checks that member and generation are current. It does
+# not check who owns the partition. A consumer that keeps a batch across a rebalance, and commits it
+# with metadata fetched *afterwards*, repeats what the new owner does.² So end the transaction and
+# drop the batch in `on_revoke`.
 #
 # ## 06.1 The loop (8 points)
 #
-# Write the loop: a transaction for each batch, its offsets in it; on an error that asks for an abort
-# (`error.args[0].txn_requires_abort()`) abort and rewind, else raise. The check kills it in two
-# places and has a transaction fail; the grader also kills it in others, and lets a member die.
+# Write the loop: a transaction for each batch, with the offsets in it. If an error asks for an abort
+# (`error.args[0].txn_requires_abort()`), abort and rewind; raise any other error again. The check
+# kills the process in two places, and makes one transaction fail. The grader also kills it in other
+# places, and one of two members.
 
 # %% answer="06.1"
 def exactly_once(run):
@@ -141,8 +142,8 @@ lab.check("06.1", exactly_once)
 # ## Out of Kafka: a database
 #
 # No transaction spans Kafka and a database. Here each order becomes a row, then the bookmark moves.
-# `run.database()` is a SQLAlchemy engine. The process is killed right after its third database commit.
-# What will the table hold, with each of the three?
+# `run.database()` is a SQLAlchemy engine. The process is killed right after its third database
+# commit. What will the table hold with each of the three functions?
 
 # %%
 def books(run, columns, row):
@@ -205,10 +206,10 @@ lab.check("06.2", booked_once)
 # %% [markdown]
 # ## 06.3 Prove it from the topics (5 points)
 #
-# Write a query that returns the orders for which out differs from in: columns `value` and `times`,
-# how often a `read_committed` reader of `invoices` sees it, where that is not once. You are given only
-# the log: `record` events are in a topic, `visible` ones are seen by the final reader (source
-# `log`); topics end in `-orders` and `-invoices`. An order that is never seen counts 0.
+# Write a query that returns each order that a `read_committed` reader of `invoices` does not see
+# exactly once: columns `value` and `times`, how often the reader sees it, which may be 0. You get
+# only the log (source `log`). A `record` event is a record in a topic; a `visible` event is a record
+# that the final reader sees. The topics end in `-orders` and `-invoices`.
 
 # %% answer="06.3"
 from pyspark.sql import functions as F
@@ -230,8 +231,8 @@ lab.check("06.3", out_is_not_in)
 # %% [markdown]
 # ## 06.4 Which sink? (3 points)
 #
-# Each is killed right after its database commit, and started again. Is each effect in the database
-# `"once"` then, is one `"lost"`, or is one there `"twice"`?
+# Each sink is killed right after a database commit, and started again. Afterwards, is each order in
+# the database `"once"`, is one `"lost"`, or is one there `"twice"`?
 
 # %% answer="06.4"
 answer_4 = {"inserts": ..., "counts": ..., "upserts": ..., "keeps_the_bookmark": ...}
@@ -245,14 +246,15 @@ lab.check("06.4", answer_4)
 # %% [markdown]
 # ## 06.5 "We have exactly once" (3 points)
 #
-# A colleague says so. The service reads, transforms and produces in transactions. What do you tell
-# her? For the reader named, is each order there `"once"`, is one `"lost"`, or is one there `"twice"`?
+# A colleague says so. Her service reads, transforms and produces in transactions. What do you tell
+# her? For the reader of each case, is each order there `"once"`, is one `"lost"`, or is one there
+# `"twice"`?
 #
-# - `killed`: killed with the commit not sent; `read_committed`
+# - `killed`: killed before the commit is sent; a `read_committed` reader
 # - `uncommitted`: aborted and rewound; a `read_uncommitted` reader
-# - `not_rewound`: aborted, and the loop goes on; `read_committed`
-# - `kept`: a batch kept across a rebalance, metadata fetched now; `read_committed`
-# - `database`: it inserts a row for each order, too, and is killed after that commit; the table
+# - `not_rewound`: aborted, and not rewound; a `read_committed` reader
+# - `kept`: a batch kept across a rebalance, metadata fetched afterwards; a `read_committed` reader
+# - `database`: it also inserts a row for each order, and is killed after that commit; the table
 
 # %% answer="06.5"
 answer_5 = {"killed": ..., "uncommitted": ..., "not_rewound": ..., "kept": ..., "database": ...}
@@ -281,8 +283,8 @@ lab.check("06.5", answer_5)
 #
 # ## Sources
 #
-# ¹ Run `twice` in the first further notebook. ² Run `now` in the second. ³ Run `kept` in the first; there
-# is the code, too.
+# ¹ Run `twice` in the first further notebook. ² Run `now` in the second. ³ Run `kept` in the first,
+# with its code.
 
 # %%
 lab.score()

@@ -23,9 +23,9 @@ lab = Lab("07", brokers=3)
 # | topic `notices`, for the carrier | each order at least once; the carrier removes duplicates |
 # | table `bookings` | each order in one row, in the column `value` |
 #
-# The promises hold if its process is killed at any point and started again, if a transaction has to be
-# aborted, if one broker loses its power, and while one broker is upgraded. In the last case the
-# pipeline also keeps working.
+# The promises must hold if its process is killed at any point and started again, if a transaction has
+# to be aborted, if one broker loses its power, and while one broker is upgraded. In the last case the
+# pipeline must also keep working.
 #
 # ## The pipeline
 #
@@ -72,8 +72,8 @@ calm.in_and_out("invoices")
 #
 # ## Killed
 #
-# The process is slow for 0.4 s after it has committed the rows of the second batch, and is killed there.
-# Then it is started again. Both processes together: how many records will they be given?
+# The process commits the rows of the second batch, does nothing for 0.4 s, and is killed. Then it is
+# started again. How many records will both processes get, taken together?
 
 # %%
 guess = lab.predict(delivered=..., because="...")
@@ -90,8 +90,8 @@ killed.in_and_out("invoices")
 killed.bookmarks()
 
 # %% [markdown]
-# The bookmark passed orders 2 and 3 while they were being worked on: an automatic commit waits for no
-# work. So nobody is given them again. Look at the table `bookings`, too:
+# The bookmark passed orders 2 and 3 while the process still worked on them: an automatic commit does
+# not wait for the work. So the new process did not get them again. Look at the table `bookings`, too:
 
 # %%
 killed.effects
@@ -103,7 +103,7 @@ killed.effects
 # ## Refused
 #
 # The coordinator refuses the offsets of the second transaction. The pipeline aborts it, as it should.
-# How many records will the pipeline be given this time?
+# How many records will the pipeline get this time?
 
 # %%
 guess = lab.predict(delivered=..., because="...")
@@ -142,9 +142,9 @@ guess.compare(dark)
 dark.in_and_out("notices")
 
 # %% [markdown]
-# The notices of orders 2 and 3 were acknowledged, and they are gone. Two settings are to blame here, and
-# repairing one of them is not enough: with `acks=all`, every replica *in sync* has the record, and one
-# may be in sync alone.
+# The notices of orders 2 and 3 were acknowledged, and they are gone. Two settings are to blame here,
+# and repairing one of them is not enough: with `acks=all`, every replica *in sync* has the record,
+# and the leader may be the only one.
 #
 # ## 07.1 What will it do? (4 points)
 #
@@ -175,12 +175,12 @@ lab.check("07.1", answer_1)
 # Repair the pipeline. Copy it into the next cell as `repaired`, and change it. Choose the replication
 # factor and `min.insync.replicas` of its topics, too.
 #
-# The check runs twelve schedules of faults and returns a report card: for each schedule its verdict, the
-# finding, and the number of the claim behind it, in `docs/claims.md` of the lab's repository. Each
-# schedule is worth 3 points. Three of them are those that you have seen, at other places. The grader
-# draws the places anew. The check takes a minute or two.
+# The check runs twelve schedules of faults and returns a report card: for each schedule its verdict,
+# the finding, and the number of the claim behind it, in `docs/claims.md` of the lab's repository.
+# Each schedule is worth 3 points. You have seen three of them, at other places. The grader draws the
+# places anew. The check takes a minute or two.
 #
-# If a schedule fails, read its row, and predict which of your lines it is about before you change one.
+# If a schedule fails, read its row. Predict which of your lines it is about before you change one.
 
 # %% answer="07.2"
 ### BEGIN SOLUTION
@@ -226,12 +226,13 @@ lab.check("07.2", answer_2)
 # %% [markdown]
 # ## What this does not cover
 #
-# - Twelve schedules passed are twelve schedules. They are one fault, or two, at a place that was drawn; they
-#   do not prove that the pipeline is right.
-# - The first batch of a producer is left alone. If the leader fails in it, even the repaired pipeline can
-#   lose an invoice: lab 03 shows why, in its run `hole`.
+# - Twelve schedules are a sample: each is one fault or two, at a place drawn at random. They do not
+#   prove that the pipeline is right.
+# - No schedule breaks the first batch of a producer. If the leader fails in it, even the repaired
+#   pipeline can lose an invoice: lab 03 shows why, in its run `hole`.
 # - There is one member and one partition. Lab 06 has the rebalance.
-# - A notice whose report says that it failed is not sent again. Lab 01 has the callback.
+# - The pipeline does not send a notice again if its report says that it failed. Lab 01 has the
+#   callback.
 #
 # ## Questions
 #

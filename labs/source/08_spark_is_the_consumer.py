@@ -18,7 +18,8 @@ lab = Lab("08")
 #
 # - A **batch** is what Spark reads and writes in one go. Here it holds two orders.
 # - The **checkpoint** is a folder: before a batch, Spark writes there which offsets it will read;
-#   after it, a **commit entry**. A new driver repeats the last batch that has no commit entry.
+#   after the batch it writes a **commit entry**. A new driver repeats the last batch that has no
+#   commit entry.
 # - The **driver** is the process that runs the query. Here it is a Python process and its JVM, and
 #   the lab kills both.
 # - **State** is what a query must remember from one batch to the next.
@@ -30,8 +31,8 @@ lab = Lab("08")
 #
 # Three queries of one driver read the same six orders: one writes them to a topic, one to Parquet
 # files, one calls `book`, which inserts them into a table. The driver is killed when each query has
-# its third batch in its sink and nothing says so yet, neither a commit entry nor a list of files. Then
-# it is started again, on the same checkpoints. Predict how many orders the topic `invoices` holds twice.
+# its third batch in its sink, but no commit entry and no list of files says so yet. Then it is
+# started again on the same checkpoints. Predict how many orders the topic `invoices` holds twice.
 #
 # A Spark driver starts slowly; this run starts two.
 
@@ -66,12 +67,12 @@ killed.in_and_out("invoices")
 
 # %% [markdown]
 # The bookmark was safe, and it did not help: the new driver repeated the third batch. Spark's guide
-# promises no more. Of the Kafka sink: "Apache Kafka only supports at least once write semantics".¹ The
-# sink uses no transaction, and the idempotent producer of a new driver is a new one (lab 03). Of
-# `foreachBatch`: "provides only at-least-once write guarantees".²
+# promises no more. It says of the Kafka sink: "Apache Kafka only supports at least once write
+# semantics".¹ The sink uses no transaction, and a new driver has a new idempotent producer (lab 03).
+# It says of `foreachBatch`: "provides only at-least-once write guarantees".²
 #
-# Of files it says exactly once,² and both columns are true. The sink lists the files of a batch in
-# `_spark_metadata`, all or none. Spark reads only files that are listed; any other program
+# It says exactly once of files,² and both columns about files are true. The sink lists the files of a
+# batch in `_spark_metadata`, all or none. Spark reads only files that are listed; any other program
 # finds those of the dead driver, too. Ask Spark itself:
 
 # %%
@@ -91,8 +92,8 @@ killed.requests("OffsetCommit")
 #
 # ## 08.1 The batch that comes again (6 points)
 #
-# A batch that is repeated has the number that it had. Write `book` so that each order is in `bookings`
-# once, wherever the driver is killed. Either the insert skips an order that the table has, or a second
+# A repeated batch has the same number again. Write `book` so that each order is in `bookings` once,
+# wherever the driver is killed. Either the insert skips an order that is in the table, or a second
 # table keeps the numbers of the batches that are done. The check kills the driver after the third
 # transaction that wrote rows; the grader kills it twice. The column `value` holds the order.
 
@@ -149,7 +150,7 @@ aborted.topic_log(**{"kafka.isolation.level": "read_committed"}).select("offset"
 #
 # ## Remember everything, or forget
 #
-# A topic with duplicates leaves the work to each of its consumers. To find every copy, each must
+# If a topic has duplicates, each of its consumers must find them. To find every copy, it must
 # remember every order. Here order 0 comes again after four minutes, and order 2 after half an hour,
 # by the times of the records.
 
@@ -168,24 +169,25 @@ copies = lab.run(come_again, orders=12)
 copies.streamed(lambda orders: orders.dropDuplicates(["value"]))
 
 # %% [markdown]
-# Every copy is found, and the state grows with every order, for ever. To forget, Spark has to be told
-# how late a record may be: that is the **watermark**, the newest time it has seen less the delay.
+# Every copy is found, and the state grows with every order, for ever. Spark can forget if you tell it
+# how late a record may be. Then it keeps a **watermark**: the newest time it has seen, minus that
+# delay.
 
 # %%
 copies.streamed(lambda orders: orders.withWatermark("timestamp", "10 minutes")
                 .dropDuplicates(["value", "timestamp"]))
 
 # %% [markdown]
-# Now Spark forgets. But the time is part of the key, so a copy with another time is another
-# row. A record that is older than the watermark one row *above* is dropped, be it a copy or not:
-# order 10 is gone, without an error.
+# Now Spark forgets. But the time is part of the key, so a copy with another time is another row. A
+# record that is older than the watermark one row *above* is dropped, even if it is no copy: order 10
+# is gone, without an error.
 #
 # ## 08.2 Forget in time (6 points)
 #
 # Write a streaming query that returns each order once, with the columns it was given. A copy at most
-# ten minutes after the first one does not come out, even with another time. An order that is up to ten
-# minutes late still counts, one that is too late is dropped. What is older than that is forgotten, so
-# a copy that comes half an hour later comes out again.
+# ten minutes after the first one does not come out, even with another time. An order that is up to
+# ten minutes late still counts; an order that is much later is dropped. Older orders are forgotten,
+# so a copy half an hour later comes out again.
 
 # %% answer="08.2"
 def once_in_ten_minutes(orders):
@@ -198,14 +200,14 @@ def once_in_ten_minutes(orders):
 lab.check("08.2", once_in_ten_minutes)
 
 # %% [markdown]
-# A window is a promise with an end. It suits retries, which come in seconds. For a driver that was
-# down for an hour it is too short: then the sink has to know the order, as in 08.1.
+# A window remembers for a limited time. It suits retries, which come in seconds. For a driver that
+# was down for an hour it is too short: then the sink has to know the order, as in 08.1.
 #
 # ## 08.3 From where to where? (3 points)
 #
-# The driver of `three_sinks` was killed with a batch in each sink. For each reader, is an order
-# `"lost"`, is one there `"twice"`, or is each there `"once"`: who reads the `topic`, the `table`, the
-# folder through `spark`, or the `files` in it?
+# The driver of `three_sinks` was killed with a batch in each sink. Four readers read the `topic`, the
+# `table`, the folder through `spark`, and the `files` in it. For each reader, is an order `"lost"`,
+# is one there `"twice"`, or is each there `"once"`?
 
 # %% answer="08.3"
 answer_3 = {"topic": ..., "table": ..., "spark": ..., "files": ...}
@@ -219,8 +221,8 @@ lab.check("08.3", answer_3, run=killed)
 # %% [markdown]
 # ## What this does not cover
 #
-# A cluster, which may also run a task twice. With `failOnDataLoss`, which is on, Spark ends a query
-# whose offsets are gone.¹ This lab has no explorer: a driver starts too slowly.
+# This lab has no cluster, which may also run a task twice. With `failOnDataLoss`, which is on, Spark
+# ends a query whose offsets are gone.¹ This lab has no explorer: a driver starts too slowly.
 #
 # ## Questions
 #
