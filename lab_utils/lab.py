@@ -305,6 +305,8 @@ class Lab:
         """End the stage of this lab, brokers and all; the ledgers of its runs stay."""
         from confluent_kafka import KafkaException
 
+        from lab_utils.views.panel import tell_closed
+
         with suppress(LabError, KafkaException):
             if self._by_hand is not None:
                 self._by_hand.close()
@@ -312,6 +314,7 @@ class Lab:
             from lab_utils.views.explorer import CLOSED
 
             self._explorer.tell(CLOSED)
+        tell_closed(self.stage)
         self._reader.close()
         with doing("Ending the stage"):
             self.stage.shutdown()

@@ -114,13 +114,22 @@ def test_broker_is_paused_and_resumed(page: Page, tmp_path: Path) -> None:
 
 
 def test_closed_lab_starts_again(page: Page) -> None:
-    """A panel whose lab is closed says so, and its button starts the lab for all cells."""
+    """A panel whose lab is closed says so, and its button starts the lab for all cells.
+
+    It is told, and asks nothing of a stage that has ended: Jupyter would answer with status 500.
+    """
+    answered: list[int] = []
+    page.on("response", lambda response: answered.append(response.status))
     rig.run_new_cell(page, SHOW_GONE)
     rig.wait_for_idle(page)
     panel = shown(page)
+    rig.run_in_kernel(page, "gone.run(send, orders=2)")
+    rig.wait_for_text(page, panel.inner_text, "none broken")
     rig.run_in_kernel(page, "gone.close()")
 
     rig.wait_for_text(page, panel.inner_text, "This lab is closed: Kafka has ended.")
+    assert "none broken" in panel.inner_text()
+    assert [] == [status for status in answered if status >= 500]
     panel.get_by_role("button", name="Start the lab again").click()
     panel.get_by_role("button", name="kill broker 1").wait_for()
     rig.run_new_cell(page, "print(gone.run(send, orders=2).log)\ngone.close()")

@@ -19,7 +19,7 @@ from lab_utils.proxy.faults import (
     to_json,
 )
 from lab_utils.stage.client import Stage
-from lab_utils.views.panel import Panel, panel
+from lab_utils.views.panel import Panel, panel, tell_closed
 
 SENTENCES = [
     (drop_response("Produce"), "Drop the next answer to a Produce request"),
@@ -116,6 +116,17 @@ def test_stage_that_has_ended_is_said_in_words(gone: Stage, tell: Any) -> None:
 
     assert "Run the notebook's first cell again" in not_there["error"]
     assert "Run the notebook's first cell again" in closed["error"]
+
+
+def test_panel_is_told_that_its_lab_is_closed(gone: Stage) -> None:
+    """It is told of its own stage alone; a lab without a panel is closed as well."""
+    shown, other = panel(gone), Panel(gone)
+    tell_closed(Stage("03", {"url": gone.url, "token": "t", "pid": 0, "brokers": 1,
+                             "bootstrap": "", "direct": ""}))  # fmt: skip
+    before = shown.closed
+    tell_closed(gone)
+
+    assert (False, True, False) == (before, shown.closed, other.closed)
 
 
 @pytest.mark.parametrize("message", ["text", None, [], {}, STATE, {"number": "1"}])

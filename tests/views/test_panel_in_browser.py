@@ -29,9 +29,15 @@ SETTING = """async ([module, traits]) => {
     const widget = (await import(URL.createObjectURL(blob))).default();
     window.sent = [];
     window.hear = new Set();
+    const heard = {};
+    const changes = name => heard[name] ??= new Set();
+    window.set = (name, value) => {
+        traits[name] = value;
+        changes(`change:${name}`).forEach(hear => hear());
+    };
     window.model = {
         get: name => traits[name],
-        on: (name, hear) => name === "msg:custom" && window.hear.add(hear),
+        on: (name, hear) => (name === "msg:custom" ? window.hear : changes(name)).add(hear),
         off: (_, hear) => window.hear.delete(hear),
         send: message => {
             window.sent.push(message);
@@ -238,6 +244,26 @@ def test_closed_lab_offers_to_start_again(page: Page) -> None:
 
     assert 0 == hidden
     assert "again" in page.evaluate("window.sent.map(message => message.verb)")
+
+
+def test_panel_that_is_told_asks_no_more(page: Page) -> None:
+    """Told that its lab is closed it says so, keeps the picture of the last run, and asks nothing.
+
+    Told that the lab has started again it follows again.
+    """
+    page.clock.install()
+    show(page, answer(*orders("03-a", 0)))
+    page.evaluate("window.set('closed', true)")
+    page.wait_for_selector("text=This lab is closed: Kafka has ended.")
+    before = page.evaluate("window.sent.length")
+    page.clock.run_for(60_000)
+    after = page.evaluate("window.sent.length")
+    steps = told(page)
+    page.evaluate("window.set('closed', false)")
+
+    assert before == after
+    assert 2 == len(steps)
+    page.wait_for_selector("text=Connected through the kernel")
 
 
 def test_hostile_text_is_text(page: Page) -> None:

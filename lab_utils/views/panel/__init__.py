@@ -47,6 +47,12 @@ def panel(stage: Stage, faults: Sequence[Fault] = (), start: Start | None = None
     return shown
 
 
+def tell_closed(stage: Stage) -> None:
+    """Tell the panel of a stage, if it has one, that the stage ends: it then asks it nothing."""
+    if shown := _panels.get(stage):
+        shown.closed = True
+
+
 class Panel(anywidget.AnyWidget):
     """The widget: what the browser needs to begin with, and the kernel's half of the panel."""
 
@@ -58,6 +64,7 @@ class Panel(anywidget.AnyWidget):
     lab = traitlets.Unicode().tag(sync=True)
     port = traitlets.Int().tag(sync=True)
     token = traitlets.Unicode().tag(sync=True)
+    closed = traitlets.Bool(default_value=False).tag(sync=True)
     faults: traitlets.List[Any] = traitlets.List().tag(sync=True)
     styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
 
@@ -111,6 +118,7 @@ class Panel(anywidget.AnyWidget):
         self.stage = self._start()
         _panels[self.stage] = self
         with self.hold_sync():
+            self.closed = False
             self.port = urlsplit(self.stage.url).port or 0
             self.token = self.stage.token
 

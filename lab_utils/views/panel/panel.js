@@ -152,12 +152,14 @@ class Feed {
     this.trouble = "";
     this.news = "";
     this.forget();
-    // The kernel has started the lab again.
-    model.on("change:port", () => {
-      this.stop();
-      this.forget();
-      if (this.views.size) this.start();
-    });
+    // The kernel has closed the lab, whose last run stays in view, or has started it again.
+    model.on("change:port", () => this.forget());
+    for (const change of ["change:port", "change:closed"]) {
+      model.on(change, () => {
+        this.stop();
+        if (this.views.size) this.start();
+      });
+    }
   }
 
   /** A stage numbers its events from 1: what is known of the one before is nothing. */
@@ -181,7 +183,8 @@ class Feed {
 
   start() {
     this.life = new AbortController();
-    this.follow(this.life.signal);
+    if (this.model.get("closed")) this.end(new Closed(CLOSED));
+    else this.follow(this.life.signal);
   }
 
   stop() {
@@ -233,14 +236,19 @@ class Feed {
         }
       } catch (error) {
         if (signal.aborted) return;
-        [this.path, this.state] = [null, null];
-        [this.way, this.news] = ["Not connected.", ""];
-        this.trouble = error.message || "The stage does not answer.";
-        this.isClosed = error instanceof Closed;
-        this.draw();
+        this.end(error);
       }
       await pause(this.isClosed ? CLOSED_MS : RETRY_MS, signal);
     }
+  }
+
+  /** Nothing is known of the stage any more, and this is why. */
+  end(error) {
+    [this.path, this.state] = [null, null];
+    [this.way, this.news] = ["Not connected.", ""];
+    this.trouble = error.message || "The stage does not answer.";
+    this.isClosed = error instanceof Closed;
+    this.draw();
   }
 
   /** Ask for everything; say so when the kernel is busy. */
