@@ -1,9 +1,10 @@
 """Makes the tables of docs/claims.md of docs/claims.toml, and of what its tests showed.
 
-    .venv/bin/python -m docs.make_claims          # the page, of what was seen last
+    .venv/bin/python -m docs.make_claims          # the pages, of what was seen last
     .venv/bin/python -m docs.make_claims --run    # runs the tests first: six minutes
 
-tests/test_claims.py fails when the page is not what this makes, and when a test was not seen.
+labs/Claims.md is what a learner is handed out: a heading for each claim, which a report card opens.
+tests/test_claims.py fails when a page is not what this makes, and when a test was not seen.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from lab_utils.machine.jars import locked
 ROOT = Path(__file__).parents[1]
 TABLE = ROOT / "docs" / "claims.toml"
 PAGE = ROOT / "docs" / "claims.md"
+LEARNERS_PAGE = ROOT / "labs" / "Claims.md"
 SEEN = ROOT / "docs" / "claims_seen.json"
 SIDES = ("shows", "refutes")  # the tests of a claim: where it holds, and where it does not
 NOT_SEEN = "not seen"
@@ -59,6 +61,12 @@ OUTDATED = {
     "half": "holds in part",
 }
 FIRST = "## What older texts say and is not simply true today"
+
+LEARNERS_HEAD = """\
+# Claims
+
+What common texts say of delivery in Kafka, and what the runs of the labs show of it. The tests that
+decide each claim are in `docs/claims.md` of the lab's repository."""
 
 UNSEEN = {"failure", "error", "skipped"}  # what a case has in a report that did not pass
 FURTHER = f"{folders.FURTHER}."  # before a run that a further notebook makes
@@ -106,6 +114,19 @@ def page(claims: Claims, seen: dict[str, Any]) -> str:
     head = PAGE.read_text(encoding="utf-8").partition(FIRST)[0]
     parts = _outdated(claims, seen), _groups(claims, seen), _samples(claims), _sources(claims)
     return head + "\n".join(line for part in parts for line in part) + "\n"
+
+
+def learners_page(claims: Claims) -> str:
+    """The page that a learner opens from a report card: its links are those of the labs' folder."""
+    parts = [LEARNERS_HEAD]
+    for letter, title in GROUPS.items():
+        parts.append(f"## {letter}. {title}")
+        for name, claim in claims.items():
+            if name.startswith(letter):
+                runs = _runs(claim["lab"], claim["run"]).replace("../labs/", "")
+                said = f"**Holds: {claim['holds']}.** {claim.get('note', '')}".rstrip()
+                parts += [f"### {name}", f"*{claim['claim']}*", said, f"Runs: {runs}"]
+    return "\n\n".join(parts) + "\n"
 
 
 def versions() -> str:
@@ -300,6 +321,7 @@ def main() -> None:
         SEEN.write_text(json.dumps(seen, indent=1) + "\n", encoding="utf-8")
     claims = read_claims()
     PAGE.write_text(page(claims, read_seen()), encoding="utf-8")
+    LEARNERS_PAGE.write_text(learners_page(claims), encoding="utf-8")
     if left := [name for name, claim in claims.items() if claim["holds"] == NOT_SEEN]:
         sys.exit(f"Not decided, for a test of theirs was not seen to pass: {', '.join(left)}.")
 

@@ -50,6 +50,7 @@ More runs, without points:
 FOOT: Final = """
 The points are the best that `lab.check` has given you here; each check writes this page anew, and
 to open it again shows it. A grading runs your answers under faults that you have not seen.
+[Claims](Claims.md) has what common texts say of delivery, and which runs decide it.
 """
 
 

@@ -23,6 +23,7 @@ from lab_utils.folders import FURTHER
 ROOT: Final = Path(__file__).parents[1]
 WORKING_FOLDER: Final = ROOT / "work"
 RECORD: Final = ".handed-out.json"
+CLAIMS: Final = "Claims.md"  # a page: no learner changes it
 
 
 @dataclass(slots=True)
@@ -74,6 +75,8 @@ def hand_out(folder: Path, labs: Path = ROOT / "labs") -> Handed:
         record = _record(folder)
         for path in [*handed_out(labs), *handed_out(labs, FURTHER)]:
             _bring(path.read_bytes(), folder / path.relative_to(labs), record, handed)
+        if (labs / CLAIMS).exists():
+            write_whole(folder / CLAIMS, (labs / CLAIMS).read_bytes())
         write_whole(folder / RECORD, json.dumps(record, indent=1).encode())
     except OSError as error:
         raise SetupError(

@@ -13,6 +13,7 @@ import nbformat
 
 from docs.make_claims import (
     FURTHER,
+    LEARNERS_PAGE,
     NOT_SEEN,
     PAGE,
     SOURCES,
@@ -21,6 +22,7 @@ from docs.make_claims import (
     further_source,
     kinds,
     lab_source,
+    learners_page,
     page,
     read_claims,
     read_seen,
@@ -80,6 +82,15 @@ def functions(path: Path) -> set[str]:
 def test_the_page_is_what_the_script_makes() -> None:
     """`python -m docs.make_claims` changes nothing."""
     assert page(CLAIMS, read_seen()) == PAGE.read_text(encoding="utf-8")
+    assert learners_page(CLAIMS) == LEARNERS_PAGE.read_text(encoding="utf-8")
+
+
+def test_the_learners_page() -> None:
+    """Each claim has its heading, and each link leads to a notebook beside the page."""
+    text = LEARNERS_PAGE.read_text(encoding="utf-8")
+
+    assert IDS == re.findall(r"^### (.+)", text, re.M)
+    assert all((LEARNERS_PAGE.parent / it).exists() for it in re.findall(r"\]\((.+?)\)", text))
 
 
 def test_every_test_was_seen_to_pass() -> None:

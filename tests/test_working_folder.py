@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from lab_utils.cli import main
 from lab_utils.course import PAGE
 from lab_utils.errors import SetupError
-from lab_utils.working_folder import RECORD, Handed, hand_out, handed_out
+from lab_utils.working_folder import CLAIMS, RECORD, Handed, hand_out, handed_out
 
 ROOT = Path(__file__).parents[1]
 
@@ -134,7 +134,7 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / RECORD).unlink()
     said.append(CliRunner().invoke(main, ["notebooks"]))
     first, second, third = ("".join(each.output.split()) for each in said)
-    there = set(contents(tmp_path)) - {new_name(names[3]), PAGE} - more
+    there = set(contents(tmp_path)) - {new_name(names[3]), PAGE, CLAIMS} - more
 
     assert names == sorted(there)
     assert [] == [name for name in names if name not in first]
@@ -159,7 +159,7 @@ def test_up_serves_the_folder(tmp_path: Path) -> None:
 
     given = {name.partition("/")[0] for name in contents(tmp_path / "work")}
     assert given == {each["name"] for each in shown}
-    assert len(handed_out()) + len([PAGE, "further"]) == len(shown)
+    assert len(handed_out()) + len([PAGE, CLAIMS, "further"]) == len(shown)
 
 
 def new_name(name: str) -> str:

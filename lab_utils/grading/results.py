@@ -79,26 +79,30 @@ class Verdict:
         return (
             f'<div role="status" style="border-left: 0.4em solid {COLOURS[self.status]}; '
             f'padding: 0.2em 0.8em"><strong>{self.status} {escape(self.item)}</strong> '
-            f"{escape(self.reason)}{hint}{card_table(self.card)}</div>"
+            f"{escape(self.reason)}{hint}{card_table(self.card, claims=CLAIMS)}</div>"
         )
 
 
 COLUMNS: Final = ("schedule", "verdict", "finding", "claim")
+CLAIMS: Final = "Claims.md"  # beside each notebook that is handed out; a heading for each claim
 LEFT: Final = 'style="text-align: left"'
 
 
-def card_table(card: Iterable[Mapping[str, str]]) -> str:
-    """A report card as a table of HTML, empty where there is none; a reason has its own row."""
-    rows = "".join(_card_row(row) for row in card)
+def card_table(card: Iterable[Mapping[str, str]], claims: str = "") -> str:
+    """A report card as a table of HTML, empty where there is none; a reason has its own row.
+
+    Each claim is a link into the page `claims`, if one is named.
+    """
+    rows = "".join(_card_row(row, claims) for row in card)
     heads = "".join(f"<th {LEFT}>{name}</th>" for name in COLUMNS)
     return f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
 
 
-def _card_row(row: Mapping[str, str]) -> str:
-    cells = "".join(
-        f"<td {LEFT}>{escape(row[name])}</td>"
-        for name in ("schedule", "status", "finding", "claim")
-    )
+def _card_row(row: Mapping[str, str], claims: str) -> str:
+    texts = [escape(row[name]) for name in ("schedule", "status", "finding", "claim")]
+    if claims:
+        texts[-1] = f'<a href="{claims}#{texts[-1]}">{texts[-1]}</a>'
+    cells = "".join(f"<td {LEFT}>{text}</td>" for text in texts)
     told = "<br>".join(map(escape, filter(None, [row["reason"], *row["hint"].splitlines()])))
     below = f'<tr><td {LEFT} colspan="4"><small>{told}</small></td></tr>' if told else ""
     return f"<tr>{cells}</tr>{below}"

@@ -176,9 +176,9 @@ lab.check("07.1", answer_1)
 # factor and `min.insync.replicas` of its topics, too.
 #
 # The check runs twelve schedules of faults and returns a report card: for each schedule its verdict,
-# the finding, and the number of the claim behind it, in `docs/claims.md` of the lab's repository.
-# Each schedule is worth 3 points. You have seen three of them, at other places. The grader draws the
-# places anew. The check takes a minute or two.
+# the finding, and the number of the claim behind it, which opens the claim. Each schedule is worth 3
+# points. You have seen three of them, at other places. The grader draws the places anew. The check
+# takes a minute or two.
 #
 # If a schedule fails, read its row. Predict which of your lines it is about before you change one.
 

@@ -129,9 +129,9 @@ def elsewhere(asked: list[str]) -> list[str]:
     return [url for url in places if urlsplit(url).hostname != "127.0.0.1"]
 
 
-def open_notebook(page: Page, lab: Lab, path: str) -> None:
-    """Open a notebook, and return when its kernel is ready."""
-    page.goto(f"{lab.address}/doc/tree/{path}?token={lab.token}")
+def open_notebook(page: Page, lab: Lab, path: str, at: str = "doc") -> None:
+    """Open a notebook, alone or `at` "lab" beside others, and return when its kernel is ready."""
+    page.goto(f"{lab.address}/{at}/tree/{path}?token={lab.token}")
     page.wait_for_selector(".jp-Notebook")
     page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
 

@@ -1,6 +1,11 @@
-"""JupyterLab opens on the course page, from which a notebook is one click away."""
+"""JupyterLab opens on the course page, from which a notebook is one click away.
+
+So is the claim behind a row of a report card.
+"""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -13,6 +18,16 @@ pytestmark = [
     pytest.mark.browser,
     pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
 ]
+
+IN_VIEW = """heading => {
+    const { top, bottom } = heading.getBoundingClientRect();
+    return 0 < top && bottom < innerHeight;
+}"""
+CARD = """\
+from lab_utils.grading.results import Verdict
+row = dict.fromkeys("schedule status finding reason hint".split(), "") | {"claim": "E13"}
+Verdict(item="07.2", title="", kind="", status="FAIL", points=0, possible=3, reason="", card=(row,))
+"""
 
 
 def test_it_opens_on_the_course_page(browser: Browser, lab: rig.Lab) -> None:
@@ -30,5 +45,24 @@ def test_it_opens_on_the_course_page(browser: Browser, lab: rig.Lab) -> None:
         }
         page.get_by_role("link", name="00 Where is my message?").first.click()
         page.locator(".jp-Notebook").get_by_text("A program calls").last.wait_for()
+
+    assert [] == rig.elsewhere(asked)
+
+
+def test_a_claim_of_a_card_is_one_click_away(
+    browser: Browser, lab: rig.Lab, tmp_path: Path
+) -> None:
+    """The page of claims opens beside the notebook, and shows the claim that was clicked."""
+    hand_out(lab.folder)
+    path = lab.write("card.ipynb", CARD)
+    asked: list[str] = []
+    with rig.new_page(browser, asked) as page:
+        rig.open_notebook(page, lab, path, at="lab")
+        rig.run_all(page)
+        page.get_by_role("link", name="E13").click()
+        heading = page.get_by_role("heading", name="E13", exact=True)
+        heading.wait_for()
+        page.wait_for_function(IN_VIEW, arg=heading.element_handle())
+        page.screenshot(path=tmp_path / "claim.png")
 
     assert [] == rig.elsewhere(asked)

@@ -6,6 +6,7 @@ import json
 import re
 import stat
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -193,6 +194,23 @@ def test_html_escapes() -> None:
 
     assert "order &lt;3&gt; is there twice.<br>Likely: no id.<br>Look at the wire." in html
     assert "<strong>FAIL 03.2</strong>" in html
+
+
+def test_a_card_links_its_claims_where_the_page_is() -> None:
+    """In a notebook each claim is a link into the page beside it; a feedback page has none."""
+    row = {
+        "schedule": "s",
+        "status": "FAIL",
+        "finding": "f",
+        "claim": "B5",
+        "reason": "",
+        "hint": "",
+    }
+    carded = replace(ONCE, card=(row,))
+
+    assert '<a href="Claims.md#B5">B5</a>' in carded._repr_html_()
+    assert "<td" in (page := feedback(replace(HALF, items=(carded,))))
+    assert "href" not in page
 
 
 def test_score_counts_what_was_checked() -> None:
