@@ -209,19 +209,6 @@ def solved(lab: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "" == capsys.readouterr().err
 
 
-def test_hints_name_what_is_there() -> None:
-    """What a hint tells a learner to look at above stands in the notebook."""
-    told = [
-        (lab, name)
-        for lab in SOURCES
-        for exercise in cases.exercises(lab)
-        for name in re.findall(r"Look at (?:the run )?`?(\w+)`? above", exercise.blank or "")
-    ]
-
-    assert {"04", "05"} <= {lab for lab, _ in told}
-    assert [] == [it for it in told if not re.search(rf"\b{it[1]}\b", SOURCES[it[0]].read_text())]
-
-
 @pytest.mark.labs
 @pytest.mark.usefixtures("costly_trials_are_recorded")
 @pytest.mark.parametrize("lab", OF_ONE)

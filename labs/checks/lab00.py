@@ -151,6 +151,14 @@ EXERCISES = (
                 look="Look at late.log.",
             ),
             Mistake(
+                name="another place",
+                is_made=lambda answer, seen: (
+                    answer["offset"] in {row.offset for row in seen.log if row.value != "3"}
+                ),
+                likely="another order has that offset.",
+                look="Look at late.log: its first order has offset 0.",
+            ),
+            Mistake(
                 name="a number as text",
                 is_made=lambda answer, _: isinstance(answer["offset"], str),
                 likely="`offset` is a text, and the question asks for a number.",

@@ -244,7 +244,7 @@ EXERCISES = (
                     and answer.get(seen.trial.name) == "once"
                 ),
                 likely="you took an ack for a record on the disk; it is in the page cache.",
-                look="Look at the run with the power cut, and at the one with flush.messages=1.",
+                look="Look at killed.log, and at dark.log.",
             ),
             Mistake(
                 name="kill means loss",
@@ -253,7 +253,7 @@ EXERCISES = (
                     and answer.get(seen.trial.name) == "lost"
                 ),
                 likely="SIGKILL ends the process, and the page cache belongs to the system.",
-                look="Look at the log of the run with one replica and kill_broker.",
+                look="Look at killed.log.",
             ),
             Mistake(
                 name="all is one",
@@ -262,7 +262,40 @@ EXERCISES = (
                     and answer.get(seen.trial.name) == "lost"
                 ),
                 likely="with acks=all the leader had not answered what the followers did not have.",
-                look="Look at which orders were acked before the leader died.",
+                look="Look at everybody.timeline(): what was acked before the leader died?",
+            ),
+            Mistake(
+                name="sent again is stored again",
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "acks=all, the leader dies"
+                    and answer.get(seen.trial.name) == "twice"
+                ),
+                likely="the copy that the dead leader had was on no other broker.",
+                look="Look at everybody.log: how often is the second order there?",
+            ),
+            Mistake(
+                name="a report is a record",
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "acks=0, a request is lost"
+                    and answer.get(seen.trial.name) == "once"
+                ),
+                likely="with acks=0 a report says that the record has left the client.",
+                look="Look at silent.timeline(): what became of the second request?",
+            ),
+            Mistake(
+                name="one ack is enough",
+                is_made=lambda answer, seen: (
+                    seen.trial.name == "acks=1, the leader dies"
+                    and answer.get(seen.trial.name) == "once"
+                ),
+                likely="the leader had the records alone when it answered, and then it died.",
+                look="Look at one.replicas(): who leads next, and what does it have?",
+            ),
+            Mistake(
+                name="acked is sent again",
+                is_made=lambda answer, seen: answer.get(seen.trial.name) == "twice",
+                likely="a client sends nothing again that it has reported as acked.",
+                look="Look for the report of each order: does a request of that order follow it?",
             ),
         ),
         blank='Fill in "once", "lost" or "twice" for each of the five.',

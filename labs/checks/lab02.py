@@ -91,34 +91,58 @@ def decided(evidence):
     return [row for row in rows if row.topic.endswith("-orders")]
 
 
+MOMENTS = ("at the start", "3 is paused", "3 is back", "1 is dead")
+
+
 def members(row):
     """The ISR of one decision as numbers."""
     return sorted(int(broker) for broker in row.detail["isr"].split())
 
 
 def four_moments(evidence):
-    """The ISR at the start, with 3 paused, with 3 back, and with 1 dead."""
+    """The ISR at the start, with 3 paused, with 3 back, and with 1 dead.
+
+    Where it did not change so, the run proves nothing.
+    """
     seen = [members(row) for row in decided(evidence)]
     before_the_end = seen[: next((i for i, isr in enumerate(seen) if 1 not in isr), len(seen)) + 1]
     found = [isr for i, isr in enumerate(before_the_end) if i == 0 or isr != before_the_end[i - 1]]
-    names = ("at the start", "3 is paused", "3 is back", "1 is dead")
-    return dict(zip(names, found, strict=False))
+    if len(found) != len(MOMENTS):
+        raise StopIteration
+    return dict(zip(MOMENTS, found, strict=True))
 
 
 def first_wrong(answer, right):
-    """The first list of brokers that is not the right one, which the learner is not told."""
+    """The first name that has not the right list of brokers, and what the answer says; or None."""
     for name, brokers in right.items():
         said = answer.get(name)
-        if not isinstance(said, list):
-            return Misshapen(f"{name}: you said {said!r}, and that is no list of brokers.")
-        if sorted(map(str, said)) != [str(each) for each in brokers]:
-            return f"{name}: you said {said}, and that is not what happened."
+        if not isinstance(said, list) or sorted(map(str, said)) != [str(it) for it in brokers]:
+            return name, said
     return None
 
 
-def the_moments_are_right(answer, evidence):
-    """Is each ISR the one that the controller decided?"""
-    return first_wrong(answer, four_moments(evidence))
+def each_list_is(right_of):
+    """A rule: has each name the list of brokers that this finds? The right one is not told."""
+
+    def is_right(answer, evidence):
+        if not (wrong := first_wrong(answer, right_of(evidence))):
+            return None
+        name, said = wrong
+        if not isinstance(said, list):
+            return Misshapen(f"{name}: you said {said!r}, and that is no list of brokers.")
+        return f"{name}: you said {said}, and that is not what happened."
+
+    return is_right
+
+
+def tells_of(right_of, *names, of=lambda _: True):
+    """Does the verdict tell of one of these names, and of such a list of brokers?"""
+
+    def is_made(answer, evidence):
+        name, said = first_wrong(answer, right_of(evidence))
+        return name in names and of(said)
+
+    return is_made
 
 
 def acked_alone(evidence):
@@ -247,11 +271,6 @@ def places(evidence):
     }
 
 
-def the_places_are_right(answer, evidence):
-    """Were the first and the last acked order where the answer says?"""
-    return first_wrong(answer, places(evidence))
-
-
 EXERCISES = (
     Exercise(
         item="02.1",
@@ -272,25 +291,31 @@ EXERCISES = (
                 workload=through_four_moments,
             ),
         ),
-        rules=(the_moments_are_right,),
+        rules=(each_list_is(four_moments),),
         mistakes=(
             Mistake(
                 name="paused is in sync",
-                is_made=lambda answer, _: 3 in (answer.get("3 is paused") or []),
+                is_made=tells_of(four_moments, "3 is paused", of=lambda said: 3 in said),
                 likely="a follower that fetches nothing leaves after replica.lag.time.max.ms.",
                 look="Look at watched.replicas(), at the lane of broker 3.",
             ),
             Mistake(
                 name="once out, always out",
-                is_made=lambda answer, _: 3 not in (answer.get("3 is back") or []),
+                is_made=tells_of(four_moments, "3 is back", of=lambda said: 3 not in said),
                 likely="a follower that has caught up is in sync again.",
                 look="Look at the last ISR of the run `watched`.",
             ),
             Mistake(
                 name="the dead are in sync",
-                is_made=lambda answer, _: 1 in (answer.get("1 is dead") or []),
+                is_made=tells_of(four_moments, "1 is dead", of=lambda said: 1 in said),
                 likely="the controller takes a dead leader out of the ISR when it picks another.",
-                look="Look at the ISR after the change of leader.",
+                look="Look at unclean.replicas(): who is in the ISR when broker 1 is dead?",
+            ),
+            Mistake(
+                name="others leave, too",
+                is_made=tells_of(four_moments, *MOMENTS),
+                likely="who keeps up stays in the ISR, whoever else leaves it.",
+                look="Look at watched.replicas(), at the lanes of brokers 1 and 2.",
             ),
         ),
         blank="Fill in a list of brokers, as [1, 2], for each of the four moments.",
@@ -392,6 +417,18 @@ EXERCISES = (
                 likely="what was refused was never promised; nobody was told that it is stored.",
                 look="Look at the reports of that run: were the missing orders acked?",
             ),
+            Mistake(
+                name="acked is stored",
+                is_made=lambda _, seen: outcome(seen) == "lost",
+                likely="orders of that run were acked when only the leader had them, and it died.",
+                look="Look at unclean.replicas(): what became of the orders that broker 1 had?",
+            ),
+            Mistake(
+                name="given up is stored",
+                is_made=lambda _, seen: outcome(seen) == "unavailable",
+                likely="an order of that run was given up: it was not acked, and it is not stored.",
+                look="Look at floor.log: which of its three orders is not there, and why?",
+            ),
         ),
         blank='Fill in "lost", "unavailable", "duplicated" or "nothing" for each line.',
     ),
@@ -415,13 +452,19 @@ EXERCISES = (
                 workload=by_all_then_by_one,
             ),
         ),
-        rules=(the_places_are_right,),
+        rules=(each_list_is(places),),
         mistakes=(
             Mistake(
                 name="acked is everywhere",
-                is_made=lambda answer, _: len(answer.get("the last order before") or []) == 3,
-                likely="with acks=1 an ack says nothing about followers.",
+                is_made=tells_of(places, "the last order before"),
+                likely="with acks=1 the leader acks as soon as it has the order, and nobody else.",
                 look="Look at where the log of each follower ended in the picture above.",
+            ),
+            Mistake(
+                name="acked by all is on one",
+                is_made=tells_of(places, "the first order"),
+                likely="with acks=all each in-sync replica has the order before it is acked.",
+                look="Look at who was in sync in the picture above, before the links were cut.",
             ),
         ),
         blank="Fill in a list of brokers for both orders.",

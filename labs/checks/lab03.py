@@ -207,6 +207,12 @@ EXERCISES = (
                 likely="your order is a number, and in the ledger a value is text.",
             ),
             Mistake(
+                name="another order",
+                is_made=lambda answer, seen: answer["order"] != the_lie(seen)["order"],
+                likely="that order is in the log once.",
+                look="Look at twice.log: which order is there twice?",
+            ),
+            Mistake(
                 name="the other way round",
                 is_made=lambda answer, seen: (
                     (answer["reported"], answer["first_copy"])

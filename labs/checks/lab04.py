@@ -124,10 +124,40 @@ def told_apart(run):
         finish(kind, "begins-anew", first + 2)
 
 
+KINDS = ("idempotent", "transactional")
+
+
 def by_kind(evidence):
     """What can be read of each of the six programs."""
     texts = [" ".join(visible(evidence, partition=number)) for number in range(6)]
-    return {"idempotent": texts[:3], "transactional": texts[3:]}
+    return dict(zip(KINDS, (texts[:3], texts[3:]), strict=True))
+
+
+def first_wrong(answer, evidence):
+    """Kind and number of the first program whose text is not what a reader gets, and the text."""
+    for kind, texts in by_kind(evidence).items():
+        for number, (said, right) in enumerate(zip(answer[kind], texts, strict=True)):
+            if said != right:
+                return kind, number, said
+    return None
+
+
+def is_what_is_read(answer, evidence):
+    """Is each text what a read_committed reader gets of its program?"""
+    if not (wrong := first_wrong(answer, evidence)):
+        return None
+    kind, number, said = wrong
+    return f"{kind}, program {number + 1}: you said {said!r}, and that is not what happened."
+
+
+def tells_of(*kinds, program, of=lambda _: True):
+    """Does the verdict tell of this program with one of these kinds, and of such a text?"""
+
+    def is_made(answer, evidence):
+        kind, number, said = first_wrong(answer, evidence)
+        return kind in kinds and number == program and of(said)
+
+    return is_made
 
 
 def in_trouble(produce_at, end_at, answer_at, error="PRODUCER_FENCED"):
@@ -177,18 +207,33 @@ EXERCISES = (
                 name="the aborted one is gone",
                 is_made=lambda answer, _: "1" not in answer["read_uncommitted"].split(),
                 likely="you let the abort remove a record; the log is append-only.",
-                look="Look at offset 2 of the table above.",
+                look="Look at order 1 in three.transactions().",
+            ),
+            Mistake(
+                name="uncommitted waits",
+                is_made=lambda answer, _: (
+                    not ({"4", "5"} <= set(answer["read_uncommitted"].split()))
+                ),
+                likely="a read_uncommitted reader waits for no transaction.",
+                look="Look at what the Words above say of that level.",
+            ),
+            Mistake(
+                name="what is open is committed",
+                is_made=lambda answer, _: "4" in answer["read_committed"].split(),
+                likely="the end of a program is no commit.",
+                look="Look at the last lines of mixed: which call would end that transaction?",
+            ),
+            Mistake(
+                name="what is aborted is read",
+                is_made=lambda answer, _: "1" in answer["read_committed"].split(),
+                likely="the marker after that order says ABORT.",
+                look="Look at three.visible: who is given order 1 there?",
             ),
             Mistake(
                 name="plain records are free",
                 is_made=lambda answer, _: "5" in answer["read_committed"].split(),
                 likely="a plain order does not wait for its own transaction, but it has a place.",
                 look="Think of a reader that must hand out the records of a partition in order.",
-            ),
-            Mistake(
-                name="what is open is committed",
-                is_made=lambda answer, _: "4" in answer["read_committed"].split(),
-                likely="the end of a program is no commit.",
             ),
             Mistake(
                 name="plain records are hidden",
@@ -348,31 +393,47 @@ EXERCISES = (
                 workload=told_apart,
             ),
         ),
-        rules=(answer_equals(by_kind),),
+        rules=(is_what_is_read,),
         mistakes=(
             Mistake(
                 name="a lost answer doubles",
-                is_made=lambda answer, _: (
-                    answer["idempotent"][0] != "0 1 2" or answer["transactional"][0] != "0 1 2"
-                ),
+                is_made=tells_of(*KINDS, program=0, of=lambda said: said.split().count("1") > 1),
                 likely="both kinds of producer have their batches recognised when they come again.",
-                look="Look at what the first program's run shows.",
+                look="Look at lab 03: in its run `once` order 2 crossed the wire twice.",
+            ),
+            Mistake(
+                name="a lost answer loses",
+                is_made=tells_of(*KINDS, program=0),
+                likely="the answer was lost, and not the request; and the client sends it again.",
+                look="Look at lab 03: in its run `once` the same answer was lost.",
+            ),
+            Mistake(
+                name="all records wait",
+                is_made=tells_of("idempotent", program=1),
+                likely="what is in no transaction waits for no commit.",
+                look="Look at hidden.transactions(): which plain orders can be read?",
             ),
             Mistake(
                 name="idempotence survives a restart",
-                is_made=lambda answer, _: answer["idempotent"][2] == "0 1 2",
+                is_made=tells_of("idempotent", program=2),
                 likely="idempotence knows a producer id, and a new producer is given a new one.",
                 look="Look at begins_anew in further/04_readers_networks_and_cost.ipynb.",
             ),
             Mistake(
                 name="half a transaction",
-                is_made=lambda answer, _: answer["transactional"][1] != "",
+                is_made=tells_of("transactional", program=1),
                 likely="nobody ever committed what the second program wrote.",
                 look="Look at gives_up in further/04_readers_networks_and_cost.ipynb.",
             ),
             Mistake(
+                name="the successor's are gone",
+                is_made=tells_of("transactional", program=2, of=lambda said: said == ""),
+                likely="the successor has committed what it wrote itself.",
+                look="Look at zombie.visible: whose order is there?",
+            ),
+            Mistake(
                 name="the dead one's orders",
-                is_made=lambda answer, _: answer["transactional"][2] != "0 1 2",
+                is_made=tells_of("transactional", program=2),
                 likely="the successor has the same name, and that ends its predecessor's work.",
                 look="Look at zombie.diary(): what became of A's transaction?",
             ),

@@ -249,6 +249,12 @@ EXERCISES = (
                 likely="after that commit the broker had heard of order 2.",
                 look="Look at what committed says in the Words above.",
             ),
+            Mistake(
+                name="an earlier one",
+                is_made=lambda answer, seen: answer[seen.trial.name] < committed(seen, "crash")[0],
+                likely="the orders before had been committed, each after its own work.",
+                look="Look at repeated.bookmarks(): where was the bookmark at the crash?",
+            ),
         ),
         blank='Fill in answer_1 = {"after_poll": ..., "after_process": ..., "after_commit": ...}.',
     ),
@@ -402,13 +408,13 @@ EXERCISES = (
             Mistake(
                 name="another name",
                 is_made=lambda answer, _: answer["refused"] != "UNKNOWN_MEMBER_ID",
-                likely="the commit was refused by another name.",
+                likely="the commit was refused with another error.",
                 look="Look at the column error of the table.",
             ),
             Mistake(
                 name="counted one",
                 is_made=lambda answer, _: (
-                    answer["repeated"] == 1
+                    answer["repeated"] < 2
                     and (answer["owner"], answer["refused"]) == ("consumer-1", "UNKNOWN_MEMBER_ID")
                 ),
                 likely="it commits after every second order, so more than one was still open.",

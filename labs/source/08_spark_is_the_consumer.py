@@ -71,9 +71,9 @@ killed.in_and_out("invoices")
 # semantics".¹ The sink uses no transaction, and a new driver has a new idempotent producer (lab 03).
 # It says of `foreachBatch`: "provides only at-least-once write guarantees".²
 #
-# It says exactly once of files,² and both columns about files are true. The sink lists the files of a
-# batch in `_spark_metadata`, all or none. Spark reads only files that are listed; any other program
-# finds those of the dead driver, too. Ask Spark itself:
+# For files it promises exactly once,² and both columns about files are true. The sink lists the files
+# of a batch in `_spark_metadata`, all or none. Spark reads only files that are listed; any other
+# program finds those of the dead driver, too. Ask Spark itself:
 
 # %%
 folder = str(killed.folder / "files")

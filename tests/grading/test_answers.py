@@ -13,6 +13,7 @@ import pytest
 
 from lab_utils.checking import decide
 from lab_utils.grading.cases import exercise, exercises
+from lab_utils.grading.notebook import further_notebook
 from lab_utils.grading.results import Verdict
 from tests.grading.recorded import (
     BLANK,
@@ -25,7 +26,7 @@ from tests.grading.recorded import (
     evidence,
     key,
 )
-from tests.notebooks import blank_notebook, execute, solutions
+from tests.notebooks import FURTHER, blank_notebook, execute, solutions
 
 # What is not there if the first order was too late: its ack, and its record.
 SLOW = (("acked", "0"), ("record", "0"))
@@ -79,6 +80,17 @@ def test_a_run_in_which_another_order_is_late(slow_runs: int, outcome: str, stat
     assert (status, 3) == (decide(asked, answer, performed).status, len(made))
 
 
+def test_a_run_in_which_a_moment_is_missing() -> None:
+    """02.1 asks of four ISRs: where the controller decided on three, nothing is proved."""
+    asked, right = exercise("02.1"), solutions("02")["answer_1"]
+
+    def performed(trial: Any) -> Any:
+        seen = evidence(asked, trial, right)
+        return replace(seen, rows=tuple(it for it in seen.rows if it.detail.get("isr") != "2 3"))
+
+    assert "INCONCLUSIVE" == decide(asked, right, performed).status
+
+
 def test_the_hint_is_about_what_is_told() -> None:
     """07.1 asks of eight outputs: the first that is wrong has a hint, whatever else is wrong."""
     asked, right = exercise("07.1"), solutions("07")["answer_1"]
@@ -101,22 +113,36 @@ def test_the_hint_is_about_what_is_told() -> None:
             assert (reason, hint) == said({**others, (run, output): word})
 
 
-@pytest.mark.parametrize("item", ["05.1", "06.4", "06.5"])
+# For each item the answers from which a learner may choose.
+CHOICES = {
+    "01.1": ("once", "lost", "twice"),
+    "02.1": ([1], [1, 2], [1, 3], [2, 3], [1, 2, 3]),
+    "02.4": ("lost", "unavailable", "duplicated", "nothing"),
+    "02.5": ([1], [1, 2], [1, 2, 3]),
+    "05.1": (1, 2, 3),
+    "06.4": ("once", "lost", "twice"),
+    "06.5": ("once", "lost", "twice"),
+}
+
+
+@pytest.mark.parametrize("item", CHOICES)
 def test_the_hint_is_that_of_the_first_wrong_name(item: str) -> None:
-    """What else is wrong has its turn later: the hint does not change with it."""
+    """Each wrong choice has a hint. What else is wrong has its turn later: it changes nothing."""
     asked = exercise(item)
     right = solutions(item[:2])[asked.answer]
-    every = {"once", "lost", "twice"} if "once" in right.values() else {2, 3}
+
+    def others(name: str) -> list[Any]:
+        return [it for it in CHOICES[item] if it != right[name]]
 
     def said(wrong: dict[str, Any]) -> tuple[str, str | None]:
         answer = {name: wrong.get(name, word) for name, word in right.items()}
         found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
         return found.reason, found.hint
 
-    for index, (name, word) in enumerate(right.items()):
-        for other in every - {word}:
+    for index, name in enumerate(right):
+        for other in others(name):
             reason, hint = said({name: other})
-            rest = {it: min(every - {right[it]}) for it in list(right)[index + 1 :]}
+            rest = {it: others(it)[0] for it in list(right)[index + 1 :]}
             assert name in reason
             assert hint, reason
             assert (reason, hint) == said({**rest, name: other})
@@ -168,14 +194,40 @@ def test_hints_do_not_hold_the_answer() -> None:
     assert [] == [text for text in hints if "enable.idempotence" in text]
 
 
+# What a hint names: `name`, run.method, a.setting, setting=value, and another notebook.
+NAMED = re.compile(
+    r"`([^`]+)`|\b([A-Za-z_]\w*)(?:\.\w+)+|\b([\w.]+=[\w.]+)|\b(?:the run|of) (\w+) above"
+)
+ELSEWHERE = re.compile(r"further/(\w+)\.ipynb|\blab (\d\d)")
+# The check's own run, and what a ledger or a picture shows of each run.
+SHOWN = ("_", "apis=None", "detail", "of=commit", "in the log")
+
+
 @pytest.mark.parametrize("lab", LABS)
 def test_a_hint_names_what_the_notebook_has(lab: str) -> None:
-    """Where a hint says name.method(), the name is the notebook's, or `_`, the card's own."""
-    code = "\n".join(it.source for it in blank_notebook(lab).cells if it.cell_type == "code")
-    hints = "\n".join(mistake.look for each in exercises(lab) for mistake in each.mistakes)
-    named = set(re.findall(r"\b(\w+)\.\w+\(", hints))
+    """A run, a cell's name or a setting stands in the notebook, or in the one that is named."""
+    hints = [
+        text
+        for each in exercises(lab)
+        for text in (each.blank, *(f"{it.likely} {it.look}" for it in each.mistakes))
+    ]
+    missing = [
+        (hint, name)
+        for hint in hints
+        for groups in NAMED.findall(hint)
+        for name in filter(None, groups)
+        if name not in SHOWN and name not in notebooks(lab, hint)
+    ]
 
-    assert set() == named - {"_"} - set(re.findall(r"\w+", code))
+    assert [] == missing
+
+
+def notebooks(lab: str, hint: str) -> str:
+    """The text of a lab's notebook, and of each other that the hint names."""
+    found = [blank_notebook(lab)]
+    for name, other in ELSEWHERE.findall(hint):
+        found.append(further_notebook(FURTHER[name]) if name else blank_notebook(other))
+    return "\n".join(cell.source for notebook in found for cell in notebook.cells)
 
 
 @pytest.mark.parametrize(

@@ -49,9 +49,11 @@ WRONG: Final = (
     ("00.2", "an error is a failure", 'answer_2 = {"outcome": "failed", "offset": 3}'),
     ("00.2", "a stored order is acked", 'answer_2 = {"outcome": "acked", "offset": 3}'),
     ("00.2", "not in the log", 'answer_2 = {"outcome": "unknown", "offset": None}'),
+    ("00.2", "another place", 'answer_2 = {"outcome": "unknown", "offset": 4}'),
     ("00.2", "a number as text", 'answer_2 = {"outcome": "unknown", "offset": "3"}'),
     ("00.3", "too late", 'fault_3 = drop_response("Produce", nth=30)'),
     ("03.1", "order as a number", 'answer_1 = {"order": 2, "first_copy": 2, "reported": 3}'),
+    ("03.1", "another order", 'answer_1 = {"order": "3", "first_copy": 2, "reported": 3}'),
     ("03.1", "the other way round", 'answer_1 = {"order": "2", "first_copy": 3, "reported": 2}'),
     (
         "03.1",

@@ -62,6 +62,10 @@ WRONG: Final = (
     ("01.1", "acked means flushed", _matrix(**{"one replica, power cut": "once"})),
     ("01.1", "kill means loss", _matrix(**{"one replica, kill -9": "lost"})),
     ("01.1", "all is one", _matrix(**{"acks=all, the leader dies": "lost"})),
+    ("01.1", "sent again is stored again", _matrix(**{"acks=all, the leader dies": "twice"})),
+    ("01.1", "a report is a record", _matrix(**{"acks=0, a request is lost": "once"})),
+    ("01.1", "one ack is enough", _matrix(**{"acks=1, the leader dies": "once"})),
+    ("01.1", "acked is sent again", _matrix(**{"one replica, kill -9": "twice"})),
     # Two are wrong: the hint is about the one that is told.
     (
         "01.1",

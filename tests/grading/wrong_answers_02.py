@@ -55,6 +55,8 @@ WRONG: Final = (
     ("02.1", "paused is in sync", _moments(**{"3 is paused": [1, 2, 3]})),
     ("02.1", "once out, always out", _moments(**{"3 is back": [1, 2]})),
     ("02.1", "the dead are in sync", _moments(**{"1 is dead": [1, 2, 3]})),
+    ("02.1", "others leave, too", _moments(**{"3 is paused": [1], "1 is dead": [1, 2, 3]})),
+    ("02.1", "others leave, too", _moments(**{"at the start": [1]})),
     ("02.2", "all acked", EVERY_ACK),
     ("02.2", "an ISR of one", BY_THE_ISR),
     ("02.2", "when all was repaired", IN_THE_END),
@@ -63,9 +65,16 @@ WRONG: Final = (
     ("02.3", "no replica to spare", _settings(3, 3, acks="all", **BRIEF)),
     ("02.3", "one is enough", _settings(3, 1, unclean=True, acks="all")),
     ("02.4", "refused is lost", _lines(retries="lost")),
+    ("02.4", "acked is stored", _lines(**{"acks=all": "nothing"})),
+    ("02.4", "given up is stored", _lines(**{"replicas > min.insync.replicas": "nothing"})),
     (
         "02.5",
         "acked is everywhere",
         'answer_5 = {"the first order": [1, 2, 3], "the last order before": [1, 2, 3]}',
+    ),
+    (
+        "02.5",
+        "acked by all is on one",
+        'answer_5 = {"the first order": [1], "the last order before": [1, 2, 3]}',
     ),
 )

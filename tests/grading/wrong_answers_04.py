@@ -91,6 +91,9 @@ NAMED: Final = ["0 1 2", "", "0 1 2"]
 
 WRONG: Final = (
     ("04.1", "the aborted one is gone", _levels("0 2 3 4 5", "0 2 3")),
+    ("04.1", "uncommitted waits", _levels("0 1 2 3", "0 2 3")),
+    ("04.1", "what is open is committed", _levels("0 1 2 3 4 5", "0 2 3 4 5")),
+    ("04.1", "what is aborted is read", _levels("0 1 2 3 4 5", "0 1 2 3 5")),
     ("04.1", "plain records are free", _levels("0 1 2 3 4 5", "0 2 3 5")),
     ("04.1", "what is open is committed", _levels("0 1 2 3 4 5", "0 2 3 4")),
     ("04.1", "plain records are hidden", _levels("0 1 2 3 4 5", "3")),
@@ -122,7 +125,10 @@ WRONG: Final = (
     ("04.4", "another name", _fenced(same="true")),
     ("04.4", "the first taker", _fenced(last="min_by")),
     ("04.5", "a lost answer doubles", _kinds(["0 1 1 2", *KEYED[1:]], NAMED)),
+    ("04.5", "a lost answer loses", _kinds(KEYED, ["0 2", *NAMED[1:]])),
+    ("04.5", "all records wait", _kinds(["0 1 2", "", "0 1 2"], NAMED)),
     ("04.5", "idempotence survives a restart", _kinds([*KEYED[:2], "0 1 2"], NAMED)),
     ("04.5", "half a transaction", _kinds(KEYED, ["0 1 2", "0 1", "0 1 2"])),
+    ("04.5", "the successor's are gone", _kinds(KEYED, ["0 1 2", "", ""])),
     ("04.5", "the dead one's orders", _kinds(KEYED, ["0 1 2", "", "0 1 0 1 2"])),
 )

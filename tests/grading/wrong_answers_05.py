@@ -64,6 +64,7 @@ WRONG: Final = (
     ("05.1", "done is committed", _where(2, 3, 3)),
     ("05.1", "delivered is committed", _where(3, 2, 3)),
     ("05.1", "nothing is committed", _where(2, 2, 2)),
+    ("05.1", "an earlier one", _where(1, 2, 3)),
     ("05.2", "does nothing", _loop("pass", COMMIT)),
     ("05.2", "commits first", _loop(COMMIT, WORK)),
     ("05.2", "commits on a timer", _loop("pass", WORK, "{}")),
@@ -93,4 +94,5 @@ WRONG: Final = (
     ("05.5", "the poll's error", _who(refused="_MAX_POLL_EXCEEDED")),
     ("05.5", "another name", _who(refused="ILLEGAL_GENERATION")),
     ("05.5", "counted one", _who(repeated=1)),
+    ("05.5", "counted one", _who(repeated=0)),
 )
