@@ -55,6 +55,7 @@ class Experiment:
     members how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
     patient  do its clients wait for brokers that are away for long?
+    supervised  is a process that a client's error has ended started again, once?
     schema  where the sink is in PostgreSQL; if empty, the sink is SQLite
     """
 
@@ -70,6 +71,7 @@ class Experiment:
     until_stable: bool = False
     members: int = 1
     patient: bool = False
+    supervised: bool = False
     replicas: int = 1
     topic_config: Mapping[str, str] = field(default_factory=dict)
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -139,6 +141,7 @@ class Experiment:
             crashes=tuple(self._crashes()),
             members=self.members,
             patient=self.patient,
+            supervised=self.supervised,
             schema=self.schema,
         )
 

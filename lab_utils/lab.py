@@ -115,6 +115,7 @@ class Lab:
         members: int = 1,
         until_stable: bool = False,
         patient: bool = False,
+        supervised: bool = False,
         replicas: int | None = None,
         topic_config: Mapping[str, object] | None = None,
         timeout_s: float = 120,
@@ -124,21 +125,20 @@ class Lab:
         A workload that is to be crashed (`crash_client`) runs in a process of its own and is
         started again after each crash. `timeout_s` bounds such a process; in the kernel, interrupt
         the cell. What the workload raises is an outcome: it is in the run, and its traceback is
-        shown unless confluent_kafka raised it. What the lab refuses, as in run.producer, and an
-        interrupt are raised here, after the run has been closed.
+        shown unless confluent_kafka raised it. What the lab refuses, and an interrupt, are raised
+        here, after the run has been closed.
 
         `topics` names further, empty topics (run.topics["invoices"] in the workload); a mapping
         also says what each has of its own, as {"one": {"replicas": 1}}. With `filled`, the orders
         are in run.topic from the start, to be consumed. With `until_stable`, the log is read only
-        when every transaction has ended, if need be by its time-out. With `patient`, clients wait
-        longer for brokers that are away than the lab's timers let them.
+        when every transaction has ended, if need be by its time-out. `patient` clients wait longer
+        for brokers that are away. `supervised` restarts, once, what a client's error has ended.
 
-        `replicas` is the replication factor, as many as there are brokers if it is not given;
-        broker 1 leads every partition at first. `topic_config` is the topic's, as in
-        {"min.insync.replicas": 2}. At the end of a run all brokers and links are healed.
+        `replicas` is the replication factor, by default the number of brokers; broker 1 leads at
+        first. `topic_config` is the topic's, as {"min.insync.replicas": 2}. A run ends healed.
 
-        With several `members` as many processes perform the workload at once. `filled` then
-        writes the orders when each has its partitions. A process that is killed is not restarted.
+        Several `members` are as many processes at once. `filled` then writes the orders when each
+        has its partitions. A process that is killed is not restarted.
         """
         from lab_utils.clients.workload import MEMBERS_MAX
         from lab_utils.experiment import fault_values, order_values, topic_names
@@ -154,6 +154,7 @@ class Lab:
             members=within("members", members, 1, MEMBERS_MAX),
             until_stable=until_stable,
             patient=patient,
+            supervised=supervised,
             replicas=self._replicas(replicas),
             topic_config=_texts({"": topic_config or {}})[""],
         )

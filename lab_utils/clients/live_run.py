@@ -95,6 +95,7 @@ class Ticket:
     restarts  is this a process that is started again when it has been killed?
     members   how many processes perform the workload at once; `member` is this one, from 1
     patient   do its clients wait for brokers that are away for long?
+    supervised  is a process that a client's error has ended started again, once?
     schema    where the sink is in the PostgreSQL of LAB_DATABASE; if empty, the sink is SQLite
     """
 
@@ -110,12 +111,13 @@ class Ticket:
     members: int = 1
     member: int = 1
     patient: bool = False
+    supervised: bool = False
     schema: str = ""
 
     @property
     def needs_children(self) -> bool:
-        """Can this not be performed in the process that holds it: is one to die, or are several?"""
-        return self.members > 1 or bool(self.crashes)
+        """Can this not be performed in the process that holds it: may one end, or are several?"""
+        return self.members > 1 or bool(self.crashes) or self.supervised
 
     def to_json(self) -> bytes:
         """The ticket as JSON."""

@@ -39,6 +39,7 @@ RESTARTS_MAX: Final = 10
 MEMBERS_MAX: Final = 4
 NOT_WHOLE: Final = "the ledger could not be written: a workload's process lost events"
 RAISED = 1
+GAVE_UP = 3  # a client raised about its work, and nothing caught it
 TROUBLED = 4  # it finished, and its part of the ledger is not whole
 
 # The client's C classes name their module by its short name. Under that name it can be found, so
@@ -123,7 +124,8 @@ def carry_out_in_children(
 ) -> BaseException | None:
     """Perform a pickled workload in processes of its own, each at most `timeout_s` seconds.
 
-    One that is killed is started again; `crashed` is called in between. Of several members at the
+    One that is killed is started again; `crashed` is called in between. So is one that a client's
+    error has ended, once, if the ticket says so. Of several members at the
     same time none is started again: another takes over.
     """
     if ticket.members > 1:
@@ -133,12 +135,13 @@ def carry_out_in_children(
     for attempt in range(1, RESTARTS_MAX + 1):
         # The first crash is for the first process, the second for its successor, and so on.
         chosen = crashes[attempt - 1 : attempt] + (stalls if attempt == 1 else [])
-        started = replace(
-            ticket, attempt=attempt, crashes=tuple(chosen), restarts=bool(ticket.crashes)
-        )
+        restarts = bool(ticket.crashes) or ticket.supervised
+        started = replace(ticket, attempt=attempt, crashes=tuple(chosen), restarts=restarts)
         end = run_in_child(function, started, children, timeout_s=timeout_s)
         if end.troubled:
             troubled(NOT_WHOLE)
+        if ticket.supervised and end.gave_up and attempt == 1:
+            continue
         if not end.crashed:
             return WorkloadError(end.output) if end.raised else None
         crashed()
@@ -171,10 +174,14 @@ def _of(ticket: Ticket, member: int) -> tuple[dict[str, Any], ...]:
 
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
-    """How a child process ended: killed at a crash point, raised (or left), or finished."""
+    """How a child process ended: killed at a crash point, raised (or left), or finished.
+
+    gave_up  it finished with what a client raised about its work
+    """
 
     crashed: bool
     raised: bool
+    gave_up: bool
     troubled: bool
     output: str
 
@@ -216,10 +223,10 @@ def run_in_child(
         watch.close()
         witness.close()
     troubled = code == TROUBLED or bool(witness.trouble)
-    raised = code not in (0, TROUBLED) and not watch.has_killed
+    raised = code not in (0, GAVE_UP, TROUBLED) and not watch.has_killed
     if raised and code != RAISED:
         output += f"The workload's process {processes.ended_with(code)}, and not by the lab."
-    return ChildEnd(watch.has_killed, raised, troubled, output)
+    return ChildEnd(watch.has_killed, raised, code == GAVE_UP, troubled, output)
 
 
 def pickled(workload: Workload) -> bytes:
@@ -263,7 +270,7 @@ def main(folder: Path, channel: int) -> int:
     error = perform(workload, run)
     trouble = run.close()
     if error is None or is_outcome(error):
-        return TROUBLED if trouble else 0
+        return TROUBLED if trouble else GAVE_UP if error else 0
     if setting := refused_setting(error):
         print(f"KafkaException: {setting}")  # noqa: T201
     elif isinstance(error, LabError):  # the sentence says what to do; our frames would hide it

@@ -49,6 +49,7 @@ class Trial:
     members   how many processes perform the workload at once
     until_stable  is the log read only when every open transaction has ended?
     patient   do its clients wait for brokers that are away for long?
+    supervised  is a process that a client's error has ended started again, once?
     brokers   how many the stage has
     replicas, topic_config  of the topics; as many replicas as brokers if not given
     """
@@ -64,6 +65,7 @@ class Trial:
     members: int = 1
     until_stable: bool = False
     patient: bool = False
+    supervised: bool = False
     brokers: int = 1
     replicas: int | None = None
     topic_config: Mapping[str, object] = field(default_factory=dict)
@@ -71,7 +73,15 @@ class Trial:
     @property
     def conditions(self) -> dict[str, Any]:
         """What an experiment is told of this trial, besides its orders and faults."""
-        names = ("partitions", "filled", "topics", "members", "until_stable", "patient")
+        names = (
+            "partitions",
+            "filled",
+            "topics",
+            "members",
+            "until_stable",
+            "patient",
+            "supervised",
+        )
         config = {name: str(value) for name, value in self.topic_config.items()}
         return {name: getattr(self, name) for name in names} | {
             "replicas": self.replicas or self.brokers,

@@ -135,7 +135,8 @@ class Examiner:
     def _learners(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
         """The learner's workload under the trial's faults; only witnesses are heard."""
         path = self._session.working / f"workload-{secrets.token_hex(4)}"
-        in_children = trial.members > 1 or any(isinstance(it, ClientFault) for it in trial.faults)
+        is_client_fault = any(isinstance(it, ClientFault) for it in trial.faults)
+        in_children = trial.members > 1 or is_client_fault or trial.supervised
         wanted = f", {str(path)!r}" if in_children else ""
         said = self._ask(position, f"{INSIDE}.pickle_workload({exercise.function}{wanted})")
         if "blank" in said:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.workload import WorkloadError, carry_out
 from lab_utils.errors import BadArgument, WaitTimeout
-from lab_utils.proxy.faults import crash_client
+from lab_utils.proxy.faults import crash_client, refuse
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
 from tests.performed import sending
@@ -91,6 +92,31 @@ def test_crash_that_never_comes(opened: Opened) -> None:
     assert carry_out(begin_anew, opened.ticket) is None
     opened.finish()
     assert ["armed", "unfired"] == [row.kind for row in opened.rows(source="fault")]
+
+
+def is_fenced(run: LiveRun) -> None:
+    """Sends in a transaction; a commit that is refused for good ends it."""
+    producer = run.producer({"transactional.id": run.topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(run.topic, run.orders[run.attempt], partition=0)
+    producer.commit_transaction()
+
+
+@pytest.mark.parametrize(
+    ("refusals", "told"),
+    [(1, "started raised started finished"), (2, "started raised started raised")],
+)
+def test_supervised(opened: Opened, refusals: int, told: str) -> None:
+    """A process that a client's error has ended is started again, once; without, it is not."""
+    refusal = refuse("EndTxn", nth=1, error="PRODUCER_FENCED", once=refusals == 1)
+    opened.under(refusal)
+    error = carry_out(is_fenced, replace(opened.ticket, supervised=True))
+    seen = [it for it in story(opened) if not it.isdigit()]
+    opened.finish()
+
+    assert error is None
+    assert told == " ".join(seen)
 
 
 def consume_all(run: LiveRun) -> None:
