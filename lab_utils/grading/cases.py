@@ -43,7 +43,7 @@ class Trial:
 
     orders    how many; the grader names them after its nonce
     workload  what performs the run; None is the learner's own function
-    without   sources (as "log") that are left out of the ledger a learner's query is given
+    without   sources and kinds (as "log") that a learner's query is not given of the ledger
     filled    are the orders in run.topic from the start, to be consumed?
     topics    short names of further topics
     members   how many processes perform the workload at once
@@ -137,7 +137,8 @@ class Evidence:
 
         A query that keeps whichever copy it meets first is wrong here, and right by chance there.
         """
-        return [row for row in reversed(self.rows) if row.source not in self.trial.without]
+        left_out = self.trial.without
+        return [row for row in reversed(self.rows) if not {row.source, row.kind} & {*left_out}]
 
     @property
     def history(self) -> History:

@@ -344,8 +344,8 @@ def fenced(evidence: Evidence) -> list[dict[str, Any]]:
 
 def strangers(evidence: Evidence, returned: dict[str, Any]) -> set[str]:
     """The clients that never had the producer id of a returned row's fenced client."""
-    ids = {row.producer_id for row in _taken(evidence) if row.actor == returned.get("fenced")}
-    return {row.actor for row in _taken(evidence) if row.producer_id not in ids}
+    ids = {row.producer_id for row in names_given(evidence) if row.actor == returned.get("fenced")}
+    return {row.actor for row in names_given(evidence) if row.producer_id not in ids}
 
 
 def each_order_has_its_invoice(_: Any, evidence: Evidence) -> str | None:
@@ -386,16 +386,16 @@ def nothing_after_the_end(_: Any, evidence: Evidence) -> str | None:
     return f"after it was fenced, {later[0].actor} went on: {later[0].api} crossed the wire."
 
 
-def _taken(evidence: Evidence) -> list[Event]:
+def names_given(evidence: Evidence) -> list[Event]:
     """The answers that gave a client its producer id."""
     return [row for row in answers(evidence) if row.api == "InitProducerId" and not row.error]
 
 
 def _last_taker(evidence: Evidence, refused: Event) -> str | None:
-    mine = {row.producer_id for row in _taken(evidence) if row.actor == refused.actor}
+    mine = {row.producer_id for row in names_given(evidence) if row.actor == refused.actor}
     takers = [
         row.actor
-        for row in _taken(evidence)
+        for row in names_given(evidence)
         if row.producer_id in mine and row.at_ns < refused.at_ns and row.actor != refused.actor
     ]
     return takers[-1] if takers else None

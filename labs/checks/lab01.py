@@ -60,10 +60,10 @@ def matrix(name, acks, faults, **conditions):
 
 
 def acked_alone(nth, orders):
-    """A leader that is cut off acks with acks=1, and dies."""
+    """The first order is refused; a leader that is cut off acks the next, with acks=1, and dies."""
     return Trial(
-        name="the leader dies", faults=leader_dies(nth), orders=orders, brokers=3,
-        topic_config=FLOOR, workload=with_acks("1"),
+        name="the leader dies", faults=(refuse("Produce", error=REFUSED), *leader_dies(nth)),
+        orders=orders, brokers=3, topic_config=FLOOR, workload=with_acks("1"),
     )  # fmt: skip
 
 
@@ -199,6 +199,18 @@ def survive(first, second):
 SYSTEMS = ("room temperature", "web shop log", "payments")
 
 
+def may_lose(choice):
+    """May an acked record be lost with this choice?"""
+    return clause("lost-write", [{"acks": str(choice["acks"])}]).rule == MAY
+
+
+def first_choice(answer, may):
+    """The first system of which the answer is not true, if its choice may lose, or may not."""
+    wrong = (it for it in SYSTEMS if answer[it]["may_lose"] is not may_lose(answer[it]))
+    first = next(wrong, None)
+    return first if first and may_lose(answer[first]) is may else None
+
+
 def promise_is_kept(answer, _):
     """Does each choice of acks keep the promise that stands beside it?"""
     for system in SYSTEMS:
@@ -207,7 +219,7 @@ def promise_is_kept(answer, _):
             return f"{system!r} needs both `acks` and `may_lose`."
         if str(choice["acks"]) not in ("0", "1", "all", "-1"):
             return f"{system!r}: acks is 0, 1 or all; yours is {choice['acks']!r}."
-        may = clause("lost-write", [{"acks": str(choice["acks"])}]).rule == MAY
+        may = may_lose(choice)
         if choice["may_lose"] is not may:
             return f"{system!r}: with acks={choice['acks']} an acked record " + (
                 "may be lost." if may else "may not be lost."
@@ -351,6 +363,14 @@ EXERCISES = (
         rules=(rows_equal(lambda seen: [{"value": each} for each in sorted(lost(seen))]),),
         mistakes=(
             Mistake(
+                name="sent, and not acked",
+                is_made=lambda _, seen: any(
+                    row.get("value") not in acked(seen) for row in seen.returned or ()
+                ),
+                likely="your query returns an order that no report calls a success.",
+                look="Look at the kinds of events that the client wrote of that order.",
+            ),
+            Mistake(
                 name="everything acked",
                 is_made=lambda _, seen: len(seen.returned or ()) == len(acked(seen)),
                 likely="your query returns every acked order, also those in the log.",
@@ -402,6 +422,26 @@ EXERCISES = (
         answer="answer_5",
         public=(Trial(name="a calm run", orders=1, brokers=3, workload=with_acks("all")),),
         rules=(promise_is_kept,),
+        mistakes=(
+            Mistake(
+                name="promises too much",
+                is_made=lambda answer, _: first_choice(answer, may=True) is not None,
+                likely="that choice does not wait until a second broker has the record.",
+                look="Look at 01.1: which of its runs with this `acks` lost an acked order?",
+            ),
+            Mistake(
+                name="promises too little",
+                is_made=lambda answer, _: first_choice(answer, may=False) is not None,
+                likely="with that choice every in-sync replica has an acked record.",
+                look="Look at 01.1: what became of the acked orders when a leader died so?",
+            ),
+            Mistake(
+                name="payments may be lost",
+                is_made=lambda answer, _: str(answer["payments"]["acks"]) in ("0", "1"),
+                likely="what you say of that choice is true, and for payments it is not enough.",
+                look="Look at 01.1: with which `acks` was no acked order lost when a leader died?",
+            ),
+        ),
         passed=lambda _, __: "each choice keeps the promise beside it.",
         blank='Fill in `acks` ("0", "1" or "all") and `may_lose` (True or False) for each system.',
     ),

@@ -8,7 +8,13 @@ from contextlib import suppress
 from lab_utils.errors import WaitTimeout
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import Misshapen, rows_equal
-from lab_utils.proxy.faults import cut_link, kill_broker, pause_broker, resume_broker
+from lab_utils.proxy.faults import (
+    cut_link,
+    drop_response,
+    kill_broker,
+    pause_broker,
+    resume_broker,
+)
 from lab_utils.waiting import wait_until
 
 
@@ -71,17 +77,21 @@ def wait_for_isr(run, brokers):
         )
 
 
-def by_all_then_by_one(run, after=1, until_alone=False):
-    """The first orders are on all replicas when acked; the leader alone answers for the rest.
+def by_all_then_by_one(run, after=1, settings=None):
+    """The first orders are on every in-sync replica when acked; the leader alone acks the rest.
 
-    With `until_alone` it waits after the first of these until the ISR is the leader alone, too.
+    With settings of its own for these it waits after the first of them until the ISR is the leader
+    alone, too.
     """
-    for acks, orders in (("all", run.orders[:after]), ("1", run.orders[after:])):
-        producer = run.producer({"acks": acks})
+    for given, orders in (
+        ({"acks": "all"}, run.orders[:after]),
+        ({"acks": "1"} | (settings or {}), run.orders[after:]),
+    ):
+        producer = run.producer(given)
         for order in orders:
             producer.produce(run.topic, order, partition=0)
             producer.flush()
-            if until_alone and order == run.orders[after]:
+            if settings and order == run.orders[after]:
                 wait_for_isr(run, [1])
 
 
@@ -147,10 +157,20 @@ def tells_of(right_of, *names, of=lambda _: True):
 
 def acked_alone(evidence):
     """The orders that were acked and that, before anything was repaired, one broker had."""
+    return [{"value": value} for value, brokers in acked_by(evidence).items() if brokers < 2]
+
+
+def acked_by(evidence):
+    """Each acked order, and how many brokers had it before anything was repaired."""
     history = evidence.history
     acked = history.of("client", "acked")
     ends = history.log_ends(acked[0].topic).values() if acked else ()
-    return [{"value": row.value} for row in acked if sum(end > row.offset for end in ends) < 2]
+    return {row.value: sum(end > row.offset for end in ends) for row in acked}
+
+
+def returned(evidence):
+    """The orders that the learner's query returned."""
+    return {row.get("value") for row in evidence.returned or ()}
 
 
 def acked_in_an_isr_of_one(evidence):
@@ -165,13 +185,21 @@ def acked_in_an_isr_of_one(evidence):
 
 
 def alone(after):
-    """The links of the leader are cut after so many answers; the ISR shrinks to the leader."""
+    """The leader loses one link after so many answers, the other after one more.
+
+    So an order is on two brokers, and then each is on the leader alone. The answer to one of these
+    is lost, and nothing sends it again: it is stored, and not acked.
+    """
     return Trial(
         name="a leader on its own",
-        faults=(cut_link(1, 2, api="Produce", nth=after), cut_link(1, 3, api="Produce", nth=after)),
-        orders=6,
+        faults=(
+            cut_link(1, 2, api="Produce", nth=after),
+            cut_link(1, 3, api="Produce", nth=after + 1),
+            drop_response("Produce", nth=after + 3),
+        ),
+        orders=7,
         brokers=3,
-        workload=lambda run: by_all_then_by_one(run, after, until_alone=True),
+        workload=lambda run: by_all_then_by_one(run, after + 1, {"retries": 0}),
     )
 
 
@@ -331,17 +359,26 @@ EXERCISES = (
         rules=(rows_equal(acked_alone),),
         mistakes=(
             Mistake(
+                name="stored, and not acked",
+                is_made=lambda _, seen: bool(returned(seen) - acked_by(seen).keys()),
+                likely="your query returns an order that no report calls a success.",
+                look="Look at the kinds of events that the client wrote of that order.",
+            ),
+            Mistake(
                 name="all acked",
-                is_made=lambda _, seen: len(seen.returned or ()) == len(seen.orders),
+                is_made=lambda _, seen: returned(seen) == acked_by(seen).keys(),
                 likely="your query returns what more than one broker had, too.",
                 look="Look at where the log of each follower ended when the links were cut.",
             ),
             Mistake(
+                name="not on every broker",
+                is_made=lambda _, seen: 2 in {acked_by(seen)[it] for it in returned(seen)},
+                likely="two brokers had one of these orders: the leader lost one link first.",
+                look="Look at how many log ends are above the offset of each order.",
+            ),
+            Mistake(
                 name="an ISR of one",
-                is_made=lambda _, seen: (
-                    {row.get("value") for row in seen.returned or ()}
-                    == acked_in_an_isr_of_one(seen)
-                ),
+                is_made=lambda _, seen: returned(seen) == acked_in_an_isr_of_one(seen),
                 likely="who is in the ISR need not have the order: it shrinks a second later.",
                 look="Look at the log ends between the cut of the links and the smaller ISR.",
             ),

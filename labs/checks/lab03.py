@@ -134,15 +134,18 @@ def lost_somewhere(nonce):
     return lost(place.randint(1, 6), place.randint(1, 6))
 
 
-def two_answers_lost(nth, orders=6):
-    """Two lost answers: one of the producer with a key, one of the producer without.
+def answers_lost(nth, orders=6):
+    """The producer with a key loses two answers, the second to a retry; the other one loses one.
 
-    The first producer sends each order once, and again at most what was in flight; so the request
-    after twice as many is the second one's, and it sends enough to get there.
+    All orders have been sent when the first answer is lost, so the next request is a retry.
     """
-    faults = (drop_response("Produce", nth=nth), drop_response("Produce", nth=2 * orders + 1))
+    faults = (
+        drop_response("Produce", nth=nth, client_id="producer-1", sent=orders),
+        drop_response("Produce", nth=orders + 1, client_id="producer-1"),
+        drop_response("Produce", nth=1, client_id="producer-2"),
+    )
     return Trial(
-        name="two lost answers",
+        name="lost answers",
         faults=faults,
         orders=orders,
         partitions=2,
@@ -292,8 +295,8 @@ EXERCISES = (
         points=4,
         kind="query",
         answer="resent",
-        public=(two_answers_lost(3),),
-        unseen=lambda nonce: [two_answers_lost(random.Random(nonce).randint(1, 5))],
+        public=(answers_lost(3),),
+        unseen=lambda nonce: [answers_lost(random.Random(nonce).randint(2, 5))],
         rules=(rows_equal(resent),),
         mistakes=(
             Mistake(
@@ -317,6 +320,12 @@ EXERCISES = (
                 ),
                 likely="the key leaves something out: each partition counts its own sequence.",
                 look="Look at the batches with sequence 0.",
+            ),
+            Mistake(
+                name="just twice",
+                is_made=lambda _, seen: 3 not in [row.get("times") for row in seen.returned or ()],
+                likely="a batch whose answer was lost twice crossed the wire three times.",
+                look="Look at how often your query lets a batch cross the wire.",
             ),
             Mistake(
                 name="everything",

@@ -15,6 +15,7 @@ from lab_utils.grading.rules import (
     both_levels,
     each_order_has_its_invoice,
     fenced,
+    names_given,
     no_transaction,
     nothing_after_the_end,
     pairs_that_can_be_read,
@@ -50,7 +51,10 @@ def mixed(run):
 
 
 def on_two_partitions(run):
-    """Transactions with every end on two partitions; on one of them the last one stays open."""
+    """Transactions with every end on two partitions; on one of them the last one stays open.
+
+    It is also open in the invoices, from another offset on.
+    """
     producer = run.producer({"transactional.id": run.topic})
     other = run.producer({"transactional.id": f"{run.topic}-other"})
     plain = run.producer()
@@ -66,6 +70,9 @@ def on_two_partitions(run):
         plain.flush()
         producer.commit_transaction() if end == "commit" else producer.abort_transaction()
     other.begin_transaction()
+    for client, order in ((plain, 4), (other, 8)):
+        client.produce(run.topics["invoices"], run.orders[order], partition=0)
+        client.flush()
     producer.begin_transaction()
     for client, order in ((other, 8), (plain, 9), (producer, 10)):
         client.produce(run.topic, run.orders[order], partition=0)
@@ -75,7 +82,10 @@ def on_two_partitions(run):
 
 
 def taken_over(names):
-    """A workload: each producer opens a transaction; the next one takes its name over."""
+    """A workload: each producer opens a transaction; the next one takes its name over.
+
+    When all have been told, another one takes the name "a": it has told nobody.
+    """
 
     def workload(run):
         producers = [run.producer({"transactional.id": f"{run.topic}-{name}"}) for name in names]
@@ -91,6 +101,7 @@ def taken_over(names):
                 producer.commit_transaction()
             except KafkaException:
                 continue
+        run.producer({"transactional.id": f"{run.topic}-a"}).init_transactions()
 
     return workload
 
@@ -296,12 +307,19 @@ EXERCISES = (
                 name="two partitions",
                 orders=12,
                 partitions=2,
+                topics=("invoices",),
                 workload=on_two_partitions,
-                without=("wire", "client", "workload"),
+                without=("wire", "client", "workload", "visible"),
             ),
         ),
         rules=(rows_equal(visible_rows),),
         mistakes=(
+            Mistake(
+                name="asked the reader",
+                is_made=lambda _, seen: seen.returned == (),
+                likely="your query returns nothing: it waits for somebody else to decide.",
+                look="Look at what log_of(...) returns, and decide from its columns.",
+            ),
             Mistake(
                 name="everything",
                 is_made=lambda _, seen: len(seen.returned or ()) == len(seen.stored),
@@ -328,7 +346,13 @@ EXERCISES = (
                     )
                 ),
                 likely="an open transaction holds back its own partition, and no other.",
-                look="Look at partition 1: is anything open there?",
+                look="Look at partition 1 of the orders: is anything open there?",
+            ),
+            Mistake(
+                name="without the topic",
+                is_made=lambda _, seen: len(_of_the_orders(seen, partition=0)) < 2,
+                likely="partition 0 of one topic is not partition 0 of another.",
+                look="Look at where the open transaction begins in each topic.",
             ),
         ),
     ),
@@ -366,6 +390,14 @@ EXERCISES = (
                 ),
                 likely="somebody started later under another name, and fenced nobody.",
                 look="Look at the producer_id in the answers to InitProducerId.",
+            ),
+            Mistake(
+                name="the last taker",
+                is_made=lambda _, seen: any(
+                    row.get("by") == names_given(seen)[-1].actor for row in seen.returned or ()
+                ),
+                likely="that one took the name when the client had been told already.",
+                look="Look at the time of the refusal, and at that of each InitProducerId.",
             ),
             Mistake(
                 name="the first taker",
@@ -449,10 +481,19 @@ def _plain(evidence):
     return [row for row in evidence.returned or () if row.get("value") in plain]
 
 
-def _behind_the_open_one(evidence):
-    """The returned rows of partition 0 from the open transaction on."""
-    open_at = next(row.offset for row in evidence.log if row.value == evidence.orders[8])
+def _of_the_orders(evidence, partition):
+    """The returned rows of one partition of the orders."""
     return [
         row for row in evidence.returned or ()
-        if row.get("partition") == 0 and row.get("offset", -1) >= open_at
+        if str(row.get("topic")).endswith("-orders") and row.get("partition") == partition
     ]  # fmt: skip
+
+
+def _behind_the_open_one(evidence):
+    """The returned rows of partition 0 of the orders from the open transaction on."""
+    open_at = next(
+        row.offset for row in evidence.log
+        if row.value == evidence.orders[8] and row.topic.endswith("-orders")
+    )  # fmt: skip
+    rows = _of_the_orders(evidence, partition=0)
+    return [row for row in rows if row.get("offset", -1) >= open_at]

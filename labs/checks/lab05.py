@@ -18,6 +18,7 @@ from lab_utils.proxy.faults import crash_client, stall_client
 
 RECEIPTS = ("receipts",)
 # The stages at which 05.1 kills the loop, while it is busy with the third order.
+LAST_SKIPPED = 9  # of 05.4; the bookmark is after it
 BUSY = ("after_poll", "after_process", "after_commit")
 
 
@@ -159,20 +160,24 @@ def skipped_and_repeated(evidence):
     return outcomes
 
 
-def three_crashes(skip, repeat):
-    """An odd order is skipped, an even one behind it is repeated, and one only delivered again."""
+def four_crashes(skip, repeat):
+    """An odd order is skipped, an even one after it is repeated, and one only delivered again.
+
+    The last crash skips the order right before the bookmark.
+    """
     faults = (
         crash_client("before_process", nth=skip + 1),
         crash_client("after_process", nth=repeat - skip),
         crash_client("after_poll", nth=2),
+        crash_client("before_process", nth=LAST_SKIPPED - repeat),
     )
-    return Trial(name="three crashes", faults=faults, orders=12, filled=True, workload=both_ways)
+    return Trial(name="four crashes", faults=faults, orders=12, filled=True, workload=both_ways)
 
 
-def three_crashes_somewhere(nonce):
+def four_crashes_somewhere(nonce):
     """The same with other orders."""
     place = random.Random(nonce)
-    return [three_crashes(place.choice((1, 3)), place.choice((4, 6)))]
+    return [four_crashes(place.choice((1, 3)), place.choice((4, 6)))]
 
 
 def who_may_commit(evidence):
@@ -342,8 +347,8 @@ EXERCISES = (
         points=4,
         kind="query",
         answer="skipped_and_repeated",
-        public=(three_crashes(skip=1, repeat=4),),
-        unseen=three_crashes_somewhere,
+        public=(four_crashes(skip=1, repeat=4),),
+        unseen=four_crashes_somewhere,
         rules=(rows_equal(skipped_and_repeated),),
         mistakes=(
             Mistake(
@@ -363,6 +368,16 @@ EXERCISES = (
                 ),
                 likely="you counted deliveries; a record that comes again need not be done again.",
                 look="Look for an order that was delivered twice and processed once.",
+            ),
+            Mistake(
+                name="one short",
+                is_made=lambda _, seen: (
+                    seen.given[LAST_SKIPPED].value
+                    not in {row.get("value") for row in seen.returned or ()}
+                    and any(row.get("outcome") == "skipped" for row in seen.returned or ())
+                ),
+                likely="the order right before the bookmark can be skipped, too.",
+                look="Look at what the Words above say of the committed offset.",
             ),
             Mistake(
                 name="only one kind",

@@ -166,9 +166,10 @@ three.diary()
 # ## 04.3 Read like read_committed (5 points)
 #
 # Write a query over the log that returns the records that a `read_committed` reader may get: columns
-# `topic`, `partition`, `offset`, `value`. Decide as the broker does: a transactional record is
-# decided by the **next marker of its producer id** in its partition. In each partition, stop before
-# the first record of an open transaction. `log_of` returns each record with its next marker.
+# `topic`, `partition`, `offset`, `value`. Decide as the broker does; the check leaves out the
+# `visible` events. A transactional record is decided by the **next marker of its producer id** in its
+# partition. In each partition, stop before the first record of an open transaction. `log_of` returns
+# each record with its next marker.
 
 # %%
 from pyspark.sql import Window, functions as F

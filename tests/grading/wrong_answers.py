@@ -26,7 +26,7 @@ def resent(events):
     requests = events.where("api = 'Produce' AND {where}")
     key = [{key}]
     counted = requests.groupBy(key).count().withColumnRenamed("count", "times")
-    return counted.where("times >= {least}").selectExpr(
+    return counted.where("times {least}").selectExpr(
         {partition}, "producer_id", "producer_epoch", "sequence", "times")
 """
 KEY: Final = '"partition", "producer_id", "producer_epoch", "sequence"'
@@ -77,13 +77,13 @@ WRONG: Final = (
     (
         "03.3",
         "no producer id",
-        REPEATS.format(where="kind = 'request'", key=KEY, least=2, partition='"partition"'),
+        REPEATS.format(where="kind = 'request'", key=KEY, least=">= 2", partition='"partition"'),
     ),
     (
         "03.3",
         "counted the log, too",
         REPEATS.replace("api = 'Produce' AND ", "").format(
-            where="producer_id >= 0", key=KEY, least=2, partition='"partition"'
+            where="producer_id >= 0", key=KEY, least=">= 2", partition='"partition"'
         ),
     ),
     (
@@ -92,14 +92,19 @@ WRONG: Final = (
         REPEATS.format(
             where=IDS,
             key='"producer_id", "producer_epoch", "sequence"',
-            least=2,
+            least=">= 2",
             partition='"0 AS partition"',
         ),
     ),
     (
         "03.3",
+        "just twice",
+        REPEATS.format(where=IDS, key=KEY, least="= 2", partition='"partition"'),
+    ),
+    (
+        "03.3",
         "everything",
-        REPEATS.format(where=IDS, key=KEY, least=1, partition='"partition"'),
+        REPEATS.format(where=IDS, key=KEY, least=">= 1", partition='"partition"'),
     ),
     (
         "03.4",

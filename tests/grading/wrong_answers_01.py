@@ -35,6 +35,12 @@ EVERY_ACK: Final = """
 def acked_and_gone(events):
     return events.where("source = 'client' AND kind = 'acked'").select("value").distinct()
 """
+NOT_STORED: Final = """
+def acked_and_gone(events):
+    reported = events.where("source = 'client' AND kind = {kind!r}").select("value").distinct()
+    stored = events.where("source = 'log' AND kind = 'record'").select("value").distinct()
+    return reported.join(stored, "value", "left_anti")
+"""
 BY_OFFSET: Final = """
 def acked_and_gone(events):
     acked = events.where("source = 'client' AND kind = 'acked'").select("value", "offset")
@@ -54,6 +60,16 @@ def _matrix(**wrong: str) -> str:
     return f"answer_1 = {right | wrong!r}"
 
 
+def _chosen(payments: str, temperature: str, *may_lose: bool) -> str:
+    choices = zip((temperature, "1", payments), may_lose, strict=True)
+    names = ("room temperature", "web shop log", "payments")
+    answer = {
+        name: {"acks": acks, "may_lose": may}
+        for name, (acks, may) in zip(names, choices, strict=True)
+    }
+    return f"answer_5 = {answer!r}"
+
+
 def _sorted(body: str) -> str:
     return SORT.format(body=body)
 
@@ -66,6 +82,9 @@ WRONG: Final = (
     ("01.1", "a report is a record", _matrix(**{"acks=0, a request is lost": "once"})),
     ("01.1", "one ack is enough", _matrix(**{"acks=1, the leader dies": "once"})),
     ("01.1", "acked is sent again", _matrix(**{"one replica, kill -9": "twice"})),
+    ("01.5", "promises too much", _chosen("all", "0", False, True, False)),
+    ("01.5", "promises too little", _chosen("all", "all", True, True, False)),
+    ("01.5", "payments may be lost", _chosen("1", "0", True, True, True)),
     # Two are wrong: the hint is about the one that is told.
     (
         "01.1",
@@ -84,6 +103,8 @@ WRONG: Final = (
     ),
     ("01.2", "no word at all", _sorted("pass")),
     ("01.2", "no error is looked at", _sorted('words[order] = "acked"')),
+    ("01.3", "sent, and not acked", NOT_STORED.format(kind="sent")),
+    ("01.3", "sent, and not acked", NOT_STORED.format(kind="failed")),
     ("01.3", "everything acked", EVERY_ACK),
     ("01.3", "by offset", BY_OFFSET),
     ("01.4", "acks too low", SEND.format(settings={"acks": 1})),

@@ -19,13 +19,21 @@ def acked_alone(events):
     latest = before.groupBy("value").agg(F.max_by("members", "at_ns").alias("members"))
     return latest.where("members = 1").select("value")
 """  # noqa: E501
-IN_THE_END: Final = """
+COUNTED: Final = """
 def acked_alone(events):
-    ends = events.where("kind = 'log_end'").groupBy("actor").agg(F.max("offset").alias("end"))
-    acked = events.where("source = 'client' AND kind = 'acked'").select("value", "offset")
+    healed = events.where("kind = 'healing'").agg(F.min("at_ns").alias("healed_ns"))
+    looks = events.where("kind = 'log_end'").crossJoin(healed).where({before!r})
+    ends = looks.groupBy("actor").agg(F.max("offset").alias("end"))
+    acked = events.where({acked!r}).select("value", "offset")
     copies = acked.join(ends, F.expr("end > offset")).groupBy("value").count()
-    return copies.where("count < 2").select("value")
+    return copies.where({few!r}).select("value")
 """
+
+
+def _counted(**other: str) -> str:
+    right = {"before": "at_ns < healed_ns", "few": "count < 2",
+             "acked": "source = 'client' AND kind = 'acked'"}  # fmt: skip
+    return COUNTED.format(**right | other)
 
 
 def _moments(**wrong: list[int]) -> str:
@@ -59,7 +67,9 @@ WRONG: Final = (
     ("02.1", "others leave, too", _moments(**{"at the start": [1]})),
     ("02.2", "all acked", EVERY_ACK),
     ("02.2", "an ISR of one", BY_THE_ISR),
-    ("02.2", "when all was repaired", IN_THE_END),
+    ("02.2", "when all was repaired", _counted(before="true")),
+    ("02.2", "stored, and not acked", _counted(acked="source = 'log' AND kind = 'record'")),
+    ("02.2", "not on every broker", _counted(few="count < 3")),
     ("02.3", "acks too low", _settings(3, 2, acks="1")),
     ("02.3", "too few replicas", _settings(2, 2, acks="all", **BRIEF)),
     ("02.3", "no replica to spare", _settings(3, 3, acks="all", **BRIEF)),

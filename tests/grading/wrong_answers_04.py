@@ -52,6 +52,19 @@ def visible_records(events):
     return decided.crossJoin(stop).where("offset < stop").select(
         "topic", "partition", "offset", "value")
 """
+WITHOUT_TOPIC: Final = """
+def visible_records(events):
+    log = log_of(events)
+    open_ones = log.where("transactional AND next_marker IS NULL").groupBy("partition")
+    decided = log.where("NOT transactional OR next_marker = 'COMMIT'")
+    given = decided.join(open_ones.agg(F.min("offset").alias("stop")), "partition", "left")
+    return given.where("stop IS NULL OR offset < stop").select(
+        "topic", "partition", "offset", "value")
+"""
+SEEN: Final = """
+def visible_records(events):
+    return events.where("kind = 'visible'").select("topic", "partition", "offset", "value")
+"""
 FENCED: Final = """
 def fenced_clients(events):
     answers = events.where("source = 'wire' AND kind = 'response'")
@@ -120,10 +133,13 @@ WRONG: Final = (
         RECORDS.format(where="NOT transactional OR next_marker = 'COMMIT'"),
     ),
     ("04.3", "stopped everywhere", STOPPED),
+    ("04.3", "without the topic", WITHOUT_TOPIC),
+    ("04.3", "asked the reader", SEEN),
     ("04.4", "every refusal", _fenced(refused="error IS NOT NULL")),
     ("04.4", "by itself", _fenced(before="taken_ns < first.at_ns", last="min_by")),
     ("04.4", "another name", _fenced(same="true")),
     ("04.4", "the first taker", _fenced(last="min_by")),
+    ("04.4", "the last taker", _fenced(before="taker <> actor")),
     ("04.5", "a lost answer doubles", _kinds(["0 1 1 2", *KEYED[1:]], NAMED)),
     ("04.5", "a lost answer loses", _kinds(KEYED, ["0 2", *NAMED[1:]])),
     ("04.5", "all records wait", _kinds(["0 1 2", "", "0 1 2"], NAMED)),

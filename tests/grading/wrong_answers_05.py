@@ -89,6 +89,11 @@ WRONG: Final = (
         "counted deliveries",
         QUERY.format(repeated="given > 1", skipped="times = 0 AND offset < end"),
     ),
+    (
+        "05.4",
+        "one short",
+        QUERY.format(repeated="times > 1", skipped="times = 0 AND offset < end - 1"),
+    ),
     ("05.4", "only one kind", QUERY.format(repeated="times > 1", skipped="false")),
     ("05.5", "the old owner", _who(owner="consumer-2")),
     ("05.5", "the poll's error", _who(refused="_MAX_POLL_EXCEEDED")),
