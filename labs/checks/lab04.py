@@ -198,10 +198,10 @@ def takeovers(names):
 
 
 def takeovers_somewhere(nonce):
-    """Three to five producers; the first names belong to one alone."""
+    """Four to seven producers: a name that is taken twice at least, and another one after it."""
     place = random.Random(nonce)
-    alone = ["x"] * place.randint(0, 1)
-    return [takeovers([*alone, *"aabb"[: place.choice([2, 4])], *"a"[: place.randint(0, 1)]])]
+    times = {"x": place.randint(0, 1), "a": place.randint(3, 4), "b": place.randint(1, 2)}
+    return [takeovers([name for name in times for _ in range(times[name])])]
 
 
 EXERCISES = (
