@@ -115,12 +115,12 @@ def kept(run):
 
 
 def wrong_in_three_ways(run):
-    """Bills the second pair never, though it tries; the third pair twice; the rest once."""
+    """Bills the second pair never, though it tries; the third pair twice; the fourth not at all."""
     producer = biller(run)
     consumer = run.consumer({"enable.auto.commit": False})
     consumer.subscribe([run.topic])
     for number, batch in enumerate(run.batches(consumer, size=2)):
-        for _ in range(2 if number == 2 else 1):
+        for _ in range({2: 2, 3: 0}.get(number, 1)):
             write_invoices(run, producer, batch)
             if number == 1:
                 producer.abort_transaction()
@@ -214,6 +214,15 @@ def refused(nth):
     return Trial(name="a transaction fails", faults=(fault,), orders=8, **BILLED)
 
 
+def fenced(nth):
+    """A run in which a commit is refused for good: only a new producer may go on.
+
+    The process that ends with that error is started again. One that ends as if all was well is not.
+    """
+    fault = refuse("EndTxn", nth=nth, error="PRODUCER_FENCED")
+    return Trial(name="a producer is fenced", faults=(fault,), orders=8, supervised=True, **BILLED)
+
+
 def a_member_dies(nth):
     """Two members, of which the second dies before a transaction; its partition moves."""
     return Trial(
@@ -227,12 +236,13 @@ def a_member_dies(nth):
 
 
 def everything(nonce):
-    """All six points, a failed transaction and a rebalance, in batches drawn from the nonce."""
+    """All six points, a failed transaction, a rebalance and a fenced producer, in drawn batches."""
     place = random.Random(nonce)
     return [
         *(killed(point, place.choice(BATCHES.get(point, (2, 3)))) for point in POINTS),
         refused(place.randint(1, 3)),
         a_member_dies(place.randint(3, 4)),
+        fenced(place.randint(1, 3)),
     ]
 
 
@@ -272,6 +282,16 @@ def out_is_not_in(evidence):
     ]
 
 
+def out_of(evidence):
+    """The right rows of 06.3: how often each such order is seen."""
+    return {row["value"]: row["times"] for row in out_is_not_in(evidence)}
+
+
+def times_returned(evidence):
+    """The rows that the learner's query returned, in the same form."""
+    return {row.get("value"): row.get("times") for row in evidence.returned or ()}
+
+
 def case(name, workload, faults=(), orders=8, partitions=1):
     """One of the cases of 06.5."""
     given = {"faults": faults, "orders": orders, "partitions": partitions, **BILLED}
@@ -285,7 +305,7 @@ EXERCISES = (
         points=8,
         kind="workload",
         answer="exactly_once",
-        public=(killed("offsets sent", 2), killed("committed", 2), refused(2)),
+        public=(killed("offsets sent", 2), killed("committed", 2), refused(2), fenced(2)),
         unseen=everything,
         rules=(nothing_else_is_stored, out_equals_in),
         mistakes=(
@@ -344,6 +364,14 @@ EXERCISES = (
                 ),
                 likely="the loop ended at an error that asks for an abort.",
                 look="Look at what the error asks for, and at what the loop does then.",
+            ),
+            Mistake(
+                name="swallowed",
+                is_made=lambda _, seen: (
+                    seen.trial.name == "a producer is fenced" and bool(lost(seen))
+                ),
+                likely="the producer could not go on, and your loop kept the error to itself.",
+                look="Look at what your loop does with an error that asks for no abort.",
             ),
         ),
         passed=says_what_was_equal,
@@ -408,7 +436,7 @@ EXERCISES = (
         public=(
             Trial(
                 name="three ways",
-                orders=8,
+                orders=10,
                 filled=True,
                 topics=("invoices",),
                 workload=wrong_in_three_ways,
@@ -418,15 +446,42 @@ EXERCISES = (
         rules=(rows_equal(out_is_not_in),),
         mistakes=(
             Mistake(
+                name="counted both topics",
+                is_made=lambda _, seen: any(
+                    times > out_of(seen).get(value, 1)
+                    for value, times in times_returned(seen).items()
+                ),
+                likely="your numbers count records that are no invoices.",
+                look="Look at the topics of the rows that your query counts.",
+            ),
+            Mistake(
                 name="counted what was aborted",
                 is_made=lambda _, seen: (
                     bool(seen.returned)
-                    and not any(row.get("times") == 0 for row in seen.returned or ())
-                    and {row.get("value") for row in seen.returned}
-                    <= set(repeated(seen, final(seen, "invoices")))
+                    and times_returned(seen)
+                    .keys()
+                    .isdisjoint(set(lost(seen)) & had(seen, "invoices", "record").keys())
                 ),
                 likely="orders that no read_committed reader sees are not in your result.",
                 look="Look at the kinds record and visible, and at what the join leaves out.",
+            ),
+            Mistake(
+                name="orders from the invoices",
+                is_made=lambda _, seen: (
+                    times_returned(seen).keys()
+                    == out_of(seen).keys() - missing(seen, had(seen, "invoices", "record"))
+                ),
+                likely="an order of which no invoice was ever written is not in your result.",
+                look="Look at the topic from which your query takes the orders.",
+            ),
+            Mistake(
+                name="each counted once",
+                is_made=lambda _, seen: (
+                    times_returned(seen).keys() == set(lost(seen))
+                    and set(times_returned(seen).values()) == {0}
+                ),
+                likely="orders with two invoices are not in your result.",
+                look="Look at what your query counts: invoices, or their values?",
             ),
             Mistake(
                 name="everything",
@@ -454,8 +509,14 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="counting is an upsert",
-                is_made=lambda _, seen: seen.trial.name in ("counts", "upserts"),
+                is_made=lambda _, seen: seen.trial.name == "counts",
                 likely="a key finds the row again; what is done with it then counts, too.",
+                look="Look at the numbers beside the orders in the cell that ran the three sinks.",
+            ),
+            Mistake(
+                name="a key changes nothing",
+                is_made=lambda _, seen: seen.trial.name == "upserts",
+                likely="the second insert of an order finds its key, and does nothing.",
                 look="Look at the numbers beside the orders in the cell that ran the three sinks.",
             ),
             Mistake(
@@ -468,6 +529,7 @@ EXERCISES = (
                 name="Kafka must know",
                 is_made=lambda _, seen: seen.trial.name == "keeps_the_bookmark",
                 likely="the row and the bookmark are committed together, or not at all.",
+                look="Look at run `kept` in further/06_six_crash_points.ipynb.",
             ),
         ),
         blank='Fill in "once", "lost" or "twice" for each of the four.',

@@ -80,8 +80,8 @@ forgotten.findings()
 # %% [markdown]
 # Two orders are lost for good, without an error: the consumer's position had moved on, and the next
 # transaction committed it. The audit calls this **aborted-output**. Only a `read_uncommitted` reader
-# sees all eight. An abort does not rewind the consumer; the loop must do it. Below it does. Predict
-# how many invoices the log holds twice.
+# sees all eight. An abort does not rewind the consumer; the loop must do it, as it does below.
+# Predict how many invoices the log holds twice.
 
 # %%
 def rewind(consumer):
@@ -111,8 +111,8 @@ rewound.in_and_out("invoices")
 #
 # Write the loop: a transaction for each batch, with the offsets in it. If an error asks for an abort
 # (`error.args[0].txn_requires_abort()`), abort and rewind; raise any other error again. The check
-# kills the process in two places, and makes one transaction fail. The grader also kills it in other
-# places, and one of two members.
+# kills the process in two places, makes one transaction fail, and has one producer fenced. The grader
+# also kills it in other places, and one of two members.
 
 # %% answer="06.1"
 def exactly_once(run):

@@ -59,6 +59,25 @@ def exactly_once(run):
             producer.produce(run.topics["invoices"], message.value(), partition=0)
         producer.commit_transaction()
 """
+SWALLOWS: Final = """
+def exactly_once(run):
+    producer = biller(run)
+    consumer = run.consumer({{"enable.auto.commit": False}})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        try:
+            producer.begin_transaction()
+            for message in batch:
+                producer.produce(run.topics["invoices"], message.value(), partition=0)
+            offsets = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            producer.commit_transaction()
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                {leave}
+            producer.abort_transaction()
+            rewind(consumer)
+"""
 ONE_BY_ONE: Final = """
 def exactly_once(run):
     producer = biller(run)
@@ -98,9 +117,9 @@ FIRST_DROP: Final = """with database.begin() as connection:
 COMMIT: Final = "consumer.commit(message, asynchronous=False)"
 QUERY: Final = """
 def out_is_not_in(events):
-    orders = events.where("kind = 'record' AND topic LIKE '%-orders'").select("value").distinct()
-    seen = events.where("kind = '{kind}' AND topic LIKE '%-invoices'").groupBy("value")
-    times = orders.join(seen.agg(F.count("*").alias("times")), "value", "left")
+    orders = events.where("kind = 'record' AND topic LIKE '{orders}'").select("value").distinct()
+    seen = events.where("kind = '{kind}' AND topic LIKE '{invoices}'").groupBy("value")
+    times = orders.join(seen.agg({count}.alias("times")), "value", "left")
     return times.na.fill(0, ["times"]).where("{wrong}")
 """
 
@@ -112,6 +131,16 @@ def _loop(send: str = SEND, after: str = "pass", rewind: str = "rewind(consumer)
 def _sink(table: str, insert: str, *, commits_first: bool = False) -> str:
     before, after = (COMMIT, "pass") if commits_first else ("pass", COMMIT)
     return SINK.format(table=table, insert=insert, before=before, after=after)
+
+
+def _query(**other: str) -> str:
+    right = {
+        "orders": "%-orders",
+        "kind": "visible",
+        "invoices": "%-invoices",
+        "wrong": "times <> 1",
+    }
+    return QUERY.format(**right | {"count": 'F.count("*")'} | other)
 
 
 def _sinks(**wrong: str) -> str:
@@ -134,6 +163,8 @@ WRONG: Final = (
     ("06.1", "the bookmark behind", _loop(LAST_READ)),
     ("06.1", "not rewound", _loop("producer.flush(); " + SEND, rewind="pass")),
     ("06.1", "gave up", GIVES_UP),
+    ("06.1", "swallowed", SWALLOWS.format(leave="return")),
+    ("06.1", "swallowed", SWALLOWS.format(leave="continue")),
     (
         "06.2",
         "nothing is booked",
@@ -160,9 +191,13 @@ WRONG: Final = (
         "missing",
         _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)", commits_first=True),
     ),
-    ("06.3", "counted what was aborted", QUERY.format(kind="record", wrong="times <> 1")),
-    ("06.3", "everything", QUERY.format(kind="visible", wrong="true")),
+    ("06.3", "counted what was aborted", _query(kind="record")),
+    ("06.3", "orders from the invoices", _query(orders="%-invoices")),
+    ("06.3", "each counted once", _query(count='F.countDistinct("value")')),
+    ("06.3", "counted both topics", _query(invoices="%")),
+    ("06.3", "everything", _query(wrong="true")),
     ("06.4", "counting is an upsert", _sinks(counts="once")),
+    ("06.4", "a key changes nothing", _sinks(upserts="twice")),
     ("06.4", "a commit is enough", _sinks(inserts="once")),
     ("06.4", "Kafka must know", _sinks(keeps_the_bookmark="twice")),
     ("06.5", "any reader", _cases(uncommitted="once")),
