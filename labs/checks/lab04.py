@@ -74,7 +74,7 @@ def on_two_partitions(run):
         client.produce(run.topics["invoices"], run.orders[order], partition=0)
         client.flush()
     producer.begin_transaction()
-    for client, order in ((other, 8), (plain, 9), (producer, 10)):
+    for client, order in ((other, 8), (plain, 9), (producer, 10), (other, 8)):
         client.produce(run.topic, run.orders[order], partition=0)
         client.flush()
     producer.produce(run.topic, run.orders[11], partition=1)

@@ -61,6 +61,11 @@ def visible_records(events):
     return given.where("stop IS NULL OR offset < stop").select(
         "topic", "partition", "offset", "value")
 """
+LAST_OPEN: Final = (
+    WITHOUT_TOPIC.replace('"partition")', '["topic", "partition"])')
+    .replace('"partition", "left"', '["topic", "partition"], "left"')
+    .replace("F.min", "F.max")
+)
 SEEN: Final = """
 def visible_records(events):
     return events.where("kind = 'visible'").select("topic", "partition", "offset", "value")
@@ -132,6 +137,7 @@ WRONG: Final = (
         "behind the open transaction",
         RECORDS.format(where="NOT transactional OR next_marker = 'COMMIT'"),
     ),
+    ("04.3", "behind the open transaction", LAST_OPEN),
     ("04.3", "stopped everywhere", STOPPED),
     ("04.3", "without the topic", WITHOUT_TOPIC),
     ("04.3", "asked the reader", SEEN),
