@@ -94,11 +94,11 @@ class Run:
 
     def findings(self) -> Any:
         """What the audit found, each finding beside what this configuration may do."""
-        from lab_utils.audit.judged import judged_findings
+        from lab_utils.audit.judged import judged_run
         from lab_utils.views.tables import findings_table
 
         with doing("Spark looks for findings"):
-            return findings_table(judged_findings(self.events()))
+            return findings_table(judged_run(self.folder))
 
     @doing(DRAWING)
     def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:

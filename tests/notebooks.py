@@ -49,9 +49,9 @@ print(json.dumps({item: [it.status, it.points, it.hint] for item, it in lab._ver
 # What the audit finds in each run that has a name.
 FINDINGS: Final = """
 import json
-from lab_utils.audit.judged import judged_findings
+from lab_utils.audit.judged import judged_run
 from lab_utils.run import Run
-print(json.dumps({name: sorted({it["finding"] for it in judged_findings(run.events())})
+print(json.dumps({name: sorted({it["finding"] for it in judged_run(run.folder)})
                   for name, run in globals().items() if isinstance(run, Run) and name[0] != "_"}))
 """
 

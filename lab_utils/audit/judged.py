@@ -14,7 +14,8 @@ from lab_utils.audit.contracts import MUST_NOT, POWER_CUT, PROVES_NOTHING, claus
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Sieve, found_by
 from lab_utils.audit.findings.isolation import VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
-from lab_utils.audit.session import is_large, read_events
+from lab_utils.audit.kept_plans import ANEW, Plans
+from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.sieve import SIEVE
 from lab_utils.audit.survey import Survey, survey
 from lab_utils.ledger.events import Event
@@ -45,12 +46,18 @@ EXTREMES: Final[Sequence[Mapping[str, str]]] = (
 )
 
 
-def judged_findings(events: DataFrame) -> list[dict[str, Any]]:
+def judged_run(folder: Path) -> list[dict[str, Any]]:
+    """The same as judged_findings(), of the ledger in a run's folder."""
+    with kept_plans(folder) as (events, plans):
+        return judged_findings(events, plans)
+
+
+def judged_findings(events: DataFrame, plans: Plans = ANEW) -> list[dict[str, Any]]:
     """One row for each finding: FINDING_COLUMNS, judgement, allowed_by and reason."""
     # A lab's run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events if is_large() else events.coalesce(1)
-    seen = survey(events)
-    rows = found_by(RULES.values(), events, seen, _sieve()).collect()
+    seen = survey(events, plans)
+    rows = plans.rows(found_by(RULES.values(), events, seen, _sieve()))
     found = [judged(row.asDict(), seen) for row in rows]
     return sorted(found, key=_place)
 
@@ -84,7 +91,7 @@ def rehearse() -> None:
     ]
     with tempfile.TemporaryDirectory(prefix="lab-rehearsal-") as folder:
         write_ledger(Path(folder), ledger)
-        judged_findings(read_events(Path(folder)))
+        judged_run(Path(folder))
 
 
 def judged(found: Mapping[str, Any], seen: Survey) -> dict[str, Any]:

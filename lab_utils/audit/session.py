@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from lab_utils import processes
 from lab_utils.audit import ledgers, spark_server
+from lab_utils.audit.kept_plans import ANEW, KeptPlans, Plans
 from lab_utils.audit.spark_server import LOCAL_MASTER, SparkServer
 from lab_utils.errors import LedgerError, StageError
 from lab_utils.folders import state_folder
@@ -57,6 +58,7 @@ class _Shared:
         self.own: _Place | None = None
         self.settings: dict[str, str] = {}
         self.is_large = False
+        self.plans: KeptPlans | None = None
         self.warming: threading.Thread | None = None
 
     @property
@@ -185,20 +187,42 @@ def read_events(folder: Path) -> DataFrame:
 
     A line that a killed witness left half written is left out, and reported as a warning.
     """
+    _look_at(folder)
+    if is_large():
+        return ledgers.whole_events(ledgers.json_rows(spark(), [ledgers.root(folder)]))
+    return _read_small(folder)
+
+
+@contextmanager
+def kept_plans(folder: Path) -> Iterator[tuple[DataFrame, Plans]]:
+    """The ledger in `folder` as read_events() returns it, and how to ask about it.
+
+    What was asked about another small ledger is not analysed again.
+    """
+    _look_at(folder)
+    if is_large() or _shared.plans is None:
+        yield read_events(folder), ANEW  # a server that somebody else runs has folders of its own
+        return
+    with _shared.plans.of(folder) as place:
+        yield _read_small(place), _shared.plans
+
+
+def _look_at(folder: Path) -> None:
+    """Let the session suit the ledger in this folder, and warn of lines that are no events."""
     files = list(Path(folder).glob("*.jsonl"))
     if not files:
         raise LedgerError(f"there is no ledger in {folder}: no file there ends in .jsonl.")
-    size = sum(file.stat().st_size for file in files)
-    suit(size)
-    torn = torn_lines(Path(folder)) if size < LARGE else ledgers.torn_files(spark(), folder)
+    suit(sum(file.stat().st_size for file in files))
+    torn = ledgers.torn_files(spark(), folder) if is_large() else torn_lines(Path(folder))
     if torn:
         text = f"left out what is no whole event, torn when its witness ended: {', '.join(torn)}"
-        warnings.warn(text, stacklevel=2)
-    if size >= LARGE:
-        return ledgers.whole_events(ledgers.json_rows(spark(), [ledgers.root(folder)]))
-    # DROPMALFORMED: what it drops has been named above, and a row of nulls would be counted.
+        warnings.warn(text, stacklevel=3)
+
+
+def _read_small(place: Path) -> DataFrame:
+    # DROPMALFORMED: what it drops has been named, and a row of nulls would be counted.
     reader = spark().read.schema(spark_schema()).option("mode", "DROPMALFORMED")
-    return reader.json(ledgers.root(folder), pathGlobFilter="*.jsonl")
+    return reader.json(ledgers.root(place), pathGlobFilter="*.jsonl")
 
 
 def read_topic(
@@ -256,6 +280,7 @@ def _new_session() -> SparkSession:
                 ) from error
         else:
             _shared.server = server
+            _shared.plans = KeptPlans(folder / "tmp")
             _shared.settings = {} if place.large else spark_server.SMALL
             # After pyspark's own, and therefore called before it.
             atexit.unregister(_leave_what_is_gone)
@@ -321,6 +346,9 @@ def _is_gone() -> bool:
 def _forget_session() -> None:
     session, _shared.session = _shared.session, None
     server, _shared.server = _shared.server, None
+    plans, _shared.plans = _shared.plans, None
+    if plans is not None:
+        plans.close()
     if session is not None:
         _leave(session, is_ours=server is not None)
 

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.kept_plans import ANEW, Plans
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row
 
@@ -147,12 +149,14 @@ class Survey:
              where a log has batches or markers of several
     clients  (run, actor) -> the settings it was created with
     counts   (run, source, actor, kind) -> how many
+    plans    how Spark is asked about this ledger
     """
 
     kinds: frozenset[str] = frozenset()
     clients: dict[Client, dict[str, str]] = field(default_factory=dict)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
+    plans: Plans = ANEW
 
     @property
     def has_compacted(self) -> bool:
@@ -183,26 +187,30 @@ class Survey:
 
     def topics_frame(self, events: DataFrame) -> DataFrame:
         """One row a topic; columns as in TOPICS_SCHEMA."""
-        return _frame(events, [_topic_row(*key, it) for key, it in self.topics.items()],
-                      TOPICS_SCHEMA)  # fmt: skip
+        rows = [_topic_row(*key, it) for key, it in self.topics.items()]
+        return self.table(events, rows, TOPICS_SCHEMA)
+
+    def table(self, events: DataFrame, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
+        """A small table beside the events, of what this process knows."""
+        return self.plans.table(events.sparkSession, rows, schema)
 
     def groups_frame(self, events: DataFrame) -> DataFrame:
         """One row a topic and a group that reads it; columns as in GROUPS_SCHEMA."""
         rows = [(*topic, group) for topic, it in self.topics.items() for group in sorted(it.actors)]
-        return _frame(events, rows, GROUPS_SCHEMA)
+        return self.table(events, rows, GROUPS_SCHEMA)
 
     def members_frame(self, events: DataFrame) -> DataFrame:
         """One row a consumer that was given something; columns as in MEMBERS_SCHEMA."""
         given = {(run, actor) for run, _, actor, kind in self.counts if kind == "delivered"}
         rows = [(run, actor, self.group(run, actor or "")) for run, actor in sorted(given)]
-        return _frame(events, rows, MEMBERS_SCHEMA)
+        return self.table(events, rows, MEMBERS_SCHEMA)
 
 
-def survey(events: DataFrame) -> Survey:
+def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
     """Count a ledger, and read what says how it came about; one query."""
-    rows = counted(events).unionByName(_read_whole(events), allowMissingColumns=True).collect()
+    rows = plans.rows(counted(events).unionByName(_read_whole(events), allowMissingColumns=True))
     rows.sort(key=lambda row: row["at_ns"] or 0)
-    found = Survey()
+    found = Survey(plans=plans)
     for row in rows:
         if row["detail"] is None:
             _count(found, row)
@@ -358,7 +366,3 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         sorted(number for number, end in it.ends.items() if end.read_committed),
         it.is_transactional, it.worked, it.is_compacted, consumers, bookmarks,
     )  # fmt: skip
-
-
-def _frame(events: DataFrame, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
-    return events.sparkSession.createDataFrame(rows, schema).coalesce(1)

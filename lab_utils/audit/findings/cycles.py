@@ -18,6 +18,7 @@ from lab_utils.audit.facts import TRANSACTION, positions, sql, transactions
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from lab_utils.audit.kept_plans import Plans
     from lab_utils.audit.survey import Survey
 
 # The kinds of edges that each anomaly has, in Jepsen's names; the last kind must be among them.
@@ -39,13 +40,13 @@ def cycles(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
     Columns: run, anomaly (one of ANOMALIES), path (a shortest circle, in words), actors.
     """
     found = []
-    for run, edges in _edges_that_may_close(_edges(written, events, survey)).items():
+    for run, edges in _edges_that_may_close(_edges(written, events, survey), survey.plans).items():
         for anomaly, kinds in ANOMALIES.items():
             for path in circles(edges, kinds):
                 actors = ", ".join(sorted({actor for actor, _ in path}))
                 said = " and ".join(f"{number} of {actor}" for actor, number in path)
                 found.append((run, anomaly, said, actors))
-    return events.sparkSession.createDataFrame(found, SCHEMA)
+    return survey.table(events, found, SCHEMA)
 
 
 def _edges(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
@@ -86,7 +87,7 @@ def _edges(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
     return near.selectExpr("run", f"inline(filter({edges}, x -> {real}))").distinct()
 
 
-def _edges_that_may_close(edges: DataFrame) -> dict[str, list[Edge]]:
+def _edges_that_may_close(edges: DataFrame, plans: Plans) -> dict[str, list[Edge]]:
     """The edges, by run, within stretches of time that edges which go back cover as a whole."""
     spans = edges.selectExpr(
         "*", "least(one.at_ns, other.at_ns) AS first", "greatest(one.at_ns, other.at_ns) AS last",
@@ -106,7 +107,7 @@ def _edges_that_may_close(edges: DataFrame) -> dict[str, list[Edge]]:
         .selectExpr("*", f"max(island_end) {up_to_here} AS covered_to")
         .where("covered_to >= last")
     )
-    rows = covered.select("run", "kind", "one", "other").limit(EDGES_MAX).collect()
+    rows = plans.rows(covered.select("run", "kind", "one", "other").limit(EDGES_MAX))
     found: dict[str, list[Edge]] = defaultdict(list)
     for run, kind, one, other in rows:
         found[run].append(((one[0], one[1]), (other[0], other[1]), kind))

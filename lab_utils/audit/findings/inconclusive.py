@@ -20,7 +20,7 @@ Reason = tuple[str, str | None, int | None, str | None, str]
 def reasons(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a reason; columns as in REASON_SCHEMA. The survey knows them all."""
     found = [*_faults(survey), *_logs(survey), *_idle(survey)]
-    return events.sparkSession.createDataFrame(found, REASON_SCHEMA)
+    return survey.table(events, found, REASON_SCHEMA)
 
 
 @finding("inconclusive", reasons)

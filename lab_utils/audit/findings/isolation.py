@@ -284,7 +284,7 @@ def stops(events: DataFrame, survey: Survey) -> DataFrame:
         for partition, end in it.ends.items()
         if end.last_stable is not None and end.offset is not None and end.last_stable < end.offset
     ]
-    stopped = events.sparkSession.createDataFrame(found, STOP_SCHEMA)
+    stopped = survey.table(events, found, STOP_SCHEMA)
     if not found:
         return stopped.selectExpr("*", "CAST(NULL AS ARRAY<STRUCT<producer_id: BIGINT, state:"
                                   " STRING>>) AS over")  # fmt: skip
