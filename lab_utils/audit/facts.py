@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab_utils.audit.survey import IN_TRANSACTIONS
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -44,8 +46,6 @@ POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
 TRANSACTION: Final = ["run", "actor", "transaction"]
-# What says of a run that its clients wrote in transactions.
-TRANSACTIONAL: Final = frozenset({"txn_initialised", "txn_began", "txn_committed", "txn_aborted"})
 
 
 def listing(texts: tuple[str, ...]) -> str:
@@ -157,7 +157,7 @@ BEFORE_THE_END: Final = (
 
 def _copies(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a place and order; what has no place, as a send, is one row a partition."""
-    rows = _with_ends(events) if TRANSACTIONAL & survey.kinds else events.selectExpr(
+    rows = _with_ends(events) if IN_TRANSACTIONS in survey.kinds else events.selectExpr(
         "*", "CAST(NULL AS STRING) AS transaction", "CAST(NULL AS STRING) AS outcome",
         "CAST(NULL AS BIGINT) AS asked_at_ns",
     )  # fmt: skip

@@ -18,13 +18,13 @@ from lab_utils.audit.facts import (
     OF_ORDERS,
     OF_PLACES,
     POLLS,
-    TRANSACTIONAL,
     orders,
     places,
     sql,
     transactions,
 )
 from lab_utils.audit.finding import Facts, Sieve
+from lab_utils.audit.survey import IN_TRANSACTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -62,7 +62,7 @@ def _sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
 
 def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
     kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey))
-    if not TRANSACTIONAL & survey.kinds:
+    if not _has_transactions(survey):
         return kept
     return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
 
@@ -195,7 +195,7 @@ def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
 
 
 def _has_transactions(survey: Survey) -> bool:
-    return bool(TRANSACTIONAL & survey.kinds)
+    return IN_TRANSACTIONS in survey.kinds
 
 
 def _with_ends(rows: DataFrame, events: DataFrame) -> DataFrame:

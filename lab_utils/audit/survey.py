@@ -33,6 +33,8 @@ READS: Final = ("assigned", "delivered", "sought")
 UNKNOWN_GROUP: Final = "the group of "
 REPLICATED: Final = "partition"
 EPOCHS: Final = "epochs"
+STOPS: Final = "stops"
+IN_TRANSACTIONS: Final = "in_transactions"
 
 Topic = tuple[str, str | None]
 Client = tuple[str, str]
@@ -99,6 +101,7 @@ class TopicFacts:
     is_transactional: bool = False
     worked: bool = False
     was_sent_to: bool = False
+    was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     given_at_ns: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -135,6 +138,12 @@ class TopicFacts:
             if position >= start and self.given_at_ns[group].get(number, at_ns) > at_ns:
                 yield number, position
 
+    def stops(self) -> Iterator[tuple[int, int, int]]:
+        """Where a read_committed reader stops before the end: partition, there, and the end."""
+        for number, it in self.ends.items():
+            if it.last_stable is not None and it.offset is not None and it.last_stable < it.offset:
+                yield number, it.last_stable, it.offset
+
     @property
     def all_drained(self) -> bool:
         """Was every partition that was read, read to its end?"""
@@ -145,8 +154,9 @@ class TopicFacts:
 class Survey:
     """What a ledger has.
 
-    kinds    the kinds of events, `partition` only where a topic has several replicas, and `epochs`
-             where a log has batches or markers of several
+    kinds    the kinds of events, `partition` only where a topic has several replicas; `epochs`
+             where a log has batches or markers of several, `stops` where a read_committed reader
+             stops before the end of one, `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
@@ -242,7 +252,8 @@ def counted(events: DataFrame) -> DataFrame:
             "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
             "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
-            "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL) AS in_transactions",
+            "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
+            " OR kind = 'sent' AND detail['transaction'] IS NOT NULL) AS in_transactions",
             "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
         ))
     )  # fmt: skip
@@ -266,6 +277,7 @@ def _count(found: Survey, row: Row) -> None:
     topic.is_transactional |= row["source"] == "log" and row["in_transactions"] > 0
     topic.worked |= said == ("client", "processed")
     topic.was_sent_to |= said == ("client", "sent")
+    topic.was_sent_in_transactions |= said == ("client", "sent") and row["in_transactions"] > 0
     if said == ("log", "batch") and row["first_id"] is not None:
         topic.producer_ids = (row["first_id"], row["last_id"])
     if row["source"] == "log" and row["kind"] in ("batch", "marker"):
@@ -344,6 +356,10 @@ def _kinds(found: Survey) -> Iterator[str]:
             yield kind
     if any(len(topic.epochs) > 1 for topic in found.topics.values()):
         yield EPOCHS
+    if any(True for topic in found.topics.values() for _ in topic.stops()):
+        yield STOPS
+    if any(topic.was_sent_in_transactions for topic in found.topics.values()):
+        yield IN_TRANSACTIONS
 
 
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:

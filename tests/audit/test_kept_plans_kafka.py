@@ -24,6 +24,7 @@ ASKED = [
     ("producing", "acked and not in the log"),
     ("consuming", "one offset twice"),
     ("isolation", "each read the other"),
+    ("isolation", "readers stop before the end"),
     ("inconclusive", "the fault never fired"),
 ]
 

@@ -20,7 +20,7 @@ from lab_utils.audit.facts import (
 )
 from lab_utils.audit.finding import Found, finding
 from lab_utils.audit.findings.cycles import cycles
-from lab_utils.audit.survey import EPOCHS, UNKNOWN_GROUP
+from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, STOPS, UNKNOWN_GROUP
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,7 +74,7 @@ EARLY: Final = (
 
 
 @finding(
-    "precommitted-read", orders, "sent, delivered, txn_began txn_committed", role="consumer",
+    "precommitted-read", orders, f"delivered, {IN_TRANSACTIONS}", role="consumer",
     promise="A read_committed reader is given nothing before its commit.",
 )  # fmt: skip
 def precommitted_read() -> Found:
@@ -143,7 +143,7 @@ def wholes(events: DataFrame, survey: Survey) -> DataFrame:
 
 
 @finding(
-    "torn-transaction", wholes, "sent, record, txn_began txn_committed txn_aborted",
+    "torn-transaction", wholes, f"record, {IN_TRANSACTIONS}",
     promise="A read_committed reader is given all of a transaction, or nothing.",
 )  # fmt: skip
 def torn_transaction() -> Found:
@@ -183,7 +183,7 @@ def _cycle(name: str, how: str) -> Found:
 
 
 @finding(
-    "G0", write_cycles, "sent, visible, txn_began txn_committed txn_aborted",
+    "G0", write_cycles, f"visible, {IN_TRANSACTIONS}",
     promise="The writes of two transactions do not interleave.",
 )  # fmt: skip
 def g0() -> Found:
@@ -202,7 +202,7 @@ def g0() -> Found:
 
 
 @finding(
-    "G1c", write_cycles, "sent, visible, txn_offsets_sent",
+    "G1c", write_cycles, f"visible, txn_offsets_sent, {IN_TRANSACTIONS}",
     promise="No transaction reads what depends on its own writes.",
 )  # fmt: skip
 def g1c() -> Found:
@@ -221,7 +221,7 @@ def g1c() -> Found:
 
 
 @finding(
-    "G2", write_cycles, "sent, visible, txn_offsets_sent",
+    "G2", write_cycles, f"visible, txn_offsets_sent, {IN_TRANSACTIONS}",
     promise="Transactions are as if one came after the other.",
 )  # fmt: skip
 def g2() -> Found:
@@ -278,16 +278,8 @@ def stops(events: DataFrame, survey: Survey) -> DataFrame:
     Columns: STOP_SCHEMA and over, ARRAY<STRUCT<producer_id, state>>: of the batches that begin
     there, those whose transaction is over to its coordinator.
     """
-    found = [
-        (run, topic, partition, end.last_stable, end.offset)
-        for (run, topic), it in survey.topics.items()
-        for partition, end in it.ends.items()
-        if end.last_stable is not None and end.offset is not None and end.last_stable < end.offset
-    ]
+    found = [(*key, *stop) for key, topic in survey.topics.items() for stop in topic.stops()]
     stopped = survey.table(events, found, STOP_SCHEMA)
-    if not found:
-        return stopped.selectExpr("*", "CAST(NULL AS ARRAY<STRUCT<producer_id: BIGINT, state:"
-                                  " STRING>>) AS over")  # fmt: skip
     noted = sql(
         events.where("source = 'log' AND kind = 'transaction'"), ["run", "producer_id"],
         "max_by(detail['state'], offset) AS state",
@@ -305,7 +297,7 @@ def stops(events: DataFrame, survey: Survey) -> DataFrame:
 
 
 @finding(
-    "hanging-transaction", stops, "transaction, batch, end",
+    "hanging-transaction", stops, f"transaction, batch, {STOPS}",
     promise="A transaction that is over has a marker in each of its partitions.",
 )  # fmt: skip
 def hanging_transaction() -> Found:
@@ -332,7 +324,7 @@ def hanging_transaction() -> Found:
 
 
 @finding(
-    "stuck-lso", stops, "txn_initialised marker transaction, end",
+    "stuck-lso", stops, STOPS,
     promise="Without a transaction nothing holds readers back.",
 )  # fmt: skip
 def stuck_lso() -> Found:
