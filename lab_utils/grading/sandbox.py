@@ -171,7 +171,8 @@ class Sandbox:
             # What the lab starts, and the kernel, watch the grader, and end with it.
             mine = str(os.getpid())
             own = {MARKER: str(self.folder), processes.OWNER: mine, "JPY_PARENT_PID": mine}
-            confined = [sys.executable, "-m", CONFINED, mine, self._allowed()]
+            # -P: it runs before anything is taken from it, in a folder that is the submission's.
+            confined = [sys.executable, "-P", "-m", CONFINED, mine, self._allowed()]
             words = [*_limited(self._limits), *confined, *command]
             self._first = processes.spawn(
                 words if self.kind == LANDLOCK else command,

@@ -94,6 +94,20 @@ except OSError as error:
 """
 
 
+@each_kind
+def test_what_confines_it_is_not_its_own(kind: str, place: Path) -> None:
+    """What it has left where it starts runs in its sandbox or not at all."""
+    (place / "answers").write_text("secret")
+    with opened(kind, place) as sandbox:
+        own = sandbox.folder / "lab_utils" / "machine"
+        own.mkdir(parents=True)
+        path = str(place / "answers")
+        for name in ("__init__", "landlock", "../__init__"):
+            (own / f"{name}.py").write_text(READS.format(path=path))
+
+        assert "secret" not in said(sandbox, READS.format(path=path))
+
+
 @pytest.mark.parametrize(
     "path",
     [
