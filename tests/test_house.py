@@ -79,6 +79,7 @@ JOIN: Final = {
     "clients/crash.py": {"proxy"},  # reaches the points that a fault may name
     # runs the learner's function
     "grading/examination.py": {"clients", "machine", "proxy", "stage", "experiment"},
+    "grading/kernel.py": {"machine"},  # what is made once for a machine
     "grading/inside.py": {"clients", "proxy"},  # is that function's process
     "grading/weakness.py": {"proxy"},  # the faults by their names
     "grading/sandbox.py": {"machine"},  # which Java it may read, and what there is to isolate with

@@ -38,7 +38,7 @@ from lab_utils.grading.cases import LABS, Exercise, held_by_sources
 from lab_utils.grading.examination import Examiner, Infrastructure
 from lab_utils.grading.handed_in import HandedIn, described, found, shown_path
 from lab_utils.grading.judge import failed, no_answer
-from lab_utils.grading.kernel import Budget, KernelSession
+from lab_utils.grading.kernel import Budget, KernelSession, keep_bytecode
 from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
     GRADED,
@@ -283,6 +283,7 @@ def grade(
     os.environ["PYTHONSAFEPATH"] = "1"
     prepare(progress)  # what a sandbox may read, and not write
     make_class_archive(progress)
+    keep_bytecode(progress)
     jobs = jobs or os.cpu_count() or 1
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.

@@ -12,7 +12,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from lab_utils.grading.kernel import Budget, Kernel, KernelSession, parsed
+from lab_utils.grading import kernel as kernel_module
+from lab_utils.grading.kernel import Budget, Kernel, KernelSession, keep_bytecode, parsed
 from lab_utils.grading.sandbox import ROOT, Sandbox
 from lab_utils.grading.submission import Cell, Submission
 from lab_utils.machine.confinement import isolation
@@ -229,6 +230,22 @@ def test_the_kernel_holds_no_answers(opened: Opened) -> None:
     there = set(session.evaluate(0, SAID)[1]["x"])
     assert {"lab_utils"} == there - {Path(sys.prefix).name}
     assert {"labs", "tests"} <= {path.name for path in ROOT.iterdir()}
+
+
+def test_a_kernel_compiles_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it imports was compiled outside, once, and it could not write there."""
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.setattr(kernel_module, "find_spec", lambda _: None)  # as pip has left it
+    keep_bytecode(lambda _: None)
+    session = opened(
+        "import os, sys, pyspark.sql.connect.session as it\n"
+        "x = [sys.dont_write_bytecode, os.path.exists(it.__cached__),"
+        " os.access(os.path.dirname(it.__cached__), os.W_OK)]"
+    )
+
+    run(session)
+
+    assert ("ok", {"x": [True, True, False]}) == session.evaluate(0, SAID)
 
 
 def test_what_broke_a_limit_is_told(opened: Opened) -> None:
