@@ -112,7 +112,7 @@ HOMES: Final = {
     # grading: what the processes of a sandbox hold.
     "psutil": {"grading", "machine", "processes", "single_server"},
     "psycopg": {"clients"},
-    "pyarrow": {"clients"},
+    "pyarrow": {"audit", "clients"},
     "pyspark": {"audit", "gradebook", "ledger"},  # one definition of an event gives both schemas
     "rich": {"cli"},
     "sqlalchemy": {"clients"},
