@@ -115,8 +115,9 @@ class OutputEnd(threading.Thread):
 
 def spawn_module(module: str, *arguments: str, **how: Any) -> subprocess.Popen[Any]:
     """Start a module of this package; it finds the package where this process found it."""
-    # Unbuffered: what it printed before an error stands before the error.
-    command = [sys.executable, "-u", "-m", module, *arguments]
+    # -P: a file in the folder that this process is in is no module of what it imports.
+    # -u: what it printed before an error stands before the error.
+    command = [sys.executable, "-P", "-u", "-m", module, *arguments]
     return spawn(command, environment={**os.environ, "PYTHONPATH": python_path()}, **how)
 
 

@@ -200,7 +200,7 @@ def _archive(archive: Path) -> None:
             "PYTHONPATH": processes.python_path(),
             "SPARK_REMOTE": f"sc://localhost:{port}/;token={token}",
         }
-        rehearsal = [sys.executable, "-c", REHEARSE]
+        rehearsal = [sys.executable, "-P", "-c", REHEARSE]
         subprocess.run(rehearsal, env=environment, timeout=ARCHIVED_S, capture_output=True)
         jvm.terminate()
         jvm.wait(ARCHIVED_S)

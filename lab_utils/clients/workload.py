@@ -140,7 +140,7 @@ def carry_out_in_children(
         end = run_in_child(function, started, children, timeout_s=timeout_s)
         if end.troubled:
             troubled(NOT_WHOLE)
-        if ticket.supervised and end.gave_up and attempt == 1:
+        if end.gave_up and attempt == 1:
             continue
         if not end.crashed:
             return WorkloadError(end.output) if end.raised else None
@@ -223,10 +223,11 @@ def run_in_child(
         watch.close()
         witness.close()
     troubled = code == TROUBLED or bool(witness.trouble)
-    raised = code not in (0, GAVE_UP, TROUBLED) and not watch.has_killed
+    gave_up = ticket.supervised and code == GAVE_UP
+    raised = code not in (0, TROUBLED) and not gave_up and not watch.has_killed
     if raised and code != RAISED:
         output += f"The workload's process {processes.ended_with(code)}, and not by the lab."
-    return ChildEnd(watch.has_killed, raised, code == GAVE_UP, troubled, output)
+    return ChildEnd(watch.has_killed, raised, gave_up, troubled, output)
 
 
 def pickled(workload: Workload) -> bytes:
@@ -265,12 +266,13 @@ def main(folder: Path, channel: int) -> int:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     os.set_inheritable(channel, False)
     ticket = Ticket.from_json((folder / "ticket.json").read_bytes())
+    sys.path.append(str(Path.cwd()))  # a learner's own modules come after those that are installed
     workload = cloudpickle.loads((folder / "workload.pickle").read_bytes())
     run = LiveRun(ticket, socket.socket(fileno=channel))
     error = perform(workload, run)
     trouble = run.close()
     if error is None or is_outcome(error):
-        return TROUBLED if trouble else GAVE_UP if error else 0
+        return TROUBLED if trouble else GAVE_UP if error and ticket.supervised else 0
     if setting := refused_setting(error):
         print(f"KafkaException: {setting}")  # noqa: T201
     elif isinstance(error, LabError):  # the sentence says what to do; our frames would hide it

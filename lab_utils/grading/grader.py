@@ -279,8 +279,6 @@ def grade(
     if not files:
         raise _nothing(paths)
     isolation = required_isolation(unsafe=unsafe)
-    # It may be started among the submissions, and no file of theirs is a module of its processes.
-    os.environ["PYTHONSAFEPATH"] = "1"
     prepare(progress)  # what a sandbox may read, and not write
     make_class_archive(progress)
     keep_bytecode(progress)

@@ -159,6 +159,19 @@ def test_raised_in_the_child(opened: Opened) -> None:
     assert ["started", "raised"] == story(opened)
 
 
+def test_files_beside_the_notebook(
+    opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A learner's own module is found there, and none that has the name of an installed one."""
+    (tmp_path / "mine_alone.py").write_text("")
+    for name in ("click", "orjson", "confluent_kafka"):
+        (tmp_path / f"{name}.py").write_text("1 / 0")
+    monkeypatch.chdir(tmp_path)
+    opened.under(crash_client("after_ack", nth=1))
+
+    assert carry_out(lambda run: __import__("mine_alone"), opened.ticket) is None
+
+
 def test_left_without_a_word(opened: Opened) -> None:
     """A process that ends itself has not finished its workload."""
     opened.under(crash_client("after_ack", nth=1))
