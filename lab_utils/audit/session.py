@@ -188,9 +188,7 @@ def read_events(folder: Path) -> DataFrame:
     A line that a killed witness left half written is left out, and reported as a warning.
     """
     _look_at(folder)
-    if is_large():
-        return ledgers.whole_events(ledgers.json_rows(spark(), [ledgers.root(folder)]))
-    return _read_small(folder)
+    return _events(folder)
 
 
 @contextmanager
@@ -201,10 +199,10 @@ def kept_plans(folder: Path) -> Iterator[tuple[DataFrame, Plans]]:
     """
     _look_at(folder)
     if is_large() or _shared.plans is None:
-        yield read_events(folder), ANEW  # a server that somebody else runs has folders of its own
+        yield _events(folder), ANEW  # a server that somebody else runs has folders of its own
         return
     with _shared.plans.of(folder) as place:
-        yield _read_small(place), _shared.plans
+        yield _events(place), _shared.plans
 
 
 def _look_at(folder: Path) -> None:
@@ -219,7 +217,9 @@ def _look_at(folder: Path) -> None:
         warnings.warn(text, stacklevel=3)
 
 
-def _read_small(place: Path) -> DataFrame:
+def _events(place: Path) -> DataFrame:
+    if is_large():
+        return ledgers.whole_events(ledgers.json_rows(spark(), [ledgers.root(place)]))
     # DROPMALFORMED: what it drops has been named, and a row of nulls would be counted.
     reader = spark().read.schema(spark_schema()).option("mode", "DROPMALFORMED")
     return reader.json(ledgers.root(place), pathGlobFilter="*.jsonl")

@@ -356,7 +356,7 @@ def _kinds(found: Survey) -> Iterator[str]:
             yield kind
     if any(len(topic.epochs) > 1 for topic in found.topics.values()):
         yield EPOCHS
-    if any(True for topic in found.topics.values() for _ in topic.stops()):
+    if any(any(topic.stops()) for topic in found.topics.values()):
         yield STOPS
     if any(topic.was_sent_in_transactions for topic in found.topics.values()):
         yield IN_TRANSACTIONS

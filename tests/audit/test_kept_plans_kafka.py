@@ -70,6 +70,19 @@ def test_a_torn_line_spoils_none_of_another_file(tmp_path: Path) -> None:
         assert 3 == events.count()
 
 
+def test_a_server_of_somebody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its folders are not ours: nothing is kept, and a torn line is reported once all the same."""
+    monkeypatch.setattr(session._shared, "plans", None)
+    write_ledger(tmp_path, in_run("00-a", log("1")))
+    (tmp_path / "a.jsonl").write_bytes(b"{")
+    with (
+        pytest.warns(UserWarning, match="a.jsonl:1") as warned,
+        session.kept_plans(tmp_path) as (_, plans),
+    ):
+        assert plans is kept_plans.ANEW
+    assert 1 == len(warned)
+
+
 def test_few_plans_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one that was not asked for longest is dropped, and analysed again when it is asked."""
     monkeypatch.setattr(kept_plans, "KEPT_MAX", 2)
