@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import count
@@ -310,7 +310,9 @@ def _compile(folder: Path) -> None:
     code = f"import {', '.join(IMPORTED)}"
     environment = {**os.environ, PREFIX: str(folder), "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-P", "-c", code]
-    subprocess.run(command, env=environment, capture_output=True, check=False)
+    # What is compiled by then is right, and a kernel compiles the rest.
+    with suppress(subprocess.TimeoutExpired):
+        subprocess.run(command, env=environment, capture_output=True, timeout=START_S, check=False)
 
 
 def parsed(text: str) -> dict[str, Any]:
