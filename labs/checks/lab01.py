@@ -196,6 +196,13 @@ def survive(first, second):
     )
 
 
+def says(word, of=None):
+    """Does the answer say this of the trial that the verdict is about, or of this trial alone?"""
+    return lambda answer, seen: (
+        answer.get(seen.trial.name) == word and of in (None, seen.trial.name)
+    )
+
+
 SYSTEMS = ("room temperature", "web shop log", "payments")
 
 
@@ -251,61 +258,43 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="acked means flushed",
-                is_made=lambda answer, seen: (
-                    seen.trial.name == "one replica, power cut"
-                    and answer.get(seen.trial.name) == "once"
-                ),
+                is_made=says("once", of="one replica, power cut"),
                 likely="you took an ack for a record on the disk; it is in the page cache.",
                 look="Look at killed.log, and at dark.log.",
             ),
             Mistake(
                 name="kill means loss",
-                is_made=lambda answer, seen: (
-                    seen.trial.name == "one replica, kill -9"
-                    and answer.get(seen.trial.name) == "lost"
-                ),
+                is_made=says("lost", of="one replica, kill -9"),
                 likely="SIGKILL ends the process, and the page cache belongs to the system.",
                 look="Look at killed.log.",
             ),
             Mistake(
                 name="all is one",
-                is_made=lambda answer, seen: (
-                    seen.trial.name == "acks=all, the leader dies"
-                    and answer.get(seen.trial.name) == "lost"
-                ),
+                is_made=says("lost", of="acks=all, the leader dies"),
                 likely="with acks=all the leader had not answered what the followers did not have.",
                 look="Look at everybody.timeline(): what was acked before the leader died?",
             ),
             Mistake(
                 name="sent again is stored again",
-                is_made=lambda answer, seen: (
-                    seen.trial.name == "acks=all, the leader dies"
-                    and answer.get(seen.trial.name) == "twice"
-                ),
+                is_made=says("twice", of="acks=all, the leader dies"),
                 likely="the copy that the dead leader had was on no other broker.",
                 look="Look at everybody.log: how often is the second order there?",
             ),
             Mistake(
                 name="a report is a record",
-                is_made=lambda answer, seen: (
-                    seen.trial.name == "acks=0, a request is lost"
-                    and answer.get(seen.trial.name) == "once"
-                ),
+                is_made=says("once", of="acks=0, a request is lost"),
                 likely="with acks=0 a report says that the record has left the client.",
                 look="Look at silent.timeline(): what became of the second request?",
             ),
             Mistake(
                 name="one ack is enough",
-                is_made=lambda answer, seen: (
-                    seen.trial.name == "acks=1, the leader dies"
-                    and answer.get(seen.trial.name) == "once"
-                ),
+                is_made=says("once", of="acks=1, the leader dies"),
                 likely="the leader had the records alone when it answered, and then it died.",
                 look="Look at one.replicas(): who leads next, and what does it have?",
             ),
             Mistake(
                 name="acked is sent again",
-                is_made=lambda answer, seen: answer.get(seen.trial.name) == "twice",
+                is_made=says("twice"),
                 likely="a client sends nothing again that it has reported as acked.",
                 look="Look for the report of each order: does a request of that order follow it?",
             ),
