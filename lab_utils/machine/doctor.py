@@ -25,7 +25,7 @@ from lab_utils.errors import LabError
 from lab_utils.folders import cache_folder, stage_folder, state_folder
 from lab_utils.machine.confinement import FIX as ISOLATION_FIX
 from lab_utils.machine.confinement import LANDLOCK, NONE, isolation
-from lab_utils.machine.jars import CURRENT, FETCHED_BY, OLDER, SECTIONS, locked, missing
+from lab_utils.machine.jars import CURRENT, FETCHED_BY, OLDER, SECTIONS, damaged, locked, missing
 from lab_utils.machine.java import FIX as JAVA_FIX
 from lab_utils.machine.java import Java, find_java
 from lab_utils.machine.quick_start import Kafka
@@ -138,6 +138,9 @@ def _jars(section: str) -> str:
     if lacking:
         by = "a notebook that asks Kafka 3.9" if section in FETCHED_BY else "the next start"
         raise Ailing(f"{found}; {by} fetches the others")
+    if bad := damaged(jars):
+        names = ", ".join(jar.path.name for jar in bad)
+        raise Ailing(f"{found}; not what the lock says, and to be fetched anew: {names}")
     return found
 
 

@@ -2,8 +2,9 @@
 
 jars.lock is the truth: a section, `group:artifact:version` and a SHA-256 on each line. A jar is
 fetched to a temporary name, checked, and renamed; so what is in the cache is whole, and a start
-that was interrupted is continued by the next one. Nothing is fetched once it is there. They come
-from Maven Central, or from the mirror whose address LAB_MAVEN has.
+that was interrupted is continued by the next one. Nothing is fetched once it is there; what a disk
+has damaged since is found by the doctor, and fetched anew by ./lab prepare. They come from Maven
+Central, or from the mirror whose address LAB_MAVEN has.
 
 Kafka is locked in two versions. The older one is fetched where somebody asks for it, and only then,
 and so is Kafka Streams.
@@ -107,6 +108,17 @@ def spark_kafka_jars(progress: Progress = lambda _: None) -> list[Path]:
 def missing(jars: Iterable[Jar]) -> list[Jar]:
     """The jars that are not in the cache."""
     return [jar for jar in jars if not jar.path.exists()]
+
+
+def damaged(jars: Iterable[Jar]) -> list[Jar]:
+    """The jars in the cache that are no longer what the lock says; reads each of them."""
+    return [jar for jar in jars if jar.path.exists() and sha256(jar.path) != jar.sha256]
+
+
+def remove_damaged(jars: Iterable[Jar]) -> None:
+    """Let what is damaged be missing, so that it is fetched."""
+    for jar in damaged(jars):
+        jar.path.unlink(missing_ok=True)
 
 
 def fetch(jars: list[Jar], progress: Progress = lambda _: None) -> list[Path]:

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from lab_utils.machine.broker import Broker, new_ports
-from lab_utils.machine.jars import CURRENT, Progress, spark_kafka_jars
+from lab_utils.machine.jars import CURRENT, Progress, locked, remove_damaged, spark_kafka_jars
 from lab_utils.machine.quick_start import ARCHIVED_S, Kafka, make_archive, quick_kafka
 from lab_utils.machine.settings import Node
 from lab_utils.waiting import wait_until
@@ -17,6 +17,7 @@ def prepare(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafk
 
     Raises SetupError or StageError when something cannot be had; what is there then is whole.
     """
+    remove_damaged(locked())
     kafka = quick_kafka(progress, version)
     spark_kafka_jars(progress)
     make_archive("Kafka", kafka.archive, lambda aside: make_by_ending(kafka, aside), progress)

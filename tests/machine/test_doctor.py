@@ -12,6 +12,7 @@ from lab_utils import single_server
 from lab_utils.folders import stage_folder
 from lab_utils.machine import doctor
 from lab_utils.machine.doctor import Row, examine
+from lab_utils.machine.jars import locked
 from lab_utils.processes import PORTS
 
 
@@ -42,6 +43,18 @@ def test_jars_are_counted(cache: Path) -> None:
     found = row("Kafka's jars")
 
     assert (False, "0 of 49", "./lab up") == (found.ok, found.what[:7], found.fix)
+
+
+def test_a_damaged_jar_is_named(cache: Path) -> None:
+    """All of Spark's connector is there, and none is what its name says; ./lab up heals it."""
+    jars = locked("spark")
+    (cache / "jars").mkdir(parents=True)
+    for jar in jars:
+        jar.path.write_bytes(b"half of a jar")
+    found = row("Spark's Kafka connector")
+
+    assert (False, "./lab up") == (found.ok, found.fix)
+    assert all(jar.path.name in found.what for jar in jars)
 
 
 def test_an_older_kafka_is_not_needed(cache: Path) -> None:

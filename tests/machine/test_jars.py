@@ -15,7 +15,16 @@ from pathlib import Path
 import pytest
 
 from lab_utils.errors import SetupError
-from lab_utils.machine.jars import MIRROR, ROOTS, Jar, fetch, locked, missing
+from lab_utils.machine.jars import (
+    MIRROR,
+    ROOTS,
+    Jar,
+    damaged,
+    fetch,
+    locked,
+    missing,
+    remove_damaged,
+)
 from lab_utils.waiting import wait_until
 
 WHOLE = b"a jar that is whole" * 1000
@@ -123,6 +132,18 @@ def test_a_jar_that_is_there_is_not_asked_for(repository: Repository, jar: Jar) 
     fetch([jar])
 
     assert [] == repository.asked
+
+
+def test_a_jar_that_a_disk_has_damaged(repository: Repository, jar: Jar) -> None:
+    """One that is cut short in the cache is named, and is fetched anew once it is removed."""
+    (path,) = fetch([jar])
+    whole, _ = damaged([jar]), path.write_bytes(WHOLE[:-1])
+    found = damaged([jar])
+    remove_damaged([jar])
+
+    assert ([], [jar]) == (whole, found)
+    assert [jar] == missing([jar])
+    assert WHOLE == fetch([jar])[0].read_bytes()
 
 
 def test_no_repository(repository: Repository, jar: Jar, monkeypatch: pytest.MonkeyPatch) -> None:

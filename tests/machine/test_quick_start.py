@@ -1,0 +1,43 @@
+"""What is made once for a machine: it is made by one, kept while it is used, and then removed."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from lab_utils.machine.quick_start import KEPT_S, make_once
+
+
+def made(path: Path) -> Path:
+    """What is at this path, made if it is not there."""
+    make_once(path, lambda aside: aside.write_text("made"), lambda: None)
+    return path
+
+
+def leave_for(path: Path, seconds: float) -> None:
+    """Let it be so long since somebody asked for it."""
+    at = time.time() - seconds
+    os.utime(path, (at, at))
+
+
+def test_what_nobody_asks_for_is_removed(tmp_path: Path) -> None:
+    """When another is made; one that was asked for lately stays, and so does another kind."""
+    old, used, other = (made(tmp_path / it) for it in ("spark-1.jsa", "spark-2.jsa", "kafka-1.jsa"))
+    for each in (old, used, other):
+        leave_for(each, KEPT_S + 60)
+    made(used)
+    made(tmp_path / "spark-3.jsa")
+
+    assert {"kafka-1.jsa", "spark-2.jsa", "spark-3.jsa"} == {
+        path.name for path in tmp_path.glob("*.jsa")
+    }
+
+
+def test_a_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
+    """Templates are folders; the lock of one is not of its kind."""
+    for name in ("template-1", "template-2"):
+        make_once(tmp_path / name, lambda aside: (aside / "meta").mkdir(parents=True), lambda: None)
+        leave_for(tmp_path / name, KEPT_S + 60)
+
+    assert ["template-2"] == [path.name for path in tmp_path.iterdir() if path.is_dir()]
