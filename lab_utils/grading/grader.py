@@ -21,7 +21,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from importlib.metadata import version
@@ -51,12 +51,14 @@ from lab_utils.grading.results import (
 from lab_utils.grading.sandbox import end_within, remove, required_isolation
 from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
 from lab_utils.machine.prepare import prepare
+from lab_utils.single_server import take_lock
 from lab_utils.stage.lending import Lending
 
 EXIT_GRADED: Final = 0
 EXIT_INFRASTRUCTURE: Final = 2
 END_S: Final = 15
 LOOK_S: Final = 0.5
+PLACE: Final = "lab-grade-"
 
 # Why an answer cell that did not end well leaves nothing to examine.
 UNWELL: Final = {
@@ -286,7 +288,7 @@ def grade(
     os.environ.setdefault("LAB_OWNER", str(os.getpid()))
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
     with (
-        tempfile.TemporaryDirectory(prefix="lab-grade-", ignore_cleanup_errors=True) as place,
+        _place() as place,
         closing(Lending(f"grade-{secrets.token_hex(6)}", jobs)) as stages,
     ):
         terms = Terms(
@@ -297,7 +299,7 @@ def grade(
             labs=labs,
             lab=lab,
             keep=keep,
-            place=Path(place),
+            place=place,
             isolation=isolation,
             stages=stages,
         )
@@ -305,6 +307,29 @@ def grade(
     return Results(
         nonce=terms.nonce, versions=versions(labs), isolation=isolation, submissions=tuple(done)
     )
+
+
+@contextmanager
+def _place() -> Iterator[Path]:
+    """A folder for the submissions of this grading; those that killed gradings have left are gone.
+
+    Whoever is at work in one has its lock, from before it has its name.
+    """
+    for left in Path(tempfile.gettempdir()).glob(f"{PLACE}*"):
+        # In a folder of somebody else's the lock may be a link to anything.
+        with suppress(OSError):
+            if left.lstat().st_uid == os.getuid() and (lock := take_lock(left)) is not None:
+                remove(left)
+                os.close(lock)
+    made = Path(tempfile.mkdtemp(prefix="lab-grading-"))
+    lock = take_lock(made)
+    place = made.rename(made.with_name(made.name.replace("lab-grading-", PLACE)))
+    try:
+        yield place
+    finally:
+        remove(place)
+        if lock is not None:
+            os.close(lock)
 
 
 def _nothing(paths: Sequence[Path]) -> BadArgument:

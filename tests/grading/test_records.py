@@ -119,6 +119,7 @@ def test_a_signal_costs_one_submission(handed_in: Path, number: signal.Signals) 
     assert "was interrupted when its time was up." in after["zoe"]["notes"][0]
     assert 4 == sum(" 0/20 " in line for line in table.splitlines())
     assert [] == [*(handed_in.parent / "grades").rglob(f"*{records.UNFINISHED}")]
+    assert [] == [*temporary(handed_in).iterdir()]
 
 
 @pytest.mark.labs

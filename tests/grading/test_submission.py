@@ -316,6 +316,7 @@ def test_where_nobody_can_tell_all_runs(tmp_path: Path, source: str) -> None:
         "answer_1 = {}\n" + "!true\n" * 400 + "x = 1\n" * 20_000,
         "answer_1 = [" + "0," * 1_000_000 + "]",
     ],
+    ids=["magics", "magics and lines", "one long line"],
 )
 def test_code_that_nobody_could_have_written(tmp_path: Path, source: str) -> None:
     """It is handed to its kernel as it is, and takes the grader no time and no memory."""
