@@ -9,6 +9,7 @@ OUT/told.jsonl as it comes, so a classroom that was ended or killed goes on with
 
 from __future__ import annotations
 
+import errno
 import hmac
 import json
 import os
@@ -84,7 +85,8 @@ class Room:
         kept = (out / TOLD).read_bytes() if (out / TOLD).exists() else b""
         self._file = os.open(out / TOLD, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for line in kept.splitlines():
-            with suppress(ValueError):  # The last one may be torn.
+            # The last one may be torn; and what is of a seat that was lost is nobody's.
+            with suppress(ValueError, KeyError, TypeError):
                 self._take(orjson.loads(line))
         if not self.code:
             self._keep({"code": "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))})
@@ -173,7 +175,14 @@ class Room:
         return known[one_of("item", item, known)]
 
     def _keep(self, line: dict[str, Any]) -> None:
-        os.write(self._file, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
+        """Write a line down, whole, and take it in. Raises OSError if the disk has no room for it.
+
+        A seat without its line would be nobody's when the classroom goes on.
+        """
+        text = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
+        if (written := os.write(self._file, text)) < len(text):
+            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._out / TOLD))
         self._take(line)
 
     def _take(self, line: Mapping[str, Any]) -> None:

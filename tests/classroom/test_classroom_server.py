@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,33 @@ def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
         assert classroom.code == again.code
     finally:
         again.end(signal.SIGTERM)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="no limit can be set on another process")
+def test_a_classroom_without_room_hears_it_later(
+    classroom: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be kept (a real limit) is told again, and is there once there is room."""
+    limit = partial(resource.prlimit, classroom.process.pid, resource.RLIMIT_FSIZE)
+    answers: list[bool] = []
+    is_told = Seat._is_told
+
+    def seen(*given: Any) -> bool:
+        answers.append(is_told(*given))
+        return answers[-1]
+
+    monkeypatch.setattr("lab_utils.classroom.seat.AGAIN_S", 0.1)
+    monkeypatch.setattr(Seat, "_is_told", seen)
+    seat = Seat(classroom.address, classroom.code)
+    assert "seat 1" in seat.welcome()
+    limit((0, resource.RLIM_INFINITY))
+    seat.tell(item=FIRST, status="PASS")
+    wait_until(lambda: False in answers, "a refusal", timeout_s=60)
+    refused = classroom.board()["items"]
+    limit((resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    wait_until(lambda: classroom.board()["items"], "the verdict", timeout_s=60)
+
+    assert [] == refused
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,6 +72,47 @@ def test_it_goes_on_where_it_was(room: Room, tmp_path: Path) -> None:
     assert 1 == third.board()["items"][0]["PASS"]
     assert third.board()["votes"][0]["closed"]
     assert "seat 2" == third.join(room.code).name
+
+
+FULL = """
+import resource, signal, sys
+from pathlib import Path
+from lab_utils.classroom.room import Room
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+room = Room(Path(sys.argv[1]))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    for _ in range(50):
+        room.tell(room.join(room.code).token, {"item": "03.1", "status": "PASS"})
+except OSError as error:
+    print(room.board()["seats"], error.errno)
+"""
+
+
+def test_a_full_disk_makes_no_seat(tmp_path: Path) -> None:
+    """What does not fit (a real limit) is refused and not taken in; a room that goes on has all."""
+    child = subprocess.run(
+        [sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True, check=True
+    )
+    seats, number = map(int, child.stdout.split())
+    again = Room(tmp_path)
+
+    assert number in (errno.ENOSPC, errno.EFBIG)
+    assert 2 <= seats < 50
+    assert seats == again.board()["seats"]
+    assert f"seat {seats + 1}" == again.join(again.code).name
+
+
+def test_what_a_lost_seat_told_is_nobodys(room: Room, tmp_path: Path) -> None:
+    """A line of the file that nothing can be made of costs nobody else what they told."""
+    seat = room.join(room.code).token
+    with (tmp_path / TOLD).open("a") as file:
+        for line in ({"of": "lost", "item": FIRST, "status": "PASS"}, 7, {}, {"of": seat}):
+            file.write(json.dumps(line) + "\n")
+    room.tell(seat, {"item": FIRST, "status": "PASS"})
+    again = Room(tmp_path)
+
+    assert (1, 1) == (again.board()["seats"], again.board()["items"][0]["PASS"])
 
 
 def test_only_the_code_opens_the_door(room: Room) -> None:
