@@ -77,11 +77,11 @@ def test_without_retries_the_report_may_be_wrong(perform: Perform) -> None:
     # The client comes back to the broker that it knows. Did it bootstrap anew, as is librdkafka's
     # default, what it sent meanwhile could be sent again.
     struck = next(row.at_ns for row in rows if row.kind == "fired")
-    came_back = ["ApiVersions", "Produce"]
-    assert came_back == [
+    came_back = [
         row.api for row in rows
         if (row.actor, row.kind) == ("producer-1", "request") and row.at_ns > struck
     ]  # fmt: skip
+    assert ["ApiVersions", "Produce"] == came_back[:2]  # on a slow machine it looks around later
 
 
 def test_a_program_outlives_the_only_broker(perform: Perform, stage: Any) -> None:
