@@ -285,7 +285,6 @@ def grade(
     make_class_archive(progress)
     keep_bytecode(progress)
     jobs = jobs or os.cpu_count() or 1
-    os.environ.setdefault("LAB_OWNER", str(os.getpid()))
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
     with (
         _place() as place,
@@ -429,7 +428,7 @@ def _one(path: Path, terms: Terms, say: Say) -> SubmissionResult:
     try:
         result = _submission(path, terms, lambda doing: say(Progress(path, doing)))
     except Exception as error:  # a defect of ours must not end the other gradings
-        reason = f"the grader itself failed: {type(error).__name__}: {error}"
+        reason = _reason(error)
         result = SubmissionResult(path=str(path), lab=None, status=INFRASTRUCTURE, reason=reason)
     took = round(time.monotonic() - started, 1)
     result = replace(result, path=shown_path(path), seconds=took, isolation=terms.isolation)
@@ -452,11 +451,18 @@ def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> Submi
     for _ in range(2):
         try:
             items, notes = _graded(submission, terms, say)
-        except LabError as error:
-            unwell = replace(unwell, reason=str(error))
+        except Exception as error:  # what a machine had none left of, it may have again
+            unwell = replace(unwell, reason=_reason(error))
         else:
             return replace(unwell, status=GRADED, reason=None, items=items, notes=notes)
     return unwell
+
+
+def _reason(error: Exception) -> str:
+    """What is told of an error; what is no LabError is a defect of ours."""
+    if isinstance(error, LabError):
+        return str(error)
+    return f"the grader itself failed: {type(error).__name__}: {error}"
 
 
 def _graded(

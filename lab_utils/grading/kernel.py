@@ -28,6 +28,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -129,8 +130,10 @@ class Kernel:
 
     def kill(self) -> None:
         """End the kernel and everything that it started."""
-        self.sandbox.end()
-        self._client.stop_channels()
+        try:
+            self.sandbox.end()
+        finally:
+            self._client.stop_channels()
 
     def _answer(self, message: str, timeout_s: float) -> dict[str, Any] | None:
         """The content of the reply to a message; None after the timeout or the kernel's death."""
@@ -335,11 +338,21 @@ def _is_deep(value: Any, left: int = DEPTH_MAX) -> bool:
 
 
 def _client(connection_file: str) -> BlockingKernelClient:
-    context = zmq.Context()
-    context.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
-    client = BlockingKernelClient(context=context)
+    client = BlockingKernelClient(context=_context())
     client.load_connection_file(connection_file)
     return client
+
+
+@cache
+def _context() -> zmq.Context[Any]:
+    """The context of all kernels, which is never given up.
+
+    One that Python collects together with a socket that nobody has closed waits for it for ever:
+    by then it no longer knows its sockets.
+    """
+    context = zmq.Context()
+    context.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
+    return context
 
 
 def _reply(content: Mapping[str, Any]) -> Reply:

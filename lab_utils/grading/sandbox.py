@@ -279,12 +279,18 @@ class Sandbox:
             return []
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            entered = subprocess.run(
-                ["nsenter", "--preserve-credentials", "--user", "--net",
-                 f"--target={self._inside.pid}", "--", sys.executable, "-IS", "-c", LISTEN,
-                 str(theirs.fileno()), *map(str, ports)],
-                pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=START_S,
-            )  # fmt: skip
+            try:
+                entered = subprocess.run(
+                    ["nsenter", "--preserve-credentials", "--user", "--net",
+                     f"--target={self._inside.pid}", "--", sys.executable, "-IS", "-c", LISTEN,
+                     str(theirs.fileno()), *map(str, ports)],
+                    pass_fds=[theirs.fileno()], capture_output=True, text=True, timeout=START_S,
+                )  # fmt: skip
+            except subprocess.TimeoutExpired as error:
+                raise StageError(
+                    f"the ports {', '.join(map(str, ports))} of a submission were not open after "
+                    f"{START_S} s: this machine is too slow now."
+                ) from error
             if entered.returncode != 0:
                 if not self._inside.is_running():  # it has ended, so nobody will ask
                     return []

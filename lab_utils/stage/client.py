@@ -272,8 +272,10 @@ class Brokers:
         )
 
 
-def join(lab: str, brokers: int = 1, kafka: str = CURRENT) -> Stage:
+def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = None) -> Stage:
     """Join the stage of this lab and this Kafka, and start it if there is none that can go on.
+
+    owner  the process with which a stage that is started ends; LAB_OWNER's if not given
 
     A broker of it that has died is started again. Raises StageError, with what the server said,
     if there is no stage in the end.
@@ -298,5 +300,7 @@ def join(lab: str, brokers: int = 1, kafka: str = CURRENT) -> Stage:
 
     arguments = ["--brokers", str(brokers), "--kafka", kafka]
     what = f"the stage {name!r}"
-    joining = single_server.Joining(stage_folder(name), STAGE_SERVER, arguments, answer, what)
+    joining = single_server.Joining(
+        stage_folder(name), STAGE_SERVER, arguments, answer, what, owner=owner
+    )
     return joining.join(READY_TIMEOUT_S)

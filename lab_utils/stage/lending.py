@@ -10,6 +10,7 @@ faults are disarmed, runs closed, links healed and brokers started again. What c
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from typing import Any
 
@@ -19,7 +20,10 @@ from lab_utils.stage.client import Stage
 
 
 class Lending:
-    """The stages of one process, of any number of brokers; safe to use from several threads."""
+    """The stages of this process, of any number of brokers; safe to use from several threads.
+
+    They end with it, also where it was started from a notebook, which lives on.
+    """
 
     def __init__(self, name: str, idle_max: int) -> None:
         self._name = name
@@ -36,7 +40,8 @@ class Lending:
             if fits is not None:
                 self._idle.remove(fits)
                 return fits
-        return client.join(f"{self._name}-{next(self._numbers)}", brokers)
+        name = f"{self._name}-{next(self._numbers)}"
+        return client.join(name, brokers, owner=os.getpid())
 
     def take_back(self, stage: Stage, *, is_odd: bool) -> None:
         """Keep the stage for the next user if it is whole; end it otherwise."""

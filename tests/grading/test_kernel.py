@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -258,3 +259,29 @@ def test_what_broke_a_limit_is_told(opened: Opened) -> None:
 
     assert ["dead"] == run(session)
     assert "processes ran at once" in session.exceeded[0]
+
+
+FORGOTTEN = """
+import gc, sys
+from jupyter_client.connect import write_connection_file
+from lab_utils.grading.kernel import _client
+gc.disable()  # they are all collected at once
+for number in range(5):
+    file = f"{sys.argv[1]}/{number}.json"
+    write_connection_file(file, transport="ipc", ip=f"{sys.argv[1]}/{number}")
+    client = _client(file)
+    client.start_channels(iopub=False, stdin=False, hb=False, control=False)
+    client.kernel_info()
+    del client
+gc.collect()
+print("collected")
+"""
+
+
+def test_a_client_that_nobody_has_closed() -> None:
+    """As where the end of its kernel took too long: what collects it waits for nothing."""
+    with TemporaryDirectory(prefix="lab-test-") as folder:
+        command = [sys.executable, "-c", FORGOTTEN, folder]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+
+    assert (0, "collected\n") == (done.returncode, done.stdout), done.stderr

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lab_utils.grading import grader
 from lab_utils.grading.submission import (
     NotASubmission,
     Submission,
@@ -334,3 +336,24 @@ def test_more_parts_than_anyone_could_look_at(tmp_path: Path) -> None:
     read(tmp_path, cell("x = 1") | {"outputs": [output] * 100_000})
 
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize(("times", "status"), [(1, "graded"), (2, "infrastructure")])
+def test_what_a_machine_could_not_do_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, status: str
+) -> None:
+    """Once, whatever kind of error it was; then the submission says so, and costs no other."""
+    read(tmp_path, ANSWER, CHECK)
+    errors = iter([BlockingIOError(11, "Resource temporarily unavailable")] * times)
+
+    def graded(*_: object) -> tuple[tuple[()], tuple[()]]:
+        for error in errors:
+            raise error
+        return (), ()
+
+    monkeypatch.setattr(grader, "_graded", graded)
+    terms: Any = SimpleNamespace(labs=LABS, lab=None)
+    found = grader._submission(tmp_path / "90_tiny.ipynb", terms, lambda _: None)
+
+    assert status == found.status
+    assert ("temporarily unavailable" in (found.reason or "")) == (status != "graded")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from lab_utils import processes
 from lab_utils.folders import stage_folder
 from lab_utils.proxy.faults import drop_response
 from lab_utils.single_server import down, is_served
 from lab_utils.stage.lending import Lending, left_in
+from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -36,6 +41,29 @@ def test_what_a_user_has_broken_is_whole_for_the_next(lending: Lending, tmp_path
     assert [] == left_in(stage.state())
     lending.take_back(stage, is_odd=True)
     assert not is_served(stage_folder(stage.name))
+
+
+LENDS = """
+from lab_utils.stage.lending import Lending
+print(Lending("left", 1).lend(1).name, flush=True)
+input()
+"""
+
+
+def test_it_ends_with_who_lends_it(state: Path) -> None:
+    """A grader that is killed takes its stages with it, though the notebook it is of lives on."""
+    with processes.spawn(
+        [sys.executable, "-c", LENDS],
+        environment={**os.environ, processes.OWNER: str(os.getpid())},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as lender:
+        name = lender.stdout.readline().strip() if lender.stdout else ""
+        assert is_served(stage_folder(name))
+        lender.kill()
+
+    wait_until(lambda: not is_served(stage_folder(name)), "the end of its stage", timeout_s=60)
 
 
 def test_each_user_has_another(lending: Lending) -> None:
