@@ -21,7 +21,7 @@ import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from importlib.metadata import version
@@ -476,13 +476,13 @@ def _graded(
     session = KernelSession(submission, theirs, budget, terms.isolation)
     nonce = terms.nonce_of(submission.path)
     examiner = Examiner(session, ours, nonce, name, terms.stages)
-    try:
+    with ExitStack() as ended:  # each of these, whatever the others raise
+        ended.callback(remove, theirs)
+        ended.callback(remove, ours)
+        # Of a submission that did not end as it should the stage is lent to nobody else.
+        ended.push(lambda kind, *_: examiner.close(is_odd=kind is not None))
+        ended.callback(session.close)
         return _examined(submission, session, examiner, say), _notes(session)
-    finally:
-        session.close()
-        examiner.close()
-        for folder in (theirs, ours):
-            remove(folder)
 
 
 def _examined(
