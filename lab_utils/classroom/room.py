@@ -9,7 +9,6 @@ OUT/told.jsonl as it comes, so a classroom that was ended or killed goes on with
 
 from __future__ import annotations
 
-import errno
 import hmac
 import json
 import os
@@ -39,6 +38,7 @@ from lab_utils.grading.results import (
     SubmissionResult,
 )
 from lab_utils.ledger.predictions import QUESTIONS
+from lab_utils.ledger.store import append
 from lab_utils.working_folder import ROOT
 
 TOLD: Final = "told.jsonl"
@@ -179,10 +179,7 @@ class Room:
 
         A seat without its line would be nobody's when the classroom goes on.
         """
-        text = orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE)
-        if (written := os.write(self._file, text)) < len(text):
-            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._out / TOLD))
+        append(self._file, orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
         self._take(line)
 
     def _take(self, line: Mapping[str, Any]) -> None:

@@ -102,8 +102,8 @@ class Seat:
             if answer.status_code in GONE:  # Another classroom is there now.
                 self._token = ""
                 _file().unlink(missing_ok=True)
-            is_busy = answer.is_server_error or answer.status_code == httpx.codes.TOO_MANY_REQUESTS
-            return not is_busy and answer.status_code not in GONE
+            again = (*GONE, httpx.codes.TOO_MANY_REQUESTS)
+            return answer.status_code not in again and not answer.is_server_error
         except httpx.HTTPError:
             return False
 

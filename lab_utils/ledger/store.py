@@ -11,6 +11,7 @@ raises into the code under study. It knows no other room.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
@@ -52,20 +53,24 @@ class Witness:
         if self.trouble:
             return
         try:
-            written = os.write(self._file, line)
+            append(self._file, line)
         except OSError as error:
             self.trouble = f"the ledger could not be written: {error.strerror}"
-            return
-        if written < len(line):
-            # The disk filled up inside a line: take the torn half away, keep all whole lines.
-            os.ftruncate(self._file, os.fstat(self._file).st_size - written)
-            self.trouble = "the ledger could not be written: no space left for a whole line"
 
     def close(self) -> None:
         """Close the file; what is recorded after this is lost, and in no other file."""
         file, self._file = self._file, CLOSED
         if file != CLOSED:
             os.close(file)
+
+
+def append(file: int, line: bytes) -> None:
+    """Append a whole line to an open file, or nothing. Raises OSError where it has no room."""
+    written = os.write(file, line)
+    if written < len(line):
+        # The disk filled up inside a line: take the torn half away, keep all whole lines.
+        os.ftruncate(file, os.fstat(file).st_size - written)
+        raise OSError(errno.ENOSPC, "no space left for a whole line")
 
 
 def write_ledger(folder: Path, events: Iterable[Event], name: str = "events") -> None:
