@@ -315,9 +315,10 @@ def _place() -> Iterator[Path]:
     Whoever is at work in one has its lock, from before it has its name.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{PLACE}*"):
-        # In a folder of somebody else's the lock may be a link to anything.
+        # A link may lead anywhere, and so may the lock in a folder of somebody else's.
         with suppress(OSError):
-            if left.lstat().st_uid == os.getuid() and (lock := take_lock(left)) is not None:
+            is_ours = left.lstat().st_uid == os.getuid() and not left.is_symlink()
+            if is_ours and (lock := take_lock(left)) is not None:
                 remove(left)
                 os.close(lock)
     made = Path(tempfile.mkdtemp(prefix="lab-grading-"))

@@ -144,9 +144,10 @@ def make_once(path: Path, make: Callable[[Path], object], begin: Callable[[], ob
 def _remove_unused(made: Path) -> None:
     """Remove what is of this kind, for other jars or another Java, and not asked for any more."""
     for other in made.parent.glob(f"{made.name.rpartition('-')[0]}-*"):
-        is_unused = time.time() - other.stat().st_mtime > KEPT_S
-        if is_unused and other.suffix == made.suffix:
-            shutil.rmtree(other) if other.is_dir() else other.unlink()
+        with suppress(OSError):  # somebody else removes it, or made it
+            is_unused = time.time() - other.stat().st_mtime > KEPT_S
+            if is_unused and other.suffix == made.suffix:
+                shutil.rmtree(other) if other.is_dir() else other.unlink()
 
 
 def make_archive(of: str, path: Path, make: Callable[[Path], object], progress: Progress) -> None:

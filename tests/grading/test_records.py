@@ -19,7 +19,7 @@ import pytest
 
 from lab_utils import processes
 from lab_utils.errors import BadArgument
-from lab_utils.grading import records
+from lab_utils.grading import grader, records
 from lab_utils.grading.reports import table, write_reports
 from lab_utils.grading.results import Results, SubmissionResult, Verdict, presentable
 from lab_utils.waiting import wait_until
@@ -120,6 +120,20 @@ def test_a_signal_costs_one_submission(handed_in: Path, number: signal.Signals) 
     assert 4 == sum(" 0/20 " in line for line in table.splitlines())
     assert [] == [*(handed_in.parent / "grades").rglob(f"*{records.UNFINISHED}")]
     assert [] == [*temporary(handed_in).iterdir()]
+
+
+def test_what_killed_gradings_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes; what a grading works in stays, and so does what a link of such a name leads to."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("lab-grade-left/deep", "elsewhere", "lab-grader"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "lab-grade-link").symlink_to("elsewhere")
+    with grader._place() as first, grader._place() as second:
+        found = {path.name for path in tmp_path.iterdir()}
+
+    assert {first.name, second.name, "elsewhere", "lab-grader", "lab-grade-link"} == found
+    assert {"elsewhere", "lab-grader", "lab-grade-link"} == {it.name for it in tmp_path.iterdir()}
+    assert [] == [*(tmp_path / "elsewhere").iterdir()]
 
 
 @pytest.mark.labs
