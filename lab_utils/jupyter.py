@@ -87,7 +87,7 @@ def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str
     try:
         _wait_until_serving(server, address, token, log)
         say(f"The labs are at {address}/lab/tree/{PAGE}?token={token}\nCtrl-C ends them.")
-        return server.wait()
+        return processes.wait(server)
     except KeyboardInterrupt:
         say("Ending JupyterLab and its stages.")
         return 0

@@ -44,6 +44,7 @@ PROGRAMS: Final = {
 SERVERS: Final = ("stage server", "Spark server")
 SERVER_END_S: Final = 15
 KILL_S: Final = 10
+HEARD_S: Final = 1
 PR_SET_PDEATHSIG: Final = 1
 OUTPUT_MAX: Final = 20_000
 CLOCK_S: Final = 2
@@ -269,6 +270,17 @@ def _identify(process: psutil.Process, folder: Path) -> Found | None:
     name = str(folder.resolve())
     path = next((it for it in line if f"{it}{os.sep}".startswith(f"{name}{os.sep}")), None)
     return Found(process, program, Path(path)) if path else None
+
+
+def wait(child: subprocess.Popen[Any]) -> int:
+    """The exit code of a child, when it has ended; a signal to this process is heard meanwhile.
+
+    Python handles a signal between two of its own steps. One that comes after the last step before
+    the system call, or to another thread, would not be handled until child.wait() returns.
+    """
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            return child.wait(timeout=HEARD_S)
 
 
 def end(processes: Iterable[AnyProcess], *steps: Step) -> None:

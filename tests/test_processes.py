@@ -29,12 +29,27 @@ WAITS = "print('started', flush=True); input()"
 CLEANS_UP = """
 import signal, sys, threading
 from pathlib import Path
-over = threading.Event()
-signal.signal(signal.SIGTERM, lambda *_: over.set())
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
 print("started", flush=True)
-over.wait(60)
+signal.sigwait([signal.SIGTERM])
 threading.Event().wait(0.2)
 Path(sys.argv[2], "mark").write_text("cleaned up")
+"""
+# The signal comes to another thread, so that it does not interrupt what the first one waits in: as
+# one that comes just before the first thread begins to wait.
+HEARS = """
+import signal, subprocess, sys, threading
+from lab_utils import processes
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+child = processes.spawn([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+signals = lambda: input() or signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+threading.Thread(target=signals, daemon=True).start()
+try:
+    print("started", flush=True)
+    processes.wait(child)
+except KeyboardInterrupt:
+    processes.kill_group(child)
+    print("heard", flush=True)
 """
 DEAF = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {WAITS}"
 CHILD = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {WAITS!r}]).wait()"
@@ -103,6 +118,13 @@ def test_the_ladder_ends_in_a_kill(start: Start) -> None:
     processes.end([deaf], (None, 0), (signal.SIGTERM, 0.3))
 
     assert -signal.SIGKILL == deaf.returncode
+
+
+def test_a_signal_is_heard_while_a_child_runs(start: Start) -> None:
+    """Also one that does not interrupt the system call that waits for the child."""
+    said, _ = start(HEARS).communicate(b"\n", timeout=60)
+
+    assert b"heard\n" == said
 
 
 def test_a_process_that_nobody_waited_for_has_ended(start: Start) -> None:

@@ -21,7 +21,6 @@ import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from types import FrameType
 from typing import Any, Final
 
 import psutil
@@ -100,32 +99,32 @@ def main(grader: int, given: str, command: list[str]) -> int:
     libc = ctypes.CDLL(None)
     libc.prctl(CHILD_SUBREAPER, 1, 0, 0, 0)
     libc.prctl(DEATH_SIGNAL, signal.SIGTERM, 0, 0, 0)
-    signal.signal(signal.SIGTERM, _terminated)
+    signals = {signal.SIGTERM, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, signals)  # none is lost before it is waited for
     if os.getppid() != grader:  # it had ended before its end could be heard of
         return 1
     first = os.fork()
     if first == 0:
         confine(**{name: map(Path, paths) for name, paths in json.loads(given).items()})
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
         os.execvp(command[0], command)  # noqa: S606
-    status = 1
     try:
-        while True:
-            pid, found = os.wait()
-            if pid == first:
-                status = os.waitstatus_to_exitcode(found)
-                break
+        status = _wait(first, signals)
     finally:
         _end_all()
     return status if status >= 0 else 128 - status
 
 
-def _terminated(_: int, __: FrameType | None) -> None:
-    raise SystemExit(128 + signal.SIGTERM)
+def _wait(first: int, signals: set[signal.Signals]) -> int:
+    """How the first child ended, as os.waitstatus_to_exitcode() says it; SIGTERM ends it, too."""
+    while signal.sigwait(signals) == signal.SIGCHLD:
+        for pid, found in iter(lambda: os.waitpid(-1, os.WNOHANG), (0, 0)):
+            if pid == first:
+                return os.waitstatus_to_exitcode(found)
+    return -signal.SIGTERM
 
 
 def _end_all() -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     while children := psutil.Process().children(recursive=True):
         for child in children:
             with suppress(psutil.Error):
