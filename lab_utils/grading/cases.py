@@ -283,6 +283,7 @@ def held_by_sources(labs: Path) -> dict[str, tuple[Path, str]]:
     return {path.stem[:2]: (path, text) for path, text in found if text}
 
 
+@cache  # asked for every exercise of every lab; each source is read anew, for it may be edited
 def _checks_in(source: str) -> str:
     """The cells of a source that are its checks, each line at its place; empty if it has none."""
     lines, is_kept = [], False
