@@ -21,7 +21,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from lab_utils.cli import main
 from lab_utils.waiting import wait_until
 
 ROOT = Path(__file__).parents[1]
@@ -221,6 +223,53 @@ def test_ctrl_c(folder: Path) -> None:
     assert 130 == door.returncode
     assert "Stopped. Run ./lab again: it goes on where it was." == said.splitlines()[-1]
     assert "Traceback" not in said
+
+
+def test_ctrl_c_ends_the_tests_in_order(tmp_path: Path) -> None:
+    """The tests are the process that Ctrl-C reaches, and nobody kills them while they clear up."""
+    here = tmp_path / "here"
+    (tmp_path / "test_it.py").write_text(
+        f"""
+import os, pathlib, signal
+import pytest
+
+HERE = pathlib.Path({str(here)!r})
+
+@pytest.fixture
+def file():
+    yield HERE
+    HERE.unlink()
+
+def test_waits(file):
+    file.with_suffix(".new").write_text(str(os.getpid()))
+    file.with_suffix(".new").rename(file)
+    signal.pause()
+"""
+    )
+    alone = ["-n0", f"--rootdir={tmp_path}", "-p", "no:cacheprovider", str(tmp_path)]
+    tests = subprocess.Popen(
+        [sys.executable, "-m", "lab_utils.cli", "test", "unit", *alone],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(here.exists, "the test to begin", timeout_s=60)
+    process = int(here.read_text())
+    os.killpg(tests.pid, signal.SIGINT)
+
+    assert "KeyboardInterrupt" in tests.communicate()[0]
+    assert (tests.pid, pytest.ExitCode.INTERRUPTED) == (process, tests.returncode)
+    assert not here.exists()
+
+
+def test_ctrl_c_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that is interrupted ends as a signal ends one: of an audit, 1 says a breach."""
+    monkeypatch.setattr(
+        "lab_utils.machine.doctor.examine", lambda: signal.raise_signal(signal.SIGINT)
+    )
+    done = CliRunner().invoke(main, ["doctor"])
+
+    assert (130, "Interrupted.\n") == (done.exit_code, done.stderr)
 
 
 def test_an_image_installs_nothing(folder: Path) -> None:
