@@ -264,8 +264,9 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate-delivery", _always, "enable.auto.commit",
-        "What was delivered and not yet committed is delivered again to whoever reads on.",
-        "Kafka design, message delivery semantics",
+        "Whoever reads on begins at the bookmark, if the broker still has one: what comes after it "
+        "is delivered again.",
+        "Kafka design, message delivery semantics; KIP-211",
     ),
     Exemption(
         "phantom", _always, "message.timeout.ms",
@@ -344,7 +345,8 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate-effect", _always, "enable.auto.commit",
-        "What was done and not yet committed is done again by whoever reads on.",
+        "Whoever reads on begins at the bookmark, if the broker still has one: what was done after "
+        "it is done again.",
         "claims F3, G5, Kafka design, message delivery semantics",
     ),
     *(

@@ -32,9 +32,10 @@ def duplicate_delivery() -> Found:
     Smallest: `delivered(1, offset 0) delivered(1, offset 0)`.
     Near miss: `delivered(1, offset 0) delivered(1, offset 1)`; two groups that each read it once;
     another order at the same offset, as after a truncation.
-    Allowed by: `enable.auto.commit`, whatever its value: what was delivered and not yet committed
-    is delivered again, and so is what a program seeks. No setting promises one delivery.
-    Source: Kafka design, message delivery semantics.
+    Allowed by: `enable.auto.commit`, whatever its value: what comes after the bookmark is delivered
+    again, all of it where the broker has deleted the bookmark, and so is what a program seeks. No
+    setting promises one delivery.
+    Source: Kafka design, message delivery semantics; KIP-211.
     """
     return Found(
         where="size(given) > 1",
@@ -183,9 +184,9 @@ def duplicate_effect() -> Found:
     Smallest: `processed(1, offset 0) processed(1, offset 0)`.
     Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1,
     offset 1)`, which are two records; two groups that each did the work once.
-    Allowed by: `enable.auto.commit`, whatever its value: what was done and not yet committed is
-    done again.
-    Source: Kafka design, message delivery semantics.
+    Allowed by: `enable.auto.commit`, whatever its value: what was done after the bookmark is done
+    again, all of it where the broker has deleted the bookmark.
+    Source: Kafka design, message delivery semantics; KIP-211.
     """
     return Found(
         where="size(worked) > 1",
