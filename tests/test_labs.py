@@ -88,6 +88,10 @@ STATED: dict[str, dict[str, str]] = {
     # Whether an offset of the dead leader is given anew in `dark` is a matter of milliseconds.
     "07": {"refused": "aborted-output", "dark": "lost-write ..."},
     "08": {"killed": "duplicate duplicate-effect", "copies": "duplicate"},
+    "72": {"incident": "duplicate duplicate-delivery stuck-lso"},
+    "73": {"incident": "duplicate-delivery duplicate-effect"},
+    "74": {"incident": "lost-write"},
+    "76": {"incident": "aborted-read duplicate precommitted-read"},
     "01_silence_disks_and_cost": {
         "unheard": "lost-write",
         "never_twice": "lost-write",

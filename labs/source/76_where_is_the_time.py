@@ -62,8 +62,9 @@ def check(order):
 
 
 def sink(run, level):
-    """A reader of the invoices, from the first one on."""
-    reader = run.consumer({"isolation.level": level, "enable.auto.commit": False})
+    """A reader of the invoices, from the first one on; the two are two groups."""
+    reader = run.consumer({"group.id": f"{run.topic}-{level}", "isolation.level": level,
+                           "enable.auto.commit": False})
     reader.assign([TopicPartition(run.topics["invoices"], 0, 0)])
     return reader
 
@@ -514,7 +515,8 @@ INIT = "    producer.init_transactions()\n"
 DURING = "lambda: refreshed(run, search, table)"
 FASTER = """
 def sink(run, level):
-    reader = run.consumer({"isolation.level": level, "enable.auto.commit": False,
+    reader = run.consumer({"group.id": f"{run.topic}-{level}", "isolation.level": level,
+                           "enable.auto.commit": False,
                            "fetch.wait.max.ms": 1, "fetch.min.bytes": 1, "fetch.max.bytes": 10000000})
     reader.assign([TopicPartition(run.topics["invoices"], 0, 0)])
     return reader
