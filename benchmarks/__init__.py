@@ -15,6 +15,7 @@ from lab_utils.errors import one_of
 MODULES: Final = {
     "first_cell": "house",
     "lines": "house",
+    "suite": "house",
     "broker_start": "starts",
     "cluster_start": "starts",
     "proxy_throughput": "throughput",

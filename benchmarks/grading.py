@@ -12,9 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 from benchmarks import Figure
+from benchmarks.house import busy_s
 from benchmarks.nbgrader_course import Course
 from lab_utils.grading.cases import LABS, exercises
 from lab_utils.grading.grader import grade
@@ -65,9 +64,9 @@ def beside_nbgrader() -> Iterator[Figure]:
             course.hand_in(f"{kind}-{number}", solved)
             for number in range(third) for kind, solved in kinds.items()
         ]  # fmt: skip
-        before, begun = _busy_s(), time.perf_counter()
+        before, begun = busy_s(), time.perf_counter()
         course.nbgrader("autograde", course.assignment, "--create")
-        theirs = _busy_s() - before, time.perf_counter() - begun
+        theirs = busy_s() - before, time.perf_counter() - begun
         *ours, results = _graded(paths)
     points = sorted({each.points for each in results.submissions})
     for what, mine, other in zip(("processor", "wall"), ours, theirs, strict=True):
@@ -85,12 +84,6 @@ def _written(folder: Path, texts: Sequence[str]) -> list[Path]:
 
 def _graded(paths: Sequence[Path]) -> tuple[float, float, Results]:
     """The processor and the wall seconds that a grading took, and its results."""
-    before, begun = _busy_s(), time.perf_counter()
+    before, begun = busy_s(), time.perf_counter()
     results = grade(paths)
-    return _busy_s() - before, time.perf_counter() - begun, results
-
-
-def _busy_s() -> float:
-    """The seconds that all processors of this machine have worked so far."""
-    times = psutil.cpu_times()
-    return float(times.user + times.nice + times.system)
+    return busy_s() - before, time.perf_counter() - begun, results

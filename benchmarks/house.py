@@ -1,12 +1,15 @@
-"""What a change and a first cell cost: lines to read, and processor time of the first import."""
+"""What a change and a first cell cost: lines to read, the tests, and the first import."""
 
 from __future__ import annotations
 
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
+
+import psutil
 
 from benchmarks import Figure
 
@@ -31,6 +34,24 @@ def first_cell(times: int = 9) -> Iterator[Figure]:
     ours, client = (statistics.median(found) for found in seconds.values())
     yield Figure(f"processor s of `{statements[0]}`", ours, "at most 0.3")
     yield Figure("the same beside `import confluent_kafka`", ours / client, "")
+
+
+def suite() -> Iterator[Figure]:
+    """What ./lab test and its unit tier take, of the whole machine: nothing else may run."""
+    for tier, minutes, seconds in ("unit", "at most 0.75", ""), ("", "at most 10", "at most 1100"):
+        before, begun = busy_s(), time.perf_counter()
+        command = [sys.executable, "-m", "lab_utils.cli", "test", *tier.split()]
+        tests = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+        took, busy = (time.perf_counter() - begun) / 60, busy_s() - before
+        said = (tests.stdout.strip().splitlines() or [""])[-1].strip("= ")
+        yield Figure(f"minutes of ./lab test {tier}", took, minutes, said)
+        yield Figure(f"processor s of ./lab test {tier}", busy, seconds)
+
+
+def busy_s() -> float:
+    """The seconds that all processors of this machine have worked so far."""
+    times = psutil.cpu_times()
+    return float(times.user + times.nice + times.system)
 
 
 def lines() -> Iterator[Figure]:
