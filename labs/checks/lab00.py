@@ -27,32 +27,40 @@ def impatient(run):
 
 
 def impatient_and_again(run):
-    """The impatient one, whose program sends its first order three times."""
+    """The impatient one, whose program sends its first order four times."""
     producer = run.producer({"message.timeout.ms": 1000})
-    for order in [*run.orders[:1] * 2, *run.orders]:
+    for order in [*run.orders[:1] * 3, *run.orders]:
         producer.produce(run.topic, order)
         producer.flush()
 
 
-def eventful(orders, lost, late):
-    """A run in which sent, reported, acked and stored are five different numbers.
+def eventful(orders, unheard, lost, late):
+    """A run in which sent, reported, ordered, acked and stored are five different numbers.
 
-    One order is sent three times, one answer is lost (so one more record is stored), and one answer
-    is late (the order is unknown, and stored).
+    One order is sent four times: one of its answers is late, so it is unknown and acked, and one is
+    lost, so one more record is stored. The only answer about another order is late, too.
     """
     faults = (
+        delay_response("Produce", nth=unheard, by_ms=1500),
         drop_response("Produce", nth=lost),
         delay_response("Produce", nth=late, by_ms=1500),
     )
     return Trial(
-        name="a lost and a late answer", faults=faults, orders=orders, workload=impatient_and_again
+        name="late answers and a lost one",
+        faults=faults,
+        orders=orders,
+        workload=impatient_and_again,
     )
 
 
 def eventful_somewhere(nonce):
-    """An eventful run at positions drawn from the nonce; the late answer is an only report's."""
+    """An eventful run at positions drawn from the nonce; the last one is an only report's."""
     place = random.Random(nonce)
-    return [eventful(place.randint(7, 9), lost=place.randint(1, 3), late=place.randint(6, 7))]
+    unheard, lost, late = (place.randint(*some) for some in ((1, 2), (3, 4), (6, 9)))
+    return [eventful(place.randint(7, 9), unheard, lost, late)]
+
+
+UNKNOWN = ("client", "unknown")
 
 
 def acked_orders(evidence):
@@ -87,7 +95,7 @@ EXERCISES = (
         points=2,
         kind="query",
         answer="count_acked",
-        public=(eventful(6, lost=2, late=6),),
+        public=(eventful(6, unheard=1, lost=3, late=7),),
         unseen=eventful_somewhere,
         rules=(rows_equal(lambda evidence: [{"acked": len(acked_orders(evidence))}]),),
         mistakes=(
@@ -107,6 +115,15 @@ EXERCISES = (
                 ),
                 likely="your number includes an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote.",
+            ),
+            Mistake(
+                name="took away what is unknown",
+                is_made=lambda _, seen: (
+                    returned_count(seen)
+                    == len({*seen.orders} - {row.value for row in seen.history.of(*UNKNOWN)})
+                ),
+                likely="an order that was sent more than once may be both unknown and acked.",
+                look="Look at all reports about the first order.",
             ),
             Mistake(
                 name="counted the log",

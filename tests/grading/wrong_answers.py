@@ -45,6 +45,15 @@ WRONG: Final = (
         "counted what was sent",
         _query("count_acked", "kind = 'sent'", "count(distinct value) AS acked"),
     ),
+    (
+        "00.1",
+        "took away what is unknown",
+        _query(
+            "count_acked",
+            "kind IN ('sent', 'unknown')",
+            "count(distinct value) - count(distinct if(kind = 'unknown', value, NULL)) AS acked",
+        ),
+    ),
     ("00.1", "counted the log", _query("count_acked", "kind = 'record'", "count(*) AS acked")),
     ("00.2", "an error is a failure", 'answer_2 = {"outcome": "failed", "offset": 3}'),
     ("00.2", "a stored order is acked", 'answer_2 = {"outcome": "acked", "offset": 3}'),
