@@ -35,6 +35,10 @@ from lab_utils.grading.notebook import (
 )
 
 BYTES_MAX: Final = 50_000_000
+# Objects and lists in its JSON: each takes half a kilobyte of the grader, whatever is in it.
+PARTS_MAX: Final = 1_000_000
+# A lab has a tenth of it. Some looks at cells are for each pair of them.
+CELLS_MAX: Final = 1_000
 # More code than this nobody writes: it runs as it is, and the grader does not read it.
 CODE_MAX: Final = 200_000
 MAGICS_MAX: Final = 10_000  # of a cell with magics, which take IPython a look at all of it each
@@ -122,14 +126,15 @@ class Submission:
             for piece in _pieces(position, cell, is_own=cell.source not in handed_out)
         ]  # fmt: skip
         names = {each.answer for each in self.exercises}
-        taken: list[_Piece] = []
-        while more := [each for each in pieces if each not in taken and each.matters(names, labs)]:
-            taken += more
+        left, taken = pieces, set[_Piece]()
+        while more := {each for each in left if each.matters(names, labs)}:
+            taken |= more
+            left = [each for each in left if each not in more]
             names = names.union(*(each.loads for each in more))
         if names & labs or any(each.is_dynamic for each in taken):
             return self
         texts: dict[int, list[str]] = {}
-        for piece in sorted(taken, key=pieces.index):
+        for piece in filter(taken.__contains__, pieces):
             texts.setdefault(piece.position, []).append(piece.source)
         return replace(self, cells=tuple(
             cell if cell.checks else replace(cell, source="\n".join(texts.get(position, [])))
@@ -200,7 +205,11 @@ def submissions(paths: Sequence[Path]) -> list[Path]:
 
 def _notebook(path: Path) -> Any:
     try:
-        notebook = read_notebook(_text(path))
+        notebook = read_notebook(_bounded(_text(path)))
+        if len(notebook.cells) > CELLS_MAX:
+            raise NotASubmission(
+                f"the notebook has {len(notebook.cells):,} cells, and {CELLS_MAX:,} are the limit."
+            )
         for cell in notebook.cells:
             if not isinstance(cell.get("source"), str):
                 raise NotASubmission("a cell of the notebook has no text.")
@@ -232,6 +241,14 @@ def _text(path: Path) -> str:
     if len(content) > BYTES_MAX:
         raise NotASubmission(f"the file has more than {BYTES_MAX:,} bytes.")
     return content.decode(json.detect_encoding(content))
+
+
+def _bounded(text: str) -> str:
+    """The text, if its JSON has no more parts than there is memory for; raises NotASubmission."""
+    parts = text.count("{") + text.count("[")
+    if parts > PARTS_MAX:
+        raise NotASubmission(f"the file has {parts:,} braces, and {PARTS_MAX:,} are the limit.")
+    return text
 
 
 def _lab(notebook: Any, path: Path) -> str | None:
@@ -372,7 +389,8 @@ def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
             cells.append(Cell(cell.source, answers.get(name), checks.get(name)))
     for each in items:
         binds = rf"(?m)^(def\s+{each.answer}\b|{each.answer}\s*(:[^=\n]*)?=(?!=))"
-        calls = rf"""\A\s*lab\.check\(\s*["']{re.escape(each.item)}["'][^\n]*\s*\Z"""
+        # Possessive: a line of a million blanks would be tried from each of them.
+        calls = rf"""\A\s*+lab\.check\(\s*+["']{re.escape(each.item)}["'][^\n]*+\s*+\Z"""
         for role, pattern in (("answers", binds), ("checks", calls)):
             if all(getattr(cell, role) != each.item for cell in cells):
                 cells = _found(cells, role, each.item, pattern)

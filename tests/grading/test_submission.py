@@ -338,6 +338,43 @@ def test_more_parts_than_anyone_could_look_at(tmp_path: Path) -> None:
     assert time.process_time() - started < 10
 
 
+BLANKS = " " * 100_000
+
+
+@pytest.mark.parametrize(
+    "sources",
+    [
+        [f'lab.check("90.1"{BLANKS}\n x'],
+        [f'lab.check("90.1"{BLANKS}{BLANKS}\n x', f"answer_1{BLANKS}x"],
+        [f"a{number} = a{number + 1}" for number in range(900)] + ["answer_1 = a0"],
+    ],
+    ids=["blanks in a check", "blanks in an answer", "a chain of names"],
+)
+def test_what_takes_the_longest_to_look_through(tmp_path: Path, sources: list[str]) -> None:
+    """Who looks for a learner's cells holds up all other gradings, so it takes no time."""
+    started = time.process_time()
+    read(tmp_path, *map(cell, sources)).needed()
+
+    assert time.process_time() - started < 1.5
+
+
+@pytest.mark.parametrize(
+    ("notebook", "reason"),
+    [
+        ({"cells": [cell("")] * 1_001}, "has 1,001 cells, and 1,000"),
+        ({"cells": [ANSWER], "x": [{}] * 1_000_000}, "braces, and 1,000,000 are the limit"),
+    ],
+    ids=["cells", "parts"],
+)
+def test_more_than_anyone_hands_in(tmp_path: Path, notebook: dict[str, Any], reason: str) -> None:
+    """Each cell costs the grader time, and each part of the file memory: there is a limit."""
+    path = tmp_path / "90_tiny.ipynb"
+    path.write_text(json.dumps({"metadata": {}, "nbformat": 4, "nbformat_minor": 5} | notebook))
+
+    with pytest.raises(NotASubmission, match=reason):
+        read_submission(path, LABS)
+
+
 @pytest.mark.parametrize(("times", "status"), [(1, "graded"), (2, "infrastructure")])
 def test_what_a_machine_could_not_do_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, status: str
