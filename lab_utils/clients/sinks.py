@@ -15,6 +15,7 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,15 +23,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.errors import BadArgument, LedgerError, SetupError
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import Event, value_text
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
 FILE: Final = "sink.sqlite"
-# No run has more effects, and none takes longer to be read.
+# No run has more effects, no text in its database is longer, and none takes longer to be read.
 ROWS_MAX: Final = 100_000
+TEXT_MAX: Final = 10_000
+TEXTS_MAX: Final = 10_000_000  # of all effects together
+PATTERN_MAX: Final = 100  # of LIKE and GLOB
 READ_S: Final = 10
+LOOK_STEPS: Final = 100  # of SQLite's machine, between two looks at the clock
 MARK: Final = "sink.postgres"  # the name of the schema that this run has
 TABLE: Final = "bookings"
 VARIABLE: Final = "LAB_DATABASE"
@@ -162,7 +167,7 @@ def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
             )
         yield Event(
             run=run, source="sink", actor=TABLE, kind="effect", detail={"database": name},
-            value=value.decode() if isinstance(value, bytes) else str(value), records=times,
+            value=value_text(value), records=times,
         )  # fmt: skip
     if schema:
         _drop(folder / MARK)
@@ -201,15 +206,32 @@ def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]], str]:
 
     name = engine.dialect.name
     with engine.connect() as connection:
-        if name == "sqlite":  # what a workload calls a table may be a view that never ends
-            raw: Any = connection.connection.driver_connection
-            deadline = time.monotonic() + READ_S
-            raw.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+        if name == "sqlite":
+            _bound(connection.connection.driver_connection)
         if not inspect(connection).has_table(TABLE):
             return [], [], NAMES[name]
-        query = f"SELECT * FROM {TABLE} ORDER BY {ROW[name]} LIMIT {ROWS_MAX}"  # noqa: S608
-        result = connection.execute(text(query))
-        return list(result.keys()), [dict(row) for row in result.mappings()], NAMES[name]
+        columns = [each["name"] for each in inspect(connection).get_columns(TABLE)]
+        asked = ", ".join(each for each in ("value", "times") if each in columns)
+        if "value" not in columns:
+            return columns, [], NAMES[name]
+        query = f"SELECT {asked} FROM {TABLE} ORDER BY {ROW[name]} LIMIT {ROWS_MAX}"  # noqa: S608
+        rows, length = list[dict[str, Any]](), 0
+        for row in connection.execute(text(query)).mappings():
+            rows.append(dict(row))
+            if (length := length + len(str(row["value"]))) > TEXTS_MAX:
+                raise BadArgument(f"its effects have more than {TEXTS_MAX:,} characters")
+        return columns, rows, NAMES[name]
+
+
+def _bound(connection: Any) -> None:
+    """Bound what SQLite does, for a workload's table may be a view, which never ends or makes much.
+
+    It looks at the clock between two steps, and one step may compare or make as much as it may.
+    """
+    deadline = time.monotonic() + READ_S
+    connection.set_progress_handler(lambda: time.monotonic() > deadline, LOOK_STEPS)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, TEXT_MAX)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LIKE_PATTERN_LENGTH, PATTERN_MAX)
 
 
 def _engine(folder: Path, schema: str) -> Engine:

@@ -5,6 +5,7 @@ In PostgreSQL each run has a schema, and there is a sentence for what goes wrong
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -190,6 +191,43 @@ def test_other_tables_are_no_effects(place: Place) -> None:
     place.opened("CREATE TABLE bookmarks (next INTEGER)", "INSERT INTO bookmarks VALUES (1)")
 
     assert [] == place.found()
+
+
+MANY = (
+    "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) "
+    "SELECT i, {} FROM n"
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (MANY.format(2000, "zeroblob(1000000)"), "too big"),
+        (MANY.format(2000, "zeroblob(9000)"), "more than 10,000,000 characters"),
+        ("SELECT 1, hex(zeroblob(400000)) LIKE '%' || substr(hex(zeroblob(20000)), 2) || 'x'",
+         "too big"),
+        ("SELECT 1, hex(zeroblob(4000)) LIKE '%' || substr(hex(zeroblob(1000)), 2) || 'x'",
+         "too complex"),
+    ],
+    ids=["large", "many", "slow", "a long pattern"],
+)  # fmt: skip
+def test_a_view_that_makes_much(tmp_path: Path, made: str, reason: str) -> None:
+    """What a workload calls its table fills no memory and no disk of whoever reads it, and ends."""
+    place = Place(tmp_path)
+    place.opened(f"CREATE VIEW bookings (rowid, value) AS {made}")
+    started = time.monotonic()
+
+    with pytest.raises(LedgerError, match=reason):
+        place.found()
+    assert time.monotonic() - started < 5
+
+
+def test_an_effect_that_is_no_text(tmp_path: Path) -> None:
+    """Bytes that are no text are an effect all the same, and of no order."""
+    place = Place(tmp_path)
+    place.opened("CREATE TABLE bookings (value)", "INSERT INTO bookings VALUES (x'31'), (x'ff')")
+
+    assert ["1", "\\xff"] == place.booked()
 
 
 def test_table_of_another_shape(place: Place) -> None:
