@@ -42,6 +42,7 @@ from lab_utils.errors import StageError
 from lab_utils.folders import cache_folder
 from lab_utils.grading.sandbox import ROOT, Sandbox, packages
 from lab_utils.grading.submission import Submission
+from lab_utils.machine.confinement import LANDLOCK
 from lab_utils.machine.quick_start import make_once
 
 START_S: Final = 60
@@ -83,7 +84,10 @@ class Kernel:
     def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], working: Path) -> None:
         self.sandbox = sandbox
         connection_file = str(sandbox.folder / "connection.json")
-        write_connection_file(connection_file, transport="ipc", ip=str(sandbox.folder / "ipc"))
+        # With Landlock no socket in a folder can be had (seccomp.py); whoever speaks has the key.
+        is_shared = sandbox.kind == LANDLOCK
+        where = ("tcp", "127.0.0.1") if is_shared else ("ipc", str(sandbox.folder / "ipc"))
+        write_connection_file(connection_file, transport=where[0], ip=where[1])
         # Read before anything of the submission's can write to it.
         self._client = _client(connection_file)
         self._process = sandbox.start(

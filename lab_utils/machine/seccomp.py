@@ -3,8 +3,10 @@
     allowed ◀── the call, its first argument ──▶ EPERM: what is not there, or not of itself
 
 Some change others of the same user, which neither Landlock nor a file tree hinders (their limits,
-priorities, keys); some hold memory that is nobody's (memory files, System V segments), and some
-begin a user namespace, in which a process may mount what it likes.
+priorities, keys); some hold memory that is nobody's (memory files, System V segments), some begin
+a user namespace, in which a process may mount what it likes, and one (io_uring) makes other calls
+that no filter sees. Landlock refuses nobody a socket that lies in a folder: a desktop's bus, which
+starts programs, or another submission's kernel.
 Source: Linux, Documentation/userspace-api/seccomp_filter.rst, include/uapi/linux/seccomp.h.
 """
 
@@ -14,6 +16,7 @@ import ctypes
 import errno
 import os
 import platform
+import socket
 import struct
 from typing import Final
 
@@ -23,12 +26,14 @@ X86: Final = {
     "mq_open": 240, "add_key": 248, "request_key": 249, "keyctl": 250, "setpriority": 141,
     "ioprio_set": 251, "unshare": 272, "setns": 308, "prlimit64": 302, "sched_setparam": 142,
     "sched_setscheduler": 144, "sched_setaffinity": 203, "sched_setattr": 314, "clone": 56,
+    "io_uring_setup": 425, "socket": 41,
 }  # fmt: skip
 ARM: Final = {
     "memfd_create": 279, "memfd_secret": 447, "shmget": 194, "semget": 190, "msgget": 186,
     "mq_open": 180, "add_key": 217, "request_key": 218, "keyctl": 219, "setpriority": 140,
     "ioprio_set": 30, "unshare": 97, "setns": 268, "prlimit64": 261, "sched_setparam": 118,
     "sched_setscheduler": 119, "sched_setaffinity": 122, "sched_setattr": 274, "clone": 220,
+    "io_uring_setup": 425, "socket": 198,
 }  # fmt: skip
 ARCHITECTURES: Final = {"x86_64": (0xC000003E, X86), "aarch64": (0xC00000B7, ARM)}
 CLONE3: Final = 435  # its flags are out of a filter's sight: the C library falls back to clone
@@ -52,8 +57,11 @@ class _Program(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("filter", ctypes.c_char_p))
 
 
-def program() -> bytes:
-    """The filter as the kernel and bubblewrap take it; empty where its numbers are not known."""
+def program(*, shares_files: bool = False) -> bytes:
+    """The filter as the kernel and bubblewrap take it; empty where its numbers are not known.
+
+    Where the file tree is everybody's, so are the sockets in it, and none can be had. Pairs can.
+    """
     if platform.machine() not in ARCHITECTURES:
         return b""
     architecture, numbers = ARCHITECTURES[platform.machine()]
@@ -64,7 +72,12 @@ def program() -> bytes:
         (EQUAL, 0, 1, CLONE3), (RETURN, 0, 0, there_is_none),
     ]  # fmt: skip
     for name, number in numbers.items():
-        if name in (*OF_ITSELF, "clone"):
+        if name == "socket":
+            if shares_files:
+                lines += [(EQUAL, 0, 3, number), (LOAD, 0, 0, ARGUMENT),
+                          (EQUAL, 0, 1, socket.AF_UNIX), (RETURN, 0, 0, not_allowed),
+                          (LOAD, 0, 0, NUMBER)]  # fmt: skip
+        elif name in (*OF_ITSELF, "clone"):
             is_harmless = (ANY_OF, 1, 0, NEW_USER) if name == "clone" else (EQUAL, 0, 1, 0)
             otherwise = REFUSE if name in PRETENDED else not_allowed
             lines += [(EQUAL, 0, 4, number), (LOAD, 0, 0, ARGUMENT), is_harmless,
@@ -80,7 +93,7 @@ def refuse() -> None:
 
     It must have given up new privileges (prctl, PR_SET_NO_NEW_PRIVS).
     """
-    if lines := program():
+    if lines := program(shares_files=True):
         filtered = _Program(len(lines) // 8, lines)
         libc = ctypes.CDLL(None, use_errno=True)
         if libc.prctl(SET_SECCOMP, WITH_FILTER, ctypes.byref(filtered), 0, 0):

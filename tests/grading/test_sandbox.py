@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -201,6 +202,27 @@ for _ in range(200):
 else:
     print(last)
 """
+
+
+def test_it_reaches_no_socket_in_a_folder(box: Sandbox, place: Path) -> None:
+    """A desktop's bus, which starts programs, and another's kernel answer nobody inside."""
+    path = str(place / "bus")
+    code = f"""
+import ctypes, socket
+libc = ctypes.CDLL(None, use_errno=True)
+libc.syscall(425, 8, ctypes.create_string_buffer(120)) < 0 or print("io_uring")
+one, other = socket.socketpair()
+try:
+    socket.socket(socket.AF_UNIX).connect({path!r})
+    print("connected")
+except OSError:
+    print("refused")
+"""
+    with socket.socket(socket.AF_UNIX) as bus:
+        bus.bind(path)
+        bus.listen()
+
+        assert "refused" == said(box, code)
 
 
 @in_bubblewrap
