@@ -303,8 +303,11 @@ def polls(rows: Rows) -> Iterator[Found]:
                 if (topic, partition) == (row.topic, row.partition) and last < offset < row.offset
             ]
             for offset, record in sorted(over, key=lambda it: it[0])[-1:]:
-                at = (offset,)
-                yield found("poll-skip", row.topic, row.partition, record.value, at, row.actor)
+                end = ends(rows).get((row.topic, row.partition))
+                why = ["deleted"] if end and start(end) > last + 1 else []
+                yield found(
+                    "poll-skip", row.topic, row.partition, record.value, (offset,), row.actor, *why
+                )
         before[here] = row.offset
 
 

@@ -321,6 +321,12 @@ EXEMPTIONS: Final = (
         "KIP-101, KIP-966",
     ),
     Exemption(
+        "poll-skip", _is("auto.offset.reset", "largest", "latest", "end"), "auto.offset.reset",
+        "What it was to read next had been deleted: it was reset, to the end of the log.",
+        "Kafka consumer configuration, auto.offset.reset",
+        when="deleted",
+    ),
+    Exemption(
         "aborted-output", _always, "not rewinding after the abort",
         "An abort takes the output back and leaves the consumer where it is: the program rewinds.",
         "Kafka design, using transactions; KIP-447",

@@ -352,6 +352,11 @@ CONSUMING: Cases = {
         [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],
         [record("0", 0), record("2", 2), delivered("0", 0), delivered("2", 2)],
     ),
+    "over a record, and the log begins behind where it was": (
+        "poll-skip",
+        [record("2", 2), record("3", 3), end(start=2), delivered("0", 0), delivered("3", 3)],
+        [record("2", 2), record("3", 3), end(start=2), delivered("0", 0), delivered("2", 2)],
+    ),
     "over what was aborted": (
         "poll-skip",
         [*log("0", "1", "2"), MARKER, *map(visible, "012", range(3)), delivered("0", 0),

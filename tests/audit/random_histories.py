@@ -164,6 +164,7 @@ def consuming() -> st.Drawn:
         ),
         st.builds(record, values, offsets, partitions, keys),
         st.builds(visible, st.sampled_from("0123"), offsets),
+        st.builds(end, st.just(True), partitions, st.none(), st.sampled_from([0, 2])),
         st.sampled_from([MARKER, OPEN]),
     )
     # A log that is read from its start, in any order and with any gaps.

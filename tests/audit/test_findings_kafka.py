@@ -223,6 +223,7 @@ GIVEN = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0)
 NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
 LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
+KEPT = [record("2", 2), record("3", 3), end(offset=4, start=2)]
 AGAIN = [placed("assigned"), delivered("2", 2)]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
@@ -384,6 +385,16 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "assigned by number, and given nothing": (
         [LATEST, placed("sought", offset=0), acked("1", 0)], "unseen", "allowed", None,
+    ),
+    "reset to the end, for what came next was deleted": (
+        [LATEST, delivered("0", 0), delivered("3", 3), *KEPT],
+        "poll-skip", "allowed", "auto.offset.reset=latest",
+    ),
+    "reset to the beginning": (
+        [LATE, delivered("0", 0), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
+    ),
+    "what came next is there": (
+        [LATEST, delivered("1", 1), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
     ),
     "an effect, and no consumer was seen": (
         [order("1"), effect("1", times=2)], "duplicate-effect", "allowed", None,

@@ -144,8 +144,10 @@ def poll_skip() -> Found:
     `record` in between. Each jump is one finding, and names the last order that it passed over.
     Smallest: `log(1, 2, 3) delivered(1) delivered(3)`.
     Near miss: the same where 2 is not in the log, or was aborted: offsets may have gaps.
-    Allowed by: `unclean.leader.election.enable=true`, where the log of the partition was truncated.
-    Source: Jepsen.
+    Allowed by: `unclean.leader.election.enable=true`, where the log of the partition was truncated;
+    `auto.offset.reset=latest`, where the log now begins after what the consumer was to be given
+    next.
+    Source: Jepsen; Kafka consumer configuration, auto.offset.reset.
     """
     jumped = "offset > it.earlier AND before.offset > it.earlier"
     return Found(
@@ -159,6 +161,7 @@ def poll_skip() -> Found:
             "partition": "partition",
             "offsets": "array(before.offset)",
             "actor": "it.actor",
+            "circumstances": "if(starts[partition] > it.earlier + 1, array('deleted'), array())",
         },
     )
 
