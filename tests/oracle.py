@@ -257,8 +257,9 @@ def skipped(rows: Rows) -> Iterator[Found]:
                 why = ["not given"] if is_known else []
                 if given and (not is_known or name in given):
                     why = ["given"]
+                by = actors(consumers(rows, topic)[name]) if is_known else None
                 yield found(
-                    "skipped-processing", topic, partition, record.value, (offset,), None, *why
+                    "skipped-processing", topic, partition, record.value, (offset,), by, *why
                 )
 
 

@@ -423,6 +423,11 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [created("consumer-1", **MEMBER), *NOT_GIVEN],
         "skipped-processing", "allowed", "auto.offset.reset=largest",
     ),
+    "not given to the group of the bookmark, which began at the beginning": (
+        [created("consumer-1", **EARLIEST), created("consumer-2", role="consumer", group__id="b"),
+         delivered("0", 0, "consumer-2"), delivered("1", 1, "consumer-2"), *NOT_GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
     "aborted, and given to who asks for everything": (
         [created("consumer-1", role="consumer", isolation__level="read_uncommitted"), *ABORTED,
          delivered("1", 0)],

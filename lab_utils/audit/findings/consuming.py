@@ -97,6 +97,9 @@ def skipped_processing() -> Found:
             "key": f"{HERE}.key",
             "partition": "partition",
             "offsets": "array(offset)",
+            "actor": joined(
+                "flatten(transform(filter(consumers, x -> x.name = it.name), x -> x.actors))"
+            ),
             "circumstances": f"if({GIVEN}, array('given'),"
             " if(it.is_known, array('not given'), array()))",
         },
