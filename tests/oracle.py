@@ -128,11 +128,12 @@ def errors(rows: Rows) -> Iterator[Found]:
             offsets = sorted({offset for _, offset in where})
             declined = all(row.error in DECLINED for row in reports)
             why = [] if declined else ["was on its way"]
-            yield found("phantom", topic, where[0][0], value, offsets, actors(reports), *why)
-        refused = any(row.error not in OWN_ERRORS for row in reports)
+            by = actors([row for row in reports if row.error not in DECLINED] or reports)
+            yield found("phantom", topic, where[0][0], value, offsets, by, *why)
+        refused = [row for row in reports if row.error not in OWN_ERRORS]
         given = same(said(rows, "delivered"), them)
         if refused and not where and not given and all_drained(rows, topic):
-            yield found("unavailable", topic, None, value, (), actors(reports))
+            yield found("unavailable", topic, None, value, (), actors(refused))
 
 
 def certain_place(rows: Rows, them: tuple[Any, ...]) -> tuple[Any, ...] | None:

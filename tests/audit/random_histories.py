@@ -84,6 +84,7 @@ def producing() -> st.Drawn:
             failed,
             values,
             st.sampled_from(["NOT_ENOUGH_REPLICAS", "MSG_SIZE_TOO_LARGE", "_QUEUE_FULL"]),
+            actor=producers,
         ),
         st.builds(unknown, values, actor=producers, key=keys),
         st.builds(

@@ -234,6 +234,12 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "declined": (
         [PLAIN, sent("1"), failed("1", "_QUEUE_FULL"), *log("1")], "phantom", "breach", None,
     ),
+    "declined by one client, and timed out for another": (
+        [created("producer-1", role="producer", message__timeout__ms="1"), ALL, sent("1"),
+         failed("1", "_QUEUE_FULL"), sent("1", actor="producer-2"),
+         unknown("1", actor="producer-2"), *log("1")],
+        "phantom", "allowed", "message.timeout.ms=300000",
+    ),
     "too large at its last try": (
         [PLAIN, sent("1"), failed("1", "MSG_SIZE_TOO_LARGE"), *log("1")],
         "phantom", "allowed", "message.timeout.ms=300000",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lab_utils.audit.facts import orders
-from lab_utils.audit.finding import Found, finding, names
+from lab_utils.audit.facts import DECLINED, OWN_ERRORS, listing, orders
+from lab_utils.audit.finding import Found, finding, joined, names
 
 AT_OFFSETS = "array_join(transform({0}, x -> x.offset), ', ')"
 ERRORS = (
@@ -11,6 +11,12 @@ ERRORS = (
     " ('failed', 'unknown')), x -> coalesce(x.error, 'an error without a name')))), ', ')"
 )
 OFFSETS_OF = "transform({0}, x -> x.offset)"
+# Who reported the order, of these who did by another error than the client's own.
+REPORTED_BY = names("said", "failed", "unknown")
+BUT_NOT_AS = joined(
+    "transform(filter(said, x -> x.kind IN ('failed', 'unknown')"
+    " AND NOT coalesce(x.error IN ({0}), false)), x -> x.actor)"
+)
 UNRECORDED = "nobody recorded its sends"
 
 
@@ -107,7 +113,8 @@ def duplicate() -> Found:
 def phantom() -> Found:
     """An order is in the log although every report about it was an error.
 
-    Rule: `failed` or `unknown`, never `acked`, and more copies than sends without a report.
+    Rule: `failed` or `unknown`, never `acked`, and more copies than sends without a report. Of
+    several producers it names those of whom something was on its way.
     Smallest: `sent(1) unknown(1) log(1)`.
     Near miss: `sent(1) unknown(1) sent(1) acked(1) log(1)`; `sent(1) failed(1) sent(1) log(1)`,
     where the second send has no report yet.
@@ -125,7 +132,7 @@ def phantom() -> Found:
             "value": "value",
             "partition": "get(places, 0).partition",
             "offsets": f"array_sort(array_distinct({OFFSETS_OF.format('places')}))",
-            "actor": names("said", "failed", "unknown"),
+            "actor": f"coalesce({BUT_NOT_AS.format(listing(DECLINED))}, {REPORTED_BY})",
             "circumstances": "if(declined = reports, array(), array('was on its way'))",
         },
     )
@@ -152,7 +159,7 @@ def unavailable() -> Found:
         about={
             "value": "value",
             "offsets": "array()",
-            "actor": names("said", "failed", "unknown"),
+            "actor": BUT_NOT_AS.format(listing(OWN_ERRORS)),
         },
     )
 
