@@ -121,7 +121,8 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
 def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, str]]:
     """The configurations of the clients that a finding names, or of all in that role.
 
-    Each is on top of the settings of the finding's own topic.
+    Each is on top of the settings of the finding's own topic. A client that was created again with
+    others has both: a finding may be of what it did before.
     """
     topic = seen.topics.get((found["run"], found["topic"]))
     given = dict(topic.settings) if topic else {}
@@ -129,15 +130,17 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     if VISIBLE in (found["circumstances"] or ()):
         return [given]  # it asks for read_committed, as by default
     role = RULES[found["finding"]].role
-    in_role = {
-        actor: settings
-        for (run, actor), settings in seen.clients.items()
+    in_role = [
+        (actor, settings)
+        for (run, actor), lives in seen.clients.items()
+        for settings in lives
         if run == found["run"] and settings.get("role") == role
-    }
+    ]
     if role == "producer" and not in_role and topic and topic.are_idempotent is not None:
-        in_role = {"": {"enable.idempotence": topic.are_idempotent}}
-    named = [in_role[it] for it in str(found["actor"] or "").split(", ") if it in in_role]
-    return [given | settings for settings in named or in_role.values()]
+        in_role = [("", {"enable.idempotence": topic.are_idempotent})]
+    names = str(found["actor"] or "").split(", ")
+    named = [it for it in in_role if it[0] in names]
+    return [given | settings for _, settings in named or in_role]
 
 
 def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:

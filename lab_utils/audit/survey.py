@@ -157,13 +157,13 @@ class Survey:
     kinds    the kinds of events, `partition` only where a topic has several replicas; `epochs`
              where a log has batches or markers of several, `stops` where a read_committed reader
              stops before the end of one, `in_transactions` where an order was sent in one
-    clients  (run, actor) -> the settings it was created with
+    clients  (run, actor) -> the settings it was created with, each time that it was
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
     """
 
     kinds: frozenset[str] = frozenset()
-    clients: dict[Client, dict[str, str]] = field(default_factory=dict)
+    clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
     plans: Plans = ANEW
@@ -193,7 +193,8 @@ class Survey:
 
     def group(self, run: str, actor: str) -> str:
         """The group of a consumer; one of its own if the ledger does not know it."""
-        return self.clients.get((run, actor), {}).get("group.id") or f"{UNKNOWN_GROUP}{actor}"
+        *_, last = self.clients.get((run, actor), [{}])
+        return last.get("group.id") or f"{UNKNOWN_GROUP}{actor}"
 
     def topics_frame(self, events: DataFrame) -> DataFrame:
         """One row a topic; columns as in TOPICS_SCHEMA."""
@@ -287,7 +288,7 @@ def _count(found: Survey, row: Row) -> None:
 def _read(found: Survey, row: Row) -> None:
     detail = dict(row["detail"])
     if row["source"] == "client":
-        found.clients[row["run"], row["actor"]] = detail
+        found.clients.setdefault((row["run"], row["actor"]), []).append(detail)
         return
     if row["topic"] is None:
         return

@@ -146,7 +146,7 @@ def found(name: str, *circumstances: str, **columns: object) -> dict[str, object
 
 def known(**settings: str) -> Survey:
     """A survey of a run with one producer of these settings."""
-    return Survey(clients={("00-a", "producer-1"): {"role": "producer", **settings}})
+    return Survey(clients={("00-a", "producer-1"): [{"role": "producer", **settings}]})
 
 
 def test_sent_twice() -> None:

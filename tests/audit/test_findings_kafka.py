@@ -413,6 +413,10 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [created("producer-1", role="producer", enable__idempotence="True"), *TWICE],
         "duplicate", "breach", None,
     ),
+    "stored twice by a client that was idempotent only after its restart": (
+        [PLAIN, *TWICE, created("producer-1", role="producer", enable__idempotence="True")],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
     "given, and committed by the timer": (
         [created("consumer-1", **EARLIEST), *GIVEN],
         "skipped-processing", "allowed", "enable.auto.commit=true",
