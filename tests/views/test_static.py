@@ -15,9 +15,12 @@ import pytest
 from nbconvert import HTMLExporter
 from playwright.sync_api import Page
 
+from lab_utils.errors import BadArgument
 from lab_utils.views.orders import orders_by_offset
-from lab_utils.views.picture import PLOTLY, Picture
+from lab_utils.views.palette import BLUE, Style
+from lab_utils.views.picture import PLOTLY, Picture, axis, figure, points
 from lab_utils.views.picture.static import LEAST_PX
+from lab_utils.views.tables import Table
 from tests.views.histories import log, sent
 from tests.views.test_picture import OF_ROWS, WORDS
 
@@ -132,6 +135,16 @@ def test_value_is_read_letter_by_letter() -> None:
     svg = drawn(draw([replace(row, value="<b>7") if row.value == "0" else row for row in rows]))
 
     assert "<b>7" in texts(svg)
+
+
+def test_symbol_that_cannot_be_drawn() -> None:
+    """A symbol that Plotly has and the SVG has not is refused by its name, with those it has."""
+    lanes = axis(0, 2)
+    cross = points(Style("acked", BLUE, symbol="cross"), [1], [1])
+    picture = figure([cross], plot_px=100, margins=(60, 20, 60, 60), xaxis=lanes, yaxis=lanes)
+
+    with pytest.raises(BadArgument, match=r"the symbol of a style must be one of .*; got 'cross'"):
+        Picture("Nothing", picture, "", Table((), ())).static()
 
 
 def test_pictures_share_a_page() -> None:

@@ -18,6 +18,7 @@ from math import atan2, ceil, cos, degrees, floor, log10, radians, sin
 from textwrap import wrap
 from typing import Any, Final
 
+from lab_utils.errors import one_of
 from lab_utils.views.palette import BLACK, FONT, GREY, WHITE
 
 WIDTH: Final = 900
@@ -339,6 +340,8 @@ def _symbol(name: str, radius: float, colour: str) -> str:
         paint = {"fill": "none", **_stroke({"color": colour, "width": 2.5})}
     if kind == "circle":
         return _tag("circle", r=radius, **paint)
+    if kind not in SYMBOLS:
+        one_of("the symbol of a style", kind, ["circle", *SYMBOLS])
     corners = re.sub(r"-?[\d.]+", lambda it: _n(float(it[0]) * radius), SYMBOLS[kind])
     return _tag("polygon", points=corners, **paint)
 
