@@ -65,13 +65,6 @@ Did you mean 'Produce'?
     raise BadArgument(f"{what} must be one of {', '.join(names)}; got {given!r}.{question}")
 
 
-def at_least(what: str, given: object, minimum: int) -> int:
-    """Return `given` if it is a whole number of at least `minimum`, else raise BadArgument."""
-    if isinstance(given, bool) or not isinstance(given, int) or given < minimum:
-        raise BadArgument(f"{what} must be a whole number of at least {minimum}; got {given!r}.")
-    return given
-
-
 def within(what: str, given: object, minimum: int, maximum: int) -> int:
     """Return `given` if it is a whole number between these, else raise BadArgument."""
     is_whole = isinstance(given, int) and not isinstance(given, bool)
@@ -83,6 +76,13 @@ def within(what: str, given: object, minimum: int, maximum: int) -> int:
             f"{what} must be a whole number from {minimum} to {maximum:,}; got {got}."
         )
     return given  # type: ignore[return-value]
+
+
+def truth(what: str, given: object) -> bool:
+    """Return `given` if it is True or False, else raise BadArgument: "no" would count as yes."""
+    if not isinstance(given, bool):
+        raise BadArgument(f"{what} must be True or False; got {given!r}.")
+    return given
 
 
 def own_lines(error: BaseException) -> list[FrameSummary]:

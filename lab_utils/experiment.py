@@ -24,7 +24,7 @@ from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import ConcurrentReader, HonestReader
 from lab_utils.clients.sinks import effects
-from lab_utils.errors import BadArgument, LabError, LedgerError, at_least
+from lab_utils.errors import BadArgument, LabError, LedgerError, within
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
@@ -40,6 +40,8 @@ from lab_utils.readback import Readback, transactional_ids
 from lab_utils.stage.client import Stage
 
 TOPIC: Final = re.compile("[A-Za-z0-9_-]{1,100}")
+# As many as a kernel holds, and a picture shows, with ease.
+ORDERS_MAX: Final = 100_000
 UNSETTLED: Final = "the stage did not come to {} in its time"
 
 
@@ -315,13 +317,15 @@ def _text(columns: dict[str, Any]) -> dict[str, str]:
 def order_values(orders: int | Sequence[str]) -> tuple[str, ...]:
     """The values to send: a number counts them from "0", a list names them."""
     if isinstance(orders, int):
-        return tuple(str(number) for number in range(at_least("orders", orders, 0)))
+        return tuple(str(number) for number in range(within("orders", orders, 0, ORDERS_MAX)))
     texts = _listed(orders)
     if texts is None or not all(isinstance(text, str) for text in texts):
         raise BadArgument(
             f"orders is a number or a list of texts; got {orders!r}. The text of an order is what "
             'it is known by, as in orders=["a", "b"].'
         )
+    if len(texts) > ORDERS_MAX:
+        raise BadArgument(f"orders has {len(texts):,} texts, and {ORDERS_MAX:,} are the most.")
     return texts
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import course, folders
 from lab_utils.classroom.seat import take_seat
-from lab_utils.errors import BadArgument, LabError, at_least, one_of, own_lines, within
+from lab_utils.errors import BadArgument, LabError, one_of, own_lines, within
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.machine.jars import CURRENT, SECTIONS, kafka_jars, locked, missing
 from lab_utils.proxy.faults import (
@@ -54,6 +54,8 @@ LOADED: Final = (
 )  # fmt: skip
 # What a broker with a heap of 256 MB holds easily.
 PARTITIONS_MAX: Final = 1000
+BROKERS_MAX: Final = 9  # each takes 0.2 GB
+REPEATS_MAX: Final = 1000
 
 
 class Lab:
@@ -80,7 +82,7 @@ class Lab:
             )
         self.name = name
         self.kafka = one_of("kafka", kafka, SECTIONS)
-        at_least("brokers", brokers, 1)
+        within("brokers", brokers, 1, BROKERS_MAX)
         if missing(locked(SECTIONS[kafka])):
             with doing(f"Fetching Kafka {kafka}, once"):
                 kafka_jars(version=kafka)
@@ -299,7 +301,9 @@ class Lab:
         self.stage.heal()
         self._reader.create_topic(f"{run}-cost", 1)
         with doing("Measuring"):
-            measured = costs(self.stage.direct, f"{run}-cost", at_least("repeats", repeats, 1))
+            measured = costs(
+                self.stage.direct, f"{run}-cost", within("repeats", repeats, 1, REPEATS_MAX)
+            )
             return cost_picture(list(measured))
 
     def close(self) -> None:
@@ -378,7 +382,7 @@ class Lab:
     def _replicas(self, wanted: int | None) -> int:
         if wanted is None:
             return self.stage.brokers
-        if at_least("replicas", wanted, 1) > self.stage.brokers:
+        if within("replicas", wanted, 1, BROKERS_MAX) > self.stage.brokers:
             raise BadArgument(
                 f"replicas must be at most {self.stage.brokers}, the number of brokers here; got "
                 f'{wanted}. More brokers: Lab("{self.name}", brokers={wanted}).'

@@ -294,7 +294,12 @@ def test_prediction_comes_first(lab: Lab) -> None:
         ({"topics": ["a", "a"]}, "topics is a list of further topics, each once"),
         ({"topics": {"jürgen": {}}}, "A name has up to 100 letters"),
         ({"topics": [["a"]]}, r"topics is a list of further topics.* got \[\['a'\]\]"),
-        ({"orders": -1}, "orders must be a whole number of at least 0; got -1"),
+        ({"orders": -1}, "orders must be a whole number from 0 to 100,000; got -1"),
+        (
+            {"orders": 10**400},
+            "orders must be a whole number from 0 to .*; got a number of 1329 bits",
+        ),
+        ({"orders": ["0"] * 100_001}, "orders has 100,001 texts, and 100,000 are the most"),
         ({"orders": 2.5}, "orders is a number or a list of texts; got 2.5"),
         ({"faults": drop_response("Produce")}, r"faults is a list .* got drop_response"),
     ],
@@ -307,6 +312,13 @@ def test_bad_argument(lab: Lab, given: dict[str, Any], message: str) -> None:
         lab.run(**{"workload": send_orders, **given})
 
     assert (known, []) == (set(runs_folder(lab.name).iterdir()), open_runs(lab))
+
+
+@pytest.mark.parametrize("brokers", [0, -1, True, 1.5, "2", None, 10, 10**400])
+def test_number_of_brokers(brokers: Any) -> None:
+    """So many as a machine may hold, which is said before any is started."""
+    with pytest.raises(BadArgument, match="brokers must be a whole number from 1 to 9; got"):
+        Lab("90", brokers=brokers)
 
 
 @pytest.mark.parametrize("name", ["", "_", "0 3", "../03", 3, "jürgen", "٣", 41 * "a"])

@@ -20,13 +20,14 @@ from uuid import uuid4
 import orjson
 
 from lab_utils.audit.session import spark
-from lab_utils.errors import BadArgument, WaitTimeout, at_least
+from lab_utils.errors import BadArgument, WaitTimeout, within
 from lab_utils.ledger.events import Event
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 QUERY_S: Final = 120
+SIZE_MAX: Final = 1_000_000
 SCHEMA: Final = "value STRING, timestamp TIMESTAMP"
 
 
@@ -53,7 +54,7 @@ def streamed(
     After the last record Spark may plan one more batch, without any, to clean up the state. Raises
     BadArgument for a query that is none, and what Spark raises.
     """
-    at_least("size", size, 1)
+    within("size", size, 1, SIZE_MAX)
     records = [
         (row.value or "", _time(int(row.detail["timestamp_ms"])))
         for row in rows

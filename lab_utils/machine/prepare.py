@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 from lab_utils.machine.broker import Broker, new_ports
+from lab_utils.machine.guardian import Guardian
 from lab_utils.machine.jars import CURRENT, Progress, locked, remove_damaged, spark_kafka_jars
 from lab_utils.machine.quick_start import ARCHIVED_S, Kafka, make_archive, quick_kafka
 from lab_utils.machine.settings import Node
@@ -25,12 +26,20 @@ def prepare(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafk
 
 
 def make_by_ending(kafka: Kafka, archive: Path) -> None:
-    """Let a broker that is stopped properly write its archive."""
-    broker = Broker(kafka, archive.with_name("broker"), Node(1, new_ports(proxy=1)))
-    broker.start(f"-XX:ArchiveClassesAtExit={archive}")
-    broker.send(signal.SIGTERM)
+    """Let a broker that is stopped properly write its archive; it ends with this process."""
+    guardian = Guardian(archive.parent)
+    broker = Broker(
+        kafka,
+        archive.with_name("broker"),
+        Node(1, new_ports(proxy=1)),
+        watch=guardian.watch,
+        forget=guardian.forget,
+    )
     try:
+        broker.start(f"-XX:ArchiveClassesAtExit={archive}")
+        broker.send(signal.SIGTERM)
         # Its own stop() would kill it while it writes, and leave a part of an archive.
         wait_until(lambda: broker.pid is None, "Java to write it", timeout_s=ARCHIVED_S)
     finally:
         broker.kill()
+        guardian.close()

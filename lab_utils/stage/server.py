@@ -112,7 +112,7 @@ def give_memory_back() -> None:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--brokers", type=int, default=1, help="How many brokers.")
+@click.option("--brokers", type=click.IntRange(1), default=1, help="How many brokers.")
 @click.option("--kafka", type=click.Choice(list(SECTIONS)), default=CURRENT, help="Which Kafka.")
 @click.option("--lock", type=int, required=True, help="The folder's lock, an open file.")
 @click.option("--owner", type=int, default=None, help="End with this process.")

@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Final
 
 import psutil
 import pytest
@@ -18,6 +21,7 @@ from lab_utils.machine.java import Java
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka, make_archive
 from lab_utils.machine.settings import Node
+from lab_utils.processes import is_running
 from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -206,6 +210,34 @@ def test_an_archive_that_is_not_whole_is_none(
         )
 
     assert ["it.lock"] == [path.name for path in tmp_path.iterdir()]
+
+
+MAKES: Final = """
+import sys
+from pathlib import Path
+from lab_utils.machine.prepare import make_by_ending
+from lab_utils.machine.quick_start import quick_kafka
+
+make_by_ending(quick_kafka(), Path(sys.argv[1]))
+"""
+
+
+def test_an_archive_whose_maker_is_killed(tmp_path: Path) -> None:
+    """The broker that would have written it ends, too: nobody else would ever find it."""
+    with subprocess.Popen([sys.executable, "-c", MAKES, tmp_path / "it.jsa"]) as maker:
+
+        def kafkas() -> list[psutil.Process]:
+            started = psutil.Process(maker.pid).children(recursive=True)
+            return [
+                it
+                for it in psutil.process_iter(["cmdline"])
+                if it in started and "kafka.Kafka" in (it.info["cmdline"] or ())
+            ]
+
+        kafka, *_ = wait_until(kafkas, "a broker to be started", timeout_s=60)
+        maker.kill()
+
+    wait_until(lambda: not is_running(kafka.pid), "the broker to end", timeout_s=60)
 
 
 def test_a_setting_that_kafka_refuses(make: MakeBroker) -> None:

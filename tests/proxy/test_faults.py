@@ -98,6 +98,8 @@ REFUSED = [
     (lambda: stall_client("after_poll", for_ms=10**9), "for_ms must be a whole number from 1 to"),
     (lambda: crash_client("after_poll", value=3), "value must be the text of an order; got 3"),
     (lambda: crash_client("after_poll", member=0), "member must be a whole number"),
+    (lambda: drop_response("Produce", once="no"), "once must be True or False; got 'no'"),
+    (lambda: crash_client("after_poll", until_expired=1), "until_expired must be True or False"),
     (lambda: drop_response("Produce", value=3), "value must be the text of an order; got 3"),
     (
         lambda: drop_response("Fetch", value="3"),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lab_utils.errors import at_least
+from lab_utils.errors import within
 from lab_utils.ledger.events import COLUMNS
 from lab_utils.ledger.predictions import Compared, predict
 from lab_utils.views.tables import (
@@ -118,7 +118,7 @@ def test_control_characters_are_visible() -> None:
 
 def test_source_code_is_the_text() -> None:
     """A function is shown as it is written."""
-    assert repr(source_code(at_least)).startswith("def at_least(what: str")
+    assert repr(source_code(within)).startswith("def within(what: str")
 
 
 def test_source_code_cannot_end_its_fence() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
-from lab_utils.errors import BadArgument, one_of, within
+from lab_utils.errors import BadArgument, one_of, truth, within
 from lab_utils.proxy.faults.fault import ID_LIMIT, MS_LIMIT, NTH_LIMIT, Fault
 
 # A commit is a consumer's or a transaction's.
@@ -63,6 +63,10 @@ class crash_client(ClientFault):  # noqa: N801 - called as a function
 
     _: KW_ONLY
     until_expired: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        truth("until_expired", self.until_expired)
 
 
 crash_client.__doc__ = "\n".join((
