@@ -168,7 +168,7 @@ EXEMPTIONS: Final = (
     *(
         Exemption(
             name, lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
-            "With one replica an ack is as good as that broker's page cache.",
+            "The only replica lost its power, and with it what was in its page cache.",
             "claims B3, Kafka design, replication",
         )
         for name in CUT_OFF
@@ -176,7 +176,7 @@ EXEMPTIONS: Final = (
     *(
         Exemption(
             name, _loses_power, "min.insync.replicas",
-            "As many brokers lost their power as had to have the record, each in its page cache.",
+            "As many brokers lost their power as had to have the record; it was in their page caches.",
             "claims B3, Kafka design, replication",
         )
         for name in CUT_OFF
@@ -184,24 +184,24 @@ EXEMPTIONS: Final = (
     Exemption(
         "lost-write", _is("unclean.leader.election.enable", "true"),
         "unclean.leader.election.enable",
-        "A replica that was not in sync may lead, and then what it lacks is gone.",
+        "A replica that was not in sync may become the leader, and what it lacks is then gone.",
         "claims C7, KIP-966",
     ),
     Exemption(
         "lost-write", _compacts, "cleanup.policy",
-        "A compacted topic keeps the last record of each key, and no tombstone for ever.",
+        "A compacted topic keeps only the last record of each key, and a tombstone not for ever.",
         "Kafka design, log compaction",
         when="superseded",
     ),
     Exemption(
         "lost-write", _expires, "retention.ms",
-        "The topic was given an end for its records: what is older is deleted, read or not.",
+        "The topic limits its log by age or size: what is older is deleted, read or not.",
         "Kafka topic configuration, retention.ms and retention.bytes",
         when="deleted",
     ),
     Exemption(
         "lost-write", _always, None,
-        "The log now begins after it: retention deleted it, or an administrator (DeleteRecords).",
+        "The log now begins after the order: retention or an administrator (DeleteRecords) deleted it.",
         "Kafka topic configuration, retention.ms; Admin.deleteRecords",
         when="deleted",
     ),
@@ -213,7 +213,7 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "inconsistent-offsets", _is("acks", "0", "1"), "acks",
-        "The offset was the leader's own; the next leader gave it to another order.",
+        "Only the leader had the order there; the next leader gave the offset to another order.",
         "claims B2",
         when="acked alone",
     ),
@@ -235,8 +235,8 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate", _always, "aborting and sending again",
-        "A transaction with it was aborted, and it was sent again: only a reader that asks for "
-        "read_uncommitted is given both.",
+        "Its transaction was aborted, and it was sent again: only a read_uncommitted reader is "
+        "given all of its copies.",
         "Kafka consumer configuration, isolation.level",
         when="aborted",
     ),
@@ -248,12 +248,12 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate", _resends, "enable.idempotence",
-        "A batch that is sent again carries no key by which the broker could recognise it.",
+        "Without idempotence the broker cannot recognise a batch that is sent again.",
         "claims A5, librdkafka INTRODUCTION",
     ),
     Exemption(
         "duplicate-delivery", _always, None,
-        "The program itself chose where to read on.",
+        "The program itself chose where to read.",
         "KafkaConsumer.seek and assign",
         when="sought",
     ),
@@ -264,13 +264,13 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate-delivery", _always, "enable.auto.commit",
-        "Whoever reads on begins at the bookmark, if the broker still has one: what comes after it "
-        "is delivered again.",
+        "A consumer that starts again begins at the bookmark, if the broker still has one: what "
+        "comes after it is delivered again.",
         "Kafka design, message delivery semantics; KIP-211",
     ),
     Exemption(
         "phantom", _always, "message.timeout.ms",
-        "An error report ends the client's patience; a request that is on its way is stored.",
+        "After an error the client waits no longer, but what it had sent may still be stored.",
         "librdkafka INTRODUCTION, timed out in flight",
         when="was on its way",
     ),
@@ -283,12 +283,12 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "nonmonotonic-send", _resends, "retry.backoff.ms",
-        "After an error response this client sends the next order before it retries the first.",
+        "After an error response librdkafka sends the next order before it retries the refused one.",
         "claims D7, measured",
     ),
     Exemption(
         "nonmonotonic-send", _is("enable.idempotence", "false"), "enable.idempotence",
-        "What was not acked may still have been on its way when the next order was stored.",
+        "An order that was not acked may still have been on its way when the next one was stored.",
         "librdkafka INTRODUCTION, timed out in flight; reordering",
         when="not acked",
     ),
@@ -300,12 +300,12 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "aborted-read", _is("isolation.level", "read_uncommitted"), "isolation.level",
-        "A reader that asks for everything is given what was aborted, too.",
+        "A read_uncommitted reader is given what was aborted, too.",
         "claims E3, Kafka consumer configuration",
     ),
     Exemption(
         "precommitted-read", _is("isolation.level", "read_uncommitted"), "isolation.level",
-        "A reader that asks for everything does not wait for a commit.",
+        "A read_uncommitted reader does not wait for a commit.",
         "claims E3, Kafka consumer configuration",
     ),
     Exemption(
@@ -328,13 +328,13 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "aborted-output", _always, "not rewinding after the abort",
-        "An abort takes the output back and leaves the consumer where it is: the program rewinds.",
+        "An abort takes the output back and leaves the consumer where it is: the program must rewind.",
         "Kafka design, using transactions; KIP-447",
     ),
     Exemption(
         "skipped-processing", _is("auto.offset.reset", "largest", "latest", "end"),
         "auto.offset.reset",
-        "Where the group has no bookmark it begins at the end and skips what is there already.",
+        "A group without a bookmark begins at the end of the log and skips what is there already.",
         "claims F6, KIP-1327",
         when="not given",
     ),
@@ -346,26 +346,26 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "skipped-processing", _always, "enable.auto.commit",
-        "The program sets the bookmark, and set it before the work was done.",
+        "The program set the bookmark before the work was done.",
         "claims F2, Kafka design, message delivery semantics",
     ),
     Exemption(
         "duplicate-effect", _always, "enable.auto.commit",
-        "Whoever reads on begins at the bookmark, if the broker still has one: what was done after "
-        "it is done again.",
+        "A consumer that starts again begins at the bookmark, if the broker still has one: the "
+        "work for what comes after it is done again.",
         "claims F3, G5, Kafka design, message delivery semantics",
     ),
     *(
         Exemption(
             name, _always, None,
-            "Transactions are atomic to readers; they are not kept apart from each other.",
+            "Transactions are atomic for readers; they are not kept apart from each other.",
             "Jepsen, Bufstream 0.1.0: Kafka transactions allow G0",
         )
         for name in ("G0", "G1c", "G2")
     ),
     Exemption(
         "stuck-lso", _has("transactional.id"), "transaction.timeout.ms",
-        "An open transaction holds back what is after it, until it ends or its time is up.",
+        "An open transaction holds back what is after it, until it ends or times out.",
         "claims E5, KIP-98",
     ),
 )  # fmt: skip

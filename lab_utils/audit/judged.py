@@ -106,16 +106,35 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     if found["finding"] == "inconclusive":
         return PROVES_NOTHING, None, None
     circumstances = found["circumstances"] or ()
-    configurations = _those_of(found, seen)
-    decided = clause(found["finding"], configurations, circumstances)
+    known, configurations = _known(found, seen), _those_of(found, seen)
+    if configurations:
+        possible = [clause(found["finding"], configurations, circumstances)]
+    else:
+        possible = [clause(found["finding"], [it], circumstances) for it in _possible(known)]
+    decided = possible[0]
     if UNRECORDED in circumstances and decided.rule == MUST_NOT:
         return UNDECIDED, None, UNSENT
-    if not configurations:
-        possible = {clause(found["finding"], [it], circumstances).judgement for it in EXTREMES}
-        if len(possible) > 1:
-            return UNDECIDED, None, UNSEEN.format(role=RULES[found["finding"]].role)
-        return decided.judgement, None, decided.reason  # a default is no setting that was seen
-    return decided.judgement, decided.allowed_by, decided.reason
+    if len({it.judgement for it in possible}) > 1:
+        return UNDECIDED, None, UNSEEN.format(role=RULES[found["finding"]].role)
+    was_seen = bool(configurations) or str(decided.allowed_by).partition("=")[0] in known
+    return decided.judgement, decided.allowed_by if was_seen else None, decided.reason
+
+
+def _possible(known: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
+    """Configurations of a client that nobody recorded, each with what is known of it."""
+    return [
+        {**known, **it} for it in EXTREMES
+        if all(known.get(name, value) == value for name, value in it.items())
+    ]  # fmt: skip
+
+
+def _known(found: Mapping[str, Any], seen: Survey) -> Mapping[str, str]:
+    """What holds for each client of a finding: its topic's settings, and what the log says."""
+    topic, known = seen.topics.get((found["run"], found["topic"])), _of_topic(found, seen)
+    if topic and topic.are_idempotent is not None:
+        known["enable.idempotence"] = topic.are_idempotent
+        known |= {"acks": "all"} if topic.are_idempotent == "true" else {}  # it needs that
+    return known
 
 
 def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, str]]:
@@ -124,9 +143,7 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     Each is on top of the settings of the finding's own topic. A client that was created again with
     others has both: a finding may be of what it did before.
     """
-    topic = seen.topics.get((found["run"], found["topic"]))
-    given = dict(topic.settings) if topic else {}
-    given[POWER_CUT] = str(len(seen.actors(found["run"], "power_cut")))
+    given = _of_topic(found, seen)
     if VISIBLE in (found["circumstances"] or ()):
         return [given]  # it asks for read_committed, as by default
     role = RULES[found["finding"]].role
@@ -136,11 +153,16 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
         for settings in lives
         if run == found["run"] and settings.get("role") == role
     ]
-    if role == "producer" and not in_role and topic and topic.are_idempotent is not None:
-        in_role = [("", {"enable.idempotence": topic.are_idempotent})]
     names = str(found["actor"] or "").split(", ")
     named = [it for it in in_role if it[0] in names]
     return [given | settings for _, settings in named or in_role]
+
+
+def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
+    """The settings of a finding's topic, and how many brokers lost their power."""
+    topic = seen.topics.get((found["run"], found["topic"]))
+    cut = str(len(seen.actors(found["run"], "power_cut")))
+    return {**(topic.settings if topic else {}), POWER_CUT: cut}
 
 
 def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:

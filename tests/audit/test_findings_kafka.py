@@ -224,6 +224,7 @@ NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
 LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
 KEPT = [record("2", 2), record("3", 3), end(offset=4, start=2)]
+UNCLEAN = topic(None, unclean__leader__election__enable="true")
 AGAIN = [placed("assigned"), delivered("2", 2)]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
@@ -398,6 +399,21 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "reset to the beginning": (
         [LATE, delivered("0", 0), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
+    ),
+    "passed over by a consumer of whom nothing is known, where a lagging replica may lead": (
+        [UNCLEAN, *log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],
+        "poll-skip", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "lost by a producer of whom nothing is known, where a lagging replica may lead": (
+        [UNCLEAN, sent("1"), acked("1", 0), *log()],
+        "lost-write", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "lost by a producer of whom no more is known than that it is not idempotent": (
+        [sent("1"), acked("1", 0), written("batch", 0, 0, producer_id=-1), *log()],
+        "lost-write", "undecided", None,
+    ),
+    "lost by a producer of whom no more is known than that it is idempotent": (
+        [sent("1"), acked("1", 0), written("batch", 0, 0), *log()], "lost-write", "breach", None,
     ),
     "what came next is there": (
         [LATEST, delivered("1", 1), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
