@@ -23,6 +23,7 @@ from tests.oracle_facts import (
     asked,
     came_as_far,
     consumers,
+    copies,
     ends,
     found,
     group,
@@ -38,6 +39,7 @@ from tests.oracle_facts import (
     nobody_knows,
     of,
     order,
+    orders,
     place,
     places,
     readable,
@@ -51,18 +53,6 @@ from tests.oracle_facts import (
 )  # fmt: skip
 
 # Producing.
-
-
-def orders(rows: Rows) -> set[tuple[Any, ...]]:
-    return {
-        order(row)
-        for row in said(rows, "sent", "acked", "failed", "unknown", "delivered")
-        + kind(rows, "log", "record", "visible")
-    }
-
-
-def copies(rows: Rows, them: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    return places(same(kind(rows, "log", "record"), them))
 
 
 def lost(rows: Rows) -> Iterator[Found]:

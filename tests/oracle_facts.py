@@ -57,6 +57,18 @@ def found(
     return name, topic, partition, value, at, actor, circumstances
 
 
+def orders(rows: Rows) -> set[tuple[Any, ...]]:
+    return {
+        order(row)
+        for row in said(rows, "sent", "acked", "failed", "unknown", "delivered")
+        + kind(rows, "log", "record", "visible")
+    }
+
+
+def copies(rows: Rows, them: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    return places(same(kind(rows, "log", "record"), them))
+
+
 # How far the log was read.
 
 
