@@ -176,7 +176,7 @@ EXEMPTIONS: Final = (
     *(
         Exemption(
             name, _loses_power, "min.insync.replicas",
-            "As many brokers lost their power as had to have the record; it was in their page caches.",
+            "As many brokers lost power as had to have the record; it was in their page caches.",
             "claims B3, Kafka design, replication",
         )
         for name in CUT_OFF
@@ -201,7 +201,7 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "lost-write", _always, None,
-        "The log now begins after the order: retention or an administrator (DeleteRecords) deleted it.",
+        "The log now begins after it: retention or an administrator (DeleteRecords) deleted it.",
         "Kafka topic configuration, retention.ms; Admin.deleteRecords",
         when="deleted",
     ),
@@ -283,7 +283,7 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "nonmonotonic-send", _resends, "retry.backoff.ms",
-        "After an error response librdkafka sends the next order before it retries the refused one.",
+        "After an error response librdkafka sends the next order before it retries the first.",
         "claims D7, measured",
     ),
     Exemption(
@@ -328,7 +328,8 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "aborted-output", _always, "not rewinding after the abort",
-        "An abort takes the output back and leaves the consumer where it is: the program must rewind.",
+        "An abort takes the output back and leaves the consumer where it is: the program "
+        "must rewind.",
         "Kafka design, using transactions; KIP-447",
     ),
     Exemption(

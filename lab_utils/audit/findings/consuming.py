@@ -25,16 +25,17 @@ HANDED = "struct(x.consumer_group, x.key, x.value)"
     promise="A record is delivered once.",
 )  # fmt: skip
 def duplicate_delivery() -> Found:
-    """One group was handed the same record again.
+    """One group was given the same record again.
 
-    Rule: one order `delivered` twice from one topic, partition and offset to consumers with one
+    Rule: one order was `delivered` twice from one topic, partition and offset to consumers with one
     `group.id`.
     Smallest: `delivered(1, offset 0) delivered(1, offset 0)`.
     Near miss: `delivered(1, offset 0) delivered(1, offset 1)`; two groups that each read it once;
     another order at the same offset, as after a truncation.
-    Allowed by: `enable.auto.commit`, whatever its value: what comes after the bookmark is delivered
-    again, all of it where the broker has deleted the bookmark, and so is what a program seeks. No
-    setting promises one delivery.
+    Allowed by: the program, if it chose where to read (`sought`); otherwise by
+    `enable.auto.commit`, whatever its value. A consumer that starts again is given everything after
+    the bookmark again, and possibly the whole log if the broker has deleted the bookmark. No
+    setting promises a single delivery.
     Source: Kafka design, message delivery semantics; KIP-211.
     """
     return Found(
@@ -75,15 +76,17 @@ SKIPPED = (
 def skipped_processing() -> Found:
     """A group's bookmark is after an order for which the work was never done.
 
-    Rule: a readable `record` at an offset below what the broker holds as committed for the group
-    at the end of the run, and never `processed`, in a topic of which something was. Of the copies
-    of an order as many must be worked on as were acked, and at least one.
+    Rule: at the end of the run the broker holds a bookmark of the group (`committed`) that is after
+    a readable `record`, and nobody in the group has `processed` that record. The topic has at least
+    one `processed`. If an order has several copies, only as many must be processed as were acked,
+    and at least one.
     Smallest: `log(1, 2) processed(1) committed(2)`.
     Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
-    not at the end; `log(1, 1) processed(1) committed(2)`, where the program knew the duplicate.
-    Allowed by: `enable.auto.commit=true`, for an order that was delivered to the group; the
-    program, where it commits before the work is done; `auto.offset.reset=latest`, for an order that
-    was not delivered to the group.
+    not at the end; `log(1, 1) processed(1) committed(2)`, where the program recognised the
+    duplicate.
+    Allowed by: `auto.offset.reset=latest`, for an order that was not delivered to the group;
+    `enable.auto.commit=true` with `enable.auto.offset.store=true`, for an order that was; in all
+    other cases by the program, which committed before the work was done.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """
@@ -111,14 +114,15 @@ def skipped_processing() -> Found:
     promise="Between rebalances and seeks a consumer goes forward in a partition.",
 )  # fmt: skip
 def nonmonotonic_poll() -> Found:
-    """A consumer was given an order at or after the offset that it was given before.
+    """A consumer went back: the next order it was given is at the same offset or a lower one.
 
     Rule: two `delivered` of one consumer and partition, one after the other, and the later one's
-    offset is not higher; no assignment, revocation or seek in between.
+    offset is not higher; no `assigned`, `revoked`, `lost` or `sought` of that consumer and
+    partition in between.
     Smallest: `delivered(2, offset 1) delivered(1, offset 0)`.
     Near miss: the same with a seek or an assignment in between, or by two consumers.
-    Allowed by: `unclean.leader.election.enable=true`, where the log of the partition was
-    truncated: then the consumer is reset.
+    Allowed by: a power cut, as for lost-write, or `unclean.leader.election.enable=true`: if the log
+    of the partition was truncated, the consumer is reset.
     Source: Jepsen; KIP-101.
     """
     return Found(
@@ -141,15 +145,17 @@ def nonmonotonic_poll() -> Found:
     promise="Between rebalances and seeks a consumer is given every record that it may see.",
 )  # fmt: skip
 def poll_skip() -> Found:
-    """A consumer was given what is after an order, and not the order.
+    """A consumer passed over an order: it was given what is before it and what is after it.
 
     Rule: two `delivered` of one consumer and partition, one after the other, and a readable
-    `record` in between. Each jump is one finding, and names the last order that it passed over.
+    `record` between their offsets; no `assigned`, `revoked`, `lost` or `sought` of that consumer
+    and partition in between. Each jump is one finding, and names the last order that was passed
+    over.
     Smallest: `log(1, 2, 3) delivered(1) delivered(3)`.
     Near miss: the same where 2 is not in the log, or was aborted: offsets may have gaps.
-    Allowed by: `unclean.leader.election.enable=true`, where the log of the partition was truncated;
-    `auto.offset.reset=latest`, where the log now begins after what the consumer was to be given
-    next.
+    Allowed by: a power cut, as for lost-write, or `unclean.leader.election.enable=true`: the log of
+    the partition may have been truncated; `auto.offset.reset=latest`, if the log now begins after
+    what the consumer was to be given next.
     Source: Jepsen; Kafka consumer configuration, auto.offset.reset.
     """
     jumped = "offset > it.earlier AND before.offset > it.earlier"
@@ -184,14 +190,16 @@ REPEATED = (
 def duplicate_effect() -> Found:
     """The work for an order was done more than once, or its effect is there more than once.
 
-    Rule: one topic, partition and offset `processed` more often than there are groups that were
-    given it; or, as a finding of its own, an order with more effects in one sink than it was given
-    to the run, or sent.
+    Rule: one order was `processed` at one topic, partition and offset more than once, and more
+    often than there are groups that were given something there. Or, as a finding of its own, an
+    order has more effects in one sink than were wanted: as many as the workload asked for the
+    order, or as it was sent to one topic, whichever is fewest; one if nobody recorded either.
     Smallest: `processed(1, offset 0) processed(1, offset 0)`.
-    Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1,
-    offset 1)`, which are two records; two groups that each did the work once.
-    Allowed by: `enable.auto.commit`, whatever its value: what was done after the bookmark is done
-    again, all of it where the broker has deleted the bookmark.
+    Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1, offset
+    1)`, which are two records; two groups that each did the work once.
+    Allowed by: `enable.auto.commit`, whatever its value. A consumer that starts again repeats the
+    work for everything after the bookmark, and possibly for the whole log if the broker has deleted
+    the bookmark.
     Source: Kafka design, message delivery semantics; KIP-211.
     """
     return Found(

@@ -27,10 +27,10 @@ def reasons(events: DataFrame, survey: Survey) -> DataFrame:
 def inconclusive() -> Found:
     """The run proves nothing.
 
-    Rule: a fault was armed and did not fire; or a partition was not read to its end, at one of the
-    isolation levels at which it was read; or a topic that was sent to was not read; or nobody sent,
-    was given or committed anything, and no sink has an effect. It stands beside other findings:
-    what the events prove is proved.
+    Rule: a fault was armed and did not fire; or a reader did not read a partition to its end, or a
+    read_committed reader did not come as far as it can; or a topic that was sent to was not read;
+    or nobody sent, was given or committed anything, and no sink has an effect. Other findings of
+    the run still stand: what the events prove is proved.
     Smallest: `armed(drop_response) unfired(drop_response)`.
     Near miss: `armed(drop_response) fired(drop_response)`; a log that was drained at the second
     attempt.

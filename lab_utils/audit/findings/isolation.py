@@ -48,14 +48,15 @@ READINGS: Final = (
 def aborted_read() -> Found:
     """A reader was given an order although every transaction it was sent in was aborted.
 
-    Rule: each `sent` of the order names a transaction with `txn_aborted`, and it was `delivered` to
-    a consumer, or is `visible` to the lab's own read_committed reader.
+    Rule: each `sent` of the order names a transaction with `txn_aborted`, and the order was
+    `delivered` to a consumer, or is `visible` to the lab's own read_committed reader.
     Smallest: `sent(1, transaction 1) delivered(1) aborted(1)`.
     Near miss: the same with `committed(1)`; or aborted once and sent again in a transaction that
     was committed.
-    Allowed by: `isolation.level=read_uncommitted` of the reader that was given it.
-    Source: Jepsen, G1a. A call that failed decides nothing: its transaction may have been
-    committed or not.
+    Allowed by: `isolation.level=read_uncommitted` of the consumer that was given it. For the lab's
+    own reader it is always a breach.
+    Source: Jepsen, G1a. A call that failed decides nothing: its transaction may have been committed
+    or not.
     """
     return Found(
         where="sends > 0 AND aborted = sends AND size(given) > 0",
@@ -78,15 +79,16 @@ EARLY: Final = (
     promise="A read_committed reader is given nothing before its commit.",
 )  # fmt: skip
 def precommitted_read() -> Found:
-    """A consumer was given an order before its program asked for the commit, or without one.
+    """A consumer was given an order before its producer asked for the commit, or without one.
 
-    Rule: of an order that was sent in transactions alone, none of which was aborted: `delivered`
-    before `commit_transaction` was first called for it; or no commit was ever asked for, and a
-    read_committed reader that came as far as it may, to the end of the log or to an open
-    transaction, is not given it.
+    Rule: every `sent` of the order is in a transaction, and none of these was aborted. Either the
+    order was `delivered` after it was sent and before `commit_transaction` was first called for it.
+    Or no commit was ever asked for, the order was `delivered`, and a read_committed reader is not
+    given it. The second case counts only in a partition that a read_committed reader read as far as
+    it can: to the end of the log, or to an open transaction.
     Smallest: `sent(1, transaction 1) delivered(1) committed(1)`.
-    Near miss: delivered after the call, and before its answer; delivered before it was sent, for
-    then the clocks of the two say nothing.
+    Near miss: delivered after the call and before its answer; delivered before it was sent, because
+    then the two clocks do not agree.
     Allowed by: `isolation.level=read_uncommitted`.
     Source: Jepsen.
     """
@@ -149,12 +151,12 @@ def wholes(events: DataFrame, survey: Survey) -> DataFrame:
 def torn_transaction() -> Found:
     """A read_committed reader is given a part of a transaction, and nothing is open any more.
 
-    Rule: of the stored orders that were sent once and in this transaction, some are `visible` and
-    some are not, in partitions where a read_committed reader came to the end of the log. It is one
-    finding, about the transaction.
+    Rule: of the stored orders that were sent once, and in this transaction, some are `visible` and
+    some are not. Only partitions count in which a read_committed reader came to the end of the log.
+    The transaction is one finding, however many orders are missing.
     Smallest: `sent(1, transaction 1) sent(2, transaction 1) visible(1) record(2)`.
-    Near miss: the same while the partition of the other order waits for an open transaction, or
-    was not read to its end.
+    Near miss: the same while the partition of the other order waits for an open transaction, or was
+    not read to its end.
     Allowed by: nothing.
     Source: Jepsen, Bufstream 0.1.0; measured: an EndTxn that is late by one transaction, with a
     client of transaction protocol 1.
@@ -187,15 +189,15 @@ def _cycle(name: str, how: str) -> Found:
     promise="The writes of two transactions do not interleave.",
 )  # fmt: skip
 def g0() -> Found:
-    """Transactions each wrote something before another of them did, in a circle.
+    """In a circle of transactions, each wrote something before the next one did.
 
-    Rule: a visible record of the one is before one of the next in some partition, and so on until
-    the last, of which one is before one of the first. All transactions of such a circle, of any
-    length, are one finding.
+    Rule: each transaction of the circle has a visible record that is before one of the next
+    transaction in some partition; after the last comes the first. Only orders that were sent once
+    count. Circles that share a transaction are one finding, whatever their length.
     Smallest: `visible(1) visible(2) visible(3)`, where 1 and 3 are of one transaction and 2 is of
     another.
     Near miss: `visible(1) visible(3) visible(2)`.
-    Allowed by: Kafka itself. Readers are given whole transactions; writers are not kept apart.
+    Allowed by: Kafka itself. Transactions are atomic for readers, but writers are not kept apart.
     Source: Jepsen, G0.
     """
     return _cycle("G0", "each wrote something before the other")
@@ -206,11 +208,11 @@ def g0() -> Found:
     promise="No transaction reads what depends on its own writes.",
 )  # fmt: skip
 def g1c() -> Found:
-    """Transactions each wrote, or read what was written, before another of them, in a circle.
+    """In a circle of transactions, each comes before the next, and one read what another wrote.
 
-    Rule: as of G0, and a transaction is after another, too, if the last record before an
-    offset that it committed is of that other: it has read that record. At least one step of the
-    circle is such a read.
+    Rule: as for G0, with one more kind of step. A transaction that committed the offset p has read
+    the last visible record before p, and so comes after the transaction that wrote that record. At
+    least one step of the circle is of this kind.
     Smallest: `visible(1) offsets(after 1, of the transaction that sent 2) visible(2)`, and the
     transaction that sent 1 has committed an offset after 2.
     Near miss: only one of the two has read.
@@ -225,17 +227,17 @@ def g1c() -> Found:
     promise="Transactions are as if one came after the other.",
 )  # fmt: skip
 def g2() -> Found:
-    """Transactions that can be put into no order: some did not read what others wrote.
+    """Transactions that fit no sequence: at least one did not read what another wrote.
 
-    Rule: as of G1c, and a transaction is before another, too, if the first record from an
-    offset that it committed on is of that other: it has not read that record. At least one step
-    of the circle is such.
+    Rule: as for G1c, with one more kind of step. A transaction that committed the offset p has not
+    read the first visible record at or after p, and so comes before the transaction that wrote that
+    record. At least one step of the circle is of this kind.
     Smallest: two transactions that each commit an offset before what the other writes.
     Near miss: one of them commits an offset after it.
     Allowed by: Kafka itself: transactions are atomic, and not serialised.
     Source: Adya, Weak Consistency, G2.
     """
-    return _cycle("G2", "can be put into no order")
+    return _cycle("G2", "cannot be put into any sequence")
 
 
 def epochs(events: DataFrame, _: Survey) -> DataFrame:
@@ -253,9 +255,10 @@ def epochs(events: DataFrame, _: Survey) -> DataFrame:
     promise="The log takes nothing of an old epoch after a newer one.",
 )  # fmt: skip
 def zombie_effect() -> Found:
-    """The log took something of an old epoch after something newer of the same producer id.
+    """The log accepted a batch or marker of an old epoch after one of a newer epoch.
 
-    Rule: in one partition, a `batch` or `marker` has a lower epoch than one before it.
+    Rule: in one partition, a `batch` or `marker` has a lower epoch than one before it of the same
+    producer id.
     Smallest: `batch(epoch 0) marker(epoch 1) batch(epoch 0)`.
     Near miss: the same epochs of two producer ids, or in two partitions.
     Allowed by: nothing.
@@ -301,17 +304,19 @@ def stops(events: DataFrame, survey: Survey) -> DataFrame:
     promise="A transaction that is over has a marker in each of its partitions.",
 )  # fmt: skip
 def hanging_transaction() -> Found:
-    """A read_committed reader stops at a transaction that is over to its coordinator.
+    """A read_committed reader stops at a transaction that its coordinator has noted as ended.
 
-    Nothing will end it.
-    Rule: an `end` whose last stable offset is below the end of the log; a `batch` begins there, and
-    the last that the coordinator noted of its producer id is *CompleteCommit* or *CompleteAbort*.
+    Nothing will write its marker.
+    Rule: an `end` has a last stable offset below the end of the log; a `batch` begins at that
+    offset, and the coordinator's last entry (`transaction`) for its producer id is *CompleteCommit*
+    or *CompleteAbort*.
     Smallest: `batch(offset 0, id 7) transaction(id 7, CompleteCommit) end(last stable 0, offset
     2)`.
-    Near miss: the same with *Ongoing* as the last that it noted: then its time will be up.
+    Near miss: the same with *Ongoing* as the last entry: the coordinator aborts that transaction
+    after `transaction.timeout.ms`.
     Allowed by: nothing.
-    Source: KIP-664, where the name is from; measured in lab 04: a commit while the partition has
-    no leader (Kafka 4.3.1).
+    Source: KIP-664, which has the name; measured in lab 04: a commit while the partition has no
+    leader (Kafka 4.3.1).
     """
     return Found(
         where="size(over) > 0",
@@ -330,12 +335,12 @@ def hanging_transaction() -> Found:
 def stuck_lso() -> Found:
     """A read_committed reader stops before the end, at a transaction that will still end.
 
-    Rule: an `end` whose last stable offset is below the end of the log, and no
-    hanging-transaction there.
+    Rule: an `end` has a last stable offset below the end of the log, and there is no
+    hanging-transaction at that offset.
     Smallest: `end(last stable 0, offset 2)`.
     Near miss: `end(last stable 2, offset 2)`.
     Allowed by: `transaction.timeout.ms` of a transactional producer: an open transaction ends when
-    its time is up.
+    it times out.
     Source: KIP-890; KAFKA-20716.
     """
     return Found(
@@ -428,16 +433,19 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
 def aborted_output() -> Found:
     """Input is committed as consumed, and its output was aborted and never sent again.
 
-    An abort takes the output back and leaves the consumer where it is: the program has to rewind.
-    Rule: a transaction was aborted, and what was sent in it is in no committed one; of what had
-    been delivered by then, from the last committed offset or else from the beginning on, something
-    was not delivered again; and a later commit, or the group's bookmark at the end, is after that.
-    Where several groups read the topic, it must be so for each.
+    An abort takes the output back and leaves the consumer where it is: the program must rewind it.
+    Rule: (1) An order was sent, and every transaction that it was sent in was aborted. (2) Its
+    producer sends offsets of a partition, and when the transaction was aborted a group had been
+    given uncommitted input of that partition. This input begins at the last committed offset, or at
+    the first one delivered if none was committed. (3) After the abort the group was given nothing
+    at or before that offset. (4) A later commit, or the group's bookmark at the end of the run, is
+    after that offset. If several groups had been given something of the partition by then, (2) to
+    (4) must be true of each.
     Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
-    Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2.
-    A transaction that committed its input and sent nothing is no finding: a program may answer
-    nothing, as a filter does, and no event says which output belongs to which input.
+    Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2. A
+    transaction that committed its input and sent nothing is no finding: a program may have nothing
+    to send, as a filter does, and no event says which output belongs to which input.
     Allowed by: the program, which did not rewind to the last committed offset after the abort.
     Source: Kafka design, using transactions; KIP-447; claims E13, measured in lab 06.
     """

@@ -26,20 +26,22 @@ UNRECORDED = "nobody recorded its sends"
 def lost_write() -> Found:
     """An order was acked, and it is not in the log.
 
-    Rule: in a partition that was read to its end, an order has more acks than copies. Equal
-    orders are counted, for each ack promises one of them. An ack that came after the log had been
-    read counts only if its offset was read. Of producers of equal orders it names those whose acks
-    are of places without a copy.
+    Rule: in a partition that was read to its end, an order has more acks than copies. Equal orders
+    are counted, because each ack promises one copy. An ack that came after the log was read counts
+    only if its offset is below the end that was read. The finding names the producers with an ack
+    for a place that holds no copy (an ack without an offset is one), or else all whose order was
+    acked.
     Smallest: `sent(1) acked(1, offset 0) log()`.
     Near miss: the same with a log that was not drained; `unknown(1)` in place of the ack; `log()
     acked(1, offset 0)`.
-    Allowed by: `acks=0`; `acks=1`; a power cut of `min.insync.replicas` brokers, or of the only
-    replica; `unclean.leader.election.enable=true`; `cleanup.policy=compact` for an order that is
-    not the last one of its key, or for a tombstone; a log that now begins after the order,
-    as after retention or DeleteRecords. Otherwise it is a breach.
-    Source: Kafka design, replication; Jepsen's rule needs a reader beyond the offset, and we have
-    the drained log. An idempotent producer can report success without an offset for its first
-    batch and lose it: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
+    Allowed by: `acks=0`; `acks=1`; a power cut of as many brokers as `min.insync.replicas` says, or
+    of as many as there are replicas if these are fewer; `unclean.leader.election.enable=true`;
+    `cleanup.policy=compact`, if the order is not the last one of its key, or is a tombstone; a log
+    that now begins after the order, because of retention or DeleteRecords. Otherwise it is a
+    breach.
+    Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
+    here the drained log decides. An idempotent producer can lose its first batch and report it as a
+    success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
     """
     at = AT_OFFSETS.format("acked_at")
     where = f"if(size(acked_at) > 0, 'at offset ' || {at}, 'without an offset')"
@@ -62,20 +64,21 @@ def lost_write() -> Found:
 
 @finding(
     "duplicate", orders, "record",
-    promise="A batch is stored once: with idempotence it has a key, without retries one try.",
+    promise="With idempotence, or without retries, a batch is stored once.",
 )  # fmt: skip
 def duplicate() -> Found:
     """An order is in the log at two or more places.
 
-    Rule: one order at two different pairs of partition and offset. The evidence says for whom: a
-    read_committed reader is not given what was aborted.
+    Rule: one order at two different pairs of partition and offset. The evidence also says how many
+    of the copies a read_committed reader is given, if that is known and not all of them.
     Smallest: `sent(1) acked(1, offset 1) log(1, 1)`.
     Near miss: the same record read twice at one offset; or delivered twice from one offset, which
     is a duplicate-delivery.
-    Allowed by: the program, if it called `produce()` as often as there are copies, and so also if
-    it aborted and sent again; `enable.idempotence=false` with retries. With idempotence, or with
-    `retries=0`, more copies than sends are a breach, and librdkafka 2.16 does commit it when it
-    bootstraps anew (claim A6); it is undecided if nobody recorded a send.
+    Allowed by: the program, if it called `produce()` at least as often as there are copies, as it
+    does when it aborts and sends again; `enable.idempotence=false` with retries. With idempotence,
+    or with `retries=0`, more copies than sends are a breach; if nobody recorded a send, the finding
+    is undecided instead. With `retries=0` librdkafka 2.16 can cause this breach when it loses its
+    last broker and bootstraps again (claim A6).
     Source: librdkafka INTRODUCTION, idempotent producer; KIP-98.
     """
     place = "'offset ' || x.offset || ' of partition ' || x.partition"
@@ -113,15 +116,16 @@ def duplicate() -> Found:
 def phantom() -> Found:
     """An order is in the log although every report about it was an error.
 
-    Rule: `failed` or `unknown`, never `acked`, and more copies than sends without a report. Of
-    several producers it names those of whom something was on its way.
+    Rule: an order has a `failed` or `unknown` report and no ack, and it has more copies than sends
+    that are still without a report. Of several producers it names those of whom something was on
+    its way.
     Smallest: `sent(1) unknown(1) log(1)`.
     Near miss: `sent(1) unknown(1) sent(1) acked(1) log(1)`; `sent(1) failed(1) sent(1) log(1)`,
     where the second send has no report yet.
-    Allowed by: `message.timeout.ms`, whatever its value. A report ends the client's patience and
-    recalls nothing; what the broker refused at last may have been stored at an earlier try, whose
-    answer was lost. What the client declined by itself, as with _QUEUE_FULL, was never on its way:
-    a breach.
+    Allowed by: `message.timeout.ms`, whatever its value. After an error report the client waits no
+    longer, but it cannot recall what it has sent: an earlier try may have been stored although its
+    answer was lost, even if the broker refused the last try. If the client itself declined the
+    order each time, as with _QUEUE_FULL, it sent nothing, and a copy is a breach.
     Source: librdkafka INTRODUCTION, timed out in flight; confluent-kafka-python issue 529.
     """
     at = AT_OFFSETS.format("places")
@@ -144,12 +148,15 @@ def phantom() -> Found:
 def unavailable() -> Found:
     """The service did not take an order, and said so.
 
-    Rule: `failed` or `unknown`, never `acked`, no `record` of it in the topic, all of which was
-    read to its end, and nobody was given it.
+    Rule: an order has a `failed` or `unknown` report and no ack; its topic has no `record` of it,
+    and each partition that was read was read to its end; no consumer was given it. A report does
+    not count if its error is of the client itself, as _QUEUE_FULL and _PURGE_QUEUE are, or of the
+    order itself: MSG_SIZE_TOO_LARGE.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
     Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `failed(1,
-    MSG_SIZE_TOO_LARGE)`, which no one would have taken; `delivered(1)`.
-    It is **required** by `acks`: refusing is how nothing acked is lost. Durability passed.
+    MSG_SIZE_TOO_LARGE)`, which no service would have taken; `delivered(1)`.
+    It is **required** by `acks`: the service refuses an order rather than ack it and lose it. The
+    service kept its promise: it lost nothing that it had acked.
     Source: Kafka design, replication.
     """
     return Found(
@@ -171,17 +178,18 @@ def unavailable() -> Found:
 def nonmonotonic_send() -> Found:
     """An order was sent after another one and stored before it.
 
-    Rule: of the orders that one producer sent once, and that are in one partition, two that were
-    sent one after the other are stored the other way round. Where an order is, its ack says if
-    the log holds it there; else its only copy does, whatever was reported of it.
+    Rule: take the orders that one producer sent once and that have a certain place in one
+    partition, in the sequence in which they were sent. One of them has a lower offset than the one
+    before it. An order's certain place is that of its ack, if the log holds the order there; if
+    not, that of its only copy, whatever was reported.
     Smallest: `sent(1) sent(2) acked(2, offset 0) acked(1, offset 1) log(2, 1)`.
-    Near miss: the same by two producers, or on two partitions.
-    An order that was sent twice is left out, for its reports cannot be told apart. Each descent is
-    one finding, named by the order that was sent later: of orders sent as 0 1 2 3 the log `1 2 3 0`
-    has one, between 0 and 1.
-    Allowed by: `max.in.flight` above 1 with retries, as by default in librdkafka (1,000,000); with
-    `max.in.flight=1` by `retry.backoff.ms`, in librdkafka (measured: `0 2 1 3`); without
-    idempotence, where the earlier one was not acked. Else it is a breach.
+    Near miss: the same by two producers, or on two partitions. An order that was sent twice is left
+    out, because its reports cannot be told apart. Each step back is one finding, named by the order
+    that was sent later: of orders sent as 0 1 2 3 the log `1 2 3 0` has one, between 0 and 1.
+    Allowed by: without idempotence and with retries, `max.in.flight` above 1, as by default in
+    librdkafka (1,000,000), or `retry.backoff.ms` with `max.in.flight=1` (measured with librdkafka:
+    `0 2 1 3`); with neither idempotence nor retries, `enable.idempotence=false`, if the order that
+    was sent first was not acked. Otherwise it is a breach.
     Source: Jepsen; librdkafka INTRODUCTION, reordering.
     """
     return Found(
@@ -225,22 +233,24 @@ EXPECTED = (
     promise="A group that begins at the earliest offset is given every acked order.",
 )  # fmt: skip
 def unseen() -> Found:
-    """An order was acked and a group of consumers that reads its topic was not given it.
+    """An order was acked, and a group of consumers that reads its topic was not given it.
 
-    Rule: fewer records of the order were `delivered` to the group than were acked and can be
-    read: what was aborted cannot, nor what the drained log does not hold. A group whose consumers
-    were not assigned by the group reads the partitions that they chose with `assign()`, given
-    something of them or not, and no others.
+    Rule: fewer records of the order were `delivered` to the group than were acked and can be read.
+    A record cannot be read if its transaction is not known to be committed, or if the log was read
+    to its end and does not hold it; in a topic with transactions, only what is `visible` can be
+    read. A group without `assigned` reads only the partitions that its consumers chose (`sought`,
+    as by `assign()`) or were given something of; every other group reads the whole topic.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
-    Allowed by: time, as long as the group was given nothing after it in its partition: late and
-    lost look alike to a consumer. A group that was given what is after it will not come back: that
-    is allowed by the program that chose where to begin; by `auto.offset.reset=latest`, unless the
-    group had `committed` a position at or before the order, which the log still has, and was given
-    more then: from a position it reads on, and is not reset; or by
-    `unclean.leader.election.enable=true` or a power cut, as of lost-write, for the position may be
-    of a log that was truncated. Else it is a breach. The program or `auto.offset.reset=latest` is
-    named, too, where a group was given nothing of the partition at all.
+    Allowed by: the first of these that applies. (1) Time, if the group was given records of the
+    partition, but none after the order: late and lost look alike to a consumer. (2) The program, if
+    it moved a consumer of the group in this partition to an offset or to the end (`sought`). (3)
+    `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the group was given nothing
+    of the partition. (5) A power cut, as for lost-write, or `unclean.leader.election.enable=true`:
+    the group's position may be of a log that was truncated. Otherwise it is a breach. A group
+    resumed if it was given records of the partition after its first `committed` there, and if that
+    position is at or before the order and not before the start of the log: it continued from the
+    position, and was not reset.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"

@@ -31,15 +31,15 @@ TEXT: Final = "coalesce({0}.value, 'of key ' || {0}.key, 'without a value')"
 def inconsistent_offsets() -> Found:
     """An order was acked or delivered at an offset that is not its own in the log.
 
-    Rule: at one offset of a partition, an order that was `acked` or `delivered` is not the one
-    that the log holds; or the log, which was read to its end after it, or after a consumer was
-    given it, holds nothing there; or, if it is not known, two polls were given different orders.
+    Rule: an order was `acked` or `delivered` at an offset of a partition, and the log holds another
+    order there. Or the log holds nothing there: it was read to an end above the offset, or after
+    the order was delivered. Or what the log holds there is not known, and another order was also
+    `acked` or `delivered` at that offset.
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
-    Near miss: the record at the offset is order 1; an order that was acked at or after the end of
-    the log, and given to nobody before it was read, is a lost-write alone.
-    Allowed by: `acks` below all, if it was given to nobody; `unclean.leader.election.enable=true`;
-    a power cut, as of lost-write; `cleanup.policy=compact`, as of lost-write, where the log holds
-    nothing. Retention leaves no hole: the log begins after what it deletes.
+    Near miss: the record at the offset is order 1; an order that was given to nobody, and acked at
+    or after the end of the log, which is a lost-write alone.
+    Allowed by: as for lost-write, a power cut, or `cleanup.policy=compact` if the log holds nothing
+    there; `acks` below all, if it was given to nobody; `unclean.leader.election.enable=true`.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
     speakers = (
@@ -108,11 +108,12 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
 def invisible_ack() -> Found:
     """An order was acked, and when the workload ended no reader could see it.
 
-    Rule: fewer replicas in sync than `min.insync.replicas` (at most the replication factor), and
-    the ack, which came before the workload ended, is at or above the high watermark of the leader.
+    Rule: when the workload ended, fewer replicas were in sync than the floor, which is
+    `min.insync.replicas`, or the number of replicas if that is lower. Before that an order was
+    acked at an offset that is not below the high watermark of the leader.
     Smallest: `topic(floor 2) partition(isr 1) watermark(0) acked(1, offset 0) finished`.
-    Near miss: two are in sync; an ack that came when the workload had ended; a partition that
-    nobody led by then: nobody saw how far its last leader let readers read.
+    Near miss: two replicas are in sync; the ack came after the workload had ended; the partition
+    had no leader when the workload ended. In the last case nobody knows how far readers could read.
     Allowed by: `acks` below all.
     Source: Kafka design, replication (since 3.7); claims C4.
     """
