@@ -4,16 +4,16 @@
     coordinator ── the entries of its log
     partition ── records and markers, and how long readers of read_committed had to wait
 
-`scene` decides what is in the picture, `transaction_timeline` draws it. A function of rows. The
-coordinator and the markers tell the time in whole milliseconds.
+`scene` decides what is in the picture, `transaction_timeline` draws it. A function of rows.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import groupby
+from dataclasses import dataclass, replace
+from itertools import groupby, zip_longest
+from math import inf
 from typing import Final
 
 from plotly.graph_objects import Scatter
@@ -44,6 +44,7 @@ from lab_utils.views.words import counted, in_picture, listed
 LANE_PX: Final = 74
 LEGEND_PX: Final = 20
 EVENTS_LIMIT: Final = 120
+STEP: Final = MS // 10  # what follows from something is drawn so much later, at the least
 TICK_COLUMNS: Final = 14  # so many times are written below the axis, at most
 FENCED: Final = "_FENCED"
 TOLD: Final = {"txn_committed": "committed", "txn_aborted": "aborted"}
@@ -134,8 +135,9 @@ class Scene:
 def scene(rows: Sequence[Event]) -> Scene:
     """Set the scene of one run."""
     history = History(rows)
-    marks, spans = _marks(history)[:EVENTS_LIMIT], _spans(history)
-    asks, entries = _asks(history)[:EVENTS_LIMIT], history.of("log", "transaction")[:EVENTS_LIMIT]
+    entries, written_ns = _in_sequence(history)
+    marks, spans = _marks(history, written_ns)[:EVENTS_LIMIT], _spans(history)
+    asks, entries = _asks(history)[:EVENTS_LIMIT], entries[:EVENTS_LIMIT]
     told = [row for it in spans for row in (it.begin, it.end, *it.failures) if row]
     instants = [row.at_ns for row in (*asks, *entries, *told)]
     instants += [released_ns(row) for row in asks] + [mark.at_ns for mark in marks]
@@ -212,25 +214,78 @@ def _spans(history: History) -> list[Span]:
     ]
 
 
-def _marks(history: History) -> list[Mark]:
+Record = tuple[Place, int | None]
+
+
+def _in_sequence(history: History) -> tuple[list[Event], dict[Record, int]]:
+    """The coordinator's entries and the moments of the markers, each after what caused it.
+
+    The brokers' clocks count whole milliseconds, and the coordinator dates its last entry when it
+    begins to have the markers written. The sequence is certain: request, Prepare, markers,
+    Complete.
+    """
+    entries: dict[int | None, list[Event]] = defaultdict(list)
+    asked: dict[int | None, list[int]] = defaultdict(list)
+    written: dict[int | None, dict[Record, int]] = defaultdict(dict)
+    wall = _ahead(history)
+    for row in history.of("log", "transaction"):
+        entries[row.producer_id].append(row)
+    for row in history.of("wire", "request"):
+        if row.api == "EndTxn":
+            asked[row.producer_id].append(released_ns(row))
+    for row in history.of("log", "marker"):
+        at_ns = int(row.detail["timestamp_ms"]) * MS - wall + MS // 2
+        written[row.producer_id][topic_partition(row), row.offset] = at_ns
+    found: list[Event] = []
+    moments = {record: at for those in written.values() for record, at in those.items()}
+    for name, those in entries.items():
+        those.sort(key=lambda row: row.offset or 0)
+        found += _of_one_id(those, asked[name], written[name], moments)
+    return sorted(found, key=lambda row: row.at_ns), moments
+
+
+def _of_one_id(
+    entries: list[Event], asked: list[int], written: dict[Record, int], moments: dict[Record, int]
+) -> Iterator[Event]:
+    """The entries of one producer id, in sequence; its markers are moved, too."""
+    at, prepared = 0, 0
+    for entry, following in zip_longest(entries, entries[1:]):
+        causes = [entry.at_ns]
+        if entry.detail["state"].startswith("Prepare"):
+            prepared = entry.at_ns
+            causes += [it + STEP for it in asked if at < it <= entry.at_ns + MS]
+        if entry.detail["state"].startswith("Complete"):
+            until = following.at_ns + MS if following else inf
+            for record in (it for it, at_ns in written.items() if prepared <= at_ns <= until):
+                moments[record] = max(moments[record], at + STEP)
+                causes.append(moments[record] + STEP)
+        at = max(at + STEP, *causes)
+        yield replace(entry, at_ns=at)
+
+
+def _ahead(history: History) -> int:
+    """How far the wall clock is ahead of the ledger's, by an entry that has both."""
+    entry = next(iter(history.of("log", "transaction")), None)
+    return int(entry.detail["timestamp_ms"]) * MS - entry.at_ns if entry else 0
+
+
+def _marks(history: History, written_ns: dict[Record, int]) -> list[Mark]:
     """Records when they were acked or answered, markers when they were written."""
     # The proxy heard of it before the client did, so the proxy's time is kept.
     heard = history.of("client", "acked")
     heard += [row for row in history.of("wire", "response") if row.api == "Produce"]
     at_ns = {(topic_partition(row), row.offset): row.at_ns for row in heard}
     visible = {(topic_partition(row), row.offset) for row in history.of("log", "visible")}
-    # How far the wall clock is ahead of the ledger's, by an entry that has both.
-    entry = next(iter(history.of("log", "transaction")), None)
-    wall = int(entry.detail["timestamp_ms"]) * MS - entry.at_ns if entry else 0
+    wall = _ahead(history)
     marks = []
     for row in history.of("log", "record", "marker"):
         place = (topic_partition(row), row.offset)
-        written_ns = int(row.detail["timestamp_ms"]) * MS - wall
         if row.kind == "marker":
-            at, text, kind = written_ns + MS // 2, row.detail["type"], row.detail["type"]
+            at, text, kind = written_ns[place], row.detail["type"], row.detail["type"]
         else:
             kind = "all" if place in visible else "some"
-            at, text = at_ns.get(place, written_ns), row.value or ""
+            stamped_ns = int(row.detail["timestamp_ms"]) * MS - wall
+            at, text = at_ns.get(place, stamped_ns), row.value or ""
         marks.append(Mark(topic_partition(row), row.offset or 0, at, text, kind))
     return sorted(marks, key=lambda mark: (mark.place, mark.offset))
 

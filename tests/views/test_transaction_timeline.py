@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lab_utils.ledger.events import Event
@@ -10,6 +12,7 @@ from tests.views.transaction_histories import (
     MS,
     TOPIC,
     WALL_MS,
+    asked,
     commit_and_abort,
     event,
     left_open,
@@ -72,6 +75,22 @@ def test_readers_wait_from_the_first_record_to_the_marker() -> None:
 
     assert (0, 5 * MS, 9 * MS + MS // 2) == (first.offset, first.from_ns, first.to_ns)
     assert (2, 15 * MS) == (second.offset, second.from_ns)
+
+
+def test_request_decision_markers_end() -> None:
+    """Whatever the clocks say: the last entry is dated before its markers are written."""
+    end = replace(asked(7.6, "EndTxn", committed=True), producer_id=1)
+    of = scene([
+        txn(2, "began"), wrote(4, "Ongoing"), *stored(5, "0", 0), end, wrote(7, "PrepareCommit"),
+        wrote(8, "CompleteCommit"), marker(7, "COMMIT", 1), marker(12, "COMMIT", 0, partition=1),
+        wrote(12, "Ongoing", epoch=1),
+    ])  # fmt: skip
+
+    (request,), entries = of.asks, {row.detail["state"]: row.at_ns for row in of.entries[:-1]}
+    markers = sorted(mark.at_ns for mark in of.marks if mark.is_marker)
+    sequence = [request.at_ns, entries["PrepareCommit"], *markers, entries["CompleteCommit"]]
+    assert sequence == sorted(set(sequence))
+    assert entries["CompleteCommit"] < of.entries[-1].at_ns
 
 
 def test_readers_wait_at_the_first_record_of_several() -> None:
