@@ -322,7 +322,7 @@ def aborts(evidence: Evidence) -> list[Event]:
 def pairs_that_can_be_read(_: Any, evidence: Sequence[Evidence]) -> str:
     """How many orders and invoices a read_committed reader is given, run by run."""
     runs = [f"{each.trial.name}: {len(visible(each))}" for each in evidence]
-    return f"orders that can be read, each once and with its invoice: {', '.join(runs)}."
+    return f"each readable order is there once, with its invoice. Orders: {', '.join(runs)}."
 
 
 def answers(evidence: Evidence) -> list[Event]:

@@ -357,18 +357,27 @@ def _title(of: Scene) -> str:
         return f"{listed(fenced)} was told that it is fenced"
     hidden = sum(mark.kind == "some" for mark in of.marks)
     kept = sum(mark.kind == "all" for mark in of.marks)
-    return f"{counted(kept, 'record')} for every reader, {hidden} for read_uncommitted only"
+    others = f", {hidden} for read_uncommitted only" if hidden else ""
+    return f"{counted(kept, 'record')} for every reader{others}"
 
 
 def _summary(of: Scene) -> str:
     """The picture in sentences, for a reader who cannot see it."""
-    told = [f"Transaction {it.number} of {it.actor} was told: {it.told}." for it in of.spans]
+    told = [_told(it) for it in of.spans]
     stops = [
         f"In {of.name_of(place)} a read_committed reader stops at offset {stop} of {end}."
         for place, (stop, end) in of.stops.items()
         if place in of.places
     ]
     return " ".join([*told, *stops]) or "There is nothing to draw."
+
+
+def _told(span: Span) -> str:
+    if span.end:
+        return f"{span.actor} was told that transaction {span.number} was {span.told}."
+    if span.failures:
+        return f"{span.actor} was told of an error in transaction {span.number}: {span.told}."
+    return f"{span.actor} was never told how transaction {span.number} ended."
 
 
 def _table(of: Scene) -> Table:

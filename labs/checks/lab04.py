@@ -243,8 +243,8 @@ EXERCISES = (
             Mistake(
                 name="plain records are free",
                 is_made=lambda answer, _: "5" in answer["read_committed"].split(),
-                likely="a plain order does not wait for its own transaction, but it has a place.",
-                look="Think of a reader that must hand out the records of a partition in order.",
+                likely="a plain order is in no transaction, but it has an offset.",
+                look="Think of a reader that must return the records of a partition in sequence.",
             ),
             Mistake(
                 name="plain records are hidden",
@@ -281,7 +281,7 @@ EXERCISES = (
                 name="never aborted",
                 is_made=lambda _, seen: seen.trial.name == "a refused record" and not aborts(seen),
                 likely="a transaction that asked for an abort was left open.",
-                look="Look at what args[0] of the exception says of itself.",
+                look="Look at what the methods of the exception's args[0] return.",
             ),
             Mistake(
                 name="aborted and left out",
@@ -317,7 +317,7 @@ EXERCISES = (
             Mistake(
                 name="asked the reader",
                 is_made=lambda _, seen: seen.returned == (),
-                likely="your query returns nothing: it waits for somebody else to decide.",
+                likely="your query returns nothing, and the check leaves out the `visible` events.",
                 look="Look at what log_of(...) returns, and decide from its columns.",
             ),
             Mistake(
@@ -449,13 +449,13 @@ EXERCISES = (
                 name="idempotence survives a restart",
                 is_made=tells_of("idempotent", program=2),
                 likely="idempotence knows a producer id, and a new producer is given a new one.",
-                look="Look at begins_anew in further/04_readers_networks_and_cost.ipynb.",
+                look="Look at lab 03: compare the producer ids in its run `restarted`.",
             ),
             Mistake(
                 name="half a transaction",
                 is_made=tells_of("transactional", program=1),
                 likely="nobody ever committed what the second program wrote.",
-                look="Look at gives_up in further/04_readers_networks_and_cost.ipynb.",
+                look="Look at the last transaction in hidden.transactions(): who is given order 4?",
             ),
             Mistake(
                 name="the successor's are gone",

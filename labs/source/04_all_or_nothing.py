@@ -25,11 +25,13 @@ lab.explorer()
 # - A **transaction** is what a producer writes between *begin* and *commit* or *abort*. It needs a
 #   `transactional.id`, the name of its program.
 # - A **marker** is a record that the broker writes at the end of a transaction: COMMIT or ABORT.
+# - The **last stable offset** (LSO) is the offset of the first record of a partition's oldest open
+#   transaction, or the end of the partition if none is open.
 # - The **isolation level** belongs to the reader. With `read_uncommitted` it gets every record. With
-#   `read_committed` it gets what is committed, and what was never in a transaction.
-# - The **last stable offset** is how far a `read_committed` reader may read: to the first record of
-#   the partition's oldest open transaction.
-# - The **coordinator** is the broker that keeps the diary of a `transactional.id`.
+#   `read_committed` it gets, below the last stable offset, what is committed and what was never in a
+#   transaction.
+# - The **coordinator** is the broker that keeps the diary of a `transactional.id`: a log of the states
+#   of its transactions. With the request **EndTxn** a client asks it to commit or to abort.
 #
 # ## Commit, abort, commit
 #
@@ -102,8 +104,8 @@ hidden = lab.run(mixed, orders=6)
 hidden.transactions()
 
 # %% [markdown]
-# Order 5 was never in a transaction, and still no `read_committed` reader gets it. Every record after
-# the last stable offset waits until the coordinator ends the open transaction
+# Order 5 was never in a transaction, and still no `read_committed` reader gets it. Every record at or
+# after the last stable offset waits until the coordinator ends the open transaction
 # (`transaction.timeout.ms`). The default level is `read_committed` in librdkafka, and
 # `read_uncommitted` in the Java consumer.¹
 #
@@ -111,10 +113,11 @@ hidden.transactions()
 #
 # Some errors reach the program, as a `KafkaException`. Its `args[0]` says what to do:
 #
-# - `.txn_requires_abort()`: abort the transaction, then do all of it again, each time it asks;
+# - `.txn_requires_abort()`: abort the transaction, then repeat all of it. Do so each time.
 # - `.fatal()`: stop. This producer can never write again, and a new one would take the name from its
-#   present owner. Stop, too, if no method returns true;
+#   present owner.
 # - `.retriable()`: call the same method again. No such error comes in this check.
+# - If none of them returns true, stop, too.
 #
 # Write each order and its invoice, both or neither. If you must stop, return.
 
@@ -152,7 +155,7 @@ lab.check("04.2", send_each)
 # %% [markdown]
 # ## The diary
 #
-# Who decides? The coordinator writes each step into the topic `__transaction_state` before it takes
+# Who decides? The coordinator first writes each step into the topic `__transaction_state`, then takes
 # it. Kafka's own tool reads that topic.
 
 # %%
@@ -240,8 +243,9 @@ zombie.diary()
 #
 # ## 04.4 Who was fenced? (5 points)
 #
-# From the wire events, return a row for each fenced client: `fenced` is the client, `api` its *first*
-# refused request, and `by` the client that had taken its name last before that refusal. A broker
+# From the wire events, return a row for each fenced client: `fenced` is the client (the ledger's
+# column `actor`), `api` its *first* refused request, and `by` the client that was the last to take
+# the name before that refusal. `lab.ledger_card()` explains the columns. A broker
 # refuses an old epoch with the error `INVALID_PRODUCER_EPOCH` or `PRODUCER_FENCED`. A client that
 # takes a name gets the `producer_id` of that name in the answer to its `InitProducerId`. A run may
 # have several names.
@@ -277,8 +281,8 @@ lab.check("04.4", fenced_clients)
 # - The second sends 0 1, and then nothing more.
 # - The third does the same as the second; then its successor sends 0 1 2 and finishes.
 #
-# What does a `read_committed` reader get, by offset? Answer with three texts for each kind, one for
-# each program: `"0 1 2"`, or `""` for nothing.
+# What does a `read_committed` reader get, by offset? Answer with a list of three texts for each kind,
+# one for each program: `"0 1 2"`, or `""` for nothing.
 
 # %% answer="04.5"
 answer_5 = {"idempotent": ..., "transactional": ...}
@@ -309,7 +313,7 @@ lab.check("04.5", answer_5)
 #
 # ## Source
 #
-# ¹ `isolation.level` in librdkafka 2.16 and Kafka 4.3; the second further notebook runs both.
+# ¹ `isolation.level` in librdkafka 2.16 and Kafka 4.3; `further/04_readers_networks_and_cost.ipynb` runs both.
 
 # %%
 lab.score()

@@ -53,8 +53,8 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
     "transactions": (
         transaction_timeline, transaction_histories.commit_and_abort(),
         "1 record for every reader, 1 for read_uncommitted only",
-        "Transaction 1 of producer-1 was told: committed. Transaction 2 of producer-1 was told: "
-        "aborted. In orders-0 a read_committed reader stops at offset 4 of 4.",
+        "producer-1 was told that transaction 1 was committed. producer-1 was told that "
+        "transaction 2 was aborted. In orders-0 a read_committed reader stops at offset 4 of 4.",
     ),
     "bookmarks": (
         offset_diagram, consuming_histories.repeated_and_skipped(),

@@ -283,7 +283,7 @@ LAB_04: Final = Offer(
             "arrives": "",
             "is late": 'late_request("EndTxn", nth=1, after="Produce")',
             "loses its answer": 'drop_response("EndTxn", nth=1)',
-        }, "is late"),
+        }, "arrives"),
         Choice("taken", "A second program with the same name", {
             "does not start": "",
             "starts before the end": (
