@@ -42,6 +42,9 @@ REPAIR_OTHERS: Final = 'Start it in the panel, or run "./lab down" and then the 
 
 Finding = Mapping[str, Any]
 
+# Where an error of Spark goes on with its plan.
+PLAN: Final = re.compile(r";\n|\n\n|\nJVM stacktrace")
+
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -239,8 +242,14 @@ def tell_when_spark_works(frames: type[Any]) -> None:
 
 def _bundle(table: Any) -> tuple[dict[str, str], dict[str, str]]:
     """The rows of a query as HTML and as text; nothing where Spark is told to show no rows."""
-    with doing("Spark runs the query"):
-        found = table._repr_html_()
+    try:
+        with doing("Spark runs the query"):
+            found = table._repr_html_()
+    except Exception as error:
+        if not type(error).__module__.startswith("pyspark."):
+            raise
+        _show_refusal(error)
+        return {"text/plain": ""}, {}  # without it IPython would ask for the text, and fail again
     if not found:
         return {}, {}
     head, *rows = (
@@ -251,6 +260,15 @@ def _bundle(table: Any) -> tuple[dict[str, str], dict[str, str]]:
     text = f"{Table(head, rows)!r}\n{found.rpartition('</table>')[2]}".strip()
     explained = re.sub(r"<th>(\w+)</th>", _with_hover, found)
     return {"text/html": explained, "text/plain": text}, {}
+
+
+def _show_refusal(error: Any) -> None:
+    """Show what Spark says of a query, once, and neither its plan nor the frames of pyspark."""
+    said = [f"{type(error).__name__}: {re.split(PLAN, str(error))[0]}"]
+    if "UNRESOLVED_COLUMN" in said[0]:
+        said.append("lab.ledger_card() lists the columns of a ledger.")
+    error._render_traceback_ = lambda: said
+    sys.modules["IPython"].get_ipython().showtraceback()
 
 
 def _with_hover(head: re.Match[str]) -> str:

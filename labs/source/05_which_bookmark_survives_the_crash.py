@@ -30,7 +30,7 @@ lab.explorer()
 #   if it was processed more than once.
 #
 # The orders are in the topic before the workload starts (`filled=True`). `run.messages(consumer)` is a
-# loop around `poll()` that ends when the topic has been read.
+# loop around `poll()` that ends when the group has read to the end of the topic.
 #
 # ## Process, then commit
 #
@@ -122,7 +122,7 @@ guess.compare(tick)
 
 # %% [markdown]
 # Order 2 is skipped, without an error: the client committed it while the program still worked on it.
-# With a longer interval the same program repeats orders instead. Only the timer decides.¹ One cure
+# With a longer interval the same program repeats orders instead. Only the timer decides.¹ One fix
 # is to commit yourself, after the work.
 #
 # ## 05.2 Lose nothing (5 points)
@@ -205,7 +205,7 @@ lab.run(with_four_threads, orders=6, filled=True, faults=slow)
 lab.check("05.3", with_four_threads)
 
 # %% [markdown]
-# Nothing is lost, and there is a price: every order after the slow one is repeated.
+# Nothing is lost, and there is a price: every order after the slow one that was already done is repeated.
 #
 # ## 05.4 Find them in the ledger (4 points)
 #
@@ -241,10 +241,10 @@ lab.check("05.4", skipped_and_repeated)
 #
 # Two processes share two partitions. Each commits after every second order. The second processes its
 # second pair, then does nothing for nine seconds before it commits. It does not poll in this time,
-# which is longer than `max.poll.interval.ms`. So the group takes its partition away. Predict.
+# which is longer than `max.poll.interval.ms`. So the coordinator gives its partition to the other one. Predict.
 
 # %%
-def by_range(run):
+def in_pairs(run):
     consumer = run.consumer({"enable.auto.commit": False, "session.timeout.ms": 2000,
                              "max.poll.interval.ms": 2000})
     consumer.subscribe([run.topic])
@@ -257,7 +257,7 @@ guess = lab.predict(repeated=..., skipped=..., because="...")
 
 # %%
 busy = [stall_client("before_commit", nth=2, for_ms=9000, member=2)]
-stalled = lab.run(by_range, orders=12, filled=True, partitions=2, members=2, faults=busy)
+stalled = lab.run(in_pairs, orders=12, filled=True, partitions=2, members=2, faults=busy)
 guess.compare(stalled)
 
 # %%
@@ -267,7 +267,7 @@ stalled.ownership()
 # ## 05.5 Who may commit? (3 points)
 #
 # Look at the picture above, or at `stalled.rows`. Which actor owned the partition when the busy one
-# committed? Which error refused that commit? How many orders did both process?
+# committed? Which error refused that commit? How many orders were processed by both?
 
 # %% answer="05.5"
 answer_5 = {"owner": ..., "refused": ..., "repeated": ...}
@@ -295,7 +295,7 @@ lab.check("05.5", answer_5)
 #
 # ## Source
 #
-# ¹ librdkafka 2.16; `further/05_automatic_commits.ipynb` runs both. Java commits in `poll()`, and only
+# ¹ librdkafka 2.16; `further/05_automatic_commits.ipynb` runs both intervals. Java commits in `poll()`, and only
 # what the *previous* `poll()` returned.
 
 # %%

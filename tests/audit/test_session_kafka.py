@@ -87,6 +87,19 @@ def test_a_query_that_is_shown_runs_once(
     assert "only showing top 50 rows" == last
 
 
+def test_a_column_that_is_not_there_is_said_once(
+    notebook: Callable[[DataFrame], dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In Spark's own sentence, without its plan, and with where the columns are explained."""
+    shown = notebook(session.spark().range(3).select("client"))
+    said = capsys.readouterr().out
+
+    assert {"text/plain": ""} == shown
+    assert ["AnalysisException", "lab.ledger_card()"] == [it.split(":")[0].split(" ")[0]
+                                                          for it in said.splitlines()]  # fmt: skip
+    assert "`client` cannot be resolved" in said
+
+
 def test_a_notebook_says_that_spark_is_at_work() -> None:
     """Until the rows of a query are there, a line of the cell says what takes so long."""
     manager, client = start_new_kernel(env=dict(os.environ))
