@@ -205,7 +205,8 @@ lab.run(with_four_threads, orders=6, filled=True, faults=slow)
 lab.check("05.3", with_four_threads)
 
 # %% [markdown]
-# Nothing is lost, and there is a price: every order after the slow one that was already done is repeated.
+# Nothing is lost, and there is a price: every order after the slow one that was already done is
+# repeated.
 #
 # ## 05.4 Find them in the ledger (4 points)
 #
@@ -241,7 +242,8 @@ lab.check("05.4", skipped_and_repeated)
 #
 # Two processes share two partitions. Each commits after every second order. The second processes its
 # second pair, then does nothing for nine seconds before it commits. It does not poll in this time,
-# which is longer than `max.poll.interval.ms`. So the coordinator gives its partition to the other one. Predict.
+# which is longer than `max.poll.interval.ms`. So the coordinator gives its
+# partition to the other one. Predict.
 
 # %%
 def in_pairs(run):
@@ -295,8 +297,8 @@ lab.check("05.5", answer_5)
 #
 # ## Source
 #
-# ¹ librdkafka 2.16; `further/05_automatic_commits.ipynb` runs both intervals. Java commits in `poll()`, and only
-# what the *previous* `poll()` returned.
+# ¹ librdkafka 2.16; `further/05_automatic_commits.ipynb` runs both intervals. Java commits in
+# `poll()`, and only what the *previous* `poll()` returned.
 
 # %%
 lab.score()

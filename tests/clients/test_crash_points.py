@@ -156,7 +156,7 @@ def test_member_is_stalled(perform: Perform) -> None:
     """The commit of a member that was away for too long is refused; another has its partition."""
     stall = stall_client("before_commit", nth=2, for_ms=4500, member=2)
     given = {"orders": 12, "filled": True, "partitions": 2, "members": 2}
-    rows = perform(workload("by_range"), stall, **given)
+    rows = perform(workload("in_pairs"), stall, **given)
     refused = [row.error for row in rows if row.detail.get("of") == "commit"]
 
     assert (["UNKNOWN_MEMBER_ID"], [6, 6], 14) == (
