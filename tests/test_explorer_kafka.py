@@ -19,7 +19,7 @@ ONE_BROKER = [
     ("00", {"fault": "the answer is late"}, "Order 2 is in the log, and the client cannot know"),
     ("03", {"fault": "it is refused"}, "Order 2 was stored after order 3: its first answer was"),
     ("03", {"idempotence": "true"}, "Order 2 crossed the wire twice and was stored once"),
-    ("04", {}, "producer-1 was told that transaction 2 was aborted: order 1 can be read, order 2"),
+    ("04", {"fault": "is late"}, "producer-1 was told that transaction 2 was aborted: order 1 can be read, order 2"),
     ("04", {"fault": "arrives", "taken": "starts before the end", "second": "commit"},
      "producer-1 was told that it is fenced"),
     ("05", {}, "Order 2 was processed more than once: the bookmark had not reached the work"),
