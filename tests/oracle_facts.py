@@ -130,9 +130,18 @@ def superseded(rows: Rows, row: Event) -> bool:
     later = [
         it.offset for it in said(rows, "acked") + kind(rows, "log", "record", "visible")
         if (it.topic, it.partition, it.key) == (row.topic, row.partition, row.key)
-        and it.offset is not None
+        and it.offset is not None and ends_of(rows, it) != {"txn_aborted"}
     ]  # fmt: skip
-    return row.value is None or (row.offset is not None and row.offset < max(later, default=-1))
+    if row.value is None or (row.offset is not None and row.offset < max(later, default=-1)):
+        return True
+    # What was aborted is taken away, and supersedes nothing.
+    return bool(ends_of(rows, row)) and not ends_of(rows, row) & {"txn_committed", "no transaction"}
+
+
+def ends_of(rows: Rows, row: Event) -> set[str]:
+    """How the transactions ended that this order was sent in, each time that it was sent."""
+    sends = same(said(rows, "sent"), order(row))
+    return {next(iter(told(rows, it)), "not known") if of(it) else "no transaction" for it in sends}
 
 
 def start(end: Event) -> int:

@@ -82,6 +82,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
                              partition
     """
     copies = _copies(events, survey).join(survey.topics_frame(events), ["run", "topic"], "left")
+    copies = _with_fates(copies, events, survey, "key", "value")
     by_partition = sql(
         copies.selectExpr("*", _superseded(survey, "key", "value", "is_stored OR acks > 0")),
         [*ORDER, "partition"],
@@ -128,15 +129,46 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
 def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
     """May compaction have taken away what was at this place?
 
-    It keeps the last record of each key, and in the end not even that if it is a tombstone.
+    It keeps the last record of each key, and in the end not even that if it is a tombstone. What
+    was aborted it takes away, and that supersedes nothing.
     """
     if not survey.has_compacted:
         return "false AS superseded"
     window = f"OVER (PARTITION BY run, topic, partition, {key})"
-    newest = f"max(if({is_record}, offset, NULL)) {window}"
+    newest = f"max(if(({is_record}) AND NOT is_aborted, offset, NULL)) {window}"
     return (
         f"is_compacted AND {key} IS NOT NULL"
-        f" AND coalesce({value} IS NULL OR offset < {newest}, false) AS superseded"
+        f" AND coalesce({value} IS NULL OR may_be_aborted OR offset < {newest}, false)"
+        " AS superseded"
+    )
+
+
+def _with_fates(
+    rows: DataFrame, events: DataFrame, survey: Survey, key: str, value: str
+) -> DataFrame:
+    """Rows about an order with what became of it, if a topic is compacted.
+
+    Columns: is_aborted, was each transaction it was sent in aborted; may_be_aborted, is none of
+    them known to be committed?
+    """
+    if not survey.has_compacted:
+        return rows
+    if IN_TRANSACTIONS not in survey.kinds:
+        return rows.selectExpr("*", "false AS is_aborted", "false AS may_be_aborted")
+    from pyspark.sql import functions
+
+    sent = _with_ends(events).where("source = 'client' AND kind = 'sent'")
+    fates = sql(
+        sent.selectExpr("*", *(f"{it} AS of_{it}" for it in ORDER)),
+        [f"of_{it}" for it in ORDER],
+        "bool_and(outcome <=> 'txn_aborted') AS aborted_each_time",
+        "bool_and(transaction IS NOT NULL AND NOT outcome <=> 'txn_committed') AS not_committed",
+    )
+    same = f"run = of_run AND topic = of_topic AND {key} <=> of_key AND {value} <=> of_value"
+    return rows.join(fates, functions.expr(same), "left").selectExpr(
+        *rows.columns,
+        "coalesce(aborted_each_time, false) AS is_aborted",
+        "coalesce(not_committed, false) AS may_be_aborted",
     )
 
 
@@ -320,6 +352,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     same = "OVER (PARTITION BY run, topic, held)"
     here, is_record = "coalesce(held, get(told, 0))", "held IS NOT NULL OR size(acked) > 0"
     gone = _superseded(survey, f"{here}.key", f"{here}.value", is_record)
+    readable = _with_fates(readable, events, survey, f"{here}.key", f"{here}.value")
     copies = (
         f"sum(size(worked)) {same} - size(worked) AS worked_elsewhere",
         f"count_if(exists(acked, x -> struct(x.key, x.value) <=> held)) {same} AS acked_places",

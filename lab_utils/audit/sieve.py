@@ -71,7 +71,12 @@ def _of_suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
     rows = events.where(f"({OF_PLACES}) OR (source = 'client' AND kind = 'delivered')")
     place = _place("offset", of="xxhash64(run, topic)")
     kept = _kept(rows, place, "at", _suspect_places(events, survey))
-    return kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
+    kept = kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
+    if not (survey.has_compacted and _has_transactions(survey)):
+        return kept
+    # Compaction takes away what was aborted.
+    fates = "source = 'client' AND (kind = 'sent' OR kind LIKE 'txn%')"
+    return kept.unionByName(events.where(fates))
 
 
 # A finding about orders or places that is not named here is looked for in all of them.

@@ -87,6 +87,8 @@ def producing() -> st.Drawn:
             actor=producers,
         ),
         st.builds(unknown, values, actor=producers, key=keys),
+        st.builds(sent_in, st.sampled_from([1, 2]), values, actor=producers, key=keys),
+        st.builds(told, st.sampled_from(["committed", "aborted"]), st.sampled_from([1, 2])),
         st.builds(
             delivered, values, offsets, consumers, partition=partitions, key=keys, topic=topics
         ),

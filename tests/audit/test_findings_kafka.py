@@ -415,6 +415,21 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "lost by a producer of whom no more is known than that it is idempotent": (
         [sent("1"), acked("1", 0), written("batch", 0, 0), *log()], "lost-write", "breach", None,
     ),
+    "aborted, and taken away from a compacted topic": (
+        [*COMPACTED, sent_in(1, "1", key="k"), acked("1", 0, key="k"), told("aborted", 1),
+         end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "what came after it in a compacted topic was aborted": (
+        [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k"), sent_in(1, "2", key="k"),
+         acked("2", 1, key="k"), told("aborted", 1), record("2", 1, key="k"), end(offset=3)],
+        "lost-write", "breach", None,
+    ),
+    "the same, and nothing is at its offset": (
+        [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k"), sent_in(1, "2", key="k"),
+         acked("2", 1, key="k"), told("aborted", 1), record("2", 1, key="k"), end(offset=3)],
+        "inconsistent-offsets", "breach", None,
+    ),
     "what came next is there": (
         [LATEST, delivered("1", 1), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
     ),
