@@ -39,6 +39,8 @@ Client = TypeVar("Client")
 
 # A server that is slower than this on a busy machine is lost with what it served.
 ANSWER_S: Final = 30.0
+# And one that has not said who it is: it says so as soon as Python has its modules.
+SAYS_S: Final = 120.0
 STARTS: Final = 3
 KEPT: Final = ("lock", "server.log")
 
@@ -166,7 +168,7 @@ class Joining(Generic[Client]):
         self._what = what
         self._server: subprocess.Popen[Any] | None = None
         self._starts = 0
-        self._silent: tuple[object, float] = (None, 0.0)
+        self._silent: tuple[object, float] = (self, 0.0)  # nobody yet
 
     def join(self, timeout_s: float) -> Client:
         """The client of a server that answers.
@@ -198,9 +200,12 @@ class Joining(Generic[Client]):
                 "LAB_STATE to a folder that you may write to."
             ) from error
         said = read(self._folder)
-        client = self._answer(said) if said.get("state") == "serving" else None
-        if client is None and said.get("state") in ("serving", "ending"):
-            self._end_if_silent(said)
+        client = None
+        if said.get("state") == "serving":
+            with suppress(KeyError):  # What it said of itself is damaged.
+                client = self._answer(said)
+        if client is None and said.get("state") != "starting":
+            self._end_if_silent(said.get("pid"))
         return client
 
     def _start(self, lock: int) -> None:
@@ -231,17 +236,19 @@ class Joining(Generic[Client]):
         )
         self._starts += 1
 
-    def _end_if_silent(self, said: dict[str, Any]) -> None:
+    def _end_if_silent(self, pid: int | None) -> None:
         who, since = self._silent
-        if who != said["pid"]:
-            self._silent = (said["pid"], time.monotonic())
-        elif time.monotonic() - since > ANSWER_S:
+        if who != pid:
+            self._silent = (pid, time.monotonic())
+        elif time.monotonic() - since > (limit := ANSWER_S if pid else SAYS_S):
+            of = f"process {pid}" if pid else "which has not said its process"
             warnings.warn(
-                f"{self._what} (process {who}) has not answered for {ANSWER_S:g} s: it is stopped "
-                "or stuck. It is ended now, and another one is started.",
+                f"{self._what} ({of}) has not answered for {limit:g} s: it is stopped or stuck. "
+                "It is ended now, and another one is started.",
                 stacklevel=2,
             )
-            end(self._folder, said["pid"])
+            end(self._folder, pid)
+            self._silent = (self, 0.0)
 
     def _said(self) -> str:
         tails = {name: processes.tail(self._folder / name) for name in self._logs}

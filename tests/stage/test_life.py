@@ -158,6 +158,23 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     assert not stage_folder("own").exists()
 
 
+@pytest.mark.parametrize("damaged", [None, '{"state": "serving"}'])
+def test_a_server_whose_file_is_damaged(
+    state: Path, monkeypatch: pytest.MonkeyPatch, damaged: str | None
+) -> None:
+    """Nobody knows where it answers: it is ended, and another one is started."""
+    stage = join("own")
+    file = stage_folder("own") / "server.json"
+    file.unlink() if damaged is None else file.write_text(damaged)
+    # Time enough for the next one to say who it is, on a slow machine, too.
+    monkeypatch.setattr(single_server, "SAYS_S", 10.0)
+    with pytest.warns(UserWarning, match=r"which has not said its process\) has not answered"):
+        another = join("own")
+
+    assert another.pid != stage.pid
+    assert not processes.is_running(stage.pid)
+
+
 def test_down_ends_what_no_file_names(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
