@@ -249,6 +249,20 @@ def test_what_cannot_be_started_says_why(
         joining(tmp_path).join(5)
 
 
+def test_a_child_that_is_interrupted_at_birth(tmp_path: Path) -> None:
+    """Who is interrupted while it starts a child does not know it; it ends all the same."""
+    guardian = Guardian(tmp_path)
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"],
+        stdin=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=guardian.from_birth(),
+    ) as child:
+        guardian.close()
+
+        assert -signal.SIGKILL == child.wait(60)
+
+
 def test_a_guardian_that_is_stopped(start: Start, tmp_path: Path) -> None:
     """What it was to end is ended, and so is it."""
     guardian, watched = Guardian(tmp_path), start(WAITS)

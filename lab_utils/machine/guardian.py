@@ -16,7 +16,9 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+CLOSE_S: Final = 5
 
 
 class Guardian:
@@ -73,7 +75,11 @@ class Guardian:
             assert self._process.stdin is not None
             with suppress(BrokenPipeError):
                 self._process.stdin.close()
-            self._process.kill()  # what it watches is ended here; it may be stopped (SIGSTOP)
+            # It alone knows of a child that was watched from birth and of nobody since.
+            with suppress(subprocess.TimeoutExpired):
+                self._process.send_signal(signal.SIGCONT)
+                self._process.wait(CLOSE_S)
+            self._process.kill()
             self._process.wait()
             for group in self._groups:
                 _kill(group)
