@@ -123,6 +123,8 @@ def test_markers_are_no_records(reader: HonestReader, stage: Any, topic: str) ->
     """A marker takes an offset and is not a record; the log is drained behind it, too."""
     reader.create_topic(topic, 1)
     write(stage, topic, [0], **{"transactional.id": topic}).commit_transaction(10)
+    # The commit is answered before its marker is in the log.
+    wait_until(lambda: reader.is_stable(topic, 1), "the marker", timeout_s=60)
 
     assert [(0, "end", 2, "true"), (0, "record", 0, "0")] == read(reader, topic, 1)
 
