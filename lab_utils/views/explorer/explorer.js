@@ -131,7 +131,7 @@ function logCell(cell, styles, step) {
 
 // ---------------------------------------------------------------------------- one run, step by step
 
-/** The run that is shown: diagram, log, finding, scrubber, text and code. */
+/** The run that is shown: finding, scrubber, diagram, log, text and code. */
 class Shown {
   constructor(styles, signal) {
     this.styles = styles;
@@ -160,10 +160,10 @@ class Shown {
     this.copy = h("button", { type: "button", class: "copier" }, "Copy");
     this.copy.addEventListener("click", () => this.copied());
     this.el = h("div", { class: "shown", hidden: true },
-      h("div", { class: "scene" }, h("div", {}, this.picture, this.key), this.log),
       this.finding, this.counts,
       h("div", { class: "scrub" }, this.back, this.scrub, this.on, this.where),
       this.said,
+      h("div", { class: "scene" }, h("div", {}, this.picture, this.key), this.log),
       h("details", {}, h("summary", {}, "The code that does the same"), this.copy, this.code),
       h("details", {}, h("summary", {}, "The same as text"), this.table),
     );
