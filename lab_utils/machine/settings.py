@@ -32,6 +32,8 @@ TIMERS: Final = MappingProxyType(
 SMALL: Final = MappingProxyType(
     {
         "offsets.topic.num.partitions": "1",  # 50
+        # No record each half second in a log of metadata that nobody changes.
+        "metadata.max.idle.interval.ms": "0",  # 500
         # How often a broker notes up to where its logs are flushed; a power cut asks for it.
         "log.flush.offset.checkpoint.interval.ms": "100",  # 60000
         "log.initial.task.delay.ms": "100",  # 30000, before it does so for the first time
