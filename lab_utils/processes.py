@@ -205,7 +205,7 @@ def is_running(process: AnyProcess | int) -> bool:
 
 def own_name() -> str:
     """A name of this process that no later process with its id has."""
-    return f"{os.getpid()} {psutil.Process().create_time():.0f}"
+    return f"{os.getpid()} {_began_s(psutil.Process()):.0f}"
 
 
 def named(name: str) -> psutil.Process | None:
@@ -213,9 +213,17 @@ def named(name: str) -> psutil.Process | None:
     with suppress(ValueError, psutil.Error):
         pid, began = map(int, name.split())
         process = psutil.Process(pid)
-        # The clock may have been set between the two looks.
-        return process if abs(process.create_time() - began) <= CLOCK_S else None
+        return process if abs(_began_s(process) - began) <= CLOCK_S else None
     return None
+
+
+def _began_s(process: psutil.Process) -> float:
+    """When a process began, in seconds of a clock that nobody sets.
+
+    Linux counts from the start of the system; what psutil adds to that, in whole seconds, moves
+    when the clock is set.
+    """
+    return process.create_time() - (psutil.boot_time() if sys.platform == "linux" else 0)
 
 
 def runs(pid: int, program: str, folder: Path) -> bool:

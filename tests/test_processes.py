@@ -6,6 +6,7 @@ Real processes stand in for the lab's programs: only their command lines are the
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -146,6 +147,23 @@ def test_a_group_is_killed_as_one(start: Start) -> None:
     processes.kill_group(child)
 
     assert not processes.is_running(grandchild)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the lab reads no /proc there")
+def test_a_name_outlives_a_clock_that_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clock that is set on by an hour lets Linux say that it was started an hour later."""
+    name, pid = processes.own_name(), os.getpid()
+    told = Path("/proc/stat").read_text(encoding="utf-8")
+    later = re.sub(r"(?<=btime )\d+", lambda it: str(int(it[0]) + 3600), told)
+    (tmp_path / "stat").write_text(later, encoding="utf-8")
+    (tmp_path / str(pid)).symlink_to(f"/proc/{pid}")
+    monkeypatch.setattr(psutil, "PROCFS_PATH", str(tmp_path))
+
+    found = processes.named(name)
+    assert found is not None
+    assert pid == found.pid
 
 
 def test_a_variable_names_a_folder(start: Start, tmp_path: Path) -> None:
