@@ -21,7 +21,13 @@ FURTHER = "further"
 
 def cache_folder() -> Path:
     """The folder of jars, the JDK and broker templates: large, shared, and safe to delete."""
-    return _private_folder("LAB_CACHE", platformdirs.user_cache_path(APPLICATION))
+    folder = _private_folder("LAB_CACHE", platformdirs.user_cache_path(APPLICATION))
+    if os.pathsep in str(folder):
+        raise SetupError(
+            f"The folder {folder} has a {os.pathsep!r} in its name, which ends a path where Java "
+            "is told its jars, so no broker could start. Set LAB_CACHE to a folder without one."
+        )
+    return folder
 
 
 def state_folder() -> Path:

@@ -35,6 +35,7 @@ from lab_utils.machine.settings import text
 
 LOGGING: Final = Path(__file__).with_name("log4j2.xml")
 CLUSTER_ID: Final = "ZGVsaXZlcnktbGFiLTAwMA"
+FORMATTED: Final = ("bootstrap.checkpoint", "meta.properties")
 # A broker that has died is repaired; one that has lost a thread for want of memory would hang.
 QUICK: Final = ("-XX:+ExitOnOutOfMemoryError", "-XX:+UseSerialGC",
                 "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xlog:disable",
@@ -113,6 +114,8 @@ def quick_kafka(progress: Progress = lambda _: None, version: str = CURRENT) -> 
     Raises SetupError when something cannot be had.
     """
     kafka = Kafka(find_java(progress), tuple(kafka_jars(progress, version)))
+    if not all(_has_content(kafka.template / name) for name in FORMATTED):
+        shutil.rmtree(kafka.template, ignore_errors=True)
     make_once(
         kafka.template,
         lambda aside: _format(kafka, aside),
@@ -121,24 +124,41 @@ def quick_kafka(progress: Progress = lambda _: None, version: str = CURRENT) -> 
     return kafka
 
 
+def _has_content(path: Path) -> bool:
+    """Is this a file, and not one of which a machine that lost its power kept the name alone?"""
+    return path.is_file() and path.stat().st_size > 0
+
+
 def make_once(path: Path, make: Callable[[Path], object], begin: Callable[[], object]) -> None:
     """Let `make` write what is to be at `path` aside, and rename it into place; one does, once.
 
-    What `make` leaves out is no error: there is nothing at `path` then.
+    What `make` leaves out is no error: there is nothing at `path` then. Raises SetupError where
+    nothing can be written.
     """
     if path.exists():
         with suppress(OSError):  # nobody may write to the cache of an image
             os.utime(path)
         return
-    with FileLock(path.with_suffix(".lock")):
-        if not path.exists():
-            begin()
-            with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
-                aside = Path(folder) / path.name
-                make(aside)
-                if aside.exists():
-                    aside.rename(path)
-                    _remove_unused(path)
+    try:
+        with FileLock(path.with_suffix(".lock")):
+            if not path.exists():
+                begin()
+                _make_aside(path, make)
+    except OSError as error:
+        raise SetupError(
+            f"{path.name} cannot be made in {path.parent}: {error.strerror}. The lab makes it once "
+            "for a machine. Make room there, or set LAB_CACHE to a folder that you may write to: "
+            "all that the lab needs is then fetched again."
+        ) from error
+
+
+def _make_aside(path: Path, make: Callable[[Path], object]) -> None:
+    with tempfile.TemporaryDirectory(prefix="making-", dir=path.parent) as folder:
+        aside = Path(folder) / path.name
+        make(aside)
+        if aside.exists():
+            aside.rename(path)
+            _remove_unused(path)
 
 
 def _remove_unused(made: Path) -> None:

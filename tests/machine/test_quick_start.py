@@ -6,6 +6,10 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
+from lab_utils.errors import SetupError
+from lab_utils.folders import cache_folder
 from lab_utils.machine.quick_start import KEPT_S, make_once
 
 
@@ -41,3 +45,19 @@ def test_a_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
         leave_for(tmp_path / name, KEPT_S + 60)
 
     assert ["template-2"] == [path.name for path in tmp_path.iterdir() if path.is_dir()]
+
+
+def test_nothing_can_be_written(tmp_path: Path) -> None:
+    """What the system refuses is told with what to do."""
+    (tmp_path / "cache").touch()
+
+    with pytest.raises(SetupError, match=r"template-1 cannot be made .*set LAB_CACHE"):
+        made(tmp_path / "cache" / "template-1")
+
+
+def test_a_name_that_java_takes_for_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jars of a class path are parted by a character that a folder's name may have."""
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / f"a{os.pathsep}b"))
+
+    with pytest.raises(SetupError, match="Set LAB_CACHE to a folder without one"):
+        cache_folder()

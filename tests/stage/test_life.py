@@ -24,6 +24,9 @@ from lab_utils.errors import StageError
 from lab_utils.experiment import Experiment
 from lab_utils.folders import cache_folder, stage_folder
 from lab_utils.machine.broker import answers
+from lab_utils.machine.jars import kafka_jars
+from lab_utils.machine.java import find_java
+from lab_utils.machine.quick_start import Kafka
 from lab_utils.single_server import down
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
@@ -257,19 +260,23 @@ def test_a_stage_that_cannot_start(
     assert not single_server.is_served(stage_folder("own"))
 
 
-def test_a_template_that_is_gone_is_made_again(
+def test_a_template_that_is_damaged_is_made_again(
     state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cache with jars alone is enough: the template and the archive are made again."""
+    """A cache with jars and a file without content: template and archive are made again."""
     jars = cache_folder() / "jars"
     (tmp_path / "cache").mkdir()
     (tmp_path / "cache" / "jars").symlink_to(jars)
     monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    template = Kafka(find_java(), tuple(kafka_jars())).template
+    template.mkdir()
+    (template / "meta.properties").touch()
     join("own").shutdown()
 
     made = (tmp_path / "cache").iterdir()
     kinds = sorted(path.name.partition("-")[0] for path in made if path.suffix != ".lock")
     assert ["jars", "kafka", "template"] == kinds
+    assert all(path.stat().st_size for path in template.iterdir())
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
