@@ -85,6 +85,24 @@ def truth(what: str, given: object) -> bool:
     return given
 
 
+def text(what: str, given: object) -> str:
+    """Return `given` if it is a text that UTF-8 can hold, else raise BadArgument.
+
+    Half of a surrogate pair is in no line of a ledger, and librdkafka's Python client ends the
+    process when a setting has one.
+    """
+    if not isinstance(given, str):
+        raise BadArgument(f"{what} must be a text; got {given!r}.")
+    try:
+        given.encode()
+    except UnicodeEncodeError as error:
+        raise BadArgument(
+            f"{what} must be a text that UTF-8 can hold; got {given!r:.200}, whose character "
+            f"{error.start} is half of a surrogate pair. Leave it out."
+        ) from None
+    return given
+
+
 def own_lines(error: BaseException) -> list[FrameSummary]:
     """The lines that an exception passed which are the learner's: no package's, not Python's."""
     paths = sysconfig.get_paths()

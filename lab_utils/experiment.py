@@ -24,7 +24,7 @@ from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import ConcurrentReader, HonestReader
 from lab_utils.clients.sinks import effects
-from lab_utils.errors import BadArgument, LabError, LedgerError, within
+from lab_utils.errors import BadArgument, LabError, LedgerError, text, within
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
@@ -319,14 +319,14 @@ def order_values(orders: int | Sequence[str]) -> tuple[str, ...]:
     if isinstance(orders, int):
         return tuple(str(number) for number in range(within("orders", orders, 0, ORDERS_MAX)))
     texts = _listed(orders)
-    if texts is None or not all(isinstance(text, str) for text in texts):
+    if texts is None or not all(isinstance(each, str) for each in texts):
         raise BadArgument(
             f"orders is a number or a list of texts; got {orders!r}. The text of an order is what "
             'it is known by, as in orders=["a", "b"].'
         )
     if len(texts) > ORDERS_MAX:
         raise BadArgument(f"orders has {len(texts):,} texts, and {ORDERS_MAX:,} are the most.")
-    return texts
+    return tuple(text("an order", each) for each in texts)
 
 
 def topic_names(topics: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import course, folders
 from lab_utils.classroom.seat import take_seat
-from lab_utils.errors import BadArgument, LabError, one_of, own_lines, within
+from lab_utils.errors import BadArgument, LabError, one_of, own_lines, text, within
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.machine.jars import CURRENT, SECTIONS, kafka_jars, locked, missing
 from lab_utils.proxy.faults import (
@@ -464,7 +464,7 @@ def perform_choice(lab: Lab, offer: Offer, choice: Mapping[str, str]) -> Run:
 def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, str]]:
     """Settings by topic, each value as the text that Kafka takes."""
     return {
-        topic: {name: str(value) for name, value in given.items()}
+        topic: {text("a setting's name", name): text(name, str(it)) for name, it in given.items()}
         for topic, given in settings.items()
     }
 

@@ -301,6 +301,8 @@ def test_prediction_comes_first(lab: Lab) -> None:
         ),
         ({"orders": ["0"] * 100_001}, "orders has 100,001 texts, and 100,000 are the most"),
         ({"orders": 2.5}, "orders is a number or a list of texts; got 2.5"),
+        ({"orders": ["a", "\ud800"]}, "an order must be a text that UTF-8 can hold; got"),
+        ({"topic_config": {"\ud800": 1}}, "a setting's name must be a text that UTF-8 can hold"),
         ({"faults": drop_response("Produce")}, r"faults is a list .* got drop_response"),
     ],
 )
@@ -356,6 +358,8 @@ def test_what_is_not_there(lab: Lab) -> None:
     """A question or an item that does not exist is refused with the nearest one."""
     with pytest.raises(BadArgument, match="Did you mean 'stored'"):
         lab.predict(store=3, because="")
+    with pytest.raises(BadArgument, match="because must be a text that UTF-8 can hold"):
+        lab.predict(stored=3, because="\ud800")
     with pytest.raises(BadArgument, match=r"Did you mean '03\.1'"):
         lab.check("03.11", None)
 

@@ -28,7 +28,7 @@ from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import RECONNECTING, HonestReader
 from lab_utils.clients.recorder import Recorder, kafka_name, refused_setting
-from lab_utils.errors import BadArgument, own_lines
+from lab_utils.errors import BadArgument, own_lines, text
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.programs import ROLE
 from lab_utils.ledger.store import Witness
@@ -420,6 +420,10 @@ class LiveRun:
                 f"{setting} is set by the lab; got {given[setting]!r}. In a lab {OWN[setting]}. "
                 f"Leave {setting} out of the configuration."
             )
+        for setting, value in given.items():
+            text("a setting's name", setting)
+            if isinstance(value, str):
+                text(setting, value)
         longer = PATIENT if self._ticket.patient else {}
         return {
             **settings,

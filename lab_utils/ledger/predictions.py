@@ -14,7 +14,7 @@ from typing import Final
 
 import orjson
 
-from lab_utils.errors import BadArgument, one_of
+from lab_utils.errors import BadArgument, one_of, text
 from lab_utils.ledger.counts import count
 from lab_utils.ledger.events import Event
 
@@ -85,7 +85,7 @@ def predict(expected: dict[str, Answer], because: str) -> Prediction:
     for name, it in said.items():
         if name not in LISTS and not it.isdecimal() and it not in (NO_ANSWER, NOTHING):
             raise BadArgument(f"{name} is a number, as in {name}=3; got {expected[name]!r}.")
-    return Prediction(said, because)
+    return Prediction(said, text("because", because))
 
 
 def observed(rows: Sequence[Event]) -> dict[str, str]:

@@ -88,6 +88,14 @@ def test_settings_of_the_lab(ticket: Ticket, client: Any, setting: str) -> None:
         client(LiveRun(ticket), {setting: "x:9092"})
 
 
+@pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
+@pytest.mark.parametrize("setting", [{"group.id": "\ud800"}, {"\udfff": "1"}, {1: "1"}])
+def test_settings_that_are_no_text(ticket: Ticket, client: Any, setting: Any) -> None:
+    """The client itself would raise SystemError, or end the process."""
+    with pytest.raises(BadArgument, match="must be a text"):
+        client(LiveRun(ticket), setting)
+
+
 def test_an_error_keeps_no_client(ticket: Ticket) -> None:
     """Who keeps what a workload raised keeps nothing alive that its lines had in hand."""
     held: list[weakref.ref[set[int]]] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
-from lab_utils.errors import BadArgument, one_of, truth, within
+from lab_utils.errors import one_of, text, truth, within
 from lab_utils.proxy.faults.fault import ID_LIMIT, MS_LIMIT, NTH_LIMIT, Fault
 
 # A commit is a consumer's or a transaction's.
@@ -48,8 +48,8 @@ class ClientFault(Fault):
         one_of("at", self.at, CRASH_POINTS)
         within("nth", self.nth, 1, NTH_LIMIT)
         within("member", self.member, 1, ID_LIMIT)
-        if not isinstance(self.value, str | None):
-            raise BadArgument(f"value must be the text of an order; got {self.value!r}.")
+        if self.value is not None:
+            text("value", self.value)
 
 
 @dataclass(frozen=True, repr=False)

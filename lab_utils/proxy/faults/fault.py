@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from lab_utils.codec.apis import API_KEYS
-from lab_utils.errors import BadArgument, one_of, within
+from lab_utils.errors import BadArgument, one_of, text, within
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request
@@ -87,8 +87,8 @@ class RequestFault(Fault):
         if self.api is not None:
             one_of("api", self.api, API_KEYS)
         within("nth", self.nth, 1, NTH_LIMIT)
-        if not isinstance(self.value, str | None):
-            raise BadArgument(f"value must be the text of an order; got {self.value!r}.")
+        if self.value is not None:
+            text("value", self.value)
         if self.value is not None and self.api != "Produce":
             raise BadArgument(
                 f"value={self.value!r} is looked for in Produce requests, and api is "

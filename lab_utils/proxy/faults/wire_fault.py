@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.errors import BadArgument, truth, within
+from lab_utils.errors import text, truth, within
 from lab_utils.proxy.faults.fault import ID_LIMIT, NTH_LIMIT, RequestFault
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class WireFault(RequestFault):
         super().__post_init__()
         truth("once", self.once)
         for name in ("client_id", "topic"):
-            if not isinstance(given := getattr(self, name), str | None):
-                raise BadArgument(f"{name} must be a text; got {given!r}.")
+            if (given := getattr(self, name)) is not None:
+                text(name, given)
         if self.partition is not None:
             within("partition", self.partition, 0, ID_LIMIT)
 
