@@ -103,6 +103,14 @@ def text(what: str, given: object) -> str:
     return given
 
 
+def told(error: BaseException) -> str:
+    """What an exception says, as a text that UTF-8 can hold; nothing if it cannot say it."""
+    try:
+        return str(error).encode(errors="backslashreplace").decode()
+    except Exception:  # its class is a learner's, and so is what makes its text
+        return ""
+
+
 def own_lines(error: BaseException) -> list[FrameSummary]:
     """The lines that an exception passed which are the learner's: no package's, not Python's."""
     paths = sysconfig.get_paths()

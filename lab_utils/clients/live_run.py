@@ -28,7 +28,7 @@ from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import RECONNECTING, HonestReader
 from lab_utils.clients.recorder import Recorder, kafka_name, refused_setting
-from lab_utils.errors import BadArgument, own_lines, text
+from lab_utils.errors import BadArgument, own_lines, text, told
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.programs import ROLE
 from lab_utils.ledger.store import Witness
@@ -510,7 +510,7 @@ def perform(workload: Workload, run: LiveRun) -> BaseException | None:
         run.wait_for_streams()
     except BaseException as error:
         name = kafka_name(error)
-        message = refused_setting(error) or str(error)
+        message = refused_setting(error) or told(error)
         detail = {"message": message, **({"name": name} if name else {})}
         for line in own_lines(error)[-1:]:
             detail["at"] = f"line {line.lineno} of {line.name}"

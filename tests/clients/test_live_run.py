@@ -80,6 +80,24 @@ def test_raised(ticket: Ticket, tmp_path: Path, error: BaseException) -> None:
     )
 
 
+def test_raised_without_a_text(ticket: Ticket, tmp_path: Path) -> None:
+    """An exception that cannot be told, or not in UTF-8, is recorded all the same."""
+
+    class Speechless(Exception):
+        def __str__(self) -> str:
+            raise AttributeError("told")
+
+    def workload(run: LiveRun) -> None:
+        raise error
+
+    for error in (ValueError("a\ud800"), Speechless()):
+        assert error is perform(workload, LiveRun(ticket))
+
+    assert [("ValueError", "a\\ud800"), ("Speechless", "")] == [
+        (row.error, row.detail["message"]) for row in read_ledger(tmp_path) if row.kind == "raised"
+    ]
+
+
 @pytest.mark.parametrize("setting", ["bootstrap.servers", "metadata.broker.list", "client.id"])
 @pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
 def test_settings_of_the_lab(ticket: Ticket, client: Any, setting: str) -> None:
