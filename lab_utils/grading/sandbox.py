@@ -88,6 +88,7 @@ FILES_MAX: Final = 20_000
 PATH_MAX: Final = 4000  # of 4096
 UNCOUNTED: Final = sys.maxsize // 4
 OPEN_EACH: Final = 4096
+LOWEST: Final = 19  # priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +96,7 @@ class Limits:
     """What the processes of one submission may hold together, and the size of one file.
 
     stage_mb  what it may leave on its stage in one examination: in the log, and in the ledger
+    processor_s  who has used more gives way to all others, and is not ended
     """
 
     memory_mb: int = 5000
@@ -103,6 +105,7 @@ class Limits:
     processes: int = 100
     open_files: int = 5000  # a socket holds up to 200 kB that no process is charged with
     file_mb: int = 1000
+    processor_s: int = 200  # a right submission of the dearest lab uses less than half
 
 
 # What has been started and not ended; for whoever is interrupted.
@@ -344,7 +347,10 @@ class Sandbox:
             with suppress(psutil.Error, OSError):
                 if not self._inside.is_running():
                     return
-                if exceeded := self._too_much(self._inside.children(recursive=True)):
+                running = self._inside.children(recursive=True)
+                if _processor_s([self._inside, *running]) > self._limits.processor_s:
+                    _give_way(running)
+                if exceeded := self._too_much(running):
                     self.exceeded = exceeded
                     # Under Landlock it is the one that ends the others, also those without a mark.
                     end = signal.SIGTERM if self.kind == LANDLOCK else signal.SIGKILL
@@ -476,6 +482,25 @@ def _memory(running: list[psutil.Process], kind: str) -> int:
             info = process.memory_info() if kind == "rss" else process.memory_full_info()
             held += getattr(info, kind)
     return held
+
+
+def _processor_s(running: list[psutil.Process]) -> float:
+    """The seconds of processor time that processes have used, and those they waited for."""
+    used = 0.0
+    for process in running:
+        with suppress(psutil.Error):
+            used += sum(process.cpu_times()[:4])  # user, system, and both of ended children
+    return used
+
+
+def _give_way(running: list[psutil.Process]) -> None:
+    """Let everybody else run first; a process can only lower its own priority again."""
+    for process in running:
+        with suppress(psutil.Error, OSError):
+            if process.nice() < LOWEST:
+                process.nice(LOWEST)
+            # Linux may weigh sessions, and a process only within its own.
+            Path(f"/proc/{process.pid}/autogroup").write_text(str(LOWEST))
 
 
 def _disk(folder: Path) -> int:

@@ -307,6 +307,27 @@ def test_its_limits(place: Path, kind: str, code: str, limits: Limits, reason: s
 
 
 @each_kind
+def test_who_computes_for_long_gives_way(place: Path, kind: str) -> None:
+    """Beyond its processor time it runs on, in each of its sessions, after everybody else."""
+    code = "import os\nif not os.fork(): os.setsid()\nwhile True: pass"
+    with opened(kind, place, limits=Limits(processor_s=0)) as sandbox:
+        process = start(sandbox, code)
+        inside = psutil.Process(process.pid)
+
+        def busy() -> list[psutil.Process]:
+            return [it for it in inside.children(recursive=True) if "while" in str(it.cmdline())]
+
+        wait_until(
+            lambda: [19, 19] == [it.nice() for it in busy() if it.name().startswith("python")][-2:],
+            "the busy processes to give way",
+            timeout_s=20,
+        )
+
+        assert process.poll() is None
+        assert sandbox.exceeded is None
+
+
+@each_kind
 def test_too_much_ends_also_what_has_no_mark(place: Path, kind: str) -> None:
     """Who holds too much ends with all that it started, in whatever session and environment."""
     code = f"{LEAVES}\nx = bytearray(300_000_000)\n__import__('time').sleep(60)"
