@@ -20,7 +20,6 @@ FAULTS: Final = (
     "drop_response", "kill_broker", "late_request", "pause_broker", "refuse",
 )  # fmt: skip
 LINE_LIMIT: Final = 99
-OPTION_LENGTH: Final = 6  # a shorter option says nothing without what was asked
 
 # What an option fills in, by the name of the place; a text alone fills the place of its choice.
 Fills = str | Mapping[str, str]
@@ -88,17 +87,18 @@ class Offer:
         """A choice in a few words. A slider that moves nothing in the program is left out.
 
         >>> LAB_05.words({"fault": "never"})
-        'works, then commits · The process is killed never'
-        >>> LAB_05.words({"fault": "after poll()"})
-        'works, then commits · after poll() · at 3'
+        'The loop works, then commits · The process is killed never'
+        >>> LAB_01.words({"fault": "a follower"})
+        'acks 1 · dies: a follower · at 3'
         """
         chosen = self.chosen(choice)
         said = []
         for it in self.choices:
             option = chosen[it.name]
             if not it.is_slider:
-                is_clear = it.asks.endswith("?") or len(option) > OPTION_LENGTH
-                said.append(option if is_clear else f"{it.asks} {option}")
+                _, _, happens = it.asks.removesuffix("?").partition(" ")  # Who, or what?
+                is_question = it.asks.endswith("?")
+                said.append(f"{happens}: {option}" if is_question else f"{it.asks} {option}")
             elif len({self.code({**chosen, it.name: other}) for other in it.options}) > 1:
                 said.append(f"at {option}")
         return " · ".join(said)
