@@ -10,12 +10,13 @@ import json
 import os
 import signal
 import sys
+import threading
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from rich.console import Console
@@ -42,6 +43,8 @@ TIERS = {
     "install": "install",
     "long": "long",
 }
+# Until an interrupt that was swallowed comes again: what swallowed it is over by then.
+SWALLOWED_S: Final = 0.1
 console = Console(stderr=True)
 
 
@@ -395,6 +398,17 @@ def _line(text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
+class _Interrupt(KeyboardInterrupt):
+    """An interrupt that says when nobody has it any more, as after a bare `except:`."""
+
+    def __init__(self, gone: Callable[[], object]) -> None:
+        super().__init__()
+        self._gone = gone
+
+    def __del__(self) -> None:
+        self._gone()
+
+
 @contextmanager
 def _interruptible(after: str) -> Iterator[list[int]]:
     """Let SIGINT, SIGTERM and SIGHUP end a command in order, a second one at once.
@@ -405,16 +419,33 @@ def _interruptible(after: str) -> Iterator[list[int]]:
     codes: list[int] = []
     signals: list[int] = []
 
+    is_over = is_swallowed = False
+
     def interrupt(number: int, _: object) -> None:
-        if signals:
+        nonlocal is_swallowed
+        if is_over:
+            return
+        if signals and not is_swallowed:
             os._exit(128 + number)
         signals.append(number)
-        raise KeyboardInterrupt
+        is_swallowed = False
+        raise _Interrupt(again)
+
+    def again() -> None:
+        nonlocal is_swallowed
+        if not is_over:
+            is_swallowed = True
+            arguments = (threading.main_thread().ident, signal.SIGINT)
+            later = threading.Timer(SWALLOWED_S, signal.pthread_kill, arguments)
+            later.daemon = True
+            later.start()
 
     at_the_end(interrupt)
     try:
         yield codes
+        is_over = True
     except BaseException as error:
+        is_over = True
         # A library that is being imported turns Ctrl-C into errors of its own, and into exit(0).
         if signals:
             console.print(f"Interrupted: {after}")

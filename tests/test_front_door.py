@@ -30,6 +30,16 @@ ROOT = Path(__file__).parents[1]
 LEARNERS_MB = 1100
 PARTS = ("lab", "requirements.lock", "requirements-test.lock", "requirements-site.lock")
 CLOSED = {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_FIND_LINKS": "", "PIP_RETRIES": "0"}
+SWALLOWS = """import threading
+from lab_utils.cli import _interruptible
+with _interruptible("all is as it was."):
+    try:
+        print("begun", flush=True)
+        threading.Event().wait(60)
+    except:
+        print("swallowed", flush=True)
+    threading.Event().wait(60)
+"""
 CLI = """import os, sys
 import lab_utils
 print(lab_utils.__file__, os.getcwd(), *sys.argv[1:], sep="|")
@@ -270,6 +280,20 @@ def test_ctrl_c_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     done = CliRunner().invoke(main, ["doctor"])
 
     assert (130, "Interrupted.\n") == (done.exit_code, done.stderr)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_is_swallowed_comes_again(number: signal.Signals) -> None:
+    """A library that is being imported may hold every exception for its own."""
+    command = [sys.executable, "-c", SWALLOWS]
+    with subprocess.Popen(command, stdout=-1, stderr=-1, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert "begun\n" == process.stdout.readline()
+        process.send_signal(number)
+        said, told = process.communicate(timeout=60)
+
+    assert ("swallowed\n", "Interrupted: all is as it was.\n") == (said, told)
+    assert 128 + number == process.returncode
 
 
 def test_an_image_installs_nothing(folder: Path) -> None:
