@@ -74,14 +74,15 @@ def test_without_retries_the_report_may_be_wrong(perform: Perform) -> None:
     rows = perform(sending(NO_RETRIES), LOST_ANSWER)
 
     assert ("0:acked 1:unknown 2:acked", "0 1 2") == (reports(rows), values(rows, "record"))
-    # The client comes back to the broker that it knows. Did it bootstrap anew, as is librdkafka's
-    # default, what it sent meanwhile could be sent again.
+    # The client comes back to the broker that it knows, by one connection. To bootstrap anew, as is
+    # librdkafka's default, takes two, and what it sent meanwhile could be sent again.
     struck = next(row.at_ns for row in rows if row.kind == "fired")
     came_back = [
         row.api for row in rows
         if (row.actor, row.kind) == ("producer-1", "request") and row.at_ns > struck
     ]  # fmt: skip
-    assert ["ApiVersions", "Produce"] == came_back[:2]  # on a slow machine it looks around later
+    before = came_back[: came_back.index("Produce")]
+    assert ["ApiVersions"] == [api for api in before if api != "Metadata"]
 
 
 def test_a_program_outlives_the_only_broker(perform: Perform, stage: Any) -> None:
