@@ -31,6 +31,7 @@ from tests.oracle_facts import (
     has_sought,
     has_transactions,
     holds_nothing,
+    is_ahead,
     is_drained,
     is_over,
     is_read_committed,
@@ -193,6 +194,8 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 why = "late"
             elif chose:
                 why = "sought"
+            elif any(is_ahead(rows, topic, name, *it) for it in where):
+                why = "ahead"
             elif not passed:
                 why = "not begun"
             else:

@@ -208,15 +208,29 @@ def has_sought(rows: Rows, topic: str | None, partition: int | None, name: str, 
     )
 
 
-def has_resumed(
-    rows: Rows, topic: str | None, name: str, partition: int | None, offset: int
-) -> bool:
-    """Had this group committed a position at or before the offset when it was given more?"""
-    theirs = [
+def _there(rows: Rows, topic: str | None, name: str, partition: int | None) -> Rows:
+    """What a group committed in a partition, and what it was given of it."""
+    return [
         row for row in said(rows, "committed", "delivered")
         if (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
         and row.offset is not None
     ]  # fmt: skip
+
+
+def is_ahead(rows: Rows, topic: str | None, name: str, partition: int | None, offset: int) -> bool:
+    """Had this group committed a position after the offset, and did it begin there?"""
+    first, *rest = _there(rows, topic, name, partition) or [None]
+    if first is None or first.kind != "committed" or (first.offset or 0) <= offset:
+        return False
+    given = next((row for row in rest if row.kind == "delivered"), first)
+    return (given.offset or 0) >= (first.offset or 0)
+
+
+def has_resumed(
+    rows: Rows, topic: str | None, name: str, partition: int | None, offset: int
+) -> bool:
+    """Had this group committed a position at or before the offset when it was given more?"""
+    theirs = _there(rows, topic, name, partition)
     first = next((row for row in theirs if row.kind == "committed"), None)
     if first is None or not any(
         row.kind == "delivered" and row.at_ns > first.at_ns for row in theirs

@@ -155,6 +155,12 @@ EXEMPTIONS: Final = (
         "KafkaConsumer.seek and assign",
         when="sought",
     ),
+    Exemption(
+        "unseen", _always, None,
+        "The program committed a position after it, and its group began there.",
+        "KafkaConsumer.commitSync",
+        when="ahead",
+    ),
     *(
         Exemption(
             "unseen", _is("auto.offset.reset", "largest", "latest", "end"), "auto.offset.reset",

@@ -45,7 +45,7 @@ TOPICS_SCHEMA: Final = (
     " settled ARRAY<BIGINT>, read_committed ARRAY<BIGINT>, is_transactional BOOLEAN,"
     " worked_in_topic BOOLEAN, is_compacted BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
-    " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
+    " furthest: MAP<BIGINT, BIGINT>, ahead: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " sought: ARRAY<BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
 )
@@ -87,6 +87,7 @@ class TopicFacts:
 
     ends       partition -> how far it was read back
     furthest   group -> partition -> the highest offset that was delivered to it
+    begun      group -> partition -> when it was first given something, and at which offset
     given_at_ns  group -> partition -> when it was last given something
     committed  group -> partition -> when it first committed a position, and which
     bookmarks  group -> partition -> what the broker held for it at the end of the run
@@ -104,6 +105,7 @@ class TopicFacts:
     was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    begun: dict[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))
     given_at_ns: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     committed: dict[str, dict[int, tuple[int, int]]] = field(
         default_factory=lambda: defaultdict(dict)
@@ -127,6 +129,13 @@ class TopicFacts:
     def is_compacted(self) -> bool:
         """Does the topic keep the last record of each key, and no more for certain?"""
         return "compact" in self.settings.get("cleanup.policy", "")
+
+    def ahead(self, group: str) -> Iterator[tuple[int, int]]:
+        """The positions, by partition, that a group had committed before it began there."""
+        for number, (at_ns, position) in self.committed[group].items():
+            begun_ns, offset = self.begun[group].get(number, (at_ns + 1, position))
+            if at_ns < begun_ns and position <= offset:
+                yield number, position
 
     def resumed(self, group: str) -> Iterator[tuple[int, int]]:
         """The positions, by partition, that a group had committed when it was given more.
@@ -348,6 +357,8 @@ def _consume(found: Survey, row: Row) -> None:
             (topic.furthest[group], row["offset"]), (topic.given_at_ns[group], row["last_at_ns"])
         ):  # fmt: skip
             of_group[row["partition"]] = max(of_group.get(row["partition"], latest), latest)
+        begun, first = topic.begun[group], (row["first_at_ns"], row["first_offset"])
+        begun[row["partition"]] = min(begun.get(row["partition"], first), first)
 
 
 def _kinds(found: Survey) -> Iterator[str]:
@@ -365,8 +376,8 @@ def _kinds(found: Survey) -> Iterator[str]:
 
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
-        (group, sorted(actors), dict(it.furthest[group]), dict(it.resumed(group)),
-         sorted(it.sought[group]), sorted(it.reread[group]),
+        (group, sorted(actors), dict(it.furthest[group]), dict(it.ahead(group)),
+         dict(it.resumed(group)), sorted(it.sought[group]), sorted(it.reread[group]),
          None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip

@@ -386,6 +386,19 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
          delivered("0", 0), placed("committed", offset=1), *AGAIN],
         "unseen", "allowed", "unclean.leader.election.enable=true",
     ),
+    "a bookmark that the program set ahead": (
+        [LATE, acked("0", 0), placed("committed", offset=1), delivered("1", 1)],
+        "unseen", "allowed", None,
+    ),
+    "a bookmark at the order, and nothing but what is after it": (
+        [LATE, acked("0", 0), placed("committed", offset=0), delivered("1", 1)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark ahead, of a group that did not begin there": (
+        [LATE, acked("1", 1), placed("committed", offset=3), delivered("0", 0),
+         delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
     "assigned where it begins, and given nothing": (
         [LATEST, placed("sought", detail={"to": "beginning"}), acked("1", 0)],
         "unseen", "allowed", "auto.offset.reset=latest",

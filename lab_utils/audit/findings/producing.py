@@ -216,6 +216,7 @@ WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
 BEGUN = f"exists({WHERE_IT_IS}, x -> it.furthest[x.partition] IS NOT NULL)"
 SOUGHT = f"exists({WHERE_IT_IS}, x -> array_contains(it.sought, x.partition))"
+AHEAD = f"exists({WHERE_IT_IS}, x -> x.offset < it.ahead[x.partition])"
 RESUMED = f"exists({WHERE_IT_IS}, x -> x.offset >= it.resumed[x.partition])"
 READS_IT = (
     "(it.partitions IS NULL"
@@ -244,13 +245,14 @@ def unseen() -> Found:
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: the first of these that applies. (1) Time, if the group was given records of the
     partition, but none after the order: late and lost look alike to a consumer. (2) The program, if
-    it moved a consumer of the group in this partition to an offset or to the end (`sought`). (3)
-    `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the group was given nothing
-    of the partition. (5) A power cut, as for lost-write, or `unclean.leader.election.enable=true`:
-    the group's position may be of a log that was truncated. Otherwise it is a breach. A group
-    resumed if it was given records of the partition after its first `committed` there, and if that
-    position is at or before the order and not before the start of the log: it continued from the
-    position, and was not reset.
+    it moved a consumer of the group in this partition to an offset or to the end (`sought`), or if
+    the group began at its first `committed` in the partition or after it, and that position is
+    after the order. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the
+    group was given nothing of the partition. (5) A power cut, as for lost-write, or
+    `unclean.leader.election.enable=true`: the group's position may be of a log that was truncated.
+    Otherwise it is a breach. A group resumed if it was given records of the partition after its
+    first `committed` there, and if that position is at or before the order and not before the start
+    of the log: it continued from the position, and was not reset.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
@@ -266,7 +268,8 @@ def unseen() -> Found:
             "offsets": f"array_sort({OFFSETS_OF.format('acked_at')})",
             "actor": "array_join(it.actors, ', ')",
             "circumstances": f"array(CASE WHEN {BEGUN} AND NOT {PASSED} THEN 'late'"
-            f" WHEN {SOUGHT} THEN 'sought' WHEN NOT {PASSED} THEN 'not begun'"
+            f" WHEN {SOUGHT} THEN 'sought' WHEN {AHEAD} THEN 'ahead'"
+            f" WHEN NOT {PASSED} THEN 'not begun'"
             f" WHEN {RESUMED} THEN 'resumed' ELSE 'passed' END)",
         },
     )
