@@ -18,7 +18,11 @@ LABS: Final = Path(__file__).parent / "files" / "labs"
 SOURCE: Final = LABS / "source" / "90_tiny.py"
 
 # A cell that a learner added at the top, and one cell for each item that differs.
-WRONG_HALF: Final = {"90.1": 'answer_1 = {"order": "2", "second_copy": 2}', "90.3": None}
+WRONG_HALF: Final = {
+    "90.1": 'answer_1 = {"order": "2", "second_copy": 2}',
+    "90.3": None,
+    "90.4": "from lab_utils import pause_broker\nfault_4 = pause_broker(1)",
+}
 
 # Each of these costs its own item, and two cost nothing: noise, and an edited check.
 UNRULY: Final = {

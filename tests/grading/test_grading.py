@@ -14,6 +14,7 @@ import pytest
 
 from lab_utils import processes
 from lab_utils.errors import SetupError
+from lab_utils.grading import examination
 from lab_utils.grading.grader import grade
 from lab_utils.grading.results import Results, SubmissionResult, Verdict
 from lab_utils.machine.java import find_java
@@ -23,6 +24,8 @@ pytestmark = [pytest.mark.labs, pytest.mark.timeout(900)]
 Graded: TypeAlias = dict[str, SubmissionResult]  # by the name of the submission
 # Each cell that never ends costs as much, and each other one has to be done by then.
 NEVER_ENDS_S = 15
+# Other workloads of the lab's own are done in a few seconds.
+REFERENCE_S = 30
 CELL_S = 120
 
 
@@ -31,6 +34,7 @@ def place() -> Iterator[Path]:
     """Where the gradings of this module put their submissions; the name is short for sockets."""
     with TemporaryDirectory(prefix="lab-test-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
+        patch.setattr(examination, "REFERENCE_S", REFERENCE_S)
         yield Path(folder)
 
 
@@ -121,8 +125,15 @@ def test_half_right(results: Graded) -> None:
     """A wrong answer costs its own points; the mistake that has a name gets its hint."""
     half = results["half"]
 
-    assert (7, 12) == (half.points, half.possible)
+    assert (6, 12) == (half.points, half.possible)
     assert "Likely: that is the offset of the first copy." == items(half)["90.1"].hint
+
+
+def test_a_fault_that_lets_nothing_end(results: Graded) -> None:
+    """The broker that it pauses is nobody's but the learner's who chose that."""
+    found = items(results["half"])["90.4"]
+
+    assert ("FAIL", examination.WITH_THE_ANSWER) == (found.status, found.reason)
 
 
 @pytest.mark.parametrize(
