@@ -146,9 +146,9 @@ def make_once(path: Path, make: Callable[[Path], object], begin: Callable[[], ob
                 _make_aside(path, make)
     except OSError as error:
         raise SetupError(
-            f"{path.name} cannot be made in {path.parent}: {error.strerror}. The lab makes it once "
-            "for a machine. Make room there, or set LAB_CACHE to a folder that you may write to: "
-            "all that the lab needs is then fetched again."
+            f"{path.name} cannot be made in {path.parent}: {error.strerror or error}. The lab "
+            "makes it once for a machine. Make room there, or set LAB_CACHE to a folder that you "
+            "may write to: all that the lab needs is then fetched again."
         ) from error
 
 
