@@ -114,34 +114,41 @@ def quick_kafka(progress: Progress = lambda _: None, version: str = CURRENT) -> 
     Raises SetupError when something cannot be had.
     """
     kafka = Kafka(find_java(progress), tuple(kafka_jars(progress, version)))
-    if not all(_has_content(kafka.template / name) for name in FORMATTED):
-        shutil.rmtree(kafka.template, ignore_errors=True)
     make_once(
         kafka.template,
         lambda aside: _format(kafka, aside),
         lambda: progress("formatting a template, once"),
+        _is_formatted,
     )
     return kafka
 
 
-def _has_content(path: Path) -> bool:
-    """Is this a file, and not one of which a machine that lost its power kept the name alone?"""
-    return path.is_file() and path.stat().st_size > 0
+def _is_formatted(template: Path) -> bool:
+    """Are its files there, and is none of which a machine without power kept the name alone?"""
+    files = (template / name for name in FORMATTED)
+    return all(file.is_file() and file.stat().st_size for file in files)
 
 
-def make_once(path: Path, make: Callable[[Path], object], begin: Callable[[], object]) -> None:
+def make_once(
+    path: Path,
+    make: Callable[[Path], object],
+    begin: Callable[[], object],
+    is_whole: Callable[[Path], bool] = Path.exists,
+) -> None:
     """Let `make` write what is to be at `path` aside, and rename it into place; one does, once.
 
+    What is there and not whole goes first, while nobody else makes it.
     What `make` leaves out is no error: there is nothing at `path` then. Raises SetupError where
     nothing can be written.
     """
-    if path.exists():
+    if is_whole(path):
         with suppress(OSError):  # nobody may write to the cache of an image
             os.utime(path)
         return
     try:
         with FileLock(path.with_suffix(".lock")):
-            if not path.exists():
+            if not is_whole(path):
+                shutil.rmtree(path, ignore_errors=True)
                 begin()
                 _make_aside(path, make)
     except OSError as error:
