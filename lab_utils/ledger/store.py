@@ -16,6 +16,7 @@ import os
 from collections.abc import Iterable, Iterator
 from dataclasses import fields
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import orjson
@@ -40,6 +41,9 @@ class Witness:
         self.trouble: str | None = None
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         self._file = os.open(self.path, flags, 0o600)
+        # Who closes it waits for who writes: the system gives its number to the next file. Python
+        # may collect a client in between, whose last reports the same thread then writes.
+        self._lock = RLock()
 
     def __repr__(self) -> str:
         return f"<Witness {self.path.name}{': ' + self.trouble if self.trouble else ''}>"
@@ -50,18 +54,20 @@ class Witness:
 
     def record_line(self, line: bytes) -> None:
         """Append a line that is an encoded event already; the fast path of the clients."""
-        if self.trouble:
-            return
-        try:
-            append(self._file, line)
-        except OSError as error:
-            self.trouble = f"the ledger could not be written: {error.strerror}"
+        with self._lock:
+            if self.trouble:
+                return
+            try:
+                append(self._file, line)
+            except OSError as error:
+                self.trouble = f"the ledger could not be written: {error.strerror}"
 
     def close(self) -> None:
         """Close the file; what is recorded after this is lost, and in no other file."""
-        file, self._file = self._file, CLOSED
-        if file != CLOSED:
-            os.close(file)
+        with self._lock:
+            file, self._file = self._file, CLOSED
+            if file != CLOSED:
+                os.close(file)
 
 
 def append(file: int, line: bytes) -> None:

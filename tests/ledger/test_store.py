@@ -7,12 +7,15 @@ import resource
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event as Flag
 
 import orjson
 import pytest
 
 from lab_utils.errors import LedgerError
+from lab_utils.ledger import store
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger, torn_lines, write_ledger
 
@@ -63,6 +66,32 @@ def test_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 
     assert 0o600 == (tmp_path / "run" / "events.jsonl").stat().st_mode & 0o777
     assert 0o700 == (tmp_path / "run").stat().st_mode & 0o777
+
+
+def test_a_file_is_not_closed_under_a_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its number would be another file's by then, which would get the line."""
+    witness = Witness(tmp_path, "client")
+    writes, may_go_on = Flag(), Flag()
+
+    def append(file: int, line: bytes) -> None:
+        writes.set()
+        may_go_on.wait(10)
+        os.fstat(file)  # Raises OSError once it is closed.
+
+    monkeypatch.setattr(store, "append", append)
+    with ThreadPoolExecutor(2) as threads:
+        writing = threads.submit(witness.record, sent("1"))
+        assert writes.wait(10)
+        closing = threads.submit(witness.close)
+        with pytest.raises(TimeoutError):
+            closing.result(0.2)
+        may_go_on.set()
+        writing.result(10)
+        closing.result(10)
+
+    assert witness.trouble is None
 
 
 ENDLESS = """
