@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import shutil
 import signal
@@ -40,6 +41,7 @@ if not IS_WORKER:
 
 from lab_utils.folders import cache_folder  # noqa: E402
 from lab_utils.machine.jars import locked  # noqa: E402
+from lab_utils.processes import ended_with  # noqa: E402
 
 # Hundreds of processes are started, each of which would compile the lab and its libraries anew
 # where an environment says that no bytecode is to be written. It is kept beside the jars.
@@ -63,6 +65,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_place)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure() -> None:
+    """Let a worker that crashes say where it was."""
+    if IS_WORKER:
+        faulthandler.enable(_last_words(os.environ["PYTEST_XDIST_WORKER"]).open("wb"))
+
+
+def pytest_handlecrashitem(report: pytest.TestReport) -> None:
+    """Put it into the report of the test that the worker was running, with how it ended."""
+    gateway = report.node.gateway  # type: ignore[attr-defined]
+    how = ended_with(gateway._io.popen.wait(10))
+    report.longrepr = f"{report.longrepr}: it {how}\n{_last_words(gateway.id).read_text()}"
+
+
+def _last_words(worker: str) -> Path:
+    return Path(os.environ["LAB_STATE"], f"{worker}.crash")
 
 
 @pytest.hookimpl(trylast=True)
