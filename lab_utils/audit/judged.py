@@ -167,5 +167,5 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
 
 def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:
     """Findings by run and name, then by place; what is missing comes first."""
-    names = ("run", "finding", "topic", "partition", "value", "evidence")
-    return tuple((found[name] is not None, found[name] or 0) for name in names)
+    given = [found[name] for name in ("run", "finding", "topic", "partition", "value", "evidence")]
+    return tuple((each is not None, 0 if each is None else each) for each in given)

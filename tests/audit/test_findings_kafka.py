@@ -232,6 +232,10 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [PLAIN, sent("1"), failed("1", "_PURGE_QUEUE"), *log("1")],
         "phantom", "allowed", "message.timeout.ms=300000",
     ),
+    "one of them has an empty value": (
+        [PLAIN, sent(""), acked("", 0), sent("1"), acked("1", 1), *log()],
+        "lost-write", "breach", None,
+    ),
     "declined": (
         [PLAIN, sent("1"), failed("1", "_QUEUE_FULL"), *log("1")], "phantom", "breach", None,
     ),
