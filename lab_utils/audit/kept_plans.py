@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql.types import StructType
 
-# Three a judgement; a session of the labs has runs of a few kinds.
-KEPT_MAX: Final = 48
+# Three a judgement, of 3 MB each; a session of the labs has runs of a few kinds.
+KEPT_MAX: Final = 18
 NAME: Final = "events.jsonl"
 PART: Final = re.compile(r"plan_id: \d+")
 

@@ -36,6 +36,7 @@ EVERY_CORE: Final = "local[*]"
 LARGE: Final = 16 * 2**20
 PART: Final = 32 * 2**20
 JOINS: Final = 3
+SESSIONS: Final = "sessions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,7 @@ def spark() -> SparkSession:
     Raises StageError with the reason and the end of Spark's log if it does not start.
     """
     with _shared.lock:
-        if _shared.session is None or _is_gone():
+        if _shared.session is None or _is_gone() or _is_forgotten(_shared.session):
             _shared.session = _new_session()
         return _shared.session
 
@@ -271,6 +272,7 @@ def _new_session() -> SparkSession:
         session = _pyspark().builder.remote(server.address).create()
         try:
             _begin(session)
+            _shared.plans = _kept(session, server, folder)
         except Exception as error:
             _leave(session, is_ours=True)
             if spark_server.running(folder) == server:
@@ -280,13 +282,38 @@ def _new_session() -> SparkSession:
                 ) from error
         else:
             _shared.server = server
-            _shared.plans = KeptPlans(folder / "tmp")
             _shared.settings = {} if place.large else spark_server.SMALL
             # After pyspark's own, and therefore called before it.
             atexit.unregister(_leave_what_is_gone)
             atexit.register(_leave_what_is_gone)
             return session
     raise StageError(f"Spark did not start: {JOINS} servers ended, each as soon as it was joined.")
+
+
+def _kept(session: SparkSession, server: SparkServer, folder: Path) -> KeptPlans:
+    """Where the session's plans are kept; those of processes that have ended are given up.
+
+    A killed process cannot do that itself, and its plans would fill the memory that all share.
+    """
+    from pyspark.errors.exceptions.connect import SparkConnectException
+    from pyspark.sql.connect.client import SparkConnectClient
+
+    mine = spark_server.own_place(folder)
+    with (mine / SESSIONS).open("a") as file:
+        file.write(f"{session.session_id}\n")  # type: ignore[attr-defined]
+    for place in spark_server.forsaken(folder):
+        for number in _lines(place / SESSIONS):
+            with suppress(SparkConnectException):  # It was given up before.
+                client = SparkConnectClient(f"{server.address};session_id={number}")
+                client.release_session()
+                client.close()
+    return KeptPlans(mine)
+
+
+def _lines(file: Path) -> list[str]:
+    with suppress(FileNotFoundError):  # It ended before it had a session.
+        return file.read_text().split()
+    return []
 
 
 def _begin(session: SparkSession) -> None:
@@ -341,6 +368,18 @@ def _prepare_environment() -> None:
 def _is_gone() -> bool:
     """Has the shared server ended since this process joined it, or was the state moved?"""
     return _shared.server is not None and spark_server.running(_folder()) != _shared.server
+
+
+def _is_forgotten(session: SparkSession) -> bool:
+    """Has a server that somebody else runs closed the session, as after an idle hour?"""
+    from pyspark.errors import PySparkException
+
+    try:
+        if _shared.server is None:  # The lab's own keeps it.
+            session.conf.get("spark.sql.session.timeZone")
+    except PySparkException as error:
+        return str(error.getCondition()).startswith("INVALID_HANDLE")
+    return False
 
 
 def _forget_session() -> None:

@@ -2,7 +2,7 @@
 
     notebook ──╮                        ╭─ spark/server.json   address and token, 0600
     notebook ──┼─ Spark Connect ─▶ JVM ◀┤  this module, a process: starts, watches and ends the JVM
-    grader   ──╯                        ╰─ spark/users/PID     who has joined
+    grader   ──╯                        ╰─ spark/users/PID/    who has joined, and their sessions
 
 The process ends with its owner (LAB_OWNER), its JVM or its folder, or when all who joined have
 been gone for an hour. Killed, it takes the JVM along on Linux; elsewhere the next start does that.
@@ -16,12 +16,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -74,6 +75,14 @@ SETTINGS: Final = {
     "spark.sql.repl.eagerEval.maxNumRows": "50",
     "spark.sql.repl.eagerEval.truncate": "120",
     "spark.sql.session.timeZone": "UTC",
+    # A learner comes back after lunch, or opens the lid the next day. Who has ended is looked for.
+    "spark.connect.session.manager.defaultSessionTimeout": "-1",
+    # What was asked before: no page shows it, and a plan takes megabytes. Without the last few an
+    # audit would analyse twice as long.
+    "spark.connect.session.planCache.maxSize": "4",
+    "spark.sql.ui.retainedExecutions": "10",
+    "spark.ui.retainedJobs": "10",
+    "spark.ui.retainedStages": "10",
 }
 # Options of the JVM that spark-submit starts before the real one, to put its command line together,
 # and the locale of both.
@@ -156,8 +165,21 @@ def join(
             "End that one first: ./lab down."
         )
     with suppress(FileNotFoundError):
-        (folder / "users" / str(os.getpid())).touch(mode=0o600)
+        own_place(folder).mkdir(mode=0o700, exist_ok=True)
     return found
+
+
+def own_place(folder: Path) -> Path:
+    """Where this process keeps what it has at the server of this folder."""
+    return folder / "users" / str(os.getpid())
+
+
+def forsaken(folder: Path) -> Iterator[Path]:
+    """The places of processes that have ended. They are removed when they have been dealt with."""
+    for place in (folder / "users").iterdir():
+        if not processes.is_running(int(place.name)):
+            yield place
+            shutil.rmtree(place, ignore_errors=True)
 
 
 def running(folder: Path | None = None) -> SparkServer | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.manager import start_new_kernel
+from pyspark.errors import PySparkException
 
 from lab_utils.audit import session, spark_server
+from lab_utils.audit.spark_server import SparkServer
 from lab_utils.errors import LedgerError
 from lab_utils.grading.inside import run_query
 from lab_utils.ledger.events import COLUMNS
@@ -43,6 +46,58 @@ def test_warm_up_does_not_block() -> None:
 
     assert session.spark().range(3).count() == 3
     assert session.spark() is session.spark()
+
+
+ASKS_AND_DIES = """
+import os
+from lab_utils.audit.session import spark
+print(spark().session_id, flush=True)
+os.kill(os.getpid(), 9)
+"""
+
+
+def is_closed(server: SparkServer, number: str) -> bool:
+    """Has the server no such session any more?"""
+    from pyspark.sql.connect.session import SparkSession
+
+    other = SparkSession.builder.remote(f"{server.address};session_id={number}").create()
+    try:
+        return other.range(3).count() != 3
+    except PySparkException as error:
+        return error.getCondition() == "INVALID_HANDLE.SESSION_CLOSED"
+    finally:
+        other.client.close()
+
+
+def test_a_killed_process_leaves_no_session() -> None:
+    """Who joins next gives it up, with the plans that it kept: all share one memory."""
+    server = spark_server.join(spark_server.LOCAL_MASTER)
+    died = subprocess.Popen([sys.executable, "-c", ASKS_AND_DIES], stdout=-1, text=True)
+    number = died.communicate()[0].strip()
+    place = spark_server.spark_folder() / "users" / str(died.pid)
+    assert [number] == (place / "sessions").read_text().split()
+
+    session.stop_session()
+    assert session.spark().range(3).count() == 3
+
+    assert is_closed(server, number)
+    assert not is_closed(server, session.spark().session_id)
+    assert not place.exists()
+
+
+def test_a_session_that_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that somebody else runs closes what was idle for long; a new one is asked for."""
+    server = spark_server.join(spark_server.LOCAL_MASTER)
+    monkeypatch.setenv("SPARK_REMOTE", server.address)
+    session.stop_session()
+    closed = session.spark()
+    closed.client.release_session()
+    try:
+        assert session.spark().range(3).count() == 3
+        assert session.spark() is not closed
+        assert session.spark() is session.spark()
+    finally:
+        session.stop_session()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says what a process has mapped")
