@@ -29,12 +29,12 @@ from benchmarks.spark_cluster import spark_cluster
 from lab_utils.audit import spark_server
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.session import LARGE, own_folder, own_spark
-from lab_utils.audit.sieve import SIEVE
+from lab_utils.audit.sieve import sieving
 from lab_utils.audit.survey import survey
 from lab_utils.errors import one_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Row, SparkSession
 
 SIZES: Final = (1_000_000, 3_000_000)
 # The first query pays for the start of everything.
@@ -150,7 +150,7 @@ def _judged(spark: SparkSession, folder: Path, kind: str, size: int) -> Judged:
     count = spark.read.parquet(place).count()
     begun, used = time.perf_counter(), processor_s(own_folder())
     events = spark.read.parquet(place)
-    rows = findings(events).groupBy("finding").count().collect()
+    rows = findings(events)
     judged = Judged(count, time.perf_counter() - begun, processor_s(own_folder()) - used)
     found = {row["finding"]: row["count"] for row in rows}
     if found != sown:
@@ -158,9 +158,11 @@ def _judged(spark: SparkSession, folder: Path, kind: str, size: int) -> Judged:
     return judged
 
 
-def findings(events: DataFrame) -> DataFrame:
-    """All findings of a large ledger."""
-    return found_by(RULES.values(), events, survey(events), SIEVE)
+def findings(events: DataFrame) -> list[Row]:
+    """How many of each finding a large ledger has."""
+    with sieving() as sieve:
+        found = found_by(RULES.values(), events, survey(events), sieve)
+        return found.groupBy("finding").count().collect()
 
 
 def processor_s(folder: Path) -> float:

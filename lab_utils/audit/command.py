@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit import report
 from lab_utils.audit.declared import Declared, read_contract
-from lab_utils.audit.judged import judged_frame
+from lab_utils.audit.judged import write_judged
 from lab_utils.audit.ledgers import (
     PARQUET,
     Ledger,
@@ -90,7 +90,7 @@ def audit_with(
             events = declared.events(spark, events)
     with _progress(spark, say, f"Judging {report.counted(count, 'event')}"):
         found = f"file://{place}/findings"
-        judged_frame(events).write.mode("overwrite").parquet(found)
+        write_judged(events, found)
         groups = report.groups(spark.read.parquet(literal(found)))
         unsaid = report.unsaid(events)
     made = Report(paths, count, runs, groups, ledger.rejected, ledger.unknown, unsaid)

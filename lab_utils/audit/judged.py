@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from lab_utils.audit.findings.isolation import VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.session import is_large, kept_plans
-from lab_utils.audit.sieve import SIEVE
+from lab_utils.audit.sieve import sieving
 from lab_utils.audit.survey import Survey, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
@@ -57,15 +58,22 @@ def judged_findings(events: DataFrame, plans: Plans = ANEW) -> list[dict[str, An
     # A lab's run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events if is_large() else events.coalesce(1)
     seen = survey(events, plans)
-    rows = plans.rows(found_by(RULES.values(), events, seen, _sieve()))
+    with _sieve() as sieve:
+        rows = plans.rows(found_by(RULES.values(), events, seen, sieve))
     found = [judged(row.asDict(), seen) for row in rows]
     return sorted(found, key=_place)
 
 
-def judged_frame(events: DataFrame) -> DataFrame:
-    """The same as a DataFrame, for a ledger whose findings are too many for a list."""
+def write_judged(events: DataFrame, place: str) -> None:
+    """The same as Parquet files at `place`, of a ledger whose findings are too many for a list."""
     seen = survey(events)
-    found = found_by(RULES.values(), events, seen, _sieve()).cache()
+    with _sieve() as sieve:
+        found = found_by(RULES.values(), events, seen, sieve).cache()
+        _with_judgements(found, events, seen).write.mode("overwrite").parquet(place)
+    found.unpersist()
+
+
+def _with_judgements(found: DataFrame, events: DataFrame, seen: Survey) -> DataFrame:
     cases = [row.asDict() for row in found.select(*CASE).distinct().collect()]
     rows = [tuple(case[name] for name in CASE) + _judgement(case, seen) for case in cases]
     schema = ", ".join(f"{name} {FINDING_COLUMNS[name]}" for name in CASE)
@@ -77,8 +85,8 @@ def judged_frame(events: DataFrame) -> DataFrame:
     )
 
 
-def _sieve() -> Sieve | None:
-    return SIEVE if is_large() else None
+def _sieve() -> AbstractContextManager[Sieve | None]:
+    return sieving() if is_large() else nullcontext()
 
 
 def rehearse() -> None:

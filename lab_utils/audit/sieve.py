@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.facts import (
@@ -53,24 +54,35 @@ PARTITIONS_SCHEMA: Final = (
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, bit BIGINT"
 
 
-def _sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
-    """The events that these facts are made of, without those that no finding is about."""
-    if facts not in SIEVES or max(map(len, _bits(survey).values()), default=0) > GROUPS_MAX:
-        return events
-    return SIEVES[facts](events, survey)
+@contextmanager
+def sieving() -> Iterator[Sieve]:
+    """A sieve, whose suspects stay in Spark's memory until the block ends."""
+    kept: list[DataFrame] = []
+
+    def sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
+        if facts not in SIEVES or max(map(len, _bits(survey).values()), default=0) > GROUPS_MAX:
+            return events
+        return SIEVES[facts](events, survey, kept)
+
+    try:
+        yield Sieve(KNOWN, sift)
+    finally:
+        with suppress(Exception):  # Where Spark has ended, so has its memory.
+            for suspects in kept:
+                suspects.unpersist()
 
 
-def _of_suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
-    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey))
+def _of_suspect_orders(events: DataFrame, survey: Survey, keep: list[DataFrame]) -> DataFrame:
+    kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey), keep)
     if not _has_transactions(survey):
         return kept
     return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
 
 
-def _of_suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
+def _of_suspect_places(events: DataFrame, survey: Survey, keep: list[DataFrame]) -> DataFrame:
     rows = events.where(f"({OF_PLACES}) OR (source = 'client' AND kind = 'delivered')")
     place = _place("offset", of="xxhash64(run, topic)")
-    kept = _kept(rows, place, "at", _suspect_places(events, survey))
+    kept = _kept(rows, place, "at", _suspect_places(events, survey), keep)
     kept = kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
     if not (survey.has_compacted and _has_transactions(survey)):
         return kept
@@ -86,20 +98,19 @@ KNOWN: Final = frozenset({
     "duplicate-delivery", "skipped-processing", "nonmonotonic-poll", "poll-skip",
     "duplicate-effect", "inconsistent-offsets",
 })  # fmt: skip
-SIEVES: Final[dict[Facts, Callable[[DataFrame, Survey], DataFrame]]] = {
+SIEVES: Final[dict[Facts, Callable[[DataFrame, Survey, list[DataFrame]], DataFrame]]] = {
     orders: _of_suspect_orders,
     places: _of_suspect_places,
 }
 
 
-SIEVE: Final = Sieve(KNOWN, _sift)
-
-
-def _kept(events: DataFrame, hashed: str, key: str, suspects: DataFrame) -> DataFrame:
-    """The events whose hash is one of the suspects'."""
+def _kept(
+    events: DataFrame, hashed: str, key: str, suspects: DataFrame, keep: list[DataFrame]
+) -> DataFrame:
+    """The events whose hash is one of the suspects', which are asked for twice."""
     from pyspark.sql import functions
 
-    suspects = suspects.persist()
+    keep.append(suspects := suspects.persist())
     if suspects.count() <= BROADCAST_MAX:
         suspects = functions.broadcast(suspects)
     kept = events.selectExpr("*", hashed).join(suspects, key, "left_semi")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
 from pathlib import Path
@@ -13,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from lab_utils.audit.finding import RULES, Sieve, found_by
+from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.findings.cycles import ANOMALIES
 from lab_utils.audit.judged import judged_findings
 from lab_utils.audit.session import read_events
-from lab_utils.audit.sieve import SIEVE, SIEVES
+from lab_utils.audit.sieve import KNOWN, SIEVES, sieving
 from lab_utils.audit.survey import survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
@@ -58,13 +59,15 @@ FoundByRun = dict[str, Counter[Found]]
 
 
 def spark_findings(
-    folder: Path, runs: Mapping[str, list[Event]], sieve: Sieve | None = None
+    folder: Path, runs: Mapping[str, list[Event]], *, is_sifted: bool = False
 ) -> FoundByRun:
     """What the queries of a run's module find in it, in the words of the oracle; in one job."""
     write_ledger(folder, [row for run, rows in runs.items() for row in in_run(run, rows)])
     found: FoundByRun = defaultdict(Counter)
     events = read_events(folder)
-    for row in found_by(RULES.values(), events, survey(events), sieve).collect():
+    with sieving() if is_sifted else nullcontext() as sieve:
+        rows = found_by(RULES.values(), events, survey(events), sieve).collect()
+    for row in rows:
         if RULES[row.finding].family != module_of(row.run):
             continue
         at = None if row.offsets is None else tuple(row.offsets)
@@ -140,21 +143,21 @@ def test_spark_equals_the_oracle(
         assert {finding for finding, *_ in CASES[module].values()} == met
 
     assert_same(runs, expected, found)
-    assert_same(runs, expected, spark_findings(tmp_path, runs, SIEVE))
+    assert_same(runs, expected, spark_findings(tmp_path, runs, is_sifted=True))
 
 
 def test_no_suspects(tmp_path: Path) -> None:
     """A sieve that finds no suspects is asked like any other; nothing is found."""
     calm = [sent("1"), acked("1", 0), delivered("1", 0), *log("1")]
 
-    assert {} == spark_findings(tmp_path, {"producing: calm": calm}, SIEVE)
+    assert {} == spark_findings(tmp_path, {"producing: calm": calm}, is_sifted=True)
 
 
 def test_the_sieve_knows_each_finding() -> None:
     """One about orders or places that it does not know would cost a large ledger all of them."""
     sifted = {part.name for rule in RULES.values() for part in rule.parts if part.facts in SIEVES}
 
-    assert sifted == SIEVE.knows
+    assert sifted == KNOWN
 
 
 @pytest.mark.long
@@ -163,7 +166,7 @@ def test_the_sieve_knows_each_finding() -> None:
 def test_spark_equals_the_oracle_on_many(chance: int, tmp_path: Path) -> None:
     """20,000 histories of other seeds, 4,000 in one job, two jobs of five through the sieve."""
     runs = reduce(lambda some, module: some | drawn(module, chance, MANY), CASES, {})
-    seen = spark_findings(tmp_path, runs, SIEVE if chance % 2 else None)
+    seen = spark_findings(tmp_path, runs, is_sifted=bool(chance % 2))
 
     assert_same(runs, expected_in(runs), seen)
 

@@ -10,7 +10,7 @@ from benchmarks.ledgers import LEDGERS
 from lab_utils import audit
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.session import spark
-from lab_utils.audit.sieve import SIEVE
+from lab_utils.audit.sieve import sieving
 from lab_utils.audit.survey import survey
 
 EVENTS = 25_000
@@ -27,8 +27,9 @@ def test_what_was_sown_is_found(kind: str, tmp_path: Path) -> None:
     ledger, sown = LEDGERS[kind](spark(), EVENTS)
     ledger.write.parquet(str(tmp_path / "ledger"))
     events = spark().read.parquet(str(tmp_path / "ledger"))
-    rows = found_by(RULES.values(), events, survey(events), SIEVE)
-    found = rows.groupBy("finding").count().collect()
+    with sieving() as sieve:
+        rows = found_by(RULES.values(), events, survey(events), sieve)
+        found = rows.groupBy("finding").count().collect()
 
     assert sown == {row["finding"]: row["count"] for row in found}
 
