@@ -266,8 +266,8 @@ def positions(events: DataFrame) -> DataFrame:
     named = sent.selectExpr(
         *TRANSACTION,
         f"{part.format(1)} AS topic",
-        f"CAST({part.format(2)} AS BIGINT) AS partition",
-        f"CAST({part.format(3)} AS BIGINT) AS position",
+        f"try_cast({part.format(2)} AS BIGINT) AS partition",
+        f"try_cast({part.format(3)} AS BIGINT) AS position",
     )  # fmt: skip
     return named.where("position >= 0")
 

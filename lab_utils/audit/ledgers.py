@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
@@ -20,7 +20,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
 from lab_utils.errors import LedgerError
-from lab_utils.ledger.events import FATES, KINDS, SCHEMA, SPARK_TYPES, Event, spark_schema
+from lab_utils.ledger.events import (
+    FATES,
+    KINDS,
+    LIMITS,
+    NEEDED,
+    NUMBERS_IN_DETAIL,
+    SCHEMA,
+    SPARK_TYPES,
+    Event,
+    spark_schema,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -287,13 +297,30 @@ def _wrong(bad: str = "") -> str:
     The JSON is looked at again only where Spark has found it wanting.
     """
     missing = " ".join(f"WHEN {name} IS NULL THEN '{name} is missing'" for name in REQUIRED)
-    kinds = ", ".join(f"'{source} {kind}'" for source in KINDS for kind in KINDS[source])
+    needed = " ".join(
+        f"WHEN {name} IS NULL AND source || ' ' || kind IN ({_kinds(of)}) THEN '{name} is missing'"
+        for name, of in NEEDED.items()
+    )
+    limits = " ".join(
+        f"WHEN NOT {name} BETWEEN -{limit} AND {limit} THEN '{name} is too large'"
+        for name, limit in LIMITS.items()
+    )
+    numbers = " ".join(
+        f"WHEN kind = '{kind}' AND detail['{name}'] IS NOT NULL AND "
+        f"try_cast(detail['{name}'] AS BIGINT) IS NULL THEN '{name} in detail is no whole number'"
+        for kind, names in NUMBERS_IN_DETAIL.items()
+        for name in names
+    )
     return (
         f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} "
-        f"WHEN NOT source || ' ' || kind IN ({kinds}) THEN 'unknown source and kind' "
-        f"WHEN NOT fate IN {FATES} THEN 'unknown fate' "
+        f"WHEN NOT source || ' ' || kind IN ({_kinds(KINDS)}) THEN 'unknown source and kind' "
+        f"WHEN NOT fate IN {FATES} THEN 'unknown fate' {needed} {limits} {numbers} "
         f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' END"
     )
+
+
+def _kinds(of: Mapping[str, Sequence[str]]) -> str:
+    return ", ".join(f"'{source} {kind}'" for source, kinds in of.items() for kind in kinds)
 
 
 _NO_UTF_8: Final = "no UTF-8"

@@ -295,7 +295,7 @@ def _count(found: Survey, row: Row) -> None:
 
 
 def _read(found: Survey, row: Row) -> None:
-    detail = dict(row["detail"])
+    detail = {name: text for name, text in row["detail"].items() if text is not None}
     if row["source"] == "client":
         found.clients.setdefault((row["run"], row["actor"]), []).append(detail)
         return

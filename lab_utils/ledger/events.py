@@ -35,6 +35,36 @@ KINDS: Final = {
     "sink": ("effect",),
 }  # fmt: skip
 
+# Without these an event of such a kind is about no order and no place: it would be judged by
+# nobody, or wrongly. A client may know no offset of what was acked.
+_ORDERS: Final = ("sent", "acked", "failed", "unknown")
+_POSITIONS: Final = ("stored", "committed")
+_GIVEN: Final = ("assigned", "revoked", "lost", "sought")
+_READ: Final = ("delivered", "processed")
+NEEDED: Final = {
+    "topic": {
+        "client": (*_ORDERS, *_READ, *_POSITIONS, *_GIVEN),
+        "log": ("record", "visible", "end", "committed"),
+        "workload": ("topic",),
+    },
+    "partition": {
+        "client": ("acked", *_READ, *_POSITIONS, *_GIVEN),
+        "log": ("record", "visible", "end", "committed"),
+    },
+    "offset": {"client": (*_READ, *_POSITIONS), "log": ("record", "visible")},
+}
+# Kafka counts in 32 bits but for offsets and producer ids; what is computed with has to stay in 64.
+LIMITS: Final = {
+    "offset": 2**62, "at_ns": 2**62,
+    **dict.fromkeys(("partition", "records", "sequence", "attempt", "producer_epoch"), 2**31),
+}  # fmt: skip
+# Texts that are read as whole numbers, by the kinds of events that have them in their detail.
+NUMBERS_IN_DETAIL: Final = {
+    "end": ("start", "last_stable"),
+    "topic": ("replicas", "min.insync.replicas"),
+    **dict.fromkeys((it for it in KINDS["client"] if it.startswith("txn")), ("called_at_ns",)),
+}
+
 # The version of the format that docs/ledger.md describes; a ledger that names none has version 1.
 SCHEMA: Final = 1
 

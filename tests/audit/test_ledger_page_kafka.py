@@ -18,7 +18,7 @@ from lab_utils.audit.command import audit_with
 from lab_utils.audit.declared import read_contract
 from lab_utils.audit.ledgers import COLUMNS
 from lab_utils.audit.session import spark
-from lab_utils.ledger.events import KINDS, SCHEMA
+from lab_utils.ledger.events import KINDS, NEEDED, SCHEMA
 from lab_utils.machine.jars import locked
 from lab_utils.machine.java import find_java
 
@@ -39,14 +39,24 @@ def test_every_column_and_kind_is_on_the_page() -> None:
     first_cells = [row.split("|")[1] for row in section("Columns").splitlines() if "| `" in row]
     columns = re.findall(r"`(\w+)`", " ".join(first_cells))
     source, kinds = "", {}
+    needed = {name: {} for name in NEEDED}
     for row in section("Kinds").splitlines():
         if match := re.match(r"\| (?:`(\w+)` )?\| ((?:`\w+` )+)\|", row):
             source = match[1] or source
-            kinds.setdefault(source, set()).update(re.findall(r"\w+", match[2]))
+            named = re.findall(r"\w+", match[2])
+            kinds.setdefault(source, set()).update(named)
+            for column in re.findall(r"`(\w+)`", row.split("|")[4].partition("`detail`")[0]):
+                if column in needed:
+                    needed[column].setdefault(source, set()).update(named)
 
     assert {*COLUMNS, "schema"} == set(columns)
     assert {source: set(names) for source, names in KINDS.items()} == kinds
     assert f"This is schema {SCHEMA}." in PAGE
+    for column, sources in NEEDED.items():
+        for source, names in sources.items():
+            assert set(names) <= needed[column][source]
+    assert needed["offset"]["client"] - {*NEEDED["offset"]["client"]} == {"acked", "sought"}
+    assert needed["offset"]["log"] - {*NEEDED["offset"]["log"]} == {"end", "committed"}
 
 
 @pytest.mark.kafka

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import gzip
 import json
+from dataclasses import asdict
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pandas as pd
 import pytest
 
+from lab_utils.audit.judged import judged_findings
 from lab_utils.audit.ledgers import SAMPLED, Ledger, json_rows, listed, read, readable, torn_files
 from lab_utils.audit.session import spark
 from lab_utils.errors import LedgerError
+from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
+from tests.audit.random_histories import HISTORIES
 from tests.histories import acked, in_run, log, sent
 
 pytestmark = pytest.mark.kafka
 
-SENT = {"run": "r", "source": "client", "actor": "p", "kind": "sent", "at_ns": 1, "value": "1"}
-ACKED = SENT | {"kind": "acked", "offset": 0}
+SENT = {"run": "r", "source": "client", "actor": "p", "kind": "sent", "at_ns": 1, "topic": "t",
+        "value": "1"}  # fmt: skip
+ACKED = SENT | {"kind": "acked", "partition": 0, "offset": 0}
 WHOLE = json.dumps(SENT)
 
 
@@ -36,7 +42,9 @@ LINES: list[tuple[str | bytes, str | None]] = [
     (line(offset=5.5), "offset is no whole number"),
     (line(offset=True), "offset is no whole number"),
     (line(offset=2**63), "offset is no whole number"),
-    (line(offset=2**63 - 1), None),
+    (line(offset=2**63 - 1), "offset is too large"),
+    (line(offset=2**62), None),
+    (line(records=2**31 + 1), "records is too large"),
     (line(offset=-1001), "offset is below 0"),
     (line(kind="sought", offset=-2), None),
     (line(at_ns=None), "at_ns is missing"),
@@ -46,6 +54,20 @@ LINES: list[tuple[str | bytes, str | None]] = [
     (line(kind="asked"), "unknown source and kind"),
     (line(source="wire"), "unknown source and kind"),
     (line(fate="lost"), "unknown fate"),
+    (line(topic=None), "topic is missing"),
+    (line(partition=None), "partition is missing"),
+    (line(offset=None), None),
+    (line(kind="delivered", offset=None), "offset is missing"),
+    (
+        line(source="workload", kind="topic", detail={"replicas": "3.5"}),
+        "replicas in detail is no whole number",
+    ),
+    (line(source="log", kind="end", detail={"start": " 5"}), None),
+    (line(kind="sought", partition=None), "partition is missing"),
+    (
+        line(kind="txn_failed", topic=None, partition=None, detail={"called_at_ns": "now"}),
+        "called_at_ns in detail is no whole number",
+    ),
     (line(detail="acks=all"), "detail is no object"),
     (line(detail={"acks": 1, "none": None}), None),
     (line(value="}{ and \u2028 and \x00"), None),
@@ -83,6 +105,32 @@ def test_each_line_that_is_no_event_is_counted_and_named(tmp_path: Path) -> None
     assert {str(file)} == {readable(name) for name, _ in got.rejected.counts}
     # A line with more than one event has one, too, and an empty line is none.
     assert len(LINES) - 1 - len(wrong) + 3 == got.events.count()
+
+
+def spoiled(event: Event, chance: Random) -> dict[str, Any]:
+    """An event with a column, or a part of its detail, that its program got wrong or left out."""
+    columns = asdict(event)
+    name = chance.choice(("topic", "partition", "offset", "value", "records", "at_ns", "actor"))
+    columns[name] = chance.choice((None, "", "é", -(2**63), 2**63 - 1, 2**44, 5, True, ["x"]))
+    if event.detail:
+        texts = (None, "", "x", "-1", "3.5", "9" * 30, "[]", '["orders-0"]', '["orders-0:x"]')
+        columns["detail"] = event.detail | {chance.choice([*event.detail]): chance.choice(texts)}
+    return columns
+
+
+def test_nonsense_ends_no_audit(tmp_path: Path) -> None:
+    """What cannot be judged is left out with its reason, and the rest of the ledger is judged."""
+    chance = Random(0)
+    drawn = (
+        (f"{module}: {number}", HISTORIES[module].draw(chance))
+        for module in HISTORIES for number in range(8)
+    )  # fmt: skip
+    rows = [row for run, history in drawn for row in in_run(run, history)]
+    lines = (spoiled(row, chance) if chance.random() < 0.3 else asdict(row) for row in rows)
+    got = ledger(tmp_path, written(tmp_path / "ledger" / "it.jsonl", *map(json.dumps, lines)))
+
+    assert 0 < got.rejected.counts.total() < len(rows) / 3
+    assert judged_findings(got.events)
 
 
 def test_lines_are_numbered_across_the_parts_of_a_file(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lab_utils.audit.survey import Survey
 
 # Kafka's default is 1; Spark's least() would leave out what is not there.
-FLOOR: Final = "coalesce(int(detail['min.insync.replicas']), 1)"
+FLOOR: Final = "coalesce(bigint(detail['min.insync.replicas']), 1)"
 
 # Of the orders that somebody was told are at a place, those that are not there.
 OTHERS: Final = (
@@ -81,7 +81,7 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
     floors = sql(
         events.where("source = 'workload' AND kind = 'topic'"),
         ["run", "topic"],
-        f"max(least({FLOOR}, int(detail['replicas']))) AS floor",
+        f"max(least({FLOOR}, bigint(detail['replicas']))) AS floor",
     )
     below = sql(
         meanwhile.where("source = 'broker'"), ["run", "topic", "partition"],
