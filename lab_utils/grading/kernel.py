@@ -15,12 +15,14 @@ and time budgets. Where its processes run, and how they end, is for sandbox.py.
 from __future__ import annotations
 
 import ast
+import asyncio
 import hashlib
 import json
 import os
 import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -28,7 +30,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -40,6 +42,7 @@ from jupyter_client.connect import write_connection_file
 
 from lab_utils.errors import StageError
 from lab_utils.folders import cache_folder
+from lab_utils.grading.carrier import Carrier, Connect
 from lab_utils.grading.sandbox import ROOT, Sandbox, packages
 from lab_utils.grading.submission import Submission
 from lab_utils.machine.confinement import LANDLOCK
@@ -48,6 +51,7 @@ from lab_utils.machine.quick_start import make_once
 START_S: Final = 60
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
+ANSWERS_BYTES_MAX: Final = 100_000_000
 # What a kernel imports, and the Spark in it.
 IMPORTED: Final = ("ipykernel.kernelapp", "ipykernel.debugger", "IPython.core.completerlib",
                    "pyspark.sql.connect.session")  # fmt: skip
@@ -95,7 +99,30 @@ class Kernel:
             cwd=working,
             environment=environment,
         )
+        self._carrier = self._carried(f"{sandbox.folder}-kernel")
         self._client.start_channels(iopub=False, stdin=False, hb=False, control=False)
+
+    def _carried(self, place: str) -> Carrier:
+        """Carries what the client says to the kernel, and what it answers: so much and no more.
+
+        ZeroMQ limits each part of a message, and keeps all of them until the last one is there.
+        """
+        client, address = self._client, (self._client.ip, self._client.shell_port)
+        connect: Connect = (
+            partial(asyncio.open_connection, *address)
+            if client.transport == "tcp"
+            else partial(asyncio.open_unix_connection, "-".join(map(str, address)))
+        )
+        client.transport, client.ip, client.shell_port = "ipc", place, 1
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(f"{place}-1")
+        listener.listen()
+        said = f"its kernel said more than {ANSWERS_BYTES_MAX // 1_000_000} MB"
+        carrier = Carrier(
+            {listener: connect}, ANSWERS_BYTES_MAX, partial(self.sandbox.end_for, said)
+        )
+        carrier.start()
+        return carrier
 
     def wait_until_ready(self, timeout_s: float = START_S) -> None:
         """Wait for the first answer; raises StageError when there is none."""
@@ -138,6 +165,7 @@ class Kernel:
             self.sandbox.end()
         finally:
             self._client.stop_channels()
+            self._carrier.stop()
 
     def _answer(self, message: str, timeout_s: float) -> dict[str, Any] | None:
         """The content of the reply to a message; None after the timeout or the kernel's death."""

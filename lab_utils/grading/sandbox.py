@@ -34,6 +34,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +43,7 @@ import psutil
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError
 from lab_utils.folders import cache_folder
+from lab_utils.grading.carrier import Carrier
 from lab_utils.machine import seccomp
 from lab_utils.machine.confinement import APART, BUBBLEWRAP, FIX, LANDLOCK, NONE, START_S, isolation
 from lab_utils.machine.java import find_java
@@ -82,7 +84,6 @@ socket.send_fds(given, [b"!"], [each.fileno() for each in opened])
 """
 PORTS_MAX: Final = 16
 LOOK_S: Final = 0.5
-CHUNK: Final = 65_536
 MEGABYTE: Final = 1_000_000
 FILES_MAX: Final = 20_000
 PATH_MAX: Final = 4000  # of 4096
@@ -235,6 +236,14 @@ class Sandbox:
             first = self._inside if self.kind == NONE else self._inside.children()[0]
             first.send_signal(number)
 
+    def end_for(self, exceeded: str) -> None:
+        """Let everything in it end, for having exceeded this; nothing is waited for."""
+        assert self._inside is not None
+        self.exceeded = exceeded
+        # Under Landlock it is the one that ends the others, also those without a mark.
+        with suppress(psutil.Error):
+            self._inside.send_signal(signal.SIGTERM if self.kind == LANDLOCK else signal.SIGKILL)
+
     def end(self) -> None:
         """End the first process and everything that it started; return when all have ended."""
         self._ended.set()
@@ -269,8 +278,10 @@ class Sandbox:
         if self.kind != BUBBLEWRAP:  # they have the network of the machine
             yield
             return
-        listeners = self._listeners(tuple(ports))
-        carrier = _Carrier(listeners)
+        carrier = Carrier({
+            listener: partial(asyncio.open_connection, "127.0.0.1", listener.getsockname()[1])
+            for listener in self._listeners(tuple(ports))
+        })  # fmt: skip
         carrier.start()
         try:
             yield
@@ -351,10 +362,7 @@ class Sandbox:
                 if _processor_s([self._inside, *running]) > self._limits.processor_s:
                     _give_way(running)
                 if exceeded := self._too_much(running):
-                    self.exceeded = exceeded
-                    # Under Landlock it is the one that ends the others, also those without a mark.
-                    end = signal.SIGTERM if self.kind == LANDLOCK else signal.SIGKILL
-                    self._inside.send_signal(end)
+                    self.end_for(exceeded)
                     return
             # Many files take long to count, and the graders of others wait meanwhile.
             pause_s = max(LOOK_S, 10 * (time.monotonic() - looked))
@@ -382,70 +390,6 @@ class Sandbox:
             if held > mb * MEGABYTE:
                 return f"it held {held // MEGABYTE} MB {what}, and {mb} MB are the limit"
         return None
-
-
-class _Carrier(threading.Thread):
-    """Carries each connection that comes to a socket inside to the same port outside."""
-
-    def __init__(self, listeners: list[socket.socket]) -> None:
-        super().__init__(daemon=True)
-        self._listeners = listeners
-        self._loop = asyncio.new_event_loop()
-
-    def run(self) -> None:
-        self._loop.run_until_complete(self._serve())
-        self._loop.close()
-
-    def stop(self) -> None:
-        """Close every connection and every socket; return when they are closed."""
-        with suppress(RuntimeError):  # the loop has ended by itself
-            self._loop.call_soon_threadsafe(self._stopped.set)
-        self.join()
-
-    async def _serve(self) -> None:
-        servers = []
-        for listener in self._listeners:
-            port = listener.getsockname()[1]
-            servers.append(
-                await asyncio.start_server(functools.partial(self._carry, port), sock=listener)
-            )
-        await self._stopped.wait()
-        for server in servers:
-            server.close()
-        # Also those of a connection that came at the very last.
-        while others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-
-    @functools.cached_property
-    def _stopped(self) -> asyncio.Event:
-        return asyncio.Event()
-
-    async def _carry(
-        self, port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
-        try:
-            theirs, ours = await asyncio.open_connection("127.0.0.1", port)
-        except (OSError, asyncio.CancelledError):
-            writer.close()
-            return
-        # When one side ends, so does the other: a broker that was killed is gone at once.
-        ways = [asyncio.ensure_future(_pump(reader, ours)),
-                asyncio.ensure_future(_pump(theirs, writer))]  # fmt: skip
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        for way in ways:
-            way.cancel()
-        ours.close()
-        writer.close()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(CHUNK):
-            writer.write(data)
-            await writer.drain()
 
 
 def _limited(limits: Limits) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
@@ -11,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import psutil
 import pytest
 
 from lab_utils.grading import kernel as kernel_module
@@ -109,6 +111,26 @@ def test_endless_output_is_nobodys_problem(shared: Kernel) -> None:
 def test_an_answer_too_large_is_no_answer(kernel: Kernel) -> None:
     """A message beyond the limit never reaches the grader's memory."""
     assert "ok" != kernel.execute("", 1, said="'x' * 50_000_000").status
+
+
+TALKS = """
+def send(stream, *_, ident=None, **__):
+    stream.send_multipart([*ident, *[b"x" * 1_000_000] * 1000])
+get_ipython().kernel.session.send = send
+"""
+
+
+def test_an_answer_of_too_many_parts(kernel: Kernel) -> None:
+    """Each is small enough: what may come altogether is limited, and who says more is ended."""
+    Path("/proc/self/clear_refs").write_text("5")  # the most memory that was held, from now on
+    before = psutil.Process().memory_info().rss
+    reply = kernel.execute(TALKS, 30)
+    said = Path("/proc/self/status").read_text()
+    most = int(re.findall(r"VmHWM:\s*(\d+) kB", said)[0]) * 1024
+
+    assert "dead" == reply.status
+    assert "its kernel said more than 100 MB" == kernel.sandbox.exceeded
+    assert most - before < 300_000_000
 
 
 @pytest.mark.parametrize(
