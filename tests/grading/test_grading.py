@@ -30,8 +30,9 @@ CELL_S = 120
 
 
 @pytest.fixture(scope="module")
-def place() -> Iterator[Path]:
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where the gradings of this module put their submissions; the name is short for sockets."""
+    tmp_path_factory.getbasetemp()  # pytest's own folder is not to be in it
     with TemporaryDirectory(prefix="lab-test-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(tempfile, "tempdir", folder)
         patch.setattr(examination, "REFERENCE_S", REFERENCE_S)
