@@ -8,6 +8,7 @@ that reads the log back when the run is over. This module knows no other room.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Final
 
@@ -36,12 +37,12 @@ KINDS: Final = {
 }  # fmt: skip
 
 # Without these an event of such a kind is about no order and no place: it would be judged by
-# nobody, or wrongly. A client may know no offset of what was acked.
+# nobody, or wrongly. A client may know no offset of what was acked, and a group have no position.
 _ORDERS: Final = ("sent", "acked", "failed", "unknown")
 _POSITIONS: Final = ("stored", "committed")
 _GIVEN: Final = ("assigned", "revoked", "lost", "sought")
 _READ: Final = ("delivered", "processed")
-NEEDED: Final = {
+NEEDED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "topic": {
         "client": (*_ORDERS, *_READ, *_POSITIONS, *_GIVEN),
         "log": ("record", "visible", "end", "committed"),
@@ -51,7 +52,7 @@ NEEDED: Final = {
         "client": ("acked", *_READ, *_POSITIONS, *_GIVEN),
         "log": ("record", "visible", "end", "committed"),
     },
-    "offset": {"client": (*_READ, *_POSITIONS), "log": ("record", "visible")},
+    "offset": {"client": _READ, "log": ("record", "visible")},
 }
 # Kafka counts in 32 bits but for offsets and producer ids; what is computed with has to stay in 64.
 LIMITS: Final = {
