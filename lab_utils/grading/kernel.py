@@ -30,7 +30,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
@@ -66,6 +66,12 @@ PREFIX: Final = "PYTHONPYCACHEPREFIX"
 # runs where it runs: a server that several share would run the Python of each for all.
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LAB_JAVA",
                     "LD_LIBRARY_PATH", PREFIX)  # fmt: skip
+
+# One for all kernels, which is never given up: one that Python collects together with a socket that
+# nobody has closed waits for it for ever, as by then it no longer knows its sockets. It is there
+# before the threads that grade, each of which would make one.
+CONTEXT: Final = zmq.Context()
+CONTEXT.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,21 +376,9 @@ def _is_deep(value: Any, left: int = DEPTH_MAX) -> bool:
 
 
 def _client(connection_file: str) -> BlockingKernelClient:
-    client = BlockingKernelClient(context=_context())
+    client = BlockingKernelClient(context=CONTEXT)
     client.load_connection_file(connection_file)
     return client
-
-
-@cache
-def _context() -> zmq.Context[Any]:
-    """The context of all kernels, which is never given up.
-
-    One that Python collects together with a socket that nobody has closed waits for it for ever:
-    by then it no longer knows its sockets.
-    """
-    context = zmq.Context()
-    context.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
-    return context
 
 
 def _reply(content: Mapping[str, Any]) -> Reply:
