@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import signal
 import socket
 import subprocess
@@ -48,6 +49,7 @@ HEARD_S: Final = 1
 PR_SET_PDEATHSIG: Final = 1
 OUTPUT_MAX: Final = 20_000
 CLOCK_S: Final = 2
+FILES: Final = 8192
 TAIL_BYTES: Final = 64_000
 # Below the range from which systems take ports for outgoing connections (Linux 32768, macOS
 # 49152), so that nothing but another broker can take one between our look and the program's bind.
@@ -135,6 +137,14 @@ def end_with_parent() -> None:
         import ctypes
 
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def open_many_files() -> None:
+    """Let this process hold many: each connection takes two, and many shells allow 1024 files."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
 
 
 def python_path() -> str:

@@ -51,6 +51,7 @@ from lab_utils.grading.results import (
 from lab_utils.grading.sandbox import end_within, remove, required_isolation
 from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
 from lab_utils.machine.prepare import prepare
+from lab_utils.processes import open_many_files
 from lab_utils.single_server import take_lock
 from lab_utils.stage.lending import Lending
 
@@ -281,6 +282,7 @@ def grade(
     if not files:
         raise _nothing(paths)
     isolation = required_isolation(unsafe=unsafe)
+    open_many_files()
     prepare(progress)  # what a sandbox may read, and not write
     make_class_archive(progress)
     keep_bytecode(progress)

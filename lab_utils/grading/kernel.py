@@ -42,9 +42,9 @@ from jupyter_client.connect import write_connection_file
 
 from lab_utils.errors import StageError
 from lab_utils.folders import cache_folder
-from lab_utils.grading.carrier import Carrier, Connect
 from lab_utils.grading.sandbox import ROOT, Sandbox, packages
 from lab_utils.grading.submission import Submission
+from lab_utils.machine.carrier import Carrier, Connect, Reader, Writer
 from lab_utils.machine.confinement import LANDLOCK
 from lab_utils.machine.quick_start import make_once
 
@@ -52,6 +52,7 @@ START_S: Final = 60
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
 ANSWERS_BYTES_MAX: Final = 100_000_000
+CONNECTIONS: Final = 2  # one, and one before it that nobody has closed yet
 # What a kernel imports, and the Spark in it.
 IMPORTED: Final = ("ipykernel.kernelapp", "ipykernel.debugger", "IPython.core.completerlib",
                    "pyspark.sql.connect.session")  # fmt: skip
@@ -117,7 +118,7 @@ class Kernel:
         connect: Connect = (
             partial(asyncio.open_connection, *address)
             if client.transport == "tcp"
-            else partial(asyncio.open_unix_connection, "-".join(map(str, address)))
+            else partial(_to_socket, "-".join(map(str, address)))
         )
         client.transport, client.ip, client.shell_port = "ipc", place, 1
         listener = socket.socket(socket.AF_UNIX)
@@ -125,7 +126,10 @@ class Kernel:
         listener.listen()
         said = f"its kernel said more than {ANSWERS_BYTES_MAX // 1_000_000} MB"
         carrier = Carrier(
-            {listener: connect}, ANSWERS_BYTES_MAX, partial(self.sandbox.end_for, said)
+            {listener: connect},
+            connections_max=CONNECTIONS,
+            bytes_max=ANSWERS_BYTES_MAX,
+            too_much=partial(self.sandbox.end_for, said),
         )
         carrier.start()
         return carrier
@@ -373,6 +377,15 @@ def parsed(text: str) -> dict[str, Any]:
 def _is_deep(value: Any, left: int = DEPTH_MAX) -> bool:
     parts = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return bool(parts) and (not left or any(_is_deep(part, left - 1) for part in parts))
+
+
+async def _to_socket(path: str) -> tuple[Reader, Writer]:
+    """Connect to a socket in a submission's folder; a link there may lead anywhere, also back."""
+    place = os.open(path, os.O_PATH | os.O_NOFOLLOW)
+    try:
+        return await asyncio.open_unix_connection(f"/proc/self/fd/{place}")
+    finally:
+        os.close(place)
 
 
 def _client(connection_file: str) -> BlockingKernelClient:

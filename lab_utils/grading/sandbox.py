@@ -43,8 +43,8 @@ import psutil
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError
 from lab_utils.folders import cache_folder
-from lab_utils.grading.carrier import Carrier
 from lab_utils.machine import seccomp
+from lab_utils.machine.carrier import Carrier
 from lab_utils.machine.confinement import APART, BUBBLEWRAP, FIX, LANDLOCK, NONE, START_S, isolation
 from lab_utils.machine.java import find_java
 

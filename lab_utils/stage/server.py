@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import resource
 import secrets
 import signal
 import time
@@ -23,6 +22,7 @@ from tornado.netutil import bind_sockets
 from lab_utils.machine.jars import CURRENT, SECTIONS
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka
+from lab_utils.processes import open_many_files
 from lab_utils.single_server import Life
 from lab_utils.stage.cluster import Cluster
 from lab_utils.stage.routes import http_server
@@ -32,7 +32,6 @@ LOOK_S: Final = 0.5
 # mallopt's M_MMAP_THRESHOLD: larger blocks are mapped, each for itself.
 MMAP_THRESHOLD: Final = -3
 LARGE_BLOCK: Final = 128 * 1024
-FILES: Final = 8192
 
 
 class End:
@@ -96,14 +95,6 @@ async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[N
     server.stop()
 
 
-def take_connections() -> None:
-    """Let this process open what it lets in, two files a connection: many shells allow 1024."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if most == resource.RLIM_INFINITY else min(FILES, most)
-    with suppress(ValueError, OSError):
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
-
-
 def give_memory_back() -> None:
     """Let freed blocks of memory go back to the system; glibc would keep those up to 32 MB."""
     with suppress(OSError, AttributeError):  # another C library
@@ -119,7 +110,7 @@ def give_memory_back() -> None:
 def main(folder: Path, brokers: int, kafka: str, lock: int, owner: int | None) -> None:
     """Run the server of the stage in this folder."""
     give_memory_back()
-    take_connections()
+    open_many_files()
     with Life(folder, lock, owner) as life:
         asyncio.run(serve(life, prepare(version=kafka), brokers))
 

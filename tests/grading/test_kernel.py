@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from lab_utils.grading import kernel as kernel_module
 from lab_utils.grading.kernel import Budget, Kernel, KernelSession, keep_bytecode, parsed
 from lab_utils.grading.sandbox import ROOT, Sandbox
 from lab_utils.grading.submission import Cell, Submission
-from lab_utils.machine.confinement import isolation
+from lab_utils.machine.confinement import BUBBLEWRAP, isolation
 
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -131,6 +132,21 @@ def test_an_answer_of_too_many_parts(kernel: Kernel) -> None:
     assert "dead" == reply.status
     assert "its kernel said more than 100 MB" == kernel.sandbox.exceeded
     assert most - before < 300_000_000
+
+
+@pytest.mark.skipif(isolation() != BUBBLEWRAP, reason="there its socket is a port")
+def test_a_link_in_place_of_its_socket(kernel: Kernel) -> None:
+    """Nobody follows it: it might lead to another kernel, or back to who follows it, for ever."""
+    folder = str(kernel.sandbox.folder)
+    path, back = f"{folder}/ipc-1", f"{folder}-kernel-1"
+    kernel.execute(f"import os; os.unlink({path!r}); os.symlink({back!r}, {path!r})", 20)
+    for _ in range(3):
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(back)
+            caller.settimeout(10)
+            assert b"" == caller.recv(1)
+
+    assert "ok" == kernel.execute("1", 20).status
 
 
 @pytest.mark.parametrize(

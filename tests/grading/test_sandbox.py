@@ -239,6 +239,27 @@ def test_it_reaches_the_port_that_it_is_given_and_no_other(place: Path) -> None:
     assert ["hello", "Connection refused"] == answers
 
 
+CONNECTS = """
+import select, socket
+held = [socket.create_connection(("127.0.0.1", {port})) for _ in range(300)]
+while len(select.select(held, [], [], 60)[0]) not in (0, 200): pass
+print(len(select.select(held, [], [], 1)[0]))
+"""
+
+
+@in_bubblewrap
+def test_its_connections_are_limited(place: Path) -> None:
+    """Each takes two files of the grader's, which all submissions share: one more is closed."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=400) as outside,
+        opened(BUBBLEWRAP, place) as sandbox,
+    ):
+        port = outside.getsockname()[1]
+        process = start(sandbox, f"input(){CONNECTS.format(port=port)}", stdin=subprocess.PIPE)
+        with sandbox.reaching([port]):
+            assert "200\n" == process.communicate("\n", timeout=60)[0]
+
+
 def test_a_port_that_is_taken_inside(apart: Sandbox) -> None:
     """Whoever holds the examination's port is told so, and nothing is carried."""
     opened = "import socket; it = socket.create_server(('127.0.0.1', 20500))"

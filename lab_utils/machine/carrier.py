@@ -11,6 +11,8 @@ from functools import cached_property, partial
 from typing import Any, Final
 
 CHUNK: Final = 65_536
+# Each takes two open files of the grader's, and a lab's clients have some dozens.
+CONNECTIONS_MAX: Final = 100
 
 Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
@@ -20,18 +22,21 @@ Connect = Callable[[], Coroutine[Any, Any, tuple[Reader, Writer]]]
 class Carrier(threading.Thread):
     """Carries each connection that comes to a listening socket to where `ways` leads.
 
-    bytes_max  what may come back from there altogether; more is not carried
-    too_much   is called, once, by whom more than that comes back
+    connections_max  how many there may be at once; a further one is closed
+    bytes_max  what may come back altogether; more is not carried, and then `too_much` is called
     """
 
     def __init__(
         self,
         ways: Mapping[socket.socket, Connect],
+        *,
+        connections_max: int = CONNECTIONS_MAX,
         bytes_max: int | None = None,
         too_much: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(daemon=True)
         self._ways = dict(ways)
+        self._connections_max, self._connections = connections_max, 0
         self._bytes_max = bytes_max
         self._too_much = too_much
         self._back = 0
@@ -69,6 +74,16 @@ class Carrier(threading.Thread):
         return asyncio.Event()
 
     async def _carry(self, connect: Connect, reader: Reader, writer: Writer) -> None:
+        if self._connections >= self._connections_max:
+            writer.close()
+            return
+        self._connections += 1
+        try:
+            await self._carry_one(connect, reader, writer)
+        finally:
+            self._connections -= 1
+
+    async def _carry_one(self, connect: Connect, reader: Reader, writer: Writer) -> None:
         try:
             theirs, ours = await connect()
         except (OSError, asyncio.CancelledError):
