@@ -311,7 +311,8 @@ def _kept(session: SparkSession, server: SparkServer, folder: Path) -> KeptPlans
 
 
 def _lines(file: Path) -> list[str]:
-    with suppress(FileNotFoundError):  # It ended before it had a session.
+    # It ended before it had a session, or joined with an earlier version of the lab.
+    with suppress(FileNotFoundError, NotADirectoryError):
         return file.read_text().split()
     return []
 

@@ -45,7 +45,7 @@ from lab_utils.folders import cache_folder
 from lab_utils.grading.sandbox import ROOT, Sandbox, packages
 from lab_utils.grading.submission import Submission
 from lab_utils.machine.carrier import Carrier, Connect, Reader, Writer
-from lab_utils.machine.confinement import LANDLOCK
+from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK
 from lab_utils.machine.quick_start import make_once
 
 START_S: Final = 60
@@ -115,11 +115,12 @@ class Kernel:
         ZeroMQ limits each part of a message, and keeps all of them until the last one is there.
         """
         client, address = self._client, (self._client.ip, self._client.shell_port)
-        connect: Connect = (
-            partial(asyncio.open_connection, *address)
-            if client.transport == "tcp"
-            else partial(_to_socket, "-".join(map(str, address)))
-        )
+        path = "-".join(map(str, address))
+        connect: Connect = partial(asyncio.open_unix_connection, path)
+        if self.sandbox.kind == BUBBLEWRAP:
+            connect = partial(_to_socket, path)
+        elif client.transport == "tcp":
+            connect = partial(asyncio.open_connection, *address)
         client.transport, client.ip, client.shell_port = "ipc", place, 1
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(f"{place}-1")
@@ -176,6 +177,7 @@ class Kernel:
         finally:
             self._client.stop_channels()
             self._carrier.stop()
+            Path(f"{self._client.ip}-{self._client.shell_port}").unlink(missing_ok=True)
 
     def _answer(self, message: str, timeout_s: float) -> dict[str, Any] | None:
         """The content of the reply to a message; None after the timeout or the kernel's death."""
