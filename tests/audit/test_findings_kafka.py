@@ -17,7 +17,7 @@ import pytest
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.findings.cycles import ANOMALIES
 from lab_utils.audit.judged import judged_findings
-from lab_utils.audit.session import read_events
+from lab_utils.audit.session import read_events, spark
 from lab_utils.audit.sieve import KNOWN, SIEVES, sieving
 from lab_utils.audit.survey import survey
 from lab_utils.ledger.events import Event
@@ -151,6 +151,21 @@ def test_no_suspects(tmp_path: Path) -> None:
     calm = [sent("1"), acked("1", 0), delivered("1", 0), *log("1")]
 
     assert {} == spark_findings(tmp_path, {"producing: calm": calm}, is_sifted=True)
+
+
+def test_a_sieve_keeps_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it has put into Spark's memory is there while it is used, and gone afterwards."""
+    frame, kept = type(spark().range(1)), []
+    persist = frame.persist
+    monkeypatch.setattr(frame, "persist", lambda it: kept.append(persist(it)) or kept[-1])
+    write_ledger(tmp_path, in_run("producing: lost", [sent("1"), acked("1", 0), *log()]))
+    events = read_events(tmp_path)
+    with sieving() as sieve:
+        found_by(RULES.values(), events, survey(events), sieve)
+        assert kept
+        assert all(each.storageLevel.useMemory for each in kept)
+
+    assert not any(each.storageLevel.useMemory for each in kept)
 
 
 def test_the_sieve_knows_each_finding() -> None:
