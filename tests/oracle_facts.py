@@ -218,12 +218,16 @@ def _there(rows: Rows, topic: str | None, name: str, partition: int | None) -> R
 
 
 def is_ahead(rows: Rows, topic: str | None, name: str, partition: int | None, offset: int) -> bool:
-    """Had this group committed a position after the offset, and did it begin there?"""
-    first, *rest = _there(rows, topic, name, partition) or [None]
-    if first is None or first.kind != "committed" or (first.offset or 0) <= offset:
-        return False
-    given = next((row for row in rest if row.kind == "delivered"), first)
-    return (given.offset or 0) >= (first.offset or 0)
+    """Had this group committed a position after the offset, and did it go on from there?"""
+    theirs = _there(rows, topic, name, partition)
+    position = 0
+    for row in theirs:
+        at = row.offset or 0
+        if row.kind == "delivered" and at >= offset:
+            return offset < position <= at
+        if row.kind == "committed":
+            position = at
+    return bool(theirs) and theirs[-1].kind == "committed" and position > offset
 
 
 def has_resumed(

@@ -157,7 +157,7 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "unseen", _always, None,
-        "The program committed a position after it, and its group began there.",
+        "The program committed a position after it, and its group went on from there.",
         "KafkaConsumer.commitSync",
         when="ahead",
     ),

@@ -45,12 +45,15 @@ TOPICS_SCHEMA: Final = (
     " settled ARRAY<BIGINT>, read_committed ARRAY<BIGINT>, is_transactional BOOLEAN,"
     " worked_in_topic BOOLEAN, is_compacted BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
-    " furthest: MAP<BIGINT, BIGINT>, ahead: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
+    " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
+    " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
     " sought: ARRAY<BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING"
+# The widest of the stretches that a group's positions passed over in one partition.
+AHEAD_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +90,10 @@ class TopicFacts:
 
     ends       partition -> how far it was read back
     furthest   group -> partition -> the highest offset that was delivered to it
-    begun      group -> partition -> when it was first given something, and at which offset
     given_at_ns  group -> partition -> when it was last given something
     committed  group -> partition -> when it first committed a position, and which
+    ahead      group -> partition -> the offsets, from and up to, that a position passed over which
+               the group had committed before it was given anything at or after them
     bookmarks  group -> partition -> what the broker held for it at the end of the run
     sought     group -> the partitions in which its program chose an offset, or the end
     reread     group -> these, and those in which it went to the beginning
@@ -105,9 +109,11 @@ class TopicFacts:
     was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    begun: dict[str, dict[int, tuple[int, int]]] = field(default_factory=lambda: defaultdict(dict))
     given_at_ns: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     committed: dict[str, dict[int, tuple[int, int]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
+    ahead: dict[str, dict[int, list[tuple[int, int]]]] = field(
         default_factory=lambda: defaultdict(dict)
     )
     bookmarks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -129,13 +135,6 @@ class TopicFacts:
     def is_compacted(self) -> bool:
         """Does the topic keep the last record of each key, and no more for certain?"""
         return "compact" in self.settings.get("cleanup.policy", "")
-
-    def ahead(self, group: str) -> Iterator[tuple[int, int]]:
-        """The positions, by partition, that a group had committed before it began there."""
-        for number, (at_ns, position) in self.committed[group].items():
-            begun_ns, offset = self.begun[group].get(number, (at_ns + 1, position))
-            if at_ns < begun_ns and position <= offset:
-                yield number, position
 
     def resumed(self, group: str) -> Iterator[tuple[int, int]]:
         """The positions, by partition, that a group had committed when it was given more.
@@ -220,8 +219,12 @@ class Survey:
         return self.table(events, rows, GROUPS_SCHEMA)
 
     def members_frame(self, events: DataFrame) -> DataFrame:
-        """One row a consumer that was given something; columns as in MEMBERS_SCHEMA."""
-        given = {(run, actor) for run, _, actor, kind in self.counts if kind == "delivered"}
+        """One row a consumer that was given something or committed; as in MEMBERS_SCHEMA."""
+        given = {
+            (run, actor)
+            for run, source, actor, kind in self.counts
+            if source == "client" and kind in ("delivered", "committed")
+        }
         rows = [(run, actor, self.group(run, actor or "")) for run, actor in sorted(given)]
         return self.table(events, rows, MEMBERS_SCHEMA)
 
@@ -240,7 +243,38 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
     found.kinds = frozenset(_kinds(found))
+    if any(any(topic.committed.values()) for topic in found.topics.values()):
+        for row in plans.rows(_ahead(events, found)):
+            ahead = found.topics[row["run"], row["topic"]].ahead[row["consumer_group"]]
+            ahead[row["partition"]] = [tuple(each) for each in row["passed"]]
     return found
+
+
+def _ahead(events: DataFrame, survey: Survey) -> DataFrame:
+    """What positions passed over that a group committed: run, topic, partition, group, stretches.
+
+    Such a position is after all that the group had been given, and it continued at it or after it.
+    """
+    from pyspark.sql import functions
+
+    window = "OVER (PARTITION BY run, consumer_group, topic, partition ORDER BY at_ns{})"
+    before = window.format(" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
+    said = events.where(
+        "source = 'client' AND kind IN ('delivered', 'committed') AND offset IS NOT NULL"
+    ).join(survey.members_frame(events), ["run", "actor"])
+    rows = said.selectExpr(
+        "run", "topic", "partition", "consumer_group", "kind", "offset",
+        f"coalesce(max(if(kind = 'delivered', offset, NULL)) {before}, -1) + 1 AS first",
+        f"last(if(kind = 'committed', offset, NULL), true) {before} AS position",
+        f"lead(kind) {window.format('')} IS NULL AS is_last",
+    )  # fmt: skip
+    passed = rows.selectExpr(
+        "*",
+        "CASE WHEN kind = 'delivered' AND position <= offset THEN position"
+        " WHEN kind = 'committed' AND is_last THEN offset END AS next",
+    ).where("next > first")
+    widest = f"max_by(struct(first, next), next - first, {AHEAD_MAX}) AS passed"
+    return passed.groupBy("run", "topic", "partition", "consumer_group").agg(functions.expr(widest))
 
 
 def counted(events: DataFrame) -> DataFrame:
@@ -357,8 +391,6 @@ def _consume(found: Survey, row: Row) -> None:
             (topic.furthest[group], row["offset"]), (topic.given_at_ns[group], row["last_at_ns"])
         ):  # fmt: skip
             of_group[row["partition"]] = max(of_group.get(row["partition"], latest), latest)
-        begun, first = topic.begun[group], (row["first_at_ns"], row["first_offset"])
-        begun[row["partition"]] = min(begun.get(row["partition"], first), first)
 
 
 def _kinds(found: Survey) -> Iterator[str]:
@@ -376,8 +408,8 @@ def _kinds(found: Survey) -> Iterator[str]:
 
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
-        (group, sorted(actors), dict(it.furthest[group]), dict(it.ahead(group)),
-         dict(it.resumed(group)), sorted(it.sought[group]), sorted(it.reread[group]),
+        (group, sorted(actors), dict(it.furthest[group]), dict(it.resumed(group)),
+         dict(it.ahead[group]), sorted(it.sought[group]), sorted(it.reread[group]),
          None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip

@@ -396,7 +396,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "a bookmark after the order": (
         [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=2), *AGAIN],
-        "unseen", "allowed", "auto.offset.reset=latest",
+        "unseen", "allowed", None,
     ),
     "a bookmark that the log has no more": (
         [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=0), *AGAIN,
@@ -414,6 +414,24 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "a bookmark at the order, and nothing but what is after it": (
         [LATE, acked("0", 0), placed("committed", offset=0), delivered("1", 1)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark that the program set ahead in the middle": (
+        [LATE, acked("1", 1), delivered("0", 0), placed("committed", offset=2), delivered("2", 2)],
+        "unseen", "allowed", None,
+    ),
+    "a bookmark set ahead, and back again": (
+        [LATE, acked("1", 1), delivered("0", 0), placed("committed", offset=2),
+         placed("committed", offset=1), delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark set ahead of the order, by the member of another group": (
+        [LATE, acked("1", 1), delivered("0", 0), placed("committed", "consumer-2", offset=2),
+         delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark ahead, after the group had passed the order": (
+        [LATE, acked("1", 1), delivered("0", 0), delivered("2", 2), placed("committed", offset=3)],
         "unseen", "breach", None,
     ),
     "a bookmark ahead, of a group that did not begin there": (

@@ -216,7 +216,10 @@ WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
 BEGUN = f"exists({WHERE_IT_IS}, x -> it.furthest[x.partition] IS NOT NULL)"
 SOUGHT = f"exists({WHERE_IT_IS}, x -> array_contains(it.sought, x.partition))"
-AHEAD = f"exists({WHERE_IT_IS}, x -> x.offset < it.ahead[x.partition])"
+AHEAD = (
+    f"exists({WHERE_IT_IS}, x -> exists(it.ahead[x.partition],"
+    " passed -> x.offset BETWEEN passed.first AND passed.next - 1))"
+)
 RESUMED = f"exists({WHERE_IT_IS}, x -> x.offset >= it.resumed[x.partition])"
 READS_IT = (
     "(it.partitions IS NULL"
@@ -246,9 +249,10 @@ def unseen() -> Found:
     Allowed by: the first of these that applies. (1) Time, if the group was given records of the
     partition, but none after the order: late and lost look alike to a consumer. (2) The program, if
     it moved a consumer of the group in this partition to an offset or to the end (`sought`), or if
-    the group began at its first `committed` in the partition or after it, and that position is
-    after the order. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the
-    group was given nothing of the partition. (5) A power cut, as for lost-write, or
+    the group continued at a position after the order that it had `committed`: this is its last one
+    before it was given anything at the order's offset or after it, and what it was then given is
+    not before that position. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if
+    the group was given nothing of the partition. (5) A power cut, as for lost-write, or
     `unclean.leader.election.enable=true`: the group's position may be of a log that was truncated.
     Otherwise it is a breach. A group resumed if it was given records of the partition after its
     first `committed` there, and if that position is at or before the order and not before the start
