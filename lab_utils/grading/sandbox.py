@@ -102,7 +102,7 @@ class Limits:
 
     memory_mb: int = 5000
     disk_mb: int = 3000
-    stage_mb: int = 100
+    stage_mb: int = 20
     processes: int = 100
     open_files: int = 5000  # a socket holds up to 200 kB that no process is charged with
     file_mb: int = 1000
