@@ -243,7 +243,7 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
     found.kinds = frozenset(_kinds(found))
-    if any(any(topic.committed.values()) for topic in found.topics.values()):
+    if "acked" in found.kinds and any(topic.committed for topic in found.topics.values()):
         for row in plans.rows(_ahead(events, found)):
             ahead = found.topics[row["run"], row["topic"]].ahead[row["consumer_group"]]
             ahead[row["partition"]] = [tuple(each) for each in row["passed"]]
