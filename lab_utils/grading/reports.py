@@ -24,6 +24,7 @@ from lab_utils.grading.results import (
     SubmissionResult,
     Verdict,
     card_table,
+    in_html,
     presentable,
     safe_name,
 )
@@ -182,13 +183,13 @@ def _safe(row: Iterable[object]) -> list[object]:
 
 
 def _section(item: Verdict) -> str:
-    hint = "".join(f"<p>{escape(line)}</p>\n" for line in (item.hint or "").splitlines())
+    hint = "".join(f"<p>{in_html(line)}</p>\n" for line in (item.hint or "").splitlines())
     notes = "".join(f"<p><em>{escape(note)}</em></p>\n" for note in item.notes)
     return (
         f'<section class="{escape(item.status)}">\n'
         f"<h2>{escape(item.item)} {escape(item.title)}</h2>\n"
         f"<p><strong>{escape(item.status)}</strong>, "
-        f"{item.points} of {item.possible} points: {escape(item.reason)}</p>\n"
+        f"{item.points} of {item.possible} points: {in_html(item.reason)}</p>\n"
         f"{hint}{notes}{card_table(item.card)}{_evidence(item)}</section>"
     )
 

@@ -75,12 +75,24 @@ class Verdict:
         return head + f"\n{' ' * INDENT}".join(wrapped)
 
     def _repr_html_(self) -> str:
-        hint = "".join(f"<br>{escape(line)}" for line in (self.hint or "").splitlines())
+        hint = "".join(f"<br>{in_html(line)}" for line in (self.hint or "").splitlines())
         return (
             f'<div role="status" style="border-left: 0.4em solid {COLOURS[self.status]}; '
             f'padding: 0.2em 0.8em"><strong>{self.status} {escape(self.item)}</strong> '
-            f"{escape(self.reason)}{hint}{card_table(self.card, claims=CLAIMS)}</div>"
+            f"{in_html(self.reason)}{hint}{card_table(self.card, claims=CLAIMS)}</div>"
         )
+
+
+CODE: Final = re.compile("`([^`]+)`")
+
+
+def in_html(text: str) -> str:
+    """Text as HTML; what stands between two backticks is code.
+
+    >>> in_html("Replace `...` by <a> value.")
+    'Replace <code>...</code> by &lt;a&gt; value.'
+    """
+    return CODE.sub(r"<code>\1</code>", escape(text))
 
 
 COLUMNS: Final = ("schedule", "verdict", "finding", "claim")
@@ -103,7 +115,7 @@ def _card_row(row: Mapping[str, str], claims: str) -> str:
     if claims:
         texts[-1] = f'<a href="{claims}#{texts[-1]}">{texts[-1]}</a>'
     cells = "".join(f"<td {LEFT}>{text}</td>" for text in texts)
-    told = "<br>".join(map(escape, filter(None, [row["reason"], *row["hint"].splitlines()])))
+    told = "<br>".join(map(in_html, filter(None, [row["reason"], *row["hint"].splitlines()])))
     below = f'<tr><td {LEFT} colspan="4"><small>{told}</small></td></tr>' if told else ""
     return f"<tr>{cells}</tr>{below}"
 

@@ -369,7 +369,7 @@ EXERCISES = (
                 name="by offset",
                 is_made=lambda _, seen: not seen.returned,
                 likely="every offset that was acked is in use: another order has it now.",
-                look="Look at what stands at offset 0, and who was told offset 0 first.",
+                look="Look at the record at offset 0. Which order's ack named that offset first?",
             ),
         ),
     ),

@@ -451,7 +451,7 @@ EXERCISES = (
                 is_made=lambda answer, seen: (
                     answer.get(seen.trial.name) == "lost" and outcome(seen) == "unavailable"
                 ),
-                likely="what was refused was never promised; nobody was told that it is stored.",
+                likely="the broker refused that order: it never said that it had stored it.",
                 look="Look at the reports of that run: were the missing orders acked?",
             ),
             Mistake(

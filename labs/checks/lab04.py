@@ -396,7 +396,7 @@ EXERCISES = (
                 is_made=lambda _, seen: any(
                     row.get("by") == names_given(seen)[-1].actor for row in seen.returned or ()
                 ),
-                likely="that one took the name when the client had been told already.",
+                likely="that client took the name after the refusal.",
                 look="Look at the time of the refusal, and at that of each InitProducerId.",
             ),
             Mistake(

@@ -235,7 +235,7 @@ EXERCISES = (
                 is_made=lambda answer, seen: (
                     seen.trial.name == "after_process" and answer["after_process"] == 3
                 ),
-                likely="you took what was done for what the broker had been told.",
+                likely="you took the work that was done for the position that was committed.",
                 look="Look at repeated.bookmarks(): what came first, the crash or the commit?",
             ),
             Mistake(
@@ -297,7 +297,7 @@ EXERCISES = (
                 name="commits on a timer",
                 is_made=lambda _, seen: bool(lost(seen)) and bool(commits(seen)),
                 likely="the client committed by itself what it had only handed out.",
-                look="Look at what the client was told about automatic commits.",
+                look="Look at `enable.auto.commit`: what is it if the program does not set it?",
             ),
             Mistake(
                 name="commits nothing",
@@ -417,7 +417,7 @@ EXERCISES = (
             Mistake(
                 name="the poll's error",
                 is_made=lambda answer, _: answer["refused"] == "_MAX_POLL_EXCEEDED",
-                likely="that is what a poll says; the question is what the commit was told.",
+                likely="a poll raised that error; the question asks for the error of the commit.",
                 look="Look at the error that carries of=commit in its detail.",
             ),
             Mistake(
