@@ -363,21 +363,30 @@ def _title(of: Scene) -> str:
 
 def _summary(of: Scene) -> str:
     """The picture in sentences, for a reader who cannot see it."""
-    told = [_told(it) for it in of.spans]
-    stops = [
-        f"In {of.name_of(place)} a read_committed reader stops at offset {stop} of {end}."
-        for place, (stop, end) in of.stops.items()
-        if place in of.places
+    alike: dict[tuple[str, str], list[Span]] = defaultdict(list)
+    for span in of.spans:
+        alike[span.actor, span.told].append(span)
+    stops = {of.name_of(place): stop for place, stop in of.stops.items() if place in of.places}
+    early = [
+        f"In {name} a read_committed reader stops at offset {stop} of {end}."
+        for name, (stop, end) in stops.items()
+        if stop < end
     ]
-    return " ".join([*told, *stops]) or "There is nothing to draw."
+    others = ["A read_committed reader reads each partition to its end."] if stops else []
+    return (
+        " ".join([*map(_told, alike.values()), *(early or others)]) or "There is nothing to draw."
+    )
 
 
-def _told(span: Span) -> str:
-    if span.end:
-        return f"{span.actor} was told that transaction {span.number} was {span.told}."
-    if span.failures:
-        return f"{span.actor} was told of an error in transaction {span.number}: {span.told}."
-    return f"{span.actor} was never told how transaction {span.number} ended."
+def _told(spans: Sequence[Span]) -> str:
+    """What a program was told of transactions that ended alike."""
+    first, many = spans[0], len(spans) > 1
+    them = f"transaction{'s' * many} {listed([span.number for span in spans])}"
+    if first.end:
+        return f"{first.actor} was told that {them} {'were' if many else 'was'} {first.told}."
+    if first.failures:
+        return f"{first.actor} was told of an error in {them}: {first.told}."
+    return f"{first.actor} was never told how {them} ended."
 
 
 def _table(of: Scene) -> Table:

@@ -54,7 +54,7 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
         transaction_timeline, transaction_histories.commit_and_abort(),
         "1 record for every reader, 1 for read_uncommitted only",
         "producer-1 was told that transaction 1 was committed. producer-1 was told that "
-        "transaction 2 was aborted. In orders-0 a read_committed reader stops at offset 4 of 4.",
+        "transaction 2 was aborted. A read_committed reader reads each partition to its end.",
     ),
     "bookmarks": (
         offset_diagram, consuming_histories.repeated_and_skipped(),

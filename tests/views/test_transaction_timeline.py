@@ -51,6 +51,21 @@ def test_title_is_the_finding(rows: list[Event], title: str) -> None:
     assert title == transaction_timeline(rows).title
 
 
+def test_summary_names_transactions_that_ended_alike_together() -> None:
+    """Each ending has one sentence, and so has each partition where a reader stops early."""
+    again = [
+        txn(time, kind, number)
+        for number in (2, 3)
+        for time, kind in ((5 + number, "began"), (6 + number, "committed"))
+    ]
+    said = transaction_timeline([*left_open(), *again]).summary
+
+    assert said == (
+        "producer-1 was never told how transaction 1 ended. producer-1 was told that transactions "
+        "2 and 3 were committed. In orders-0 a read_committed reader stops at offset 0 of 2."
+    )
+
+
 def test_table_has_each_record_and_marker() -> None:
     """Every offset of the log, and who is given it."""
     assert [
