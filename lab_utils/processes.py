@@ -48,6 +48,9 @@ KILL_S: Final = 10
 HEARD_S: Final = 1
 PR_SET_PDEATHSIG: Final = 1
 OUTPUT_MAX: Final = 20_000
+# What a child may print before nobody reads it any more; characters.
+PRINTED_MAX: Final = 20_000_000
+TOO_MUCH: Final = f"The process printed more than {PRINTED_MAX:,} characters: no more is read."
 CLOCK_S: Final = 2
 FILES: Final = 8192
 TAIL_BYTES: Final = 64_000
@@ -94,7 +97,10 @@ def spawn(
 
 
 class OutputEnd(threading.Thread):
-    """Reads a child's output, so that a full pipe never holds the child up, and keeps its end."""
+    """Reads a child's output, so that a full pipe never holds the child up, and keeps its end.
+
+    Who prints without end would keep its reader busy: after PRINTED_MAX its pipe is closed.
+    """
 
     def __init__(self, child: subprocess.Popen[str]) -> None:
         super().__init__(daemon=True)
@@ -103,10 +109,16 @@ class OutputEnd(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """Read until nobody can write any more."""
+        """Read until nobody can write any more, or it is too much."""
         assert self._child.stdout is not None
+        read = 0
         while text := self._child.stdout.read(OUTPUT_MAX):
             self._end = (self._end + text)[-OUTPUT_MAX:]
+            read += len(text)
+            if read > PRINTED_MAX:
+                self._child.stdout.close()
+                self._end += f"\n{TOO_MUCH}"
+                return
 
     def text(self) -> str:
         """The end of what a child that has ended printed."""

@@ -158,6 +158,22 @@ def test_raised_in_the_child(opened: Opened) -> None:
     assert ["started", "raised"] == story(opened)
 
 
+def print_without_end(run: LiveRun) -> None:
+    while True:
+        print("x" * 1_000_000)  # noqa: T201
+
+
+def test_prints_without_end(opened: Opened) -> None:
+    """Nobody reads that for as long as it lasts: the process loses its output, and so ends."""
+    opened.under(crash_client("after_ack", nth=1))
+    error = carry_out(print_without_end, opened.ticket)
+
+    assert str(error).endswith(
+        "\nThe process printed more than 20,000,000 characters: no more is read."
+    )
+    assert ["started", "raised"] == story(opened)
+
+
 def test_files_beside_the_notebook(
     opened: Opened, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
