@@ -29,6 +29,8 @@ from lab_utils.proxy.faults.client_faults import CRASH_POINTS
 SENT_AFTER_S: Final = 0.5
 # A point names an order at most; more than this is no message of ours.
 MESSAGE_BYTES_MAX: Final = 100_000
+# And more than this altogether; each message counts for 100 bytes more, for it has to be read.
+HEARD_BYTES_MAX: Final = 20_000_000
 # What comes of a message that no lab's process sends, or of an end of the channel.
 MALFORMED: Final = (OSError, ValueError, TypeError, RecursionError)
 
@@ -108,9 +110,14 @@ class CrashWatch(Thread):
         self._ours, self.channel = socket.socketpair()
 
     def run(self) -> None:
-        """Answer until the process has ended, or says what it has no business to say."""
+        """Answer until the process has ended, or says what it has no business to say, or too much.
+
+        A process that gets no answer ends itself.
+        """
+        heard = 0
         with self._ours, self._ours.makefile("rb") as lines, suppress(*MALFORMED):
-            while line := lines.readline(MESSAGE_BYTES_MAX):
+            while heard < HEARD_BYTES_MAX and (line := lines.readline(MESSAGE_BYTES_MAX)):
+                heard += len(line) + 100
                 answer = self._answer(json.loads(line))
                 if answer is None:
                     return

@@ -225,7 +225,8 @@ def run_in_child(
     troubled = code == TROUBLED or bool(witness.trouble)
     gave_up = ticket.supervised and code == GAVE_UP
     raised = code not in (0, TROUBLED) and not gave_up and not watch.has_killed
-    if raised and code != RAISED and not output.endswith(processes.TOO_MUCH):
+    says_why = (code == RAISED and output.strip()) or output.endswith(processes.TOO_MUCH)
+    if raised and not says_why:
         output += f"The workload's process {processes.ended_with(code)}, and not by the lab."
     return ChildEnd(watch.has_killed, raised, gave_up, troubled, output)
 

@@ -238,7 +238,7 @@ def raised(error: BaseException) -> str:
     from lab_utils.clients.recorder import refused_setting
 
     if isinstance(error, LabError):
-        lines = str(error).strip().splitlines()
+        lines = str(error).strip().splitlines() or [type(error).__name__]
         if lines[-1].startswith("The "):  # said by the lab below what the process had written
             return lines[-1][:500]
         starts = [number for number, line in enumerate(lines) if line == TRACEBACK]

@@ -187,13 +187,25 @@ def test_files_beside_the_notebook(
     assert carry_out(lambda run: __import__("mine_alone"), opened.ticket) is None
 
 
-def test_left_without_a_word(opened: Opened) -> None:
-    """A process that ends itself has not finished its workload."""
+@pytest.mark.parametrize("code", [1, 3])
+def test_left_without_a_word(opened: Opened, code: int) -> None:
+    """A process that ends itself has not finished its workload, and there is always a reason."""
     opened.under(crash_client("after_ack", nth=1))
-    error = carry_out(lambda run: os._exit(3), opened.ticket)
+    error = carry_out(lambda run: os._exit(code), opened.ticket)
 
     assert isinstance(error, WorkloadError)
-    assert "ended with exit code 3, and not by the lab." in str(error)
+    assert f"ended with exit code {code}, and not by the lab." in str(error)
+
+
+def test_says_points_without_end(opened: Opened) -> None:
+    """Nobody listens to that for as long as it lasts; a process without an answer cannot go on."""
+    opened.under(crash_client("after_ack", nth=1))
+
+    def talk(run: LiveRun) -> None:
+        while True:
+            run._crashes.reached("after_poll", "x" * 50_000)
+
+    assert isinstance(carry_out(talk, opened.ticket), WorkloadError)
 
 
 def test_killed_by_itself(opened: Opened) -> None:
