@@ -16,7 +16,7 @@ import pytest
 
 from lab_utils import Lab, drop_response
 from lab_utils.checking import Checked
-from lab_utils.errors import BadArgument, SetupError, StageError
+from lab_utils.errors import BadArgument, SetupError
 from lab_utils.experiment import order_values
 from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.grading.inside import raised
@@ -146,7 +146,7 @@ def test_fault_that_never_fired(lab: Lab) -> None:
 def test_fault_that_was_not_carried_out(lab: Lab) -> None:
     """Its moment came, so it has fired; the run says what became of it. At once, it is refused."""
     run = lab.run(send_orders, orders=2, faults=[start_broker(1, api="Produce")])
-    with pytest.raises(StageError, match="broker 1 is running already"):
+    with pytest.raises(BadArgument, match="broker 1 is running already"):
         lab.stage.arm("", start_broker(1))
 
     assert [] == lab.stage.state()["faults"]

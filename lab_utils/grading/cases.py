@@ -237,6 +237,11 @@ class Exercise:
         return self.kind in ("workload", "pipeline")
 
     @property
+    def is_condition(self) -> bool:
+        """Is the answer what each trial is performed under, so that it may be refused there?"""
+        return self.kind in ("faults", "settings")
+
+    @property
     def function(self) -> str:
         """Where the learner's function is in the notebook, as an expression."""
         return f'{self.answer}["workload"]' if self.kind == "pipeline" else self.answer

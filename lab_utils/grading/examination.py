@@ -28,7 +28,7 @@ from lab_utils.clients import sinks
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import STREAMS, Children, carry_out_in_children, pickled
-from lab_utils.errors import LabError, LedgerError, WaitTimeout
+from lab_utils.errors import BadArgument, LabError, LedgerError, WaitTimeout
 from lab_utils.experiment import Experiment, order_values
 from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
@@ -43,6 +43,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import read_ledger, write_ledger
 from lab_utils.machine.confinement import BUBBLEWRAP
 from lab_utils.proxy.faults import ClientFault, crash_client
+from lab_utils.proxy.faults.broker_fault import REFUSED
 from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import Lending
 from lab_utils.waiting import wait_until
@@ -213,12 +214,19 @@ class Examiner:
                     troubled=experiment.trouble.append,
                 )
             except WaitTimeout:
-                if exercise.kind not in ("faults", "settings"):
+                if not exercise.is_condition:
                     raise
                 return WITH_THE_ANSWER
             return None
 
-        evidence = self._run(trial, perform, plain_names=exercise.kind == "value")
+        try:
+            evidence = self._run(trial, perform, plain_names=exercise.kind == "value")
+        except BadArgument as error:
+            if not exercise.is_condition:
+                raise Infrastructure(_one_line(error)) from error
+            return Evidence(trial=trial, orders=(), rows=(), raised=_one_line(error))
+        if exercise.is_condition and any(REFUSED in each for each in evidence.trouble):
+            return replace(evidence, raised=evidence.trouble[0], trouble=())
         if evidence.trouble:
             raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
         return evidence
@@ -352,6 +360,8 @@ class Examiner:
                 return experiment, experiment.begin(folder)
             except (LabError, KafkaException, OSError) as error:
                 self.close(is_odd=True)
+                if isinstance(error, BadArgument):  # it would be refused again
+                    raise
                 if last_time:
                     raise Infrastructure(_one_line(error)) from error
         raise AssertionError("unreachable")

@@ -18,7 +18,7 @@ from typing import Final, Literal
 import psutil
 
 from lab_utils import processes
-from lab_utils.errors import StageError, WaitTimeout
+from lab_utils.errors import BadArgument, StageError, WaitTimeout
 from lab_utils.machine.java import LOCALE
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node, Ports, text
@@ -98,10 +98,10 @@ class Broker:
     def start(self, *options: str) -> None:
         """Start the process, and return when it answers requests.
 
-        Raises StageError, with the log's last lines, if it does not.
+        Raises StageError, with the log's last lines, if it does not; BadArgument if it runs.
         """
         if self.state in ("running", "paused"):
-            raise StageError(
+            raise BadArgument(
                 f"broker {self.broker_id} is {self.state} already. "
                 + ("Resume it." if self.state == "paused" else "There is nothing to start.")
             )
@@ -202,7 +202,7 @@ class Broker:
 
     def _signal(self, how: signal.Signals, becomes: str, must_be: State) -> None:
         if self.state != must_be or self.pid is None:
-            raise StageError(
+            raise BadArgument(
                 f"broker {self.broker_id} is {self.state}; only one that is {must_be} can be "
                 f"{'paused' if must_be == 'running' else 'resumed'}."
             )

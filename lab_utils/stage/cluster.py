@@ -30,7 +30,7 @@ from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node
 from lab_utils.proxy.armed import FaultBoard
 from lab_utils.proxy.faults import BrokerFault, Fault, LinkFault, StageFault
-from lab_utils.proxy.faults.broker_fault import verbs
+from lab_utils.proxy.faults.broker_fault import REFUSED, verbs
 from lab_utils.proxy.links import LinkProxy
 from lab_utils.proxy.proxy import Proxy
 from lab_utils.stage.event_log import EventLog
@@ -220,7 +220,7 @@ class Cluster:
             await fault.carry_out(self, at_ns)
         except Exception as error:
             log.exception("%r was not carried out", fault)
-            self.event_log.add_trouble(run, f"{fault.code} was not carried out: {error}")
+            self.event_log.add_trouble(run, _not_done(fault, error))
 
     # Runs.
 
@@ -416,3 +416,8 @@ class Cluster:
 def _controller_node() -> Node:
     ports = replace(new_ports(proxy=1), proxy=0)
     return Node(CONTROLLER_ID, ports, roles="controller")
+
+
+def _not_done(fault: StageFault, error: Exception) -> str:
+    """What a run says of a fault that fired: refused as it did not fit, or failed."""
+    return f"{fault.code} {REFUSED if isinstance(error, BadArgument) else 'failed'}: {error}"

@@ -27,6 +27,19 @@ NEVER_ENDS_S = 15
 # Other workloads of the lab's own are done in a few seconds.
 REFERENCE_S = 30
 CELL_S = 120
+# Faults that no stage of the exercise can be asked for, and what it says; the last while it runs.
+REFUSED = {
+    "no_such_broker": ("pause_broker(2)", "this stage has the brokers [1]; got 2."),
+    "paused_twice": (
+        "[pause_broker(1), pause_broker(1)]",
+        "broker 1 is paused; only one that is running can be paused.",
+    ),
+    "started_twice": (
+        'start_broker(1, api="Produce")',
+        'start_broker(1, api="Produce") was not carried out: broker 1 is running already. There '
+        "is nothing to start.",
+    ),
+}
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +62,10 @@ def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
         half=handed_in.changed(handed_in.WRONG_HALF),
         no_spark=handed_in.changed(handed_in.NO_SPARK),
         no_notebook="Dear teacher, my dog ate it.",
+        **{
+            name: handed_in.only({"90.4": f"from lab_utils import *\nfault_4 = {faults}"})
+            for name, (faults, _) in REFUSED.items()
+        },
     )
     return by_name(grade([folder], labs=handed_in.LABS))
 
@@ -135,6 +152,14 @@ def test_a_fault_that_lets_nothing_end(results: Graded) -> None:
     found = items(results["half"])["90.4"]
 
     assert ("FAIL", examination.WITH_THE_ANSWER) == (found.status, found.reason)
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_faults_that_the_stage_refuses(results: Graded, name: str) -> None:
+    """They are the answer's, and no failure of the grader's machinery: it says what is wrong."""
+    found = items(results[name])["90.4"]
+
+    assert ("FAIL", 0, REFUSED[name][1]) == (found.status, found.points, found.reason)
 
 
 @pytest.mark.parametrize(

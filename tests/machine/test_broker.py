@@ -14,7 +14,7 @@ from typing import Final
 import psutil
 import pytest
 
-from lab_utils.errors import StageError
+from lab_utils.errors import BadArgument, StageError
 from lab_utils.machine import prepare as preparing
 from lab_utils.machine.broker import Broker, answers, new_ports
 from lab_utils.machine.java import Java
@@ -128,7 +128,7 @@ def test_pause_and_resume(running: Broker) -> None:
 )  # fmt: skip
 def test_what_a_running_broker_refuses(running: Broker, verb: str, said: str) -> None:
     """A verb that does not fit says what the broker is."""
-    with pytest.raises(StageError, match=f"broker 1 {said}"):
+    with pytest.raises(BadArgument, match=f"broker 1 {said}"):
         getattr(running, verb)()
 
 
@@ -137,7 +137,7 @@ def test_what_a_stopped_broker_refuses(make: MakeBroker) -> None:
     broker = make()
     broker.stop()
     broker.kill()
-    with pytest.raises(StageError, match="is killed; only one that is running can be paused"):
+    with pytest.raises(BadArgument, match="is killed; only one that is running can be paused"):
         broker.pause()
 
 

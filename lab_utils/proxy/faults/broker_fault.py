@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 LinkState = Literal["open", "held", "slow", "cut"]
 ANSWERED: Final = "answered"
 RECEIVED: Final = "received"
+# What is said of a fault that did not fit what the broker was, as of a pause of a paused one.
+REFUSED: Final = "was not carried out"
 
 
 class Process(Protocol):
