@@ -306,6 +306,9 @@ class Examiner:
                     trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),)
                 )
                 self.close(is_odd=True)  # its run is still open
+            asked = only_what_clients_need(None, evidence) if is_learners else None
+            if evidence.trouble and asked:  # who deletes its topic leaves none to read
+                evidence = replace(evidence, raised=asked, trouble=())
             if not evidence.trouble or last_time:
                 return evidence
             self.close(is_odd=True)
