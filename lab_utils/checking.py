@@ -132,8 +132,6 @@ def decide(
             tell(judge.first_of(exercise, answer, made, verdict.status))
         return verdict
     except LabError as error:
-        if exercise.is_condition and isinstance(error, BadArgument):
-            return judge.failed(exercise, str(error))
         return judge.inconclusive(exercise, str(error))
 
 

@@ -81,6 +81,7 @@ JOIN: Final = {
     "grading/examination.py": {"clients", "machine", "proxy", "stage", "experiment"},
     "grading/kernel.py": {"machine"},  # what is made once for a machine
     "grading/inside.py": {"clients", "proxy"},  # is that function's process
+    "grading/judge.py": {"proxy"},  # what a stage refuses
     "grading/weakness.py": {"proxy"},  # the faults by their names
     "grading/sandbox.py": {"machine"},  # which Java it may read, and what there is to isolate with
     # prepares it, says which Kafka it graded with, and ends the stages

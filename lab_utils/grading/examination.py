@@ -33,7 +33,7 @@ from lab_utils.experiment import Experiment, order_values
 from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
-from lab_utils.grading.judge import decide, failed, no_answer, witnessed
+from lab_utils.grading.judge import decide, failed, is_refused, no_answer, witnessed
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import Verdict
 from lab_utils.grading.rules import only_what_clients_need
@@ -43,7 +43,6 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import read_ledger, write_ledger
 from lab_utils.machine.confinement import BUBBLEWRAP
 from lab_utils.proxy.faults import ClientFault, crash_client
-from lab_utils.proxy.faults.broker_fault import REFUSED
 from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import Lending
 from lab_utils.waiting import wait_until
@@ -219,15 +218,8 @@ class Examiner:
                 return WITH_THE_ANSWER
             return None
 
-        try:
-            evidence = self._run(trial, perform, plain_names=exercise.kind == "value")
-        except BadArgument as error:
-            if not exercise.is_condition:
-                raise Infrastructure(_one_line(error)) from error
-            return Evidence(trial=trial, orders=(), rows=(), raised=_one_line(error))
-        if exercise.is_condition and any(REFUSED in each for each in evidence.trouble):
-            return replace(evidence, raised=evidence.trouble[0], trouble=())
-        if evidence.trouble:
+        evidence = self._run(trial, perform, plain_names=exercise.kind == "value")
+        if evidence.trouble and not is_refused(exercise, evidence):
             raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
         return evidence
 

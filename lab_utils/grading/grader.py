@@ -451,9 +451,9 @@ def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> Submi
         reason = f"this is a notebook of lab {submission.lab}, and lab {terms.lab} was asked for."
         return SubmissionResult(path=str(path), lab=submission.lab, status=REJECTED, reason=reason)
     unwell = SubmissionResult(path=str(path), lab=submission.lab, status=INFRASTRUCTURE)
-    for _ in range(2):
+    for last_time in (False, True):
         try:
-            items, notes = _graded(submission, terms, say)
+            items, notes = _graded(submission, terms, say, last_time)
         except Exception as error:  # what a machine had none left of, it may have again
             unwell = replace(unwell, reason=_reason(error))
         else:
@@ -469,7 +469,7 @@ def _reason(error: Exception) -> str:
 
 
 def _graded(
-    submission: Submission, terms: Terms, say: Callable[[str], object]
+    submission: Submission, terms: Terms, say: Callable[[str], object], last_time: bool
 ) -> tuple[tuple[Verdict, ...], tuple[str, ...]]:
     """The items and notes of a submission; raises LabError when no kernel could be started."""
     name = f"grade-{secrets.token_hex(6)}"
@@ -485,7 +485,7 @@ def _graded(
         # Of a submission that did not end as it should the stage is lent to nobody else.
         ended.push(lambda kind, *_: examiner.close(is_odd=kind is not None))
         ended.callback(session.close)
-        return _examined(submission, session, examiner, say), _notes(session)
+        return _examined(submission, session, examiner, say, last_time), _notes(session)
 
 
 def _examined(
@@ -493,6 +493,7 @@ def _examined(
     session: KernelSession,
     examiner: Examiner,
     say: Callable[[str], object],
+    last_time: bool,
 ) -> tuple[Verdict, ...]:
     found: dict[str, Verdict] = {}
     for position, cell in enumerate(submission.cells):
@@ -501,7 +502,14 @@ def _examined(
             session.run_cell(position)
         for exercise in submission.due_after(position):
             say(exercise.item)
-            found[exercise.item] = _item(submission, session, examiner, exercise, position)
+            try:
+                verdict = _item(submission, session, examiner, exercise, position)
+            except Exception as error:  # an error of ours costs one item, and not the others
+                if not (last_time or isinstance(error, Infrastructure)):
+                    raise
+                examiner.close(is_odd=True)
+                verdict = exercise.verdict("INFRASTRUCTURE", _reason(error))
+            found[exercise.item] = verdict
     return tuple(
         replace(
             found.get(each.item) or no_answer(each, "the answer cell is missing."),
@@ -526,10 +534,7 @@ def _item(
     reply = session.replies[answer]
     if reply.status != "ok":
         return failed(exercise, UNWELL[reply.status].format(reply.error))
-    try:
-        return examiner.examine(exercise, position)
-    except Infrastructure as error:
-        return exercise.verdict("INFRASTRUCTURE", str(error))
+    return examiner.examine(exercise, position)
 
 
 def _notes(session: KernelSession) -> tuple[str, ...]:

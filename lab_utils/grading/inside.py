@@ -20,6 +20,8 @@ CHARACTERS_MAX: Final = 1_000_000
 ROWS_MAX: Final = 10_000
 BATCH: Final = 2  # records in each batch of a streaming query
 TRACEBACK: Final = "Traceback (most recent call last):"
+OF_A_GROUP: Final = f"  + Exception Group {TRACEBACK}"  # each line below it begins with a frame
+FRAME: Final = "  | "
 REPLICAS_MAX: Final = 3
 TOPIC_SETTINGS: Final = ("min.insync.replicas", "unclean.leader.election.enable")
 PRODUCER_SETTINGS: Final = (
@@ -241,7 +243,7 @@ def raised(error: BaseException) -> str:
         lines = str(error).strip().splitlines() or [type(error).__name__]
         if lines[-1].startswith("The "):  # said by the lab below what the process had written
             return lines[-1][:500]
-        starts = [number for number, line in enumerate(lines) if line == TRACEBACK]
+        starts = [number for number, it in enumerate(lines) if it in (TRACEBACK, OF_A_GROUP)]
         line = _first_unindented(lines[starts[-1] + 1 :]) if starts else lines[-1]
     elif setting := refused_setting(error):
         line = f"KafkaException: {setting}"
@@ -252,4 +254,5 @@ def raised(error: BaseException) -> str:
 
 def _first_unindented(lines: Sequence[str]) -> str:
     """Where the exception's name is: what is above it is indented, the place and its code."""
-    return next((line for line in lines if line.strip() and not line.startswith(" ")), "")
+    unframed = (line.removeprefix(FRAME) for line in lines)
+    return next((line for line in unframed if line.strip() and not line.startswith(" ")), "")

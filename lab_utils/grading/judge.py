@@ -10,8 +10,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import (
@@ -22,6 +24,7 @@ from lab_utils.grading.rules import (
 )
 from lab_utils.grading.weakness import hung, killed_early, weakness
 from lab_utils.ledger.events import Event
+from lab_utils.proxy.faults.broker_fault import REFUSED
 
 # What a learner's own code may not bear witness of: its clients write these.
 SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log", "sink", "broker")
@@ -69,17 +72,37 @@ def decide(
     evidence: list[Evidence] = []
     for trial in trials:
         asked = trial.answered(exercise.kind, answer)
-        found = evidence_of(asked)
-        for _ in range(RUNS_MAX - 1):
+        for _ in range(RUNS_MAX):
+            found = _found(exercise, asked, evidence_of)
             if found is None or not _is_spoiled(exercise, answer, found):
                 break
-            found = evidence_of(asked)
         if found is None:
             return no_answer(exercise)
         evidence.append(found)
         if found.raised and not exercise.claims:
             break
     return judge(exercise, answer, evidence)
+
+
+def is_refused(exercise: Exercise, found: Evidence) -> bool:
+    """Did the stage refuse, during the run, a fault that the answer chose?"""
+    return exercise.is_condition and any(REFUSED in each for each in found.trouble)
+
+
+def _found(
+    exercise: Exercise, trial: Trial, evidence_of: Callable[[Trial], Evidence | None]
+) -> Evidence | None:
+    """The evidence of a trial; what the answer chose and the stage refused has `raised`."""
+    try:
+        found = evidence_of(trial)
+    except BadArgument as error:
+        if not exercise.is_condition:
+            raise
+        return Evidence(trial=trial, orders=(), rows=(), raised=str(error))
+    if found is not None and is_refused(exercise, found):
+        said = next(each for each in found.trouble if REFUSED in each)
+        return replace(found, raised=said, trouble=())
+    return found
 
 
 def first_of(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], status: str) -> int:

@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from shutil import copytree
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
@@ -232,6 +233,25 @@ BROKEN_JAVA = """#!/bin/sh
 case "$*" in *kafka.Kafka*) exit 1 ;; esac
 exec {java} "$@"
 """
+
+
+def test_a_check_that_is_broken(tmp_path: Path) -> None:
+    """A rule that raises is no learner's fault; the other exercises are graded."""
+    labs = Path(copytree(handed_in.LABS, tmp_path / "labs"))
+    checks = labs / "checks" / "lab90.py"
+    asked = "rules=(answer_equals(second_copy),)"
+    assert asked in checks.read_text()
+    checks.write_text(checks.read_text().replace(asked, "rules=(lambda *_: 1 / 0,)"))
+    given = {"90.1": "answer_1 = 1", "90.4": "from lab_utils import *\nfault_4 = pause_broker(2)"}
+    handed_in.hand_in(tmp_path, it=handed_in.only(given))
+
+    found = items(by_name(grade([tmp_path / "it.ipynb"], labs=labs))["it"])
+
+    assert ("INFRASTRUCTURE", "the grader itself failed: ZeroDivisionError: division by zero") == (
+        found["90.1"].status,
+        found["90.1"].reason,
+    )
+    assert "FAIL" == found["90.4"].status
 
 
 @pytest.mark.long

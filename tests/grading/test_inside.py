@@ -86,6 +86,17 @@ def test_an_error_is_told_by_its_first_line() -> None:
         assert raised(error).endswith("StatementError: UNIQUE constraint failed")
 
 
+def test_a_group_of_errors_is_told_by_its_first_line() -> None:
+    """In this process, and in the traceback that another has written, which draws a frame."""
+    try:
+        raise ExceptionGroup("two failed", [ValueError("x"), ExceptionGroup("y", [KeyError("z")])])
+    except ExceptionGroup as error:
+        here, there = error, WorkloadError("printed\n" + traceback_of(error))
+
+    for found in (here, there):
+        assert "your function raised ExceptionGroup: two failed (2 sub-exceptions)" == raised(found)
+
+
 def test_an_error_in_one_line() -> None:
     """The place of a syntax error is indented; what the lab says comes last, and is kept."""
     with pytest.raises(SyntaxError) as info:

@@ -201,6 +201,41 @@ def test_a_run_in_which_a_client_hung_is_made_again() -> None:
     assert [("PASS", None), ("INCONCLUSIVE", None)] == statuses
 
 
+CHOSEN = replace(EXERCISE, kind="faults", public=())
+REFUSED_IN_THE_RUN = "start_broker(1) was not carried out: broker 1 is running already."
+
+
+@pytest.mark.parametrize(
+    ("exercise", "trouble", "said"),
+    [
+        (CHOSEN, REFUSED_IN_THE_RUN, ("FAIL", REFUSED_IN_THE_RUN)),
+        (CHOSEN, "the stage is gone", ("INCONCLUSIVE", "the evidence is not whole: the stage")),
+        (EXERCISE, REFUSED_IN_THE_RUN, ("INCONCLUSIVE", "the evidence is not whole: start_br")),
+    ],
+    ids=["chosen by the answer", "by nobody", "chosen by the trial"],
+)
+def test_what_a_stage_refuses_in_a_run(exercise: Any, trouble: str, said: Any) -> None:
+    """Only an answer that asked for it has failed."""
+    seen = evidence(*STORED, trouble=(trouble,))
+
+    found = decide(exercise, [seen.trial], (), lambda _: seen)
+
+    assert said == (found.status, found.reason[: len(said[1])])
+
+
+def test_what_a_stage_refuses_before_a_run() -> None:
+    """Only an answer that asked for it has failed; else it is an error of the lab."""
+
+    def refused(_: Any) -> Any:
+        raise BadArgument("this stage has the brokers [1]; got 2.")
+
+    found = decide(CHOSEN, [evidence().trial], (), refused)
+    with pytest.raises(BadArgument, match="got 2"):
+        decide(EXERCISE, [evidence().trial], None, refused)
+
+    assert ("FAIL", "this stage has the brokers [1]; got 2.") == (found.status, found.reason)
+
+
 def test_a_function_that_sends_nothing_fails() -> None:
     """Nothing sent is the learner's inaction, not a weak run, although no fault fired."""
     verdict = judge(EXERCISE, None, [evidence(END, ARMED, UNFIRED)])
