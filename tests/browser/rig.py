@@ -130,10 +130,14 @@ def elsewhere(asked: list[str]) -> list[str]:
 
 
 def open_notebook(page: Page, lab: Lab, path: str, at: str = "doc") -> None:
-    """Open a notebook, alone or `at` "lab" beside others, and return when its kernel is ready."""
+    """Open a notebook, alone or `at` "lab" beside others, and return when its kernel is ready.
+
+    JupyterLab first restores what an earlier page had open, and may show that for a while.
+    """
     page.goto(f"{lab.address}/{at}/tree/{path}?token={lab.token}")
-    page.wait_for_selector(".jp-Notebook")
-    page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+    page.wait_for_function(
+        f"path => {NOTEBOOK}?.context?.path === path && {KERNEL}?.status === 'idle'", arg=path
+    )
 
 
 def run_all(page: Page) -> None:
@@ -211,7 +215,7 @@ def wait_for_text(page: Page, look: Callable[[], str], wanted: str, timeout_s: f
     return wait_until(seen, repr(wanted), timeout_s=timeout_s, last_seen=lambda _: look())
 
 
-NOTEBOOK = "window.jupyterapp.shell.currentWidget"
+NOTEBOOK = "window.jupyterapp?.shell.currentWidget"
 KERNEL = f"{NOTEBOOK}?.sessionContext?.session?.kernel"
 
 
