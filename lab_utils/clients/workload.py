@@ -11,6 +11,7 @@ notebook's functions are.
 
 from __future__ import annotations
 
+import inspect
 import os
 import pickle
 import socket
@@ -18,7 +19,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -243,13 +244,27 @@ def pickled(workload: Workload) -> bytes:
     try:
         return cloudpickle.dumps(workload)  # type: ignore[no-any-return]
     except (TypeError, AttributeError, pickle.PicklingError) as error:
+        what = ", ".join(_held(function)) or "something"
         raise BadArgument(
             f"this workload cannot run in a process of its own, which a crash needs: {error}. It "
-            "uses something that belongs to this kernel. Make that inside the workload."
+            f"uses {what}, which belongs to this kernel. Make it inside the workload, or leave it "
+            "out."
         ) from None
     finally:
         if by_value:
             cloudpickle.unregister_pickle_by_value(module)
+
+
+def _held(function: Any) -> Iterator[str]:
+    """The names in a function whose values cannot leave this process."""
+    if not inspect.isfunction(function):
+        return
+    used = inspect.getclosurevars(function)
+    for name, value in {**used.nonlocals, **used.globals}.items():
+        try:
+            cloudpickle.dumps(value)
+        except Exception:  # whatever its class raises
+            yield f"`{name}`"
 
 
 def _end_with_parent() -> None:

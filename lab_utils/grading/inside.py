@@ -238,13 +238,16 @@ def raised(error: BaseException) -> str:
     plan below it, SQLAlchemy the statement and an address.
     """
     from lab_utils.clients.recorder import refused_setting
+    from lab_utils.clients.workload import WorkloadError
 
-    if isinstance(error, LabError):
+    if isinstance(error, WorkloadError):
         lines = str(error).strip().splitlines() or [type(error).__name__]
         if lines[-1].startswith("The "):  # said by the lab below what the process had written
             return lines[-1][:500]
         starts = [number for number, it in enumerate(lines) if it in (TRACEBACK, OF_A_GROUP)]
         line = _first_unindented(lines[starts[-1] + 1 :]) if starts else lines[-1]
+    elif isinstance(error, LabError):  # its sentences are one message
+        line = f"{type(error).__name__}: {error}"
     elif setting := refused_setting(error):
         line = f"KafkaException: {setting}"
     else:

@@ -7,7 +7,7 @@ read only what the broker, the proxy and the honest reader wrote down. A lab may
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Rule
@@ -51,7 +51,8 @@ def nothing_else_is_stored(_: Any, evidence: Evidence) -> str | None:
     if not strange:
         return None
     what = "a value that is no order" if len(strange) == 1 else f"{len(strange)} values, no orders"
-    return f"the log holds {what} of this run: {', '.join(map(repr, strange[:3]))}."
+    shown = ", ".join(map(repr, strange[:3]))
+    return Misshapen(f"the log holds {what} of this run: {shown}.")
 
 
 def the_process_was_restarted(_: Any, evidence: Evidence) -> str | None:
@@ -124,7 +125,7 @@ def answer_equals(expected: Callable[[Evidence], Any]) -> Rule:
         wrong = [name for name in right if name not in answer or answer[name] != right[name]]
         if not wrong:
             return None
-        said = f"{_parts(wrong)} not what happened: {_quoted(wrong, answer)}."
+        said = " ".join(_differences(wrong, answer))
         is_in_form = all(_is_plain(answer.get(it)) == _is_plain(right[it]) for it in wrong)
         return said if is_in_form else Misshapen(said)
 
@@ -142,7 +143,9 @@ def names_what_became(copies: Callable[[Evidence], Mapping[str, int]]) -> Rule:
 
     def names(answer: Any, evidence: Evidence) -> str | None:
         name = evidence.trial.name
-        said = answer.get(name)
+        if name not in answer:
+            return Misshapen(f"your answer does not name {name!r}.")
+        said = answer[name]
         if said == what_became(evidence, copies(evidence)):
             return None
         if said not in BECAME:
@@ -223,13 +226,15 @@ def _is_plain(value: Any) -> bool:
     return not isinstance(value, dict | list | tuple | set)
 
 
-def _parts(names: list[str]) -> str:
-    return f"{names[0]!r} is" if len(names) == 1 else f"{', '.join(map(repr, names))} are"
-
-
-def _quoted(names: list[str], answer: dict[str, Any]) -> str:
-    said = [f"{name} = {answer[name]!r}" for name in names if name in answer]
-    return ", ".join(said) if said else "your answer does not name it"
+def _differences(wrong: list[str], answer: dict[str, Any]) -> Iterator[str]:
+    """A sentence about the names whose values are wrong, and one about those that are not there."""
+    given = [name for name in wrong if name in answer]
+    if given:
+        what = f"{given[0]!r} is" if len(given) == 1 else f"{', '.join(map(repr, given))} are"
+        values = ", ".join(f"{name} = {answer[name]!r}" for name in given)
+        yield f"{what} not what happened: {values}."
+    if absent := ", ".join(repr(name) for name in wrong if name not in answer):
+        yield f"your answer does not name {absent}."
 
 
 # How often each order is somewhere.

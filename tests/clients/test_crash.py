@@ -232,11 +232,11 @@ def test_output_that_is_no_text(opened: Opened) -> None:
 
 
 def test_workload_that_cannot_travel(opened: Opened) -> None:
-    """A workload that holds what cannot be pickled is refused with a sentence."""
+    """A workload that holds what cannot be pickled is refused with a sentence that names it."""
     opened.under(crash_client("after_ack", nth=1))
     live = opened.live  # its clients and its lock belong to this process
 
-    with pytest.raises(BadArgument, match="in a process of its own"):
+    with pytest.raises(BadArgument, match=r"in a process of its own.* uses `live`, which"):
         carry_out(lambda run: live.producer(), opened.ticket)
 
 

@@ -164,6 +164,12 @@ def test_an_answer_in_no_word_is_told_the_words() -> None:
     assert "'counts': you said 'Twice', and that is none of the three words." == found.reason
     assert asked.blank == found.hint
 
+    del answer["counts"]
+    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+
+    assert "your answer does not name 'counts'." == found.reason
+    assert asked.blank == found.hint
+
 
 def ways(answer: object) -> int:
     """About how many answers have this form: two truth values, three words, twenty numbers."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lab_utils.clients.workload import WorkloadError
+from lab_utils.errors import BadArgument
 from lab_utils.grading.inside import (
     CHARACTERS_MAX,
     answer_text,
@@ -105,7 +106,8 @@ def test_an_error_in_one_line() -> None:
     assert raised(info.value) == "your function raised SyntaxError: invalid syntax"
     ended = "The workload's process has ended."
     assert raised(WorkloadError(f"printed\n{ended}")) == ended
-    assert raised(WorkloadError("BadArgument: no")) == "your function raised BadArgument: no"
+    for error in (WorkloadError("BadArgument: no"), BadArgument("no")):  # there, and here
+        assert raised(error) == "your function raised BadArgument: no"
 
 
 def test_value_is_read() -> None:

@@ -145,7 +145,8 @@ def test_rule(rule: Rule, evidence: Evidence, expected: Facts) -> None:
         ({"order": "2", "at": 3, "because": "of the retry"}, None),
         ({"order": "2", "at": 4}, ("'at' ", "at = 4")),
         ({"order": 2, "at": 4}, ("'order', 'at'", "order = 2, at = 4")),
-        ({"order": "2"}, ("'at' ", "does not name it")),
+        ({"order": "2"}, ("your answer does not name 'at'.",)),
+        ({"order": "3"}, ("'order' ", "order = '3'", "your answer does not name 'at'.")),
         (3, ("your answer is 3",)),
     ],
 )
