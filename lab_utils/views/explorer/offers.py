@@ -313,6 +313,12 @@ run = lab.run(two_transactions, orders=3, partitions=2, faults=[$fault])
     apis=("Produce", "EndTxn"),
 )  # fmt: skip
 
+# Orders are named from 0 on, and a fault counts from 1.
+AT_ORDER: Final = Choice(
+    "nth", "At which order?", {str(order): str(order + 1) for order in range(4)}, "2",
+    is_slider=True,
+)  # fmt: skip
+
 LAB_05: Final = Offer(
     "Which bookmark survives the crash?",
     (
@@ -330,7 +336,7 @@ LAB_05: Final = Offer(
             "after the work": 'crash_client("after_process", nth=$nth)',
             "after commit()": 'crash_client("after_commit", nth=$nth)',
         }, "after the work"),
-        _slider("nth", "At which order, counted from 1?", 1, 4, 3),
+        AT_ORDER,
     ),
     """\
 def read_orders(run):
@@ -398,7 +404,7 @@ LAB_06: Final = Offer(
             "before its commit": 'crash_client("$before", nth=$nth)',
             "after its commit": 'crash_client("$after", nth=$nth)',
         }, "after its commit"),
-        _slider("nth", "At which order, counted from 1?", 1, 4, 3),
+        AT_ORDER,
     ),
     "$program",
     apis=("Produce", "OffsetCommit", "TxnOffsetCommit", "EndTxn"),
