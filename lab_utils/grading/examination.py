@@ -33,7 +33,7 @@ from lab_utils.experiment import Experiment, order_values
 from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
-from lab_utils.grading.judge import decide, failed, is_refused, no_answer, witnessed
+from lab_utils.grading.judge import decide, failed, no_answer, refused, witnessed
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import Verdict
 from lab_utils.grading.rules import only_what_clients_need
@@ -219,7 +219,7 @@ class Examiner:
             return None
 
         evidence = self._run(trial, perform, plain_names=exercise.kind == "value")
-        if evidence.trouble and not is_refused(exercise, evidence):
+        if evidence.trouble and not refused(exercise, evidence):
             raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
         return evidence
 

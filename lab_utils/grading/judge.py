@@ -84,9 +84,10 @@ def decide(
     return judge(exercise, answer, evidence)
 
 
-def is_refused(exercise: Exercise, found: Evidence) -> bool:
-    """Did the stage refuse, during the run, a fault that the answer chose?"""
-    return exercise.is_condition and any(REFUSED in each for each in found.trouble)
+def refused(exercise: Exercise, found: Evidence) -> str | None:
+    """What the stage refused during the run of the faults that the answer chose."""
+    said = (each for each in found.trouble if REFUSED in each)
+    return next(said, None) if exercise.kind == "faults" else None
 
 
 def _found(
@@ -99,8 +100,7 @@ def _found(
         if not exercise.is_condition:
             raise
         return Evidence(trial=trial, orders=(), rows=(), raised=str(error))
-    if found is not None and is_refused(exercise, found):
-        said = next(each for each in found.trouble if REFUSED in each)
+    if found is not None and (said := refused(exercise, found)):
         return replace(found, raised=said, trouble=())
     return found
 

@@ -14,6 +14,7 @@ from lab_utils.grading.rules import (
     answer_equals,
     each_order_is_stored,
     no_order_is_stored_twice,
+    nothing_else_is_stored,
     rows_equal,
 )
 from lab_utils.ledger.events import Event
@@ -202,6 +203,7 @@ def test_a_run_in_which_a_client_hung_is_made_again() -> None:
 
 
 CHOSEN = replace(EXERCISE, kind="faults", public=())
+SETTINGS = replace(EXERCISE, kind="settings", public=())
 REFUSED_IN_THE_RUN = "start_broker(1) was not carried out: broker 1 is running already."
 
 
@@ -211,14 +213,16 @@ REFUSED_IN_THE_RUN = "start_broker(1) was not carried out: broker 1 is running a
         (CHOSEN, REFUSED_IN_THE_RUN, ("FAIL", REFUSED_IN_THE_RUN)),
         (CHOSEN, "the stage is gone", ("INCONCLUSIVE", "the evidence is not whole: the stage")),
         (EXERCISE, REFUSED_IN_THE_RUN, ("INCONCLUSIVE", "the evidence is not whole: start_br")),
+        (SETTINGS, REFUSED_IN_THE_RUN, ("INCONCLUSIVE", "the evidence is not whole: start_br")),
     ],
-    ids=["chosen by the answer", "by nobody", "chosen by the trial"],
+    ids=["chosen by the answer", "by nobody", "chosen by the trial", "beside its settings"],
 )
 def test_what_a_stage_refuses_in_a_run(exercise: Any, trouble: str, said: Any) -> None:
     """Only an answer that asked for it has failed."""
     seen = evidence(*STORED, trouble=(trouble,))
+    answer: dict[str, Any] = {"replicas": 1, "topic": {}, "producer": {}}
 
-    found = decide(exercise, [seen.trial], (), lambda _: seen)
+    found = decide(exercise, [replace(seen.trial, workload=print)], answer, lambda _: seen)
 
     assert said == (found.status, found.reason[: len(said[1])])
 
@@ -234,6 +238,16 @@ def test_what_a_stage_refuses_before_a_run() -> None:
         decide(EXERCISE, [evidence().trial], None, refused)
 
     assert ("FAIL", "this stage has the brokers [1]; got 2.") == (found.status, found.reason)
+
+
+def test_a_value_that_is_no_order_has_no_hint() -> None:
+    """What the mistakes look for may hold as well: they say nothing of where it comes from."""
+    asked = replace(EXERCISE, rules=(nothing_else_is_stored, no_order_is_stored_twice))
+    strange = judge(asked, None, [evidence(*TWICE, record("odd", 3))])
+
+    assert "the log holds a value that is no order of this run: 'odd'." == strange.reason
+    assert strange.hint is None
+    assert judge(asked, None, [evidence(*TWICE)]).hint is not None
 
 
 def test_a_function_that_sends_nothing_fails() -> None:
