@@ -257,9 +257,10 @@ def pickled(workload: Workload) -> bytes:
 
 def _held(function: Any) -> Iterator[str]:
     """The names in a function whose values cannot leave this process."""
-    if not inspect.isfunction(function):
+    try:
+        used = inspect.getclosurevars(function)
+    except (TypeError, ValueError):  # it is no function, or a name in it has no value
         return
-    used = inspect.getclosurevars(function)
     for name, value in {**used.nonlocals, **used.globals}.items():
         try:
             cloudpickle.dumps(value)

@@ -13,7 +13,7 @@ import pytest
 
 from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.clients.workload import WorkloadError, carry_out
+from lab_utils.clients.workload import WorkloadError, carry_out, pickled
 from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.proxy.faults import crash_client, refuse
 from lab_utils.waiting import wait_until
@@ -238,6 +238,18 @@ def test_workload_that_cannot_travel(opened: Opened) -> None:
 
     with pytest.raises(BadArgument, match=r"in a process of its own.* uses `live`, which"):
         carry_out(lambda run: live.producer(), opened.ticket)
+
+
+def test_workload_with_a_name_that_has_no_value_yet() -> None:
+    """Which of its names is to blame cannot be looked up; the sentence is the same."""
+    lock = threading.Lock()
+
+    def workload(_: object) -> object:
+        return lock, later
+
+    with pytest.raises(BadArgument, match="uses something, which belongs to this kernel"):
+        pickled(workload)
+    later = None
 
 
 def test_hanging_child_is_killed(opened: Opened) -> None:

@@ -262,6 +262,14 @@ def test_it_asks_what_its_notebook_asks() -> None:
     }
 
 
+@pytest.mark.parametrize("lab", ["05", "06"])
+def test_an_order_is_chosen_by_its_name(lab: str) -> None:
+    """Orders are named from 0 on, and a fault counts from 1."""
+    programs = [offer_of(lab).code({"nth": name}) for name in "0123"]
+
+    assert [True] * 4 == [f"nth={n})" in code for n, code in enumerate(programs, start=1)]
+
+
 def test_program_of_a_calm_choice_has_no_fault() -> None:
     """Where nothing goes wrong nothing of it is in the program."""
     code = OFFERS["03"].code({"fault": "nothing"})
