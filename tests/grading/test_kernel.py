@@ -91,7 +91,10 @@ def test_an_endless_loop_is_interrupted(shared: Kernel) -> None:
 
 def test_a_loop_that_will_not_end_is_killed(kernel: Kernel) -> None:
     """What takes no interrupt is killed, and from then on the kernel is dead."""
-    stubborn = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass"
+    stubborn = """
+import signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+while True: signal.pause()"""
 
     assert ["late", "dead"] == [kernel.execute(code, 1).status for code in (stubborn, "1")]
 

@@ -25,7 +25,8 @@ from lab_utils.grading.results import Results, SubmissionResult, Verdict, presen
 from lab_utils.waiting import wait_until
 
 LAB: Final = [sys.executable, "-m", "lab_utils.cli", "grade"]
-ENDLESS: Final = "answer_1 = {}\nwhile True:\n    pass"
+# It waits: a loop that is busy would only take processor time from the other tests.
+ENDLESS: Final = "answer_1 = {}\nwhile True: __import__('signal').pause()"
 VERSIONS: Final = {"kafka": "4.3.1"}
 
 

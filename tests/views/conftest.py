@@ -3,15 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, ViewportSize
+
+SIZE: ViewportSize = {"width": 900, "height": 700}
+BLANK = '<html lang="en"><meta charset="utf-8"><body></body></html>'
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Page]:
+    """One tab for all tests of a module: a process of its own costs more than what is tested."""
+    with _opened(browser) as page:
+        yield page
 
 
 @pytest.fixture
-def page(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport={"width": 900, "height": 700})
+def page(tab: Page) -> Page:
+    """A new document in the tab: nothing of an earlier one runs on, or is defined."""
+    tab.goto("about:blank")
+    tab.set_viewport_size(SIZE)
+    tab.set_content(BLANK)
+    return tab
+
+
+@pytest.fixture
+def clocked(browser: Browser) -> Iterator[Page]:
+    """A page whose clock the test sets; it has its own tab: a clock outlives a document."""
+    with _opened(browser) as page:
+        page.set_content(BLANK)
+        page.clock.install()
+        yield page
+
+
+@contextmanager
+def _opened(browser: Browser) -> Iterator[Page]:
+    page = browser.new_page(viewport=SIZE)
     page.set_default_timeout(60_000)
-    page.set_content('<html lang="en"><meta charset="utf-8"><body></body></html>')
     yield page
     page.close()

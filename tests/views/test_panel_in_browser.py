@@ -246,24 +246,23 @@ def test_closed_lab_offers_to_start_again(page: Page) -> None:
     assert "again" in page.evaluate("window.sent.map(message => message.verb)")
 
 
-def test_panel_that_is_told_asks_no_more(page: Page) -> None:
+def test_panel_that_is_told_asks_no_more(clocked: Page) -> None:
     """Told that its lab is closed it says so, keeps the picture of the last run, and asks nothing.
 
     Told that the lab has started again it follows again.
     """
-    page.clock.install()
-    show(page, answer(*orders("03-a", 0)))
-    page.evaluate("window.set('closed', true)")
-    page.wait_for_selector("text=This lab is closed: Kafka has ended.")
-    before = page.evaluate("window.sent.length")
-    page.clock.run_for(60_000)
-    after = page.evaluate("window.sent.length")
-    steps = told(page)
-    page.evaluate("window.set('closed', false)")
+    show(clocked, answer(*orders("03-a", 0)))
+    clocked.evaluate("window.set('closed', true)")
+    clocked.wait_for_selector("text=This lab is closed: Kafka has ended.")
+    before = clocked.evaluate("window.sent.length")
+    clocked.clock.run_for(60_000)
+    after = clocked.evaluate("window.sent.length")
+    steps = told(clocked)
+    clocked.evaluate("window.set('closed', false)")
 
     assert before == after
     assert 2 == len(steps)
-    page.wait_for_selector("text=Connected through the kernel")
+    clocked.wait_for_selector("text=Connected through the kernel")
 
 
 def test_hostile_text_is_text(page: Page) -> None:
@@ -301,27 +300,25 @@ def test_armed_fault_is_disarmed(page: Page) -> None:
     assert "POST /faults" not in sent
 
 
-def test_views_share_what_is_known(page: Page) -> None:
+def test_views_share_what_is_known(clocked: Page) -> None:
     """Two views of one widget show the same, and ask once a second."""
-    page.clock.install()
-    show(page, answer())
-    page.evaluate("window.views.push(window.show())")
-    before = page.evaluate("window.sent.length")
-    page.clock.run_for(10_000)
+    show(clocked, answer())
+    clocked.evaluate("window.views.push(window.show())")
+    before = clocked.evaluate("window.sent.length")
+    clocked.clock.run_for(10_000)
 
-    assert 2 == page.locator(".brokers .state").count()
-    assert 10 == page.evaluate("window.sent.length") - before
+    assert 2 == clocked.locator(".brokers .state").count()
+    assert 10 == clocked.evaluate("window.sent.length") - before
 
 
-def test_removed_view_asks_no_more(page: Page) -> None:
+def test_removed_view_asks_no_more(clocked: Page) -> None:
     """When the last view is removed nothing is asked, and nobody listens to the kernel."""
-    page.clock.install()
-    show(page, answer())
-    page.evaluate("window.views.forEach(view => view.abort())")
-    sent = page.evaluate("window.sent.length")
-    page.clock.run_for(10_000)
+    show(clocked, answer())
+    clocked.evaluate("window.views.forEach(view => view.abort())")
+    sent = clocked.evaluate("window.sent.length")
+    clocked.clock.run_for(10_000)
 
-    assert [0, sent] == page.evaluate("[window.hear.size, window.sent.length]")
+    assert [0, sent] == clocked.evaluate("[window.hear.size, window.sent.length]")
 
 
 def test_shown_again_it_follows_again(page: Page) -> None:
