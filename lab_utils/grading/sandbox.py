@@ -379,7 +379,8 @@ class Sandbox:
             return f"{open_files} files and sockets were open, and {limits.open_files} may be"
         disk = unlinked + sum(map(_disk, (self.folder, *self._shared)))
         filled, before = self._filled
-        stage = sum(map(_disk, filled)) - before
+        stage = sum(map(_disk, filled))
+        stage -= before if stage < UNCOUNTED else 0
         for what, held, mb in (
             ("in memory", memory, limits.memory_mb),
             ("on disk", disk, limits.disk_mb),

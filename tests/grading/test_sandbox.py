@@ -384,10 +384,30 @@ def test_what_it_leaves_on_its_stage_is_counted(place: Path, kind: str) -> None:
     with opened(kind, place, limits=Limits(stage_mb=10)) as sandbox:
         process = start(sandbox, "__import__('time').sleep(60)")
         with sandbox.reaching([], [stage]):
-            (stage / "log").write_bytes(b"x" * 20_000_000)
+            # All at once: whoever looks while it is written sees less of it.
+            (place / "log").write_bytes(b"x" * 20_000_000)
+            (place / "log").rename(stage / "log")
             process.wait(30)
 
     assert "20 MB on its stage" in (sandbox.exceeded or "")
+
+
+def test_partitions_without_end_are_not_counted_in_megabytes(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who makes more of them than anyone can count on its stage is told so."""
+    monkeypatch.setattr("lab_utils.grading.sandbox.FILES_MAX", 50)
+    stage = place / "stage"
+    stage.mkdir()
+    (stage / "before").write_bytes(b"x" * 1_000_000)
+    with opened(BUBBLEWRAP, place) as sandbox:
+        process = start(sandbox, "__import__('time').sleep(60)")
+        with sandbox.reaching([], [stage]):
+            for number in range(60):
+                (stage / f"orders-{number}").mkdir()
+            process.wait(30)
+
+    assert "more files than can be counted on its stage" in (sandbox.exceeded or "")
 
 
 CALLS = """
