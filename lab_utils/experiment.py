@@ -59,6 +59,8 @@ class Experiment:
     patient  do its clients wait for brokers that are away for long?
     supervised  is a process that a client's error has ended started again, once?
     schema  where the sink is in PostgreSQL; if empty, the sink is SQLite
+    is_examined  is what its clients send hostile? Nothing that is compressed comes to a broker, and
+            of a log only as much is read as an examination asks for
     """
 
     stage: Stage
@@ -78,6 +80,7 @@ class Experiment:
     topic_config: Mapping[str, str] = field(default_factory=dict)
     topic_settings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     schema: str = ""
+    is_examined: bool = False
     trouble: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -149,7 +152,7 @@ class Experiment:
 
     def _open(self) -> None:
         """Open the run at the stage and arm its faults, all of them or none."""
-        self.stage.open_run(self.run, self.folder)
+        self.stage.open_run(self.run, self.folder, is_examined=self.is_examined)
         try:
             for fault in self.faults:
                 if not isinstance(fault, ClientFault):
@@ -249,7 +252,9 @@ class Experiment:
 
     def _log(self) -> Iterable[Event]:
         ids = transactional_ids(self.folder)
-        log = Readback(self.stage, self.reader, self.run, ids, self.until_stable)
+        log = Readback(
+            self.stage, self.reader, self.run, ids, self.until_stable, is_bounded=self.is_examined
+        )
         # A workload may have added some since.
         partitions = self.reader.partitions(self.topic)
         yield from log.events(self._all_topics(), partitions)

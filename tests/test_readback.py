@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from lab_utils import readback
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.codec.transaction_log import STATES, partition_of
 from lab_utils.folders import stage_folder
 from lab_utils.ledger.events import Event
-from tests.performed import Perform, in_transaction, kafka_tool, values
+from tests.performed import Perform, in_transaction, kafka_tool, sending, values
 
 pytestmark = pytest.mark.kafka
 
@@ -83,6 +84,48 @@ def test_not_stable_in_time(perform: Perform, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(readback, "STABLE_TIMEOUT_S", 0.1)
 
     assert (2, "0", "false") == end(perform(left_open, until_stable=True))
+
+
+def compressed(run: LiveRun, bootstrap: str | None = None) -> None:
+    given = {"compression.type": "gzip"}
+    around = {**given, "bootstrap.servers": bootstrap}
+    producer = Producer(around) if bootstrap else run.producer(given)
+    for order in run.orders:
+        # What does not become shorter is sent as it is.
+        producer.produce(run.topic, order * 500, partition=0)
+        producer.flush(10)
+
+
+def drained(rows: list[Event]) -> str:
+    (row,) = [row for row in rows if (row.source, row.kind) == ("log", "end")]
+    return row.detail["drained"]
+
+
+def test_what_is_compressed(perform: Perform, stage: Any) -> None:
+    """It is read as anything else; in an examination no broker takes it, and nobody reads it."""
+    rows = perform(compressed, orders=2)
+    examined = perform(compressed, orders=2, is_examined=True)
+    answers = {row.error for row in examined if (row.kind, row.api) == ("response", "Produce")}
+
+    assert (f"{'0' * 500} {'1' * 500}", "true") == (values(rows, "record"), drained(rows))
+    assert ("", "true") == (values(examined, "record"), drained(examined))
+    assert {"UNSUPPORTED_COMPRESSION_TYPE"} == answers
+
+    past = perform(lambda run: compressed(run, stage.direct), is_examined=True)
+
+    assert ("", "false") == (values(past, "record"), drained(past))
+
+
+@pytest.mark.parametrize("limit", ["EXAMINED_RECORDS", "EXAMINED_BYTES"])
+def test_more_than_is_examined(
+    perform: Perform, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    """Nothing is read of it; otherwise all is."""
+    monkeypatch.setattr(readback, limit, 1)
+    rows, examined = perform(sending()), perform(sending(), is_examined=True)
+
+    assert ("0 1 2", "true") == (values(rows, "record"), drained(rows))
+    assert ("", "false") == (values(examined, "record"), drained(examined))
 
 
 def test_kafka_reads_the_same(perform: Perform, stage: Any) -> None:

@@ -327,7 +327,7 @@ def _read(
         if not waiting:
             break
     consumer.unassign()
-    return events + [_not_drained(run, topic, number) for number in sorted(waiting)]
+    return events + [not_drained(run, topic, number) for number in sorted(waiting)]
 
 
 def _with_start(consumer: Consumer, events: Sequence[Event]) -> Event:
@@ -339,7 +339,7 @@ def _with_start(consumer: Consumer, events: Sequence[Event]) -> Event:
     try:
         start, _ = consumer.get_watermark_offsets(place, START_S)
     except KafkaException:  # What the log began with is not known, so it was not read.
-        return _not_drained(end.run, end.topic or "", end.partition or 0)
+        return not_drained(end.run, end.topic or "", end.partition or 0)
     return replace(end, detail={**end.detail, "start": str(start)}) if start > 0 else end
 
 
@@ -371,7 +371,8 @@ def _event(run: str, message: Any) -> Event:
     )  # fmt: skip
 
 
-def _not_drained(run: str, topic: str, partition: int) -> Event:
+def not_drained(run: str, topic: str, partition: int) -> Event:
+    """The `end` of a partition that was not read, or not to its end."""
     return Event(
         run=run, source="log", actor="reader", kind="end",
         topic=topic, partition=partition, detail={"drained": "false"},

@@ -28,6 +28,8 @@ RECORDS_START: Final = HEADER.size
 MAGIC: Final = 2
 
 COMPRESSION: Final = 0b111
+# As `compression.type` calls them, by what stands in the attributes.
+COMPRESSIONS: Final = {1: "gzip", 2: "snappy", 3: "lz4", 4: "zstd"}
 IS_CONTROL: Final = 0b100000
 IS_TRANSACTIONAL: Final = 0b10000
 MARKERS: Final = {0: "ABORT", 1: "COMMIT"}
@@ -77,6 +79,12 @@ class Batch:
     def is_compressed(self) -> bool:
         """Are the records packed?"""
         return bool(self.attributes & COMPRESSION)
+
+    @property
+    def compression(self) -> str | None:
+        """How they are packed, in the word of `compression.type`; None if they are not."""
+        kind = self.attributes & COMPRESSION
+        return COMPRESSIONS.get(kind, str(kind)) if kind else None
 
     @property
     def is_transactional(self) -> bool:

@@ -134,6 +134,11 @@ class Request:
         """What a Produce request brings, partition by partition; nothing for other requests."""
         return tuple(self._produced()) if self.api == "Produce" and self.body else ()
 
+    @property
+    def is_packed(self) -> bool:
+        """Does a Produce request bring records that are compressed?"""
+        return any(batch.is_compressed for item in self.produced for batch in item.batches)
+
     def records(self, item: Produced) -> Iterator[Record]:
         """The records for one partition: none of what is compressed, or more than RECORDS_LIMIT."""
         if any(batch.is_compressed for batch in item.batches):

@@ -114,9 +114,6 @@ def _row(broker: int, partition: int, topic: str, batch: Batch) -> dict[str, Any
         "entries": entries(topic, batch),
         "marker": batch.marker,
         "timestamp_ms": batch.timestamp_ms,
-        "values": [_text(record.value) for record in batch.records],
+        "compression": batch.compression,
+        "bytes": batch.size,
     }
-
-
-def _text(value: bytes | None) -> str | None:
-    return value.decode("utf-8", errors="backslashreplace") if value is not None else None

@@ -378,6 +378,7 @@ class Examiner:
             folder=self._folder / mark[:8],
             orders=tuple(numbers if plain_names else (f"{mark[8:12]}-{each}" for each in numbers)),
             faults=tuple(trial.faults),
+            is_examined=True,
             **trial.conditions,
         )
         self._topics += [experiment.topic, *experiment.further_topics.values()]

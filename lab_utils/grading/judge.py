@@ -20,6 +20,7 @@ from lab_utils.grading.rules import (
     Misshapen,
     everything_crossed_the_proxy,
     is_transactional,
+    it_can_be_examined,
     only_what_clients_need,
 )
 from lab_utils.grading.weakness import hung, killed_early, weakness
@@ -234,6 +235,8 @@ def _count(number: int, noun: str) -> str:
 
 def _failure(exercise: Exercise, each: Evidence) -> str | None:
     """What went wrong with the learner's function itself."""
+    if exercise.is_performed and (said := it_can_be_examined(each)):
+        return said
     if each.raised:
         return each.raised
     if each.trouble:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Rule
-from lab_utils.ledger.events import CLIENTS_NEED, Event
+from lab_utils.ledger.events import CLIENTS_NEED, EXAMINED_BYTES, EXAMINED_RECORDS, Event
 
 FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
 BECAME: Final = ("once", "lost", "twice")
@@ -104,6 +104,24 @@ def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
             )
         if row.api == "CreatePartitions" and not (row.topic or "").startswith(f"{row.run}-"):
             return "your function gave partitions to a topic that is none of this run's."
+    return None
+
+
+def it_can_be_examined(evidence: Evidence) -> str | None:
+    """Did the workload send no more than a witness can look at, and nothing that is compressed?"""
+    requests = evidence.requests()
+    for row in requests:
+        if name := row.detail.get("compression"):
+            return (
+                f"your function compresses what it sends (compression.type={name}), and no witness "
+                "can look into that. Leave compression.type out."
+            )
+    for what, sent, most in (
+        ("records", sum(row.records or 0 for row in requests), EXAMINED_RECORDS),
+        ("bytes", sum(int(row.detail.get("bytes", 0)) for row in requests), EXAMINED_BYTES),
+    ):
+        if sent > most:
+            return f"your function sent {sent:,} {what}, and {most:,} are looked at in one run."
     return None
 
 

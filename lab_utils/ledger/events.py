@@ -114,6 +114,9 @@ CLIENTS_NEED: Final = frozenset(
     ListTransactions PushTelemetry
     """.split()  # noqa: SIM905 - a table reads better than a list of strings
 )
+# How much of a run is looked at in an examination, which reads it into the memory of the grader.
+EXAMINED_RECORDS: Final = 100_000
+EXAMINED_BYTES: Final = 20_000_000
 
 # What each field is: the ledger's card, the hover of a table, and docs/ledger.md say it so.
 COLUMNS: Final = {

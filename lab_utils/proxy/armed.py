@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.faults import Fault, StageFault, WireFault, to_json
+from lab_utils.proxy.faults import Fault, StageFault, WireFault, refuse, to_json
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request
 
 ARMED_FAULTS: Final = 100
+# What is packed may be a thousand times as large, and whoever reads the log back unpacks it.
+PACKED: Final = refuse("Produce", error="UNSUPPORTED_COMPRESSION_TYPE", once=False)
 
 Record = Callable[[Event], object]
 Act = Callable[[str, StageFault], object]
@@ -69,13 +71,17 @@ class Armed:
 
 
 class FaultBoard:
-    """The faults that are armed; `act` does, for a run, what a fault of the stage says."""
+    """The faults that are armed; `act` does, for a run, what a fault of the stage says.
+
+    is_examining  is nothing let through that is compressed, or that nobody can read?
+    """
 
     def __init__(self, record: Record, act: Act = lambda _, __: None) -> None:
         self._record = record
         self._act = act
         self._armed: dict[str, Armed] = {}
         self._numbers = count(1)
+        self.is_examining = False
 
     def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for the clients of `run` ("" is any client); return its id."""
@@ -120,6 +126,8 @@ class FaultBoard:
 
     def match(self, request: Request) -> list[Armed]:
         """Count a request that came in; the faults that are to act on it or on its response."""
+        if self.is_examining and request.is_packed:
+            return [Armed("", "", PACKED)]
         return [armed for armed in self._armed.values() if armed.takes(request)]
 
     def brought_by(self, request: Request) -> list[Armed]:

@@ -270,9 +270,13 @@ class Relay:
         self._board.fired(armed, request, connection=self._witness.connection, **detail)
 
     def _pass_unread_request(self, frame: bytes) -> None:
-        if not self._is_deaf:
+        if self._is_deaf:
+            return
+        self._witness.unread("request", frame, in_pieces=self.client.is_raw)
+        if self._board.is_examining:  # it may bring what no request may that can be read
+            self.abort("stage")
+        else:
             self._outbox.put(frame)
-            self._witness.unread("request", frame, in_pieces=self.client.is_raw)
 
     def _pass_unread_response(self, frame: bytes) -> None:
         if not self._is_mute:

@@ -169,6 +169,8 @@ def _produced(event: Event, request: Request, item: Produced) -> Event:
     more = {} if is_plain or not carried else {"values": orjson.dumps(values).decode()}
     if more and any(key is not None for key in keys):
         more["keys"] = orjson.dumps(keys).decode()
+    if packed := next(filter(None, (batch.compression for batch in item.batches)), None):
+        more["compression"] = packed
     return replace(
         event,
         topic=item.topic,

@@ -74,12 +74,15 @@ class Stage:
                 "leader chosen. Run the notebook's first cell again: it starts a new stage."
             )
 
-    def open_run(self, run: str, folder: Path) -> None:
+    def open_run(self, run: str, folder: Path, *, is_examined: bool = False) -> None:
         """Let the stage write what this run's clients do on the wire into `folder`.
 
-        If this process ends without closing the run, the stage closes it.
+        If this process ends without closing the run, the stage closes it. From when one is to be
+        examined until another is opened, nothing that is compressed, or that nobody can read,
+        comes to a broker.
         """
-        self._ask("POST", "/runs", {"run": run, "folder": str(folder), "owner": own_name()})
+        given = {"run": run, "folder": str(folder), "owner": own_name(), "examined": is_examined}
+        self._ask("POST", "/runs", given)
 
     def past_topics(self) -> list[str]:
         """The topics of runs before the last fifty."""

@@ -259,6 +259,24 @@ def test_a_function_that_sends_nothing_fails() -> None:
     assert EXERCISE.blank == verdict.hint
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"detail": {"compression": "zstd"}}, "(compression.type=zstd)"),
+        ({"records": 100_001}, "100,010 records, and 100,000"),
+        ({"detail": {"bytes": "20000001"}}, "20,000,001 bytes, and 20,000,000"),
+        ({"records": 90_000, "detail": {"bytes": "19000000"}}, ""),
+    ],
+)
+def test_what_no_witness_looks_at_fails(more: dict[str, Any], said: str) -> None:
+    """Whatever else is true of it: it was not read, and is nobody's bad luck."""
+    seen = evidence(*STORED, replace(produce(), **more), raised=None)
+    verdict = judge(EXERCISE, None, [seen])
+
+    assert said in verdict.reason
+    assert ("FAIL" if said else "PASS") == str(verdict.status)
+
+
 def test_a_function_that_raises_fails() -> None:
     """What a function raised is the reason, before anything else is looked at."""
     verdict = judge(EXERCISE, None, [evidence(raised="your function raised KeyError: 1")])

@@ -90,6 +90,40 @@ def test_what_is_no_kafka_passes_untouched(rig: Rig) -> None:
     assert "request" == event.detail["side"]
 
 
+def test_nothing_compressed_is_examined(rig: Rig) -> None:
+    """Where a run is examined the client is told that its compressed records are not taken."""
+    packed = wire.produce(1, wire.batch([b"0"], attributes=1))
+    client = rig.client()
+    rig.board.is_examining = True
+    client.send(packed, wire.produce(2))
+
+    assert wire.produce_answer(1, error=76, offset=-1) == client.receive()
+    assert wire.produce_answer(2) == client.receive()
+    assert [wire.produce(2)] == rig.received
+    (fired,) = rig.events_of("fault", "fired")
+    assert "UNSUPPORTED_COMPRESSION_TYPE" == fired.detail["answer"]
+
+    rig.board.is_examining = False
+    client.send(packed)
+
+    assert wire.produce_answer(1) == client.receive()
+
+
+@pytest.mark.parametrize(
+    "unread", [wire.request(999, 0, 1, b"whatever"), b"\xff\xff\xff\xff and so on"]
+)
+def test_nothing_unread_is_examined(rig: Rig, unread: bytes) -> None:
+    """Where a run is examined who sends what nobody can read is cut off before it arrives."""
+    rig.board.is_examining = True
+    client = rig.client()
+    client.send(unread)
+    client.send(wire.produce(2, wire.batch([b"0"], attributes=1)))
+
+    assert b"" == client.receive()
+    assert [] == rig.received
+    assert rig.events_of("wire", "opaque")
+
+
 def test_client_is_turned_away_while_the_broker_is_down(rig: Rig) -> None:
     """No connection hangs: it is closed at once, before the client has said a word."""
     rig.stop_listening()

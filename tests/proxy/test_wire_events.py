@@ -80,6 +80,17 @@ def test_records(records: bytes, count: int, value: str | None, values: str | No
 
 
 @pytest.mark.parametrize(
+    ("attributes", "said"),
+    [(0, None), (1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd"), (5, "5"), (16, None)],
+)
+def test_what_is_compressed_is_said(attributes: int, said: str | None) -> None:
+    """In the word of compression.type; what nobody knows by its number."""
+    (event,) = events_of(wire.produce(1, wire.batch([b"0"], attributes=attributes)))
+
+    assert said == event.detail.get("compression")
+
+
+@pytest.mark.parametrize(
     ("code", "given", "offset", "error"), [(0, 12, 12, None), (2, -1, None, "CORRUPT_MESSAGE")]
 )
 def test_produce_response(code: int, given: int, offset: int | None, error: str | None) -> None:
