@@ -60,7 +60,7 @@ class Experiment:
     supervised  is a process that a client's error has ended started again, once?
     schema  where the sink is in PostgreSQL; if empty, the sink is SQLite
     is_examined  is what its clients send hostile? Nothing that is compressed comes to a broker, and
-            of a log only as much is read as an examination asks for
+            a topic is left unread that has more than is looked at in an examination
     """
 
     stage: Stage

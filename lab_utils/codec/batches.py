@@ -78,7 +78,7 @@ class Batch:
     @property
     def is_compressed(self) -> bool:
         """Are the records packed?"""
-        return bool(self.attributes & COMPRESSION)
+        return self.compression is not None
 
     @property
     def compression(self) -> str | None:

@@ -39,8 +39,8 @@ BYTES_MAX: Final = 50_000_000
 PARTS_MAX: Final = 1_000_000
 # A lab has a tenth of it. Some looks at cells are for each pair of them.
 CELLS_MAX: Final = 1_000
-# No lab has 6,000 characters. More runs as it is, and is not read: parsing it would hold up
-# all other gradings (one `import a.a.a…` of 180,000 characters for 17 s).
+# No lab has 6,000 characters. What has more than this runs as it is, and is not read: to parse it
+# would hold up all other gradings (one `import a.a.a…` of 180,000 characters for 17 s).
 CODE_MAX: Final = 50_000
 # Folders in which nothing is handed in: JupyterLab's copies, and notebooks without exercises.
 SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
@@ -266,7 +266,7 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
     for text in [source] if source is not None else _statements(cell.source):
         piece, python = _Piece(position, text, cell.answers is not None, is_own), ""
         try:
-            python = _python(text, is_own=True)
+            python = _python(text, one_look=True)
             tree, table = ast.parse(python), symtable.symtable(python, "cell", "exec")
         except (SyntaxError, ValueError, RuntimeError, MemoryError):
             if CALL_OF_A_MAGIC in python:
@@ -286,11 +286,11 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
         )
 
 
-def _python(text: str, *, is_own: bool = False) -> str:
+def _python(text: str, *, one_look: bool = False) -> str:
     """The text of a cell as Python, in which magics are calls of IPython's.
 
-    IPython looks at all of a cell for each magic in it. A learner's own is looked at once: its
-    first magic is such a call then, and with one it may do anything.
+    IPython looks at all of a cell for each magic in it. For a learner's own, `one_look` is enough:
+    its first magic is such a call then, and with one it may do anything.
     """
     try:
         ast.parse(text)
@@ -298,7 +298,7 @@ def _python(text: str, *, is_own: bool = False) -> str:
         from IPython.core.inputtransformer2 import TransformerManager
 
         manager: Any = TransformerManager()  # type: ignore[no-untyped-call]
-        if is_own:
+        if one_look:
             manager.do_token_transforms = lambda lines: manager.do_one_token_transform(lines)[1]
         return str(manager.transform_cell(text))
     return text

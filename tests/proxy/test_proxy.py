@@ -116,8 +116,7 @@ def test_nothing_unread_is_examined(rig: Rig, unread: bytes) -> None:
     """Where a run is examined who sends what nobody can read is cut off before it arrives."""
     rig.board.is_examining = True
     client = rig.client()
-    client.send(unread)
-    client.send(wire.produce(2, wire.batch([b"0"], attributes=1)))
+    client.send(unread, wire.produce(2, wire.batch([b"0"], attributes=1)))
 
     assert b"" == client.receive()
     assert [] == rig.received
