@@ -277,6 +277,16 @@ def test_what_no_witness_looks_at_fails(more: dict[str, Any], said: str) -> None
     assert ("FAIL" if said else "PASS") == str(verdict.status)
 
 
+def test_a_request_to_several_partitions_counts_once() -> None:
+    """It is an event for each of them, and each has the size of all of it."""
+    detail = {"bytes": "15000000", "connection": "b1-1"}
+    rows = [replace(produce(), correlation_id=7, partition=it, detail=detail) for it in range(3)]
+    another = replace(rows[0], correlation_id=8)
+
+    assert "PASS" == judge(EXERCISE, None, [evidence(*STORED, *rows)]).status
+    assert "FAIL" == judge(EXERCISE, None, [evidence(*STORED, *rows, another)]).status
+
+
 def test_a_function_that_raises_fails() -> None:
     """What a function raised is the reason, before anything else is looked at."""
     verdict = judge(EXERCISE, None, [evidence(raised="your function raised KeyError: 1")])
