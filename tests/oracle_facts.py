@@ -125,14 +125,18 @@ def superseded(rows: Rows, row: Event) -> bool:
     settings: dict[str, str] = {}
     for it in kind(rows, "workload", "topic"):
         settings |= it.detail if it.topic == row.topic else {}
-    if "compact" not in settings.get("cleanup.policy", "") or row.key is None:
+    if "compact" not in settings.get("cleanup.policy", ""):
         return False
     later = [
         it.offset for it in said(rows, "acked") + kind(rows, "log", "record", "visible")
         if (it.topic, it.partition, it.key) == (row.topic, row.partition, row.key)
         and it.offset is not None and ends_of(rows, it) != {"txn_aborted"}
     ]  # fmt: skip
-    if row.value is None or (row.offset is not None and row.offset < max(later, default=-1)):
+    if (
+        row.key is None
+        or row.value is None
+        or (row.offset is not None and row.offset < max(later, default=-1))
+    ):
         return True
     # What was aborted is taken away, and supersedes nothing.
     return bool(ends_of(rows, row)) and not ends_of(rows, row) & {"txn_committed", "no transaction"}

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
+from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
+from lab_utils.waiting import wait_until
 from tests.notebooks import further
 from tests.oracle import oracle
 from tests.performed import Perform, values
@@ -88,3 +97,33 @@ def test_committed_and_deleted(perform: Perform) -> None:
     assert {"lost-write": 9, "inconsistent-offsets": 2} == Counter(
         name for name, *_ in found.elements()
     )
+
+
+def compacted_later(run: LiveRun) -> None:
+    """Two orders without a key, in a topic that is compacted from then on; and one with a key."""
+    producer = run.producer({"acks": "all"})
+    for order in run.orders[:2]:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+    policy = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+    topic = ConfigResource(ConfigResource.Type.TOPIC, run.topic, incremental_configs=[policy])
+    admin = AdminClient({"bootstrap.servers": run.bootstrap, "log_level": 0})
+    admin.incremental_alter_configs([topic])[topic].result(10)
+    producer.produce(run.topic, run.orders[2], key="shop-1", partition=0)
+    producer.flush()
+    wait_until(lambda: run.orders_in_the_log() == ["2"], "the compaction", timeout_s=20)
+
+
+def test_compaction_takes_what_has_no_key(perform: Perform) -> None:
+    """In a topic that is compacted only now, records without a key are not kept."""
+    before = COMPACTS | {"cleanup.policy": "delete"}
+    rows = perform(compacted_later, orders=3, topic_config=before)
+    end = next(row for row in rows if (row.source, row.kind) == ("log", "end"))
+    changed = {"source": "workload", "kind": "topic", "detail": COMPACTS}
+    found = oracle([*rows, replace(end, **changed)], "producing")
+
+    assert (["0", "1"], ["2"]) == (
+        [value for name, _, _, value, *_ in found.elements() if name == "lost-write"],
+        values(rows, "record").split(),
+    )
+    assert {("superseded",)} == {tuple(it[-1]) for it in found}

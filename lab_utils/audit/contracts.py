@@ -195,7 +195,8 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "lost-write", _compacts, "cleanup.policy",
-        "A compacted topic keeps only the last record of each key, and a tombstone not for ever.",
+        "A compacted topic keeps only the last record of each key, a tombstone not for ever, and"
+        " nothing without a key.",
         "Kafka design, log compaction",
         when="superseded",
     ),

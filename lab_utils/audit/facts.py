@@ -130,16 +130,16 @@ def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
     """May compaction have taken away what was at this place?
 
     It keeps the last record of each key, and in the end not even that if it is a tombstone. What
-    was aborted it takes away, and that supersedes nothing.
+    was aborted it takes away, and that supersedes nothing. It also takes away what has no key: such
+    records are stored only while the topic is not compacted yet.
     """
     if not survey.has_compacted:
         return "false AS superseded"
     window = f"OVER (PARTITION BY run, topic, partition, {key})"
     newest = f"max(if(({is_record}) AND NOT is_aborted, offset, NULL)) {window}"
     return (
-        f"is_compacted AND {key} IS NOT NULL"
-        f" AND coalesce({value} IS NULL OR may_be_aborted OR offset < {newest}, false)"
-        " AS superseded"
+        f"is_compacted AND coalesce({key} IS NULL OR {value} IS NULL OR may_be_aborted"
+        f" OR offset < {newest}, false) AS superseded"
     )
 
 

@@ -302,6 +302,14 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [*COMPACTED, acked("1", 0, key="k"), record("2", 1, key="other"), end(offset=2)],
         "inconsistent-offsets", "breach", None,
     ),
+    "compacted since, and it has no key": (
+        [*COMPACTED, acked("1", 0), end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "compacted since, and nothing is at its offset": (
+        [*COMPACTED, acked("1", 0), end(offset=2)],
+        "inconsistent-offsets", "allowed", "cleanup.policy=compact",
+    ),
     "an old tombstone": (
         [*COMPACTED, acked(None, 0, key="k"), end(offset=2)],
         "lost-write", "allowed", "cleanup.policy=compact",

@@ -36,9 +36,9 @@ def lost_write() -> Found:
     acked(1, offset 0)`.
     Allowed by: `acks=0`; `acks=1`; a power cut of as many brokers as `min.insync.replicas` says, or
     of as many as there are replicas if these are fewer; `unclean.leader.election.enable=true`;
-    `cleanup.policy=compact`, if the order is not the last one of its key, is a tombstone, or was
-    aborted; a log that now begins after the order, because of retention or DeleteRecords. Otherwise
-    it is a breach.
+    `cleanup.policy=compact`, if the order has no key, is not the last one of its key, is a
+    tombstone, or was aborted; a log that now begins after the order, because of retention or
+    DeleteRecords. Otherwise it is a breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
     here the drained log decides. An idempotent producer can lose its first batch and report it as a
     success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
