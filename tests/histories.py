@@ -136,9 +136,10 @@ def stop(
     )  # fmt: skip
 
 
-def offsets(transaction: int, position: int, **columns: Any) -> Event:
+def offsets(transaction: int, position: int, group: str | None = None, **columns: Any) -> Event:
     """The program made this offset of partition 0 part of its transaction."""
     detail = {"transaction": str(transaction), "offsets": f'["{TOPIC}-0:{position}"]'}
+    detail |= {"group": group} if group is not None else {}
     return client("txn_offsets_sent", None, detail=detail, **{"partition": None} | columns)
 
 

@@ -37,6 +37,7 @@ from tests.oracle_facts import (
     is_read_committed,
     is_settled,
     kind,
+    may_be_of,
     nobody_knows,
     of,
     order,
@@ -518,16 +519,19 @@ def abandoned(rows: Rows) -> Iterator[Found]:
             row for row in sends
             if order(row) in only_aborted and of(row) == first_transaction(rows, order(row))
         ]  # fmt: skip
-        for where in {here for row, here, _ in positions if row.actor == end.actor and firsts}:
+        theirs = [it for it in positions if it[0].actor == end.actor and firsts]
+        for where in {here for _, here, _ in theirs}:
             topic, _, partition = where.rpartition("-")
-            committed = [
-                (ended.at_ns, position)
-                for row, here, position in positions
-                for ended in said(rows, "txn_committed")
-                if here == where and of(ended) == of(row)
-            ]
             gaps = []
             for name in sorted(consumers(rows, topic)):
+                if not any(here == where and may_be_of(row, name) for row, here, _ in theirs):
+                    continue
+                committed = [
+                    (ended.at_ns, position)
+                    for row, here, position in positions
+                    for ended in said(rows, "txn_committed")
+                    if here == where and of(ended) == of(row) and may_be_of(row, name)
+                ]
                 given = [
                     row for row in said(rows, "delivered")
                     if (row.topic, str(row.partition)) == (topic, partition)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from lab_utils.ledger.events import Event
@@ -214,11 +215,19 @@ def has_sought(rows: Rows, topic: str | None, partition: int | None, name: str, 
 
 def _there(rows: Rows, topic: str | None, name: str, partition: int | None) -> Rows:
     """What a group committed in a partition, and what it was given of it."""
-    return [
+    by_transactions = [
+        replace(done, kind="committed", offset=position)
+        for row in said(rows, "txn_offsets_sent") for place, position in sent_offsets(row)
+        for done in ends_told(rows, row)[-1:]
+        if done.kind == "txn_committed"
+        and place == f"{topic}-{partition}" and may_be_of(row, name)
+    ]  # fmt: skip
+    theirs = [
         row for row in said(rows, "committed", "delivered")
         if (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
         and row.offset is not None
     ]  # fmt: skip
+    return sorted(theirs + by_transactions, key=lambda row: row.at_ns)
 
 
 def is_ahead(rows: Rows, topic: str | None, name: str, partition: int | None, offset: int) -> bool:
@@ -258,10 +267,15 @@ def of(row: Event) -> Transaction | None:
     return (row.actor, number) if number is not None else None
 
 
+def ends_told(rows: Rows, row: Event) -> Rows:
+    """Where the program was told of an end of the transaction that this is of."""
+    return [it for it in said(rows, "txn_committed", "txn_aborted")
+            if of(row) is not None and of(it) == of(row)]  # fmt: skip
+
+
 def told(rows: Rows, row: Event) -> list[str]:
-    """What the program was told of the end of the transaction that this is of."""
-    return [it.kind for it in said(rows, "txn_committed", "txn_aborted")
-            if of(row) is not None and of(it) == of(row)][-1:]  # fmt: skip
+    """What the program was told of that end."""
+    return [it.kind for it in ends_told(rows, row)][-1:]
 
 
 def asked(rows: Rows, row: Event) -> list[int]:
@@ -277,6 +291,11 @@ def is_over(rows: Rows, producer_id: int | None) -> bool:
     noted = [row for row in kind(rows, "log", "transaction") if row.producer_id == producer_id]
     noted.sort(key=lambda row: row.offset or 0)
     return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
+
+
+def may_be_of(row: Event, name: str) -> bool:
+    """May the offsets that a transaction sent be of this group?"""
+    return row.detail.get("group") in (None, name) or name.startswith("the group of ")
 
 
 def sent_offsets(row: Event) -> list[tuple[str, int]]:

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.survey import IN_TRANSACTIONS
-
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -153,7 +151,7 @@ def _with_fates(
     """
     if not survey.has_compacted:
         return rows
-    if IN_TRANSACTIONS not in survey.kinds:
+    if not survey.has_transactions:
         return rows.selectExpr("*", "false AS is_aborted", "false AS may_be_aborted")
     from pyspark.sql import functions
 
@@ -189,7 +187,7 @@ BEFORE_THE_END: Final = (
 
 def _copies(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a place and order; what has no place, as a send, is one row a partition."""
-    rows = _with_ends(events) if IN_TRANSACTIONS in survey.kinds else events.selectExpr(
+    rows = _with_ends(events) if survey.has_transactions else events.selectExpr(
         "*", "CAST(NULL AS STRING) AS transaction", "CAST(NULL AS STRING) AS outcome",
         "CAST(NULL AS BIGINT) AS asked_at_ns",
     )  # fmt: skip
@@ -253,23 +251,30 @@ def transactions(events: DataFrame) -> DataFrame:
 
 
 def positions(events: DataFrame) -> DataFrame:
-    """The offsets that transactions sent: TRANSACTION, topic, partition, position.
+    """The offsets that transactions sent: TRANSACTION, topic, partition, position, for_group.
 
-    Of a partition of which nothing was read the position is below 0 (OFFSET_INVALID), and the
-    client leaves it out.
+    for_group is NULL if nobody recorded whose they are (survey.of_groups). Of a partition of which
+    nothing was read the position is below 0 (OFFSET_INVALID), and the client leaves it out.
     """
     sent = events.where("source = 'client' AND kind = 'txn_offsets_sent'").selectExpr(
-        "run", "actor", "detail['transaction'] AS transaction",
+        "run", "actor", "detail['transaction'] AS transaction", "detail['group'] AS for_group",
         "explode(from_json(detail['offsets'], 'ARRAY<STRING>')) AS place",
     )  # fmt: skip
     part = "regexp_extract(place, '^(.*)-([0-9]+):(-?[0-9]+)$', {0})"
     named = sent.selectExpr(
         *TRANSACTION,
+        "for_group",
         f"{part.format(1)} AS topic",
         f"try_cast({part.format(2)} AS BIGINT) AS partition",
         f"try_cast({part.format(3)} AS BIGINT) AS position",
     )  # fmt: skip
     return named.where("position >= 0")
+
+
+def committed_positions(events: DataFrame) -> DataFrame:
+    """These of transactions that were committed; also asked_at_ns and ended_at_ns."""
+    committed = transactions(events).where("outcome = 'txn_committed'")
+    return positions(events).join(committed, TRANSACTION)
 
 
 def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:

@@ -25,7 +25,6 @@ from lab_utils.audit.facts import (
     transactions,
 )
 from lab_utils.audit.finding import Facts, Sieve
-from lab_utils.audit.survey import IN_TRANSACTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -74,7 +73,7 @@ def sieving() -> Iterator[Sieve]:
 
 def _of_suspect_orders(events: DataFrame, survey: Survey, keep: list[DataFrame]) -> DataFrame:
     kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey), keep)
-    if not _has_transactions(survey):
+    if not survey.has_transactions:
         return kept
     return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
 
@@ -84,7 +83,7 @@ def _of_suspect_places(events: DataFrame, survey: Survey, keep: list[DataFrame])
     place = _place("offset", of="xxhash64(run, topic)")
     kept = _kept(rows, place, "at", _suspect_places(events, survey), keep)
     kept = kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
-    if not (survey.has_compacted and _has_transactions(survey)):
+    if not (survey.has_compacted and survey.has_transactions):
         return kept
     # Compaction takes away what was aborted.
     fates = "source = 'client' AND (kind = 'sent' OR kind LIKE 'txn%')"
@@ -182,13 +181,13 @@ def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
     rows = _with_bits(events.where(OF_ORDERS), survey, events).selectExpr(
         TOPIC, ORDER, "run", "actor", "kind", "at_ns", "bit", "partition", "offset",
         "xxhash64(actor) AS who", f"partition * {OFFSETS}L + offset AS place",
-        "detail['transaction'] AS transaction" if _has_transactions(survey) else
+        "detail['transaction'] AS transaction" if survey.has_transactions else
         "CAST(NULL AS STRING) AS transaction",
     )  # fmt: skip
-    if _has_transactions(survey):
+    if survey.has_transactions:
         rows = _with_ends(rows, events)
-    counted = sql(rows, ["id"], *COUNTS, *(OF_TRANSACTIONS if _has_transactions(survey) else ()))
-    if not _has_transactions(survey):
+    counted = sql(rows, ["id"], *COUNTS, *(OF_TRANSACTIONS if survey.has_transactions else ()))
+    if not survey.has_transactions:
         counted = counted.selectExpr("*", *NO_TRANSACTIONS)
     found = counted.join(_topics(events, survey), "of", "left")
     suspect = " OR ".join(f"coalesce({why}, false)" for why in SUSPECT_ORDER)
@@ -208,10 +207,6 @@ def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
         .where("is_suspect OR x OR earlier > place OR later < place")
         .select("id")
     )  # fmt: skip
-
-
-def _has_transactions(survey: Survey) -> bool:
-    return IN_TRANSACTIONS in survey.kinds
 
 
 def _with_ends(rows: DataFrame, events: DataFrame) -> DataFrame:

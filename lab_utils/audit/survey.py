@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.facts import committed_positions, sql
 from lab_utils.audit.kept_plans import ANEW, Plans
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ READ_WHOLE: Final = (
 )
 # Whose actor matters, and whose partition; others are counted together.
 BY_ACTOR: Final = "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut')"
-BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked', 'committed')"
+BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
 # What somebody did. A run without any of these proves nothing.
 DONE: Final = (
     "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
@@ -35,6 +36,8 @@ REPLICATED: Final = "partition"
 EPOCHS: Final = "epochs"
 STOPS: Final = "stops"
 IN_TRANSACTIONS: Final = "in_transactions"
+# By whom a group's position is committed: its consumer, or a producer's transaction.
+POSITIONED: Final = {("client", "committed"), ("client", "txn_offsets_sent")}
 
 Topic = tuple[str, str | None]
 Client = tuple[str, str]
@@ -182,6 +185,11 @@ class Survey:
         return any(it.is_compacted for it in self.topics.values())
 
     @property
+    def has_transactions(self) -> bool:
+        """Was any order sent in a transaction?"""
+        return IN_TRANSACTIONS in self.kinds
+
+    @property
     def runs(self) -> set[str]:
         """The runs of the ledger."""
         return {run for run, *_ in self.counts}
@@ -218,6 +226,17 @@ class Survey:
         rows = [(*topic, group) for topic, it in self.topics.items() for group in sorted(it.actors)]
         return self.table(events, rows, GROUPS_SCHEMA)
 
+    def of_groups(self, positions: DataFrame, events: DataFrame) -> DataFrame:
+        """Rows with the consumer_group of their for_group: each that may be it, if that is unknown.
+
+        A for_group that is not recorded may be any group that reads the topic; any for_group may be
+        that of readers of whom no group is known.
+        """
+        return positions.join(self.groups_frame(events), ["run", "topic"]).where(
+            "for_group IS NULL OR for_group = consumer_group"
+            f" OR startswith(consumer_group, '{UNKNOWN_GROUP}')"
+        )
+
     def members_frame(self, events: DataFrame) -> DataFrame:
         """One row a consumer that was given something or committed; as in MEMBERS_SCHEMA."""
         given = {
@@ -243,27 +262,35 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
     found.kinds = frozenset(_kinds(found))
-    if "acked" in found.kinds and any(topic.committed for topic in found.topics.values()):
-        for row in plans.rows(_ahead(events, found)):
-            ahead = found.topics[row["run"], row["topic"]].ahead[row["consumer_group"]]
-            ahead[row["partition"]] = [tuple(each) for each in row["passed"]]
+    if "acked" in found.kinds and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
+        for row in plans.rows(_positions(events, found)):
+            topic, group = found.topics[row["run"], row["topic"]], row["consumer_group"]
+            topic.committed[group][row["partition"]] = tuple(row["committed"])
+            topic.ahead[group][row["partition"]] = [tuple(each) for each in row["passed"] or ()]
     return found
 
 
-def _ahead(events: DataFrame, survey: Survey) -> DataFrame:
-    """What positions passed over that a group committed: run, topic, partition, group, stretches.
+def _positions(events: DataFrame, survey: Survey) -> DataFrame:
+    """The positions that groups committed: run, topic, partition, consumer_group, and
 
-    Such a position is after all that the group had been given, and it continued at it or after it.
+    committed  when the first was, and which
+    passed     the offsets that one passed over which is after all that the group had been given, if
+               the group continued at it or after it
     """
-    from pyspark.sql import functions
-
     window = "OVER (PARTITION BY run, consumer_group, topic, partition ORDER BY at_ns{})"
     before = window.format(" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
     said = events.where(
         "source = 'client' AND kind IN ('delivered', 'committed') AND offset IS NOT NULL"
     ).join(survey.members_frame(events), ["run", "actor"])
+    if "txn_offsets_sent" in survey.kinds:
+        by_transactions = committed_positions(events).selectExpr(
+            "run", "topic", "partition", "for_group", "'committed' AS kind",
+            "position AS offset", "ended_at_ns AS at_ns",
+        )  # fmt: skip
+        theirs = survey.of_groups(by_transactions, events).drop("for_group")
+        said = said.select(*theirs.columns).unionByName(theirs)
     rows = said.selectExpr(
-        "run", "topic", "partition", "consumer_group", "kind", "offset",
+        "run", "topic", "partition", "consumer_group", "kind", "offset", "at_ns",
         f"coalesce(max(if(kind = 'delivered', offset, NULL)) {before}, -1) + 1 AS first",
         f"last(if(kind = 'committed', offset, NULL), true) {before} AS position",
         f"lead(kind) {window.format('')} IS NULL AS is_last",
@@ -272,9 +299,15 @@ def _ahead(events: DataFrame, survey: Survey) -> DataFrame:
         "*",
         "CASE WHEN kind = 'delivered' AND position <= offset THEN position"
         " WHEN kind = 'committed' AND is_last THEN offset END AS next",
-    ).where("next > first")
-    widest = f"max_by(struct(first, next), next - first, {AHEAD_MAX}) AS passed"
-    return passed.groupBy("run", "topic", "partition", "consumer_group").agg(functions.expr(widest))
+    )
+    found = sql(
+        passed,
+        ["run", "topic", "partition", "consumer_group"],
+        "min(struct(at_ns, offset)) FILTER (WHERE kind = 'committed') AS committed",
+        f"max_by(struct(first, next), next - first, {AHEAD_MAX}) FILTER (WHERE next > first)"
+        " AS passed",
+    )
+    return found.where("committed IS NOT NULL")
 
 
 def counted(events: DataFrame) -> DataFrame:
@@ -290,8 +323,6 @@ def counted(events: DataFrame) -> DataFrame:
     return keys.groupBy("run", "source", "kind", "topic", "actor", "partition").agg(
         *map(functions.expr, (
             "count(*) AS count", "max(offset) AS offset", "max(at_ns) AS last_at_ns",
-            "min(if(offset IS NULL, NULL, at_ns)) AS first_at_ns",
-            "min_by(offset, if(offset IS NULL, NULL, at_ns)) AS first_offset",
             "min(producer_id) AS first_id", "max(producer_id) AS last_id",
             "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
@@ -366,15 +397,10 @@ def _end(row: Row, detail: Mapping[str, str], before: End | None) -> End:
 
 def _consume(found: Survey, row: Row) -> None:
     """Who was assigned or given something of a topic, and how far each group came."""
-    if row["kind"] not in (*READS, "committed"):
+    if row["kind"] not in READS:
         return
     group = found.group(row["run"], row["actor"])
     topic = found.topics[row["run"], row["topic"]]
-    if row["kind"] == "committed":
-        if row["first_offset"] is not None:
-            held, first = topic.committed[group], (row["first_at_ns"], row["first_offset"])
-            held[row["partition"]] = min(held.get(row["partition"], first), first)
-        return
     if row["kind"] == "sought":
         # Where the bookmark is, or at the beginning, nothing is passed over by choice.
         if row["offset"] is not None or row["to_the_end"]:

@@ -39,6 +39,15 @@ LOGICAL: Final = {OFFSET_BEGINNING: "beginning", OFFSET_END: "end", OFFSET_STORE
 Rebalance: TypeAlias = Any
 
 
+class GroupMetadata(bytes):
+    """What a consumer says of its group to a transaction; the client's own form is not documented.
+
+    group  the group.id, which the ledger has of the offsets that are sent with it
+    """
+
+    group: str
+
+
 class RecordingConsumer(Consumer):
     """A confluent_kafka.Consumer whose deliveries, commits and rebalances are in the ledger."""
 
@@ -47,6 +56,7 @@ class RecordingConsumer(Consumer):
     ) -> None:
         self._recorder = recorder
         self._crashes = crashes
+        self._group = str(configuration["group.id"])
         callbacks = {
             "on_commit": _recorded_commits(recorder, configuration.get("on_commit")),
             "error_cb": recorded_errors(recorder, configuration.get("error_cb")),
@@ -138,6 +148,15 @@ class RecordingConsumer(Consumer):
         """Read these partitions, too, as Consumer.incremental_assign does."""
         super().incremental_assign(partitions)
         self._placed("sought", partitions)
+
+    def consumer_group_metadata(self) -> Any:
+        """What a transaction is told of the group, as Consumer.consumer_group_metadata does."""
+        metadata = super().consumer_group_metadata()
+        if metadata is None:
+            return None
+        named = GroupMetadata(metadata)
+        named.group = self._group
+        return named
 
     def _placed(self, kind: str, places: list[TopicPartition]) -> None:
         for place in places:

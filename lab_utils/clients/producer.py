@@ -16,6 +16,7 @@ from typing import Any, Final, TypeAlias
 import orjson
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 
+from lab_utils.clients.consumer import GroupMetadata
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.recorder import Recorder, order_json, recorded_errors
 from lab_utils.ledger.events import value_text
@@ -119,7 +120,10 @@ class RecordingProducer(Producer):
         """Make consumed offsets part of the transaction; each is the next one to read."""
         named = [f"{place.topic}-{place.partition}:{place.offset}" for place in positions]
         offsets = orjson.dumps(named).decode()
-        with self._told("send_offsets_to_transaction", offsets=offsets):
+        # That of a plain Consumer has the name, too, in a form that is not documented.
+        known = isinstance(group_metadata, GroupMetadata)
+        group = {"group": group_metadata.group} if known else {}
+        with self._told("send_offsets_to_transaction", offsets=offsets, **group):
             super().send_offsets_to_transaction(positions, group_metadata, timeout)
         self._crashes.reached("after_send_offsets")
 

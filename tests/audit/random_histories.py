@@ -60,6 +60,14 @@ def is_created_once(rows: list[Event]) -> bool:
     return max(made.values(), default=1) == 1
 
 
+def session_step(kind: str, number: int, offset: int) -> list[Event]:
+    """What a consumer does, or a transaction for its group."""
+    if kind == "sends":
+        return [offsets_of(number, offset), told("committed", number)]
+    is_given = kind == "delivered"
+    return [delivered(str(offset), offset) if is_given else placed(kind, offset=offset)]
+
+
 def producing() -> st.Drawn:
     """Orders on their way into a log of two partitions, and out again."""
     values, keys = VALUES, KEYS
@@ -118,12 +126,13 @@ def producing() -> st.Drawn:
     session = st.builds(
         lambda steps: [
             *(acked(str(offset), offset) for offset in range(4)),
-            *(placed(kind, offset=offset) if kind != "delivered" else delivered(str(offset), offset)
-              for kind, offset in steps),
+            *(row for number, (kind, offset) in enumerate(steps)
+              for row in session_step(kind, number, offset)),
         ],
         st.lists(
             st.tuples(
-                st.sampled_from(["assigned", "committed", "delivered", "delivered"]), offsets
+                st.sampled_from(["assigned", "committed", "sends", "delivered", "delivered"]),
+                offsets,
             ),
             min_size=2, max_size=5,
         ),
@@ -223,7 +232,8 @@ def transactions() -> st.Drawn:
             st.sampled_from([True, True, False]),
         ),
         st.builds(
-            offsets_of, numbers, st.sampled_from([0, 1, 2, 3, 4, OFFSET_INVALID]), actor=producers
+            offsets_of, numbers, st.sampled_from([0, 1, 2, 3, 4, OFFSET_INVALID]),
+            st.sampled_from([None, None, "a", "b"]), actor=producers,
         ),
         st.builds(bookmark, offsets, group=GROUPS),
         st.builds(

@@ -34,6 +34,7 @@ from tests.histories import (
     failed,
     in_run,
     log,
+    offsets,
     order,
     placed,
     power_cut,
@@ -419,6 +420,27 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "a bookmark that the program set ahead": (
         [LATE, acked("0", 0), placed("committed", offset=1), delivered("1", 1)],
         "unseen", "allowed", None,
+    ),
+    "a bookmark that a transaction set ahead": (
+        [LATE, acked("0", 0), offsets(1, 1, "a"), told("committed", 1), delivered("1", 1)],
+        "unseen", "allowed", None,
+    ),
+    "the same, and nobody recorded of which group": (
+        [LATE, acked("0", 0), offsets(1, 1), told("committed", 1), delivered("1", 1)],
+        "unseen", "allowed", None,
+    ),
+    "the same, of another group": (
+        [LATE, acked("0", 0), offsets(1, 1, "b"), told("committed", 1), delivered("1", 1)],
+        "unseen", "breach", None,
+    ),
+    "the same, and the transaction was aborted": (
+        [LATE, acked("0", 0), offsets(1, 1, "a"), told("aborted", 1), delivered("1", 1)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark of a transaction, from which the group went on": (
+        [LATEST, acked("1", 1), delivered("0", 0), offsets(1, 1, "a"), told("committed", 1),
+         *AGAIN],
+        "unseen", "breach", None,
     ),
     "a bookmark at the order, and nothing but what is after it": (
         [LATE, acked("0", 0), placed("committed", offset=0), delivered("1", 1)],

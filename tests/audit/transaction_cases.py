@@ -92,6 +92,19 @@ TRANSACTIONS: dict[str, tuple[str, list[Event], list[Event]]] = {
         [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
          told("aborted", 1), bookmark(1, group="b")],
     ),
+    "the offsets are said to be of the one group": (
+        "aborted-output",
+        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"),
+         offsets(1, 1, "a"), told("aborted", 1), bookmark(1, group="a")],
+        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
+         told("aborted", 1), bookmark(1, group="a")],
+    ),
+    "the offsets are said to be of a group, and nobody knows that of the reader": (
+        "aborted-output",
+        [delivered("0", 0), out(1, "0"), offsets(1, 1, "c"), told("aborted", 1), bookmark(1)],
+        [*GROUPS, delivered("0", 0), out(1, "0"), offsets(1, 1, "c"), told("aborted", 1),
+         bookmark(1)],
+    ),
     "the bookmark of a group without readers": (
         "aborted-output",
         [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(1, group="c")],

@@ -73,8 +73,8 @@ def test_sent_names_its_transaction(opened: Opened) -> None:
 
 @pytest.mark.kafka
 def test_offsets_are_recorded(opened: Opened) -> None:
-    """The offsets that were made part of a transaction are in the ledger, each the next to read."""
-    producer, consumer = transactional(opened), opened.live.consumer()
+    """The offsets that were made part of a transaction are in the ledger, and whose they are."""
+    producer, consumer = transactional(opened), opened.live.consumer({"group.id": "readers"})
     producer.begin_transaction()
     send(opened, producer, "0")
     place = TopicPartition(opened.ticket.topic, 0, 1)
@@ -82,7 +82,10 @@ def test_offsets_are_recorded(opened: Opened) -> None:
     producer.commit_transaction()
     (row,) = opened.rows("txn_offsets_sent")
 
-    assert f'["{opened.ticket.topic}-0:1"]' == row.detail["offsets"]
+    assert (f'["{opened.ticket.topic}-0:1"]', "readers") == (
+        row.detail["offsets"], row.detail["group"]
+    )  # fmt: skip
+    assert [1] == [place.offset for place in consumer.committed([place])]
 
 
 @pytest.mark.kafka

@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.facts import TRANSACTION, positions, sql, transactions
+from lab_utils.audit.facts import TRANSACTION, committed_positions, sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -60,8 +60,7 @@ def _edges(written: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
         *TRANSACTION, *where[1:], "2 * offset + 1 AS place", "true AS writes", "sent_at_ns AS at_ns"
     )
     if "txn_offsets_sent" in survey.kinds:
-        done = transactions(events).where("outcome = 'txn_committed'")
-        reads = positions(events).join(done, TRANSACTION).selectExpr(
+        reads = committed_positions(events).selectExpr(
             *TRANSACTION, *where[1:], "2 * position AS place", "false AS writes",
             "asked_at_ns AS at_ns",
         )  # fmt: skip

@@ -12,6 +12,7 @@ from lab_utils.audit.facts import (
     LISTED,
     ORDER,
     TRANSACTION,
+    committed_positions,
     orders,
     positions,
     sql,
@@ -379,18 +380,16 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
         "slice(array_sort(collect_set(coalesce(value, key))), 1, 10) AS outputs",
     )
     sent = positions(events)
-    read = sent.select("run", "actor", "topic", "partition").distinct()
-    own = sent.join(ends.where("outcome = 'txn_committed'"), TRANSACTION).selectExpr(
-        "run", "topic", "partition", "ended_at_ns AS at_ns", "position",
+    read = sent.select("run", "actor", "topic", "partition", "for_group").distinct()
+    own = committed_positions(events).selectExpr(
+        "run", "topic", "partition", "for_group", "ended_at_ns AS at_ns", "position",
     )  # fmt: skip
     aborted = lost.join(ends, TRANSACTION).join(read, ["run", "actor"])
-    # Whose offsets a transaction sends nobody records: each group that reads the topic may be it.
-    groups = survey.groups_frame(events)
     given = with_groups(events.where("source = 'client' AND kind = 'delivered'"), survey).select(
         "run", "topic", "partition", "consumer_group", "at_ns", "offset"
     )
     told = aborted.withColumnRenamed("ended_at_ns", "at_ns")
-    ends = told.unionByName(own, True).join(groups, ["run", "topic"])
+    ends = survey.of_groups(told.unionByName(own, True), events)
     # What is after is looked for backwards: a frame that ends at the last row is quadratic.
     before, after = (
         f"OVER (PARTITION BY run, topic, partition, consumer_group ORDER BY {by}"
@@ -440,7 +439,7 @@ def aborted_output() -> Found:
     the first one delivered if none was committed. (3) After the abort the group was given nothing
     at or before that offset. (4) A later commit, or the group's bookmark at the end of the run, is
     after that offset. If several groups had been given something of the partition by then, (2) to
-    (4) must be true of each.
+    (4) must be true of each whose offsets they may be.
     Smallest: `delivered(1, offset 0) sent(1, transaction 1) aborted(1) delivered(2, offset 1)
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
     Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2. A

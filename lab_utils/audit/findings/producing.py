@@ -249,14 +249,14 @@ def unseen() -> Found:
     Allowed by: the first of these that applies. (1) Time, if the group was given records of the
     partition, but none after the order: late and lost look alike to a consumer. (2) The program, if
     it moved a consumer of the group in this partition to an offset or to the end (`sought`), or if
-    the group continued at a position after the order that it had `committed`: this is its last one
-    before it was given anything at the order's offset or after it, and what it was then given is
-    not before that position. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if
-    the group was given nothing of the partition. (5) A power cut, as for lost-write, or
-    `unclean.leader.election.enable=true`: the group's position may be of a log that was truncated.
-    Otherwise it is a breach. A group resumed if it was given records of the partition after its
-    first `committed` there, and if that position is at or before the order and not before the start
-    of the log: it continued from the position, and was not reset.
+    the group continued at a position after the order that it had `committed`, or that a transaction
+    had for it: this is its last one before it was given anything at the order's offset or after it,
+    and what it was then given is not before that position. (3) `auto.offset.reset=latest`, unless
+    the group resumed. (4) Time, if the group was given nothing of the partition. (5) A power cut,
+    as for lost-write, or `unclean.leader.election.enable=true`: the group's position may be of a
+    log that was truncated. Otherwise it is a breach. A group resumed if it was given records of the
+    partition after its first `committed` there, and if that position is at or before the order and
+    not before the start of the log: it continued from the position, and was not reset.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
