@@ -25,7 +25,7 @@ from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import ConcurrentReader, HonestReader
 from lab_utils.clients.sinks import effects
 from lab_utils.errors import BadArgument, LabError, LedgerError, text, within
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
 from lab_utils.proxy.faults import (
@@ -36,7 +36,7 @@ from lab_utils.proxy.faults import (
     crash_client,
     to_json,
 )
-from lab_utils.readback import Readback, transactional_ids
+from lab_utils.readback import Readback, group_ids, transactional_ids
 from lab_utils.stage.client import Stage
 
 TOPIC: Final = re.compile("[A-Za-z0-9_-]{1,100}")
@@ -195,7 +195,7 @@ class Experiment:
         self._record_committed(f"crash-{self._crashes_seen}", when="crash")
         crashes = [fault for fault in self.faults if isinstance(fault, crash_client)]
         if crashes[self._crashes_seen - 1].until_expired:
-            self._groups.forget(self._committing())
+            self._groups.forget(self._group_ids())
 
     def finish(self, sink: Path | None = None) -> list[Event]:
         """Close the run at the stage, read the log back; return all rows, oldest first.
@@ -268,10 +268,10 @@ class Experiment:
         faults = [it for it in self.faults if isinstance(it, ClientFault)]
         return [to_json(self._of_this_run(fault)) for fault in faults]
 
-    def _committing(self) -> set[str]:
-        """The groups that have committed an offset in this run, whatever they are called."""
-        named = (row.detail.get("group_id") for row in read_ledger(self.folder))
-        return set(filter(None, named))
+    def _group_ids(self) -> frozenset[str]:
+        """The groups of this run; none if there are more than is looked at in an examination."""
+        found = group_ids(self.folder)
+        return found if not self.is_examined or len(found) <= EXAMINED_GROUPS else frozenset()
 
     def _crashes_not_fired(self) -> list[dict[str, Any]]:
         rows = read_ledger(self.folder) if self._crashes() else []
@@ -284,7 +284,7 @@ class Experiment:
 
     def _fill_when_settled(self) -> None:
         try:
-            self._groups.wait_until_settled(self.run, self.members)
+            self._groups.wait_until_settled(self._group_ids, self.members)
             self.reader.fill(self.topic, self.orders, self.partitions)
         except (LabError, KafkaException) as error:
             self.trouble.append(str(error))
@@ -302,7 +302,7 @@ class Experiment:
 
     def _record_committed(self, name: str, **detail: str) -> None:
         witness = Witness(self.folder, name)
-        for event in self._groups.committed(self.run, **detail):
+        for event in self._groups.committed(self.run, self._group_ids(), **detail):
             witness.record(event)
         self._keep_trouble(witness)
 

@@ -30,6 +30,7 @@ DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # and the markers are still 
 MARKERS_TIMEOUT_S: Final = 5
 STABLE_TIMEOUT_S: Final = 30
 TAKEN_OVER: Final = b'"api":"InitProducerId"'
+NAMES_A_GROUP: Final = b'"group_id":'
 MS: Final = 1_000_000
 
 
@@ -140,10 +141,19 @@ def _is_too_much(batches: Sequence[dict[str, Any]]) -> bool:
 
 def transactional_ids(folder: Path) -> frozenset[str]:
     """The ids that a run's clients have taken over, as the requests in its ledger name them."""
+    return _named(folder, TAKEN_OVER, "transactional_id")
+
+
+def group_ids(folder: Path) -> frozenset[str]:
+    """The groups that a run's clients have asked for, whatever they are called."""
+    return _named(folder, NAMES_A_GROUP, "group_id")
+
+
+def _named(folder: Path, mark: bytes, name: str) -> frozenset[str]:
     lines = (line for path in folder.glob("*.jsonl") for line in path.read_bytes().splitlines())
     # Most lines of a long run are about orders: only these few are taken apart.
-    asked = [orjson.loads(line) for line in lines if TAKEN_OVER in line and line.endswith(b"}")]
-    return frozenset(filter(None, (row["detail"].get("transactional_id") for row in asked)))
+    asked = [orjson.loads(line) for line in lines if mark in line and line.endswith(b"}")]
+    return frozenset(filter(None, (row["detail"].get(name) for row in asked)))
 
 
 def batch_event(run: str, topic: str, batch: dict[str, Any]) -> Event:

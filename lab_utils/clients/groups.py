@@ -1,7 +1,7 @@
 """What the broker itself says of consumer groups: their committed offsets and their members.
 
-It asks past the proxy, as the honest reader does. The groups of a run are those whose id begins
-with the run's; others are left alone.
+It asks past the proxy, as the honest reader does, and only about the groups that it is given: of
+which groups a run has made use, its requests say.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from lab_utils.errors import StageError
 from lab_utils.ledger.events import Event
 from lab_utils.waiting import wait_until
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 ANSWERED_S: Final = 10
 # librdkafka 2.16 has left a question open for good, past its own time-out: seen once, when a member
 # had been killed. It does not do so twice: another client is asked.
@@ -54,19 +53,9 @@ class Groups:
         self._opened = self._opened or AdminClient(self._connection)
         return self._opened
 
-    def of(self, run: str) -> list[str]:
-        """The ids of a run's groups."""
-        listed = self._listed()
-        # A broker that does not know yet that it is the coordinator has none either. The lab's
-        # brokers have one coordinator: its topic has one partition.
-        if not listed and OFFSETS_TOPIC in self._admin.list_topics(timeout=ANSWERED_S).topics:
-            self._described(run)
-            listed = self._listed()
-        return sorted(group for group in listed if group.startswith(f"{run}-"))
-
-    def committed(self, run: str, **detail: str) -> Iterator[Event]:
-        """Each offset that a group of the run has committed, as the broker holds it now."""
-        for group in self.of(run):
+    def committed(self, run: str, groups: Iterable[str], **detail: str) -> Iterator[Event]:
+        """Each offset that one of the groups has committed in the run, as the broker holds it."""
+        for group in sorted(groups):
             for place in self._offsets(run, group):
                 yield Event(
                     run=run, source="log", actor=group, kind="committed",
@@ -89,11 +78,11 @@ class Groups:
                 )[group]
             )
 
-    def wait_until_settled(self, run: str, members: int) -> None:
-        """Wait until a group of the run has so many members, each with a partition."""
+    def wait_until_settled(self, groups: Callable[[], Iterable[str]], members: int) -> None:
+        """Wait until one of the groups has so many members, each with a partition."""
         wait_until(
-            lambda: any(self._is_settled(group, members) for group in self.of(run)),
-            f"a group of {run} with {members} members that all have partitions",
+            lambda: any(self._is_settled(group, members) for group in groups()),
+            f"a group with {members} members that all have partitions",
             timeout_s=SETTLED_S,
             every_s=0.1,
         )
@@ -129,11 +118,6 @@ class Groups:
             lambda it: it.describe_consumer_groups([group], request_timeout=ANSWERED_S)[group]
         )
 
-    def _listed(self) -> list[str]:
-        """The ids of all groups; a broker that is gone has none, for another has taken them."""
-        listed = self._answer(lambda it: it.list_consumer_groups(request_timeout=ANSWERED_S))
-        return [it.group_id for it in listed.valid]
-
     def _answer(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
         """What is answered once the coordinator has come; raises StageError if it does not."""
         (answer,) = wait_until(
@@ -152,9 +136,7 @@ class Groups:
             if error.args[0].code() in COMING:
                 return ()
             raise _unanswered("its consumer groups", error.args[0]) from None
-        # A list has its errors within it.
-        is_coming = any(error.code() in COMING for error in getattr(answer, "errors", ()))
-        return () if is_coming else (answer,)
+        return (answer,)
 
     def _resolved(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
         """What comes of a question; raises KafkaException, or StageError if nothing comes."""

@@ -184,8 +184,10 @@ class LiveRun:
         settings |= CONSUMER | (CLASSIC if is_classic else {})
         if self._ticket.restarts and is_classic:
             # A static member's place is kept for its successor, which need not wait for the
-            # session timeout. With the protocol of KIP-848 a successor would be refused.
-            settings["group.instance.id"] = f"consumer-{len(self._consumers) + 1}"
+            # session timeout. With the protocol of KIP-848 a successor would be refused. The name
+            # is the run's: who takes the place of another run's would be given what that one read.
+            place = f"consumer-{len(self._consumers) + 1}"
+            settings["group.instance.id"] = f"{self._ticket.run}-{place}"
         consumer = RecordingConsumer(
             self._configuration(name, settings, given),
             Recorder(self._witness, self._ticket.run, name),

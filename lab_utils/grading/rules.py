@@ -11,7 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from lab_utils.grading.cases import Evidence, Rule
-from lab_utils.ledger.events import CLIENTS_NEED, EXAMINED_BYTES, EXAMINED_RECORDS, Event
+from lab_utils.ledger.events import (
+    CLIENTS_NEED,
+    EXAMINED_BYTES,
+    EXAMINED_GROUPS,
+    EXAMINED_RECORDS,
+    Event,
+)
 
 FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
 BECAME: Final = ("once", "lost", "twice")
@@ -108,7 +114,11 @@ def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
 
 
 def it_can_be_examined(evidence: Evidence) -> str | None:
-    """Did the workload send no more than is looked at, and nothing that is compressed?"""
+    """Did the workload make of its run what can be looked at?
+
+    It sends so much and no more, and nothing that is compressed. Where several processes are to
+    share the partitions, each joins a group.
+    """
     requests = evidence.requests()
     # One that is about several partitions is as many events.
     frames = {
@@ -127,7 +137,27 @@ def it_can_be_examined(evidence: Evidence) -> str | None:
     ):
         if sent > most:
             return f"your function sent {sent:,} {what}, and {most:,} are looked at in one run."
-    return None
+    asked = evidence.history.of("wire", "request")
+    groups = {row.detail["group_id"] for row in asked if "group_id" in row.detail}
+    if len(groups) > EXAMINED_GROUPS:
+        return (
+            f"your function asked for {len(groups):,} groups, and {EXAMINED_GROUPS} are looked at "
+            "in one run."
+        )
+    return _all_join(evidence, asked) if evidence.trial.members > 1 and evidence.trouble else None
+
+
+def _all_join(evidence: Evidence, asked: Sequence[Event]) -> str | None:
+    """Has each of several consumers joined a group?"""
+    consumers = {row.actor for row in asked if row.actor.startswith("consumer-")}
+    joined = {row.actor for row in asked if row.api in ("JoinGroup", "ConsumerGroupHeartbeat")}
+    wanted = evidence.trial.members
+    if len(consumers) < wanted or len(consumers & joined) >= wanted:
+        return None
+    return (
+        f"{wanted} processes were to share the partitions, and {len(consumers & joined)} joined a "
+        "group. Only who subscribes does."
+    )
 
 
 class Misshapen(str):

@@ -117,6 +117,7 @@ CLIENTS_NEED: Final = frozenset(
 # How much of a run is looked at in an examination, which reads it into the memory of the grader.
 EXAMINED_RECORDS: Final = 100_000
 EXAMINED_BYTES: Final = 20_000_000
+EXAMINED_GROUPS: Final = 20
 
 # What each field is: the ledger's card, the hover of a table, and docs/ledger.md say it so.
 COLUMNS: Final = {

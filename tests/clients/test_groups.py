@@ -12,11 +12,14 @@ from confluent_kafka import Consumer, TopicPartition
 
 from lab_utils.clients import groups
 from lab_utils.clients.groups import Groups
+from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import StageError
 from lab_utils.machine.broker import Broker, new_ports
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.settings import Node
+from lab_utils.proxy.faults import crash_client
+from tests.performed import Perform, values
 
 COMMITS = 10_000
 
@@ -24,11 +27,11 @@ COMMITS = 10_000
 class Silent:
     """A client that takes questions and never answers, as librdkafka was seen to do."""
 
-    def list_consumer_groups(self, **_: object) -> Future[Any]:
+    def describe_consumer_groups(self, groups: list[str], **_: object) -> dict[str, Future[Any]]:
         """A future whose time is over: nobody has resolved it."""
         asked: Future[Any] = Future()
         asked.set_exception(TimeoutError())
-        return asked
+        return dict.fromkeys(groups, asked)
 
 
 @pytest.mark.kafka
@@ -37,14 +40,37 @@ def test_another_client_is_asked(stage: Any) -> None:
     asked = Groups(stage.direct)
     asked._opened = Silent()  # type: ignore[assignment]
 
-    assert [] == asked.of("nobody")
+    assert asked._described("nobody").state in groups.MEMBERLESS
 
 
 def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is said what was asked and what to do; a cell does not wait for ever."""
     monkeypatch.setattr(groups, "AdminClient", lambda _: Silent())
     with pytest.raises(StageError, match="asked 2 times for its consumer groups"):
-        Groups("127.0.0.1:1").of("nobody")
+        Groups("127.0.0.1:1").forget(["nobody"])
+
+
+def reads_and_commits(run: LiveRun) -> None:
+    """As programs do it: in a group with a name of its own."""
+    consumer = run.consumer({"group.id": "billing", "enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        consumer.commit(message, asynchronous=False)
+
+
+@pytest.mark.kafka
+def test_a_group_with_a_name_of_its_own(perform: Perform) -> None:
+    """Two runs, one after the other: each has its bookmark, and the one of before gives way.
+
+    The place of a member that was killed waits for its successor, and for none of another run.
+    """
+    for _ in range(2):
+        rows = perform(reads_and_commits, crash_client("after_poll", nth=2), orders=3, filled=True)
+        at = [(row.actor, row.offset, row.detail["when"]) for row in rows
+              if (row.source, row.kind) == ("log", "committed")]  # fmt: skip
+
+        assert [("billing", 1, "crash"), ("billing", 3, "end")] == at
+        assert "0 1 1 2" == values(rows, "delivered", "client")
 
 
 @pytest.fixture
@@ -77,5 +103,5 @@ def test_a_broker_that_has_just_come(broker: Broker) -> None:
 
     assert [("r-app", "r-orders", 1, COMMITS)] == [
         (it.actor, it.topic, it.partition, it.offset)
-        for it in Groups(broker.direct_address).committed("r")
+        for it in Groups(broker.direct_address).committed("r", ["r-app"])
     ]

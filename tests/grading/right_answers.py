@@ -33,6 +33,8 @@ def send_once(run):
         producer.produce(run.topic, order, partition=0)
     producer.commit_transaction()
 """
+AUTO: Final = '{{"enable.auto.commit": False}}'
+NAMES_ITS_GROUP: Final = '{{"enable.auto.commit": False, "group.id": "billing"}}'
 LOOP: Final = """
 from confluent_kafka import TopicPartition
 
@@ -212,10 +214,10 @@ def loses_nothing(run):
     ),
     (
         "05.2",
-        "names the next offset",
+        "names the next offset, and its group",
         """
 def loses_nothing(run):
-    consumer = run.consumer({"auto.offset.reset": "earliest", "enable.auto.commit": False})
+    consumer = run.consumer({"group.id": "billing", "enable.auto.commit": False})
     consumer.subscribe([run.topic])
     for message in run.messages(consumer):
         run.processed(message)
@@ -262,8 +264,8 @@ def with_four_threads(run):
     ),
     (
         "06.1",
-        "one order in each transaction",
-        LOOP.format(
+        "one order in each transaction, in a group with a name",
+        LOOP.replace(AUTO, NAMES_ITS_GROUP).format(
             size=1,
             offsets="offsets = consumer.position(consumer.assignment())",
             rewind="rewind(consumer)",
@@ -271,8 +273,8 @@ def with_four_threads(run):
     ),
     (
         "06.2",
-        "replaces the row",
-        SINK.format(
+        "replaces the row, in a group with a name",
+        SINK.replace(AUTO, NAMES_ITS_GROUP).format(
             key=" PRIMARY KEY",
             write='insert = text("INSERT OR REPLACE INTO bookings VALUES (:order)")\n'
             "            connection.execute(insert, row)",

@@ -15,6 +15,7 @@ from lab_utils.grading.rules import (
     each_order_is_stored,
     everything_crossed_the_proxy,
     final,
+    it_can_be_examined,
     no_order_is_stored_twice,
     nothing_else_is_stored,
     only_what_clients_need,
@@ -251,3 +252,45 @@ def test_an_open_transaction_is_given_to_nobody() -> None:
 
     assert {"0": 1} == final(seen(*rows), "t")
     assert {"0": 1, "1": 1} == final(seen(*rows[1:3]), "t")
+
+
+def by(number: int, api: str = "JoinGroup", group: str = "billing") -> Event:
+    """A request of a consumer to its group."""
+    detail = {"group_id": group} if api != "Fetch" else {}
+    return replace(asked(api), actor=f"consumer-{number}", detail=detail)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([by(1, group=str(each % 20)) for each in range(40)], None),
+        ([by(1, group=str(each)) for each in range(21)], ("21 groups", "20 are")),
+        ([replace(produce(), records=100_001)], ("100,001 records", "100,000 are")),
+        ([replace(produce(), detail={"bytes": "20000001"})], ("20,000,001 bytes",)),
+        ([replace(produce(), detail={"compression": "gzip"})], ("compression.type=gzip",)),
+    ],
+    ids=["some groups", "many groups", "many records", "many bytes", "compressed"],
+)
+def test_what_can_be_examined(rows: list[Event], expected: Facts) -> None:
+    """Of more than so much the grader reads nothing, and says so."""
+    assert says(it_can_be_examined(seen(*rows)), expected)
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([by(1, "Fetch"), by(2, "Fetch")], ("2 processes", "0 joined")),
+        ([by(1), by(1, "Fetch"), by(2, "Fetch")], ("1 joined",)),
+        ([by(1), by(2, "ConsumerGroupHeartbeat")], None),
+        ([by(1, "Fetch")], None),
+    ],
+    ids=["both chose", "one chose", "both joined", "one was not seen at all"],
+)
+def test_who_shares_joins(rows: list[Event], expected: Facts) -> None:
+    """Where nobody could be given partitions, for the processes asked no group for them."""
+    alone = seen(*rows)
+    shared = replace(alone, trial=replace(alone.trial, members=2), trouble=("waited 30 s.",))
+
+    assert says(it_can_be_examined(shared), expected)
+    assert it_can_be_examined(replace(shared, trouble=())) is None
+    assert it_can_be_examined(alone) is None
