@@ -6,6 +6,7 @@
     ├── StageError           a broker, the proxy or the stage server is unwell: look at the log tail
     ├── WaitTimeout          a condition did not come true in its time
     └── LedgerError          evidence could not be written or read: the run proves nothing
+        └── LeftUnreadable   so it is with what the workload itself has left: change the workload
 
 Programmer errors stay assertions. This module knows nothing of the other rooms.
 """
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 from traceback import FrameSummary, extract_tb
+from typing import Final
 
 
 class LabError(Exception):
@@ -45,6 +47,17 @@ class WaitTimeout(LabError):
 
 class LedgerError(LabError):
     """Evidence could not be written or read."""
+
+
+# By which the trouble of a run is known as the workload's own.
+LEFT: Final = "the workload has left what nobody can read"
+
+
+class LeftUnreadable(LedgerError):
+    """What a workload has left is in a form, or of a size, in which nobody reads it."""
+
+    def __str__(self) -> str:
+        return f"{LEFT}: {super().__str__()}"
 
 
 def one_of(what: str, given: str, allowed: Iterable[str]) -> str:

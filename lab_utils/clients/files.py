@@ -15,7 +15,7 @@ from typing import Final
 
 import orjson
 
-from lab_utils.errors import LedgerError
+from lab_utils.errors import LeftUnreadable
 from lab_utils.ledger.events import Event
 
 FILES: Final = "files"
@@ -23,7 +23,7 @@ LISTED: Final = "files that Spark lists"
 
 
 def effects_in_files(run: str, folder: Path) -> Iterator[Event]:
-    """The effects in the files of a run, if it has any; raises LedgerError."""
+    """The effects in the files of a run, if it has any; raises LeftUnreadable."""
     place = folder / FILES
     lists = [path.read_text() for path in (place / "_spark_metadata").glob("[0-9]*")]
     # The first line of a list is the version of its format.
@@ -47,7 +47,7 @@ def _values(path: Path) -> list[str]:
         return [str(it) for it in parquet.read_table(path, columns=["value"])["value"].to_pylist()]
     except (ArrowException, KeyError) as error:
         reason = str(error).splitlines()[0]
-        raise LedgerError(
+        raise LeftUnreadable(
             f"the file {path.name} of the sink could not be read: {reason}. It is torn, or has no "
             "column value, so the effects of this run are not known. Select the column value, and "
             "run again."

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.errors import BadArgument, LedgerError, SetupError
+from lab_utils.errors import BadArgument, LedgerError, LeftUnreadable, SetupError
 from lab_utils.ledger.events import Event, value_text
 
 if TYPE_CHECKING:
@@ -147,20 +147,22 @@ def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
     try:
         columns, rows, name = _read_table(_engine(folder, schema))
     except (exc.DBAPIError, BadArgument) as error:
-        raise LedgerError(
+        # A file has nobody but the workload that could make it so.
+        kind = LedgerError if schema else LeftUnreadable
+        raise kind(
             f"the sink {schema or FILE} could not be read: {_reason(error)}. What it holds is still"
             " there, but the effects of this run are not known. Run again when the database answers"
             f" and every connection to it is closed.{kept}"
         ) from None
     if columns and "value" not in columns:
-        raise LedgerError(
+        raise LeftUnreadable(
             f"the table {TABLE} has no column value, only {', '.join(columns)}. Each row is an "
             f"effect of one order, and value says which order. Rename the column.{kept}"
         )
     for row in rows:
         value, times = row["value"], row.get("times", 1)
         if value is None or not isinstance(times, int):
-            raise LedgerError(
+            raise LeftUnreadable(
                 f"the table {TABLE} has a row with value {value!r} and times {times!r}. Each row "
                 "is an effect of one order: value is its text, and times, if there is such a "
                 f"column, a whole number. Fix the statement that writes it.{kept}"

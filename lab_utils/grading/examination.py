@@ -33,10 +33,17 @@ from lab_utils.experiment import Experiment, order_values
 from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
-from lab_utils.grading.judge import decide, failed, no_answer, refused, witnessed
+from lab_utils.grading.judge import (
+    decide,
+    failed,
+    left_unreadable,
+    no_answer,
+    own_trouble,
+    witnessed,
+)
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import Verdict
-from lab_utils.grading.rules import only_what_clients_need
+from lab_utils.grading.rules import it_can_be_examined, only_what_clients_need
 from lab_utils.grading.sandbox import PortTaken, take
 from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import Event
@@ -58,6 +65,7 @@ WITH_THE_ANSWER: Final = (
 DONE_S: Final = 3
 WORKLOAD: Final = "lab_utils.clients.workload"
 WORKLOAD_BYTES_MAX: Final = 20_000_000
+WORKLOAD_NAME: Final = "your function, with what it uses of the notebook,"
 # SQLite keeps what it has not yet written into the file itself beside it.
 SINK_FILES: Final = (sinks.FILE, f"{sinks.FILE}-wal", f"{sinks.FILE}-shm")
 WITHOUT_AN_ANSWER: Final = {
@@ -175,7 +183,7 @@ class Examiner:
         Each of its processes has a sandbox of its own, from which alone the stage can be reached.
         """
         copy = experiment.folder / "workload"
-        if not take(path.parent, path.name, copy, WORKLOAD_BYTES_MAX):
+        if not take(path.parent, path.name, copy, WORKLOAD_BYTES_MAX, WORKLOAD_NAME):
             return "your function could not be handed to a process of its own."
         place = self._session.given_folder()
         children = Sandboxed(self._session, place, experiment, ticket)
@@ -219,7 +227,7 @@ class Examiner:
             return None
 
         evidence = self._run(trial, perform, plain_names=exercise.kind == "value")
-        if evidence.trouble and not refused(exercise, evidence):
+        if evidence.trouble and not own_trouble(exercise, evidence):
             raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
         return evidence
 
@@ -298,8 +306,8 @@ class Examiner:
                     trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),)
                 )
                 self.close(is_odd=True)  # its run is still open
-            asked = only_what_clients_need(None, evidence) if is_learners else None
-            if evidence.trouble and asked:  # who deletes its topic leaves none to read
+            asked = _own_doing(evidence) if is_learners else None
+            if evidence.trouble and asked:
                 evidence = replace(evidence, raised=asked, trouble=())
             if not evidence.trouble or last_time:
                 return evidence
@@ -463,6 +471,15 @@ def _taken_sink(session: KernelSession, ticket: Ticket, to: Path) -> Path:
     for name in SINK_FILES:
         take(session.working, str(within / name), to / name)
     return to
+
+
+def _own_doing(evidence: Evidence) -> str | None:
+    """What of the workload's own spoils its run: what it left, did not do, or did to a topic."""
+    return (
+        left_unreadable(evidence)
+        or it_can_be_examined(evidence)
+        or only_what_clients_need(None, evidence)
+    )
 
 
 def _filled(experiment: Experiment) -> tuple[Path, ...]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from lab_utils.errors import BadArgument
+from lab_utils.errors import LEFT, BadArgument
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import (
@@ -85,23 +85,32 @@ def decide(
     return judge(exercise, answer, evidence)
 
 
-def refused(exercise: Exercise, found: Evidence) -> str | None:
-    """What the stage refused during the run of the faults that the answer chose."""
-    said = (each for each in found.trouble if REFUSED in each)
-    return next(said, None) if exercise.kind == "faults" else None
+def own_trouble(exercise: Exercise, found: Evidence) -> str | None:
+    """What of the answer's own has spoiled its run.
+
+    Faults that it chose and the stage refused, or what its function has left.
+    """
+    if exercise.kind == "faults":
+        return next((each for each in found.trouble if REFUSED in each), None)
+    return left_unreadable(found) if exercise.is_performed else None
+
+
+def left_unreadable(found: Evidence) -> str | None:
+    """What the workload has left that nobody can read, as its sink."""
+    return next((each for each in found.trouble if LEFT in each), None)
 
 
 def _found(
     exercise: Exercise, trial: Trial, evidence_of: Callable[[Trial], Evidence | None]
 ) -> Evidence | None:
-    """The evidence of a trial; what the answer chose and the stage refused has `raised`."""
+    """The evidence of a trial; what of the answer's own has spoiled it has `raised`."""
     try:
         found = evidence_of(trial)
     except BadArgument as error:
         if not exercise.is_condition:
             raise
         return Evidence(trial=trial, orders=(), rows=(), raised=str(error))
-    if found is not None and (said := refused(exercise, found)):
+    if found is not None and (said := own_trouble(exercise, found)):
         return replace(found, raised=said, trouble=())
     return found
 

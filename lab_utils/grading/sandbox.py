@@ -41,7 +41,7 @@ from typing import Any, Final
 import psutil
 
 from lab_utils import processes
-from lab_utils.errors import SetupError, StageError
+from lab_utils.errors import LeftUnreadable, SetupError, StageError
 from lab_utils.folders import cache_folder
 from lab_utils.machine import seccomp
 from lab_utils.machine.carrier import Carrier
@@ -497,11 +497,13 @@ def remove(folder: Path) -> None:
         subprocess.run([*command, str(folder)], capture_output=True, check=False)
 
 
-def take(folder: Path, name: str, to: Path, bytes_max: int = 100 * MEGABYTE) -> bool:
+def take(
+    folder: Path, name: str, to: Path, bytes_max: int = 100 * MEGABYTE, what: str = ""
+) -> bool:
     """Copy a regular file out of a submission's folder; False where there is none of this name.
 
     No link is followed on the way to it, and no pipe is waited for: what is in the folder is the
-    submission's. Raises StageError for a file that is too large.
+    submission's. Raises LeftUnreadable for a file that is too large.
     """
     with ExitStack() as opened, suppress(OSError):
         within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -517,8 +519,8 @@ def take(folder: Path, name: str, to: Path, bytes_max: int = 100 * MEGABYTE) -> 
         if not stat.S_ISREG(found.st_mode):
             return False
         if found.st_size > bytes_max:
-            raise StageError(
-                f"{name} has {found.st_size:,} bytes, and {bytes_max:,} are the limit."
+            raise LeftUnreadable(
+                f"{what or to.name} has {found.st_size:,} bytes, and {bytes_max:,} are the limit."
             )
         with to.open("wb") as copy:
             copy.write(file.read(bytes_max))

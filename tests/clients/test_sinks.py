@@ -17,7 +17,7 @@ from sqlalchemy import Engine, exc, text
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.sinks import MARK, effects, open_sink, remove_left
-from lab_utils.errors import BadArgument, LabError, LedgerError, SetupError
+from lab_utils.errors import BadArgument, LabError, LedgerError, LeftUnreadable, SetupError
 from lab_utils.processes import free_ports
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
 
@@ -234,7 +234,7 @@ def test_table_of_another_shape(place: Place) -> None:
     """A table that does not say which order a row is about is named, with its columns."""
     place.opened("CREATE TABLE bookings (name TEXT, amount INTEGER)")
 
-    with pytest.raises(LedgerError, match="no column value, only name, amount"):
+    with pytest.raises(LeftUnreadable, match="no column value, only name, amount"):
         place.found()
     assert (place.folder / (MARK if place.schema else "sink.sqlite")).exists()
 
@@ -248,7 +248,7 @@ def test_row_of_another_shape(place: Place, row: str, seen: str) -> None:
         "CREATE TABLE bookings (value TEXT, times TEXT)", f"INSERT INTO bookings VALUES ({row})"
     )
 
-    with pytest.raises(LedgerError, match=seen):
+    with pytest.raises(LeftUnreadable, match=seen):
         place.found()
 
 

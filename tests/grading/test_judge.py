@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, LeftUnreadable
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
 from lab_utils.grading.judge import decide, judge, no_answer, witnessed
 from lab_utils.grading.rules import (
@@ -205,6 +205,7 @@ def test_a_run_in_which_a_client_hung_is_made_again() -> None:
 CHOSEN = replace(EXERCISE, kind="faults", public=())
 SETTINGS = replace(EXERCISE, kind="settings", public=())
 REFUSED_IN_THE_RUN = "start_broker(1) was not carried out: broker 1 is running already."
+LEFT_BY_IT = str(LeftUnreadable("the table bookings has no column value, only name."))
 
 
 @pytest.mark.parametrize(
@@ -214,11 +215,16 @@ REFUSED_IN_THE_RUN = "start_broker(1) was not carried out: broker 1 is running a
         (CHOSEN, "the stage is gone", ("INCONCLUSIVE", "the evidence is not whole: the stage")),
         (EXERCISE, REFUSED_IN_THE_RUN, ("INCONCLUSIVE", "the evidence is not whole: start_br")),
         (SETTINGS, REFUSED_IN_THE_RUN, ("INCONCLUSIVE", "the evidence is not whole: start_br")),
+        (EXERCISE, LEFT_BY_IT, ("FAIL", "the workload has left what nobody can read: the table")),
+        (SETTINGS, LEFT_BY_IT, ("INCONCLUSIVE", "the evidence is not whole: the workload has")),
     ],
-    ids=["chosen by the answer", "by nobody", "chosen by the trial", "beside its settings"],
-)
-def test_what_a_stage_refuses_in_a_run(exercise: Any, trouble: str, said: Any) -> None:
-    """Only an answer that asked for it has failed."""
+    ids=[
+        "chosen by the answer", "by nobody", "chosen by the trial", "beside its settings",
+        "left by the answer", "left by the trial's own",
+    ],
+)  # fmt: skip
+def test_what_has_spoiled_a_run(exercise: Any, trouble: str, said: Any) -> None:
+    """What a stage refuses, or a workload leaves: only an answer of whose own it is has failed."""
     seen = evidence(*STORED, trouble=(trouble,))
     answer: dict[str, Any] = {"replicas": 1, "topic": {}, "producer": {}}
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from lab_utils import processes
-from lab_utils.errors import StageError
+from lab_utils.errors import LeftUnreadable
 from lab_utils.grading.sandbox import ROOT, Limits, PortTaken, Sandbox, remove, take
 from lab_utils.machine import landlock
 from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK, isolation
@@ -468,7 +468,7 @@ def test_take(place: Path) -> None:
     assert "x" * 10 == copy.read_text()
     for name in ("link", "linked/file", "pipe", "within", "gone"):
         assert not take(folder, name, copy), name
-    with pytest.raises(StageError, match="10 bytes"):
+    with pytest.raises(LeftUnreadable, match="copy has 10 bytes"):
         take(folder, "within/file", copy, bytes_max=9)
 
 
