@@ -519,19 +519,17 @@ def abandoned(rows: Rows) -> Iterator[Found]:
             row for row in sends
             if order(row) in only_aborted and of(row) == first_transaction(rows, order(row))
         ]  # fmt: skip
-        theirs = [it for it in positions if it[0].actor == end.actor and firsts]
-        for where in {here for _, here, _ in theirs}:
+        for where in {here for row, here, _ in positions if row.actor == end.actor and firsts}:
             topic, _, partition = where.rpartition("-")
             gaps = []
             for name in sorted(consumers(rows, topic)):
-                if not any(here == where and may_be_of(row, name) for row, here, _ in theirs):
+                its = [it for it in positions if it[1] == where and may_be_of(it[0], name)]
+                if not any(row.actor == end.actor for row, *_ in its):
                     continue
                 committed = [
-                    (ended.at_ns, position)
-                    for row, here, position in positions
-                    for ended in said(rows, "txn_committed")
-                    if here == where and of(ended) == of(row) and may_be_of(row, name)
-                ]
+                    (ended.at_ns, position) for row, _, position in its
+                    for ended in said(rows, "txn_committed") if of(ended) == of(row)
+                ]  # fmt: skip
                 given = [
                     row for row in said(rows, "delivered")
                     if (row.topic, str(row.partition)) == (topic, partition)
