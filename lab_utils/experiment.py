@@ -10,6 +10,7 @@ that the learner's code cannot reach, and hands only the ticket over.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -36,7 +37,7 @@ from lab_utils.proxy.faults import (
     crash_client,
     to_json,
 )
-from lab_utils.readback import Readback, group_ids, transactional_ids
+from lab_utils.readback import MS, Readback, group_ids, transactional_ids
 from lab_utils.stage.client import Stage
 
 TOPIC: Final = re.compile("[A-Za-z0-9_-]{1,100}")
@@ -86,6 +87,7 @@ class Experiment:
     def __post_init__(self) -> None:
         self._groups = Groups(self.stage.direct)
         self._crashes_seen = 0
+        self._began_ms = 0
         self._client_folder = self.folder
         self._concurrent: ConcurrentReader | None = None
 
@@ -108,6 +110,7 @@ class Experiment:
         `client_folder` is where the workload's process keeps its part of the ledger, if that is
         not to be this run's folder.
         """
+        self._began_ms = time.time_ns() // MS
         self.stage.require_controller()
         self.stage.heal()
         self.reader.delete_topics(self.stage.past_topics())
@@ -253,7 +256,13 @@ class Experiment:
     def _log(self) -> Iterable[Event]:
         ids = transactional_ids(self.folder)
         log = Readback(
-            self.stage, self.reader, self.run, ids, self.until_stable, is_bounded=self.is_examined
+            self.stage,
+            self.reader,
+            self.run,
+            ids,
+            began_ms=self._began_ms,
+            until_stable=self.until_stable,
+            is_bounded=self.is_examined,
         )
         # A workload may have added some since.
         partitions = self.reader.partitions(self.topic)

@@ -39,6 +39,7 @@ class Readback:
     """How one run's log is read back: by whom, and how patiently.
 
     transactional_ids  the ids whose transactions belong to this run
+    began_ms           when it began, in wall time: an earlier run may have had the same ids
     until_stable       wait for open transactions to end, at most STABLE_TIMEOUT_S
     is_bounded         leave a topic unread that has more than is looked at in an examination, or
                        something compressed, which may be a thousand times as large
@@ -48,6 +49,7 @@ class Readback:
     reader: HonestReader
     run: str
     transactional_ids: frozenset[str] = frozenset()
+    began_ms: int = 0
     until_stable: bool = False
     is_bounded: bool = False
 
@@ -99,7 +101,8 @@ class Readback:
     def _entries(self) -> Iterable[tuple[int, dict[str, Any]]]:
         for batch in self.stage.batches(COORDINATOR_TOPIC):
             for entry in batch["entries"]:
-                if entry["transactional_id"] in self.transactional_ids:
+                is_of_the_run = entry["updated_ms"] >= self.began_ms
+                if is_of_the_run and entry["transactional_id"] in self.transactional_ids:
                     yield batch["partition"], entry
 
     def _last(self) -> dict[str, dict[str, Any]]:

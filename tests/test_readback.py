@@ -20,8 +20,8 @@ from tests.performed import Perform, in_transaction, kafka_tool, sending, values
 pytestmark = pytest.mark.kafka
 
 
-def committed_and_aborted(run: LiveRun) -> None:
-    producer = run.producer({"transactional.id": run.topic})
+def committed_and_aborted(run: LiveRun, name: str = "") -> None:
+    producer = run.producer({"transactional.id": name or run.topic})
     producer.init_transactions()
     for number, end in enumerate((producer.commit_transaction, producer.abort_transaction)):
         producer.begin_transaction()
@@ -50,6 +50,18 @@ def test_both_isolation_levels(perform: Perform) -> None:
     assert ("0 1", "0") == (values(rows, "record"), values(rows, "visible"))
     assert [(1, "COMMIT"), (3, "ABORT")] == markers
     assert (4, "4", "true") == end(rows)
+
+
+def test_a_name_that_another_run_had(perform: Perform) -> None:
+    """What the coordinator wrote of it before this run is not of this run."""
+    first, second = (
+        [row.detail["state"] for row in perform(lambda run: committed_and_aborted(run, "billing"))
+         if row.kind == "transaction"]
+        for _ in range(2)
+    )  # fmt: skip
+
+    assert first == second
+    assert 1 == first.count("CompleteCommit")
 
 
 def test_what_the_coordinator_wrote(perform: Perform) -> None:
