@@ -73,6 +73,15 @@ def test_a_group_with_a_name_of_its_own(perform: Perform) -> None:
         assert "0 1 1 2" == values(rows, "delivered", "client")
 
 
+@pytest.mark.kafka
+def test_two_wait_for_one_of_before(perform: Perform) -> None:
+    """A member of another run was killed in their group: they share when its time is over."""
+    perform(reads_and_commits, crash_client("after_poll", nth=2), orders=3, filled=True)
+    rows = perform(reads_and_commits, orders=4, filled=True, partitions=2, members=2)
+
+    assert ["0", "1", "2", "3"] == sorted(values(rows, "delivered", "client").split())
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
     """A broker that a test may kill; what its groups committed it reads again a bit at a time."""
