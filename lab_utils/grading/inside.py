@@ -175,12 +175,19 @@ def run_query(function: Callable[[Any], Any], folder: str) -> str:
         if returned is None:
             return json.dumps({"blank": True})
         if not hasattr(returned, "toDF"):
-            what = type(returned).__name__
-            return json.dumps({"raised": f"your function returned a {what}, and no DataFrame."})
+            return json.dumps({"raised": no_dataframe(returned)})
         rows = [row.asDict(recursive=True) for row in returned.limit(ROWS_MAX).collect()]
     except Exception as error:  # a learner's code may raise anything
         return json.dumps({"raised": raised(error)})
     return _bounded({"rows": rows})
+
+
+def no_dataframe(returned: object) -> str:
+    """The sentence about what a query returned in place of a DataFrame; pandas has one, too."""
+    kind = type(returned)
+    package = kind.__module__
+    what = kind.__name__ if package == "builtins" else f"{package}.{kind.__name__}"
+    return f"your function returned a {what}, and no DataFrame of Spark."
 
 
 def run_stream(function: Callable[[Any], Any], folder: str) -> str:

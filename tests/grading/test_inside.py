@@ -7,6 +7,7 @@ import re
 import traceback
 from typing import Any
 
+import pandas
 import pytest
 
 from lab_utils.clients.workload import WorkloadError
@@ -14,6 +15,7 @@ from lab_utils.errors import BadArgument
 from lab_utils.grading.inside import (
     CHARACTERS_MAX,
     answer_text,
+    no_dataframe,
     raised,
     read_answer,
     read_settings,
@@ -108,6 +110,12 @@ def test_an_error_in_one_line() -> None:
     assert raised(WorkloadError(f"printed\n{ended}")) == ended
     for error in (WorkloadError("BadArgument: no"), BadArgument("no")):  # there, and here
         assert raised(error) == "your function raised BadArgument: no"
+
+
+def test_what_a_query_returned_in_place_of_a_dataframe() -> None:
+    """That of pandas has the same name and is none of Spark's."""
+    assert "your function returned a list, and no DataFrame of Spark." == no_dataframe([])
+    assert "returned a pandas.core.frame.DataFrame, and no" in no_dataframe(pandas.DataFrame())
 
 
 def test_value_is_read() -> None:
