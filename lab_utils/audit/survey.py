@@ -109,6 +109,7 @@ class TopicFacts:
     is_transactional: bool = False
     worked: bool = False
     was_sent_to: bool = False
+    was_acked_to: bool = False
     was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -262,7 +263,9 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
     found.kinds = frozenset(_kinds(found))
-    if "acked" in found.kinds and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
+    # Only of what was acked and is read can anything be passed over.
+    is_read = any(topic.was_acked_to and topic.actors for topic in found.topics.values())
+    if is_read and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
         for row in plans.rows(_positions(events, found)):
             topic, group = found.topics[row["run"], row["topic"]], row["consumer_group"]
             topic.committed[group][row["partition"]] = tuple(row["committed"])
@@ -352,6 +355,7 @@ def _count(found: Survey, row: Row) -> None:
     topic.is_transactional |= row["source"] == "log" and row["in_transactions"] > 0
     topic.worked |= said == ("client", "processed")
     topic.was_sent_to |= said == ("client", "sent")
+    topic.was_acked_to |= said == ("client", "acked")
     topic.was_sent_in_transactions |= said == ("client", "sent") and row["in_transactions"] > 0
     if said == ("log", "batch") and row["first_id"] is not None:
         topic.producer_ids = (row["first_id"], row["last_id"])
