@@ -101,6 +101,11 @@ class Experiment:
         """The other topics of this run, by the short name that its workload uses."""
         return {name: f"{self.run}-{name}" for name in self.topics}
 
+    @property
+    def groups(self) -> frozenset[str]:
+        """The consumer groups that its clients have asked for so far, whatever they are called."""
+        return group_ids(self.folder)
+
     def begin(self, client_folder: Path | None = None) -> Ticket:
         """Create the topic, open the run at the stage, arm the faults; return the ticket.
 
@@ -198,7 +203,7 @@ class Experiment:
         self._record_committed(f"crash-{self._crashes_seen}", when="crash")
         crashes = [fault for fault in self.faults if isinstance(fault, crash_client)]
         if crashes[self._crashes_seen - 1].until_expired:
-            self._groups.forget(self._group_ids())
+            self._groups.forget(self._known_groups())
 
     def finish(self, sink: Path | None = None) -> list[Event]:
         """Close the run at the stage, read the log back; return all rows, oldest first.
@@ -277,9 +282,9 @@ class Experiment:
         faults = [it for it in self.faults if isinstance(it, ClientFault)]
         return [to_json(self._of_this_run(fault)) for fault in faults]
 
-    def _group_ids(self) -> frozenset[str]:
+    def _known_groups(self) -> frozenset[str]:
         """The groups of this run; none if there are more than is looked at in an examination."""
-        found = group_ids(self.folder)
+        found = self.groups
         return found if not self.is_examined or len(found) <= EXAMINED_GROUPS else frozenset()
 
     def _crashes_not_fired(self) -> list[dict[str, Any]]:
@@ -293,7 +298,7 @@ class Experiment:
 
     def _fill_when_settled(self) -> None:
         try:
-            self._groups.wait_until_settled(self._group_ids, self.members)
+            self._groups.wait_until_settled(self._known_groups, self.members)
             self.reader.fill(self.topic, self.orders, self.partitions)
         except (LabError, KafkaException) as error:
             self.trouble.append(str(error))
@@ -311,7 +316,7 @@ class Experiment:
 
     def _record_committed(self, name: str, **detail: str) -> None:
         witness = Witness(self.folder, name)
-        for event in self._groups.committed(self.run, self._group_ids(), **detail):
+        for event in self._groups.committed(self.run, self._known_groups(), **detail):
             witness.record(event)
         self._keep_trouble(witness)
 

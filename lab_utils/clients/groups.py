@@ -63,15 +63,17 @@ class Groups:
                     detail=detail,
                 )  # fmt: skip
 
-    def forget(self, groups: Iterable[str]) -> None:
+    def forget(self, groups: Iterable[str], timeout_s: float = SETTLED_S) -> None:
         """Delete these groups with all their offsets, each as soon as it has no member."""
         for group in groups:
             wait_until(
                 lambda group=group: self._described(group).state in MEMBERLESS,  # type: ignore[misc]
                 f"group {group} to be without members",
-                timeout_s=SETTLED_S,
+                timeout_s=timeout_s,
                 every_s=0.1,
             )
+            if self._described(group).state == ConsumerGroupState.DEAD:
+                continue  # there is none
             self._answer(
                 lambda it, group=group: it.delete_consumer_groups(  # type: ignore[misc]
                     [group], request_timeout=ANSWERED_S

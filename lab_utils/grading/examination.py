@@ -25,6 +25,7 @@ from typing import Any, Final
 from confluent_kafka import KafkaException
 
 from lab_utils.clients import sinks
+from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import STREAMS, Children, carry_out_in_children, pickled
@@ -46,7 +47,7 @@ from lab_utils.grading.results import Verdict
 from lab_utils.grading.rules import it_can_be_examined, only_what_clients_need
 from lab_utils.grading.sandbox import PortTaken, take
 from lab_utils.grading.weakness import not_done
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.store import read_ledger, write_ledger
 from lab_utils.machine.confinement import BUBBLEWRAP
 from lab_utils.proxy.faults import ClientFault, crash_client
@@ -63,6 +64,8 @@ WITH_THE_ANSWER: Final = (
 )
 # How long a process that is to be killed may take until its work is seen on the wire.
 DONE_S: Final = 3
+# A member that was killed is gone after its session, which is 6 s unless a submission says more.
+MEMBERS_GONE_S: Final = 7
 WORKLOAD: Final = "lab_utils.clients.workload"
 WORKLOAD_BYTES_MAX: Final = 20_000_000
 WORKLOAD_NAME: Final = "your function, with what it uses of the notebook,"
@@ -98,6 +101,7 @@ class Examiner:
         # Where the network is shared, a submission may know its stage again.
         self._is_odd = session.isolation != BUBBLEWRAP
         self._topics: list[str] = []
+        self._groups: set[str] = set()
         self._runs = 0
 
     def examine(self, exercise: Exercise, position: int) -> Verdict:
@@ -122,9 +126,10 @@ class Examiner:
     def close(self, *, is_odd: bool = False) -> None:
         """Give the examination stage back, or end it if anything about it was odd.
 
-        The next submission finds nothing of this one's: its topics are deleted.
+        The next submission finds nothing of this one's: its topics are deleted, and its groups, in
+        which a member could hold up all others that name theirs alike.
         """
-        is_odd = is_odd or self._is_odd
+        is_odd = is_odd or self._is_odd or not self._forgets_groups()
         with suppress(LabError, KafkaException, RuntimeError, OSError):
             if self._reader is not None:
                 if not is_odd:
@@ -135,6 +140,18 @@ class Examiner:
                 self._stages.take_back(self._stage, is_odd=is_odd)
         self._stage = self._reader = None
         self._topics.clear()
+        self._groups.clear()
+
+    def _forgets_groups(self) -> bool:
+        """Delete the groups that have names of the submission's own; False if one has members."""
+        if not self._groups or self._stage is None:
+            return True
+        if len(self._groups) > EXAMINED_GROUPS:
+            return False
+        with suppress(LabError, KafkaException):
+            Groups(self._stage.direct).forget(self._groups, MEMBERS_GONE_S)
+            return True
+        return False
 
     def _evidence(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
         """The evidence of one trial; None if the learner's function is still blank."""
@@ -334,6 +351,7 @@ class Examiner:
         try:
             rows = experiment.finish(self._sink(ticket, experiment.folder))
             trouble = (*trouble, *experiment.trouble)
+            self._groups |= {it for it in experiment.groups if not it.startswith(experiment.run)}
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
             self.close(is_odd=True)  # the next run gets a new stage

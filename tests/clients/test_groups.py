@@ -14,11 +14,12 @@ from lab_utils.clients import groups
 from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.reader import HonestReader
-from lab_utils.errors import StageError
+from lab_utils.errors import StageError, WaitTimeout
 from lab_utils.machine.broker import Broker, new_ports
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.settings import Node
 from lab_utils.proxy.faults import crash_client
+from lab_utils.waiting import wait_until
 from tests.performed import Perform, values
 
 COMMITS = 10_000
@@ -71,6 +72,24 @@ def test_a_group_with_a_name_of_its_own(perform: Perform) -> None:
 
         assert [("billing", 1, "crash"), ("billing", 3, "end")] == at
         assert "0 1 1 2" == values(rows, "delivered", "client")
+
+
+@pytest.mark.kafka
+def test_forgotten(stage: Any, reader: HonestReader) -> None:
+    """What has no member is deleted, what never was is none; who stays a member is waited for."""
+    asked = Groups(stage.direct)
+    reader.create_topic("forgotten-orders", 1)
+    consumer = Consumer({"bootstrap.servers": stage.direct, "group.id": "held", "log_level": 0})
+    consumer.subscribe(["forgotten-orders"])
+    consumer.poll(5)
+    wait_until(lambda: asked._is_settled("held", 1), "a member of the group", timeout_s=10)
+    with pytest.raises(WaitTimeout, match="group held to be without members"):
+        asked.forget(["held"], timeout_s=0.5)
+    consumer.commit(offsets=[TopicPartition("forgotten-orders", 0, 0)], asynchronous=False)
+    consumer.close()
+    asked.forget(["held", "nobody's"])
+
+    assert [] == list(asked.committed("forgotten", ["held"]))
 
 
 @pytest.mark.kafka
