@@ -90,7 +90,14 @@ class Groups:
         )
 
     def _offsets(self, run: str, group: str) -> list[TopicPartition]:
-        """The offsets that a group has committed in the run's topics.
+        """The offsets that a group has committed in the run's topics."""
+        found: list[TopicPartition] = self._once_it_has_come(
+            lambda: self._committed(run, group), group
+        )
+        return [it for it in found if it.offset >= 0]
+
+    def _committed(self, run: str, group: str) -> list[TopicPartition]:
+        """Where the group is in each partition of the run's topics; raises KafkaException.
 
         A consumer asks, which never joins: the AdminClient's question ends this process if the
         coordinator has moved (https://github.com/confluentinc/librdkafka/issues/5040).
@@ -102,12 +109,10 @@ class Groups:
             topics = consumer.list_topics(timeout=ANSWERED_S).topics
             of_the_run = [it for name, it in topics.items() if name.startswith(f"{run}-")]
             asked = [TopicPartition(it.topic, n) for it in of_the_run for n in it.partitions]
-            found = consumer.committed(asked, timeout=ANSWERED_S)
-        except KafkaException as error:
-            raise _unanswered(group, error.args[0]) from None
+            found: list[TopicPartition] = consumer.committed(asked, timeout=ANSWERED_S)
+            return found
         finally:
             consumer.close()
-        return [it for it in found if it.offset >= 0]
 
     def _is_settled(self, group: str, members: int) -> bool:
         found = self._described(group)
@@ -122,23 +127,25 @@ class Groups:
 
     def _answer(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
         """What is answered once the coordinator has come; raises StageError if it does not."""
+        return self._once_it_has_come(lambda: self._resolved(ask), "its consumer groups")
+
+    def _once_it_has_come(self, ask: Callable[[], Any], of: str) -> Any:
         (answer,) = wait_until(
-            lambda: self._asked(ask),
+            lambda: self._asked(ask, of),
             "the group coordinator to load its groups",
             timeout_s=SETTLED_S,
             every_s=0.1,
         )
         return answer
 
-    def _asked(self, ask: Callable[[AdminClient], Future[Any]]) -> tuple[Any, ...]:
+    def _asked(self, ask: Callable[[], Any], of: str) -> tuple[Any, ...]:
         """The answer alone in a tuple; an empty one while the coordinator is coming."""
         try:
-            answer = self._resolved(ask)
+            return (ask(),)
         except KafkaException as error:
             if error.args[0].code() in COMING:
                 return ()
-            raise _unanswered("its consumer groups", error.args[0]) from None
-        return (answer,)
+            raise _unanswered(of, error.args[0]) from None
 
     def _resolved(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
         """What comes of a question; raises KafkaException, or StageError if nothing comes."""
