@@ -144,7 +144,8 @@ def test_half_right(results: Graded) -> None:
     """A wrong answer costs its own points; the mistake that has a name gets its hint."""
     half = results["half"]
 
-    assert (6, 12) == (half.points, half.possible)
+    verdicts = [(item.item, item.status, item.reason) for item in half.items]
+    assert (6, 12) == (half.points, half.possible), verdicts
     assert "Likely: that is the offset of the first copy." == items(half)["90.1"].hint
 
 
