@@ -153,9 +153,11 @@ def group_ids(folder: Path) -> frozenset[str]:
 
 
 def _named(folder: Path, mark: bytes, name: str) -> frozenset[str]:
-    lines = (line for path in folder.glob("*.jsonl") for line in path.read_bytes().splitlines())
-    # Most lines of a long run are about orders: only these few are taken apart.
-    asked = [orjson.loads(line) for line in lines if mark in line and line.endswith(b"}")]
+    files = (path.read_bytes() for path in folder.glob("*.jsonl"))
+    lines = (line for content in files for line in content.splitlines(keepends=True))
+    # Most lines of a long run are about orders: only these few are taken apart. The last one of a
+    # witness that is at work may end anywhere, also behind the brace of its detail.
+    asked = [orjson.loads(line) for line in lines if mark in line and line.endswith(b"}\n")]
     return frozenset(filter(None, (row["detail"].get(name) for row in asked)))
 
 

@@ -64,6 +64,16 @@ def test_a_name_that_another_run_had(perform: Perform) -> None:
     assert 1 == first.count("CompleteCommit")
 
 
+def test_a_line_that_is_being_written(tmp_path: Path) -> None:
+    """Where a line is not whole yet, also behind its first brace, it is left for the next look."""
+    whole = b'{"run":"r","source":"wire","detail":{"group_id":"billing"}}\n'
+    later = whole.replace(b"billing", b"later")
+    for end in range(len(later)):
+        (tmp_path / "wire.jsonl").write_bytes(whole + later[:end])
+
+        assert {"billing"} == readback.group_ids(tmp_path)
+
+
 def test_what_the_coordinator_wrote(perform: Perform) -> None:
     """Intent, decision and completion of each transaction, in the predicted partition."""
     rows = [row for row in perform(committed_and_aborted) if row.kind == "transaction"]
