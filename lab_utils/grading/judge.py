@@ -23,7 +23,7 @@ from lab_utils.grading.rules import (
     it_can_be_examined,
     only_what_clients_need,
 )
-from lab_utils.grading.weakness import hung, killed_early, weakness
+from lab_utils.grading.weakness import hung, killed_early, seen_in_part, weakness
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults.broker_fault import REFUSED
 
@@ -31,7 +31,7 @@ from lab_utils.proxy.faults.broker_fault import REFUSED
 SOURCES_OF_WITNESSES: Final = ("wire", "fault", "log", "sink", "broker")
 NOT_THERE: Final = "what is asked about did not happen, so this run proves nothing."
 BY_THE_CLIENT: Final = ("crash_client", "stall_client")
-# How often a run that is not of the learner's making is made, if a slow machine spoils it.
+# How often a run is made, if a slow machine spoils it.
 RUNS_MAX: Final = 3
 
 
@@ -123,12 +123,13 @@ def first_of(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], stat
 
 
 def _is_spoiled(exercise: Exercise, answer: Any, found: Evidence) -> bool:
-    """Does a run prove nothing in which nothing was the learner's, or in which a client hung?"""
+    """Does a run prove nothing in which nothing was the learner's, or that chance has spoiled?"""
     if hung(found):
         return True
-    is_ours = exercise.kind == "value" or exercise.is_query
     answer = _spelled(answer) if exercise.kind == "value" else answer
-    return is_ours and _decided(exercise, answer, [found])[0] == INCONCLUSIVE
+    is_ours = exercise.kind == "value" or exercise.is_query
+    by_chance = is_ours or (not found.trouble and seen_in_part(found))
+    return by_chance and _decided(exercise, answer, [found])[0] == INCONCLUSIVE
 
 
 def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:

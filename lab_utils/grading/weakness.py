@@ -84,6 +84,15 @@ def killed_early(each: Evidence) -> str | None:
     return f"{each.unmet[0]}, so this run proves nothing." if each.unmet else None
 
 
+def seen_in_part(each: Evidence) -> bool:
+    """Did the witnesses run out of time, for the log or for what a process had done?
+
+    Each waits for so long and no longer. On a machine that stood still meanwhile the same program
+    proves more the next time; who has done nothing proves as little then.
+    """
+    return bool(each.unmet) or not each.history.is_drained
+
+
 def was_spent(each: Evidence) -> bool:
     """Has a fault fired, and at no request that was about an order of the run?"""
     hits: dict[str, list[bool]] = {}

@@ -189,10 +189,21 @@ def test_a_process_that_was_killed_early_can_fail_and_not_pass() -> None:
     ]
 
 
-def test_a_run_in_which_a_client_hung_is_made_again() -> None:
-    """What a client of the run did by itself is nobody's answer; three times it proves nothing."""
-    found = Event(run="", source="wire", actor="consumer-1", kind="response", api="FindCoordinator")
-    stuck, whole = evidence(*STORED, found), evidence(*STORED)
+FOUND = Event(run="", source="wire", actor="consumer-1", kind="response", api="FindCoordinator")
+
+
+@pytest.mark.parametrize(
+    "stuck",
+    [
+        evidence(*STORED, FOUND),
+        evidence(*STORED, unmet=("a process came to after_ack, and 0 were acked",)),
+        evidence(*TWICE[:3], STUCK),
+    ],
+    ids=["a client hung", "a deed was not seen", "the log was not read"],
+)
+def test_a_run_that_chance_has_spoiled_is_made_again(stuck: Evidence) -> None:
+    """What a slow machine kept from being seen is nobody's answer; three times proves nothing."""
+    whole = evidence(*STORED)
     statuses = []
     for runs in ([stuck, whole], [stuck] * 3):
         them = iter(runs)
@@ -200,6 +211,19 @@ def test_a_run_in_which_a_client_hung_is_made_again() -> None:
         statuses.append((verdict.status, next(them, None)))
 
     assert [("PASS", None), ("INCONCLUSIVE", None)] == statuses
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [evidence(*STORED, ARMED, UNFIRED), evidence(*TWICE, unmet=("0 were acked",))],
+    ids=["the fault never fired", "a rule is broken"],
+)
+def test_a_run_that_would_be_the_same_again_is_made_once(seen: Evidence) -> None:
+    """Nothing of it is chance, so its first verdict stands."""
+    made = []
+    decide(EXERCISE, [seen.trial], None, lambda trial: made.append(trial) or seen)
+
+    assert 1 == len(made)
 
 
 CHOSEN = replace(EXERCISE, kind="faults", public=())
