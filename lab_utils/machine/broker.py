@@ -148,9 +148,10 @@ class Broker:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._kafka.fill(self.data_folder, self.node.node_id)
-            (self.folder / "server.properties").write_text(
-                text(self.node.properties(self.data_folder.name)), encoding="utf-8"
+            properties = self.node.properties(
+                self.data_folder.name, was_killed=self._state in ("killed", "died")
             )
+            (self.folder / "server.properties").write_text(text(properties), encoding="utf-8")
         except OSError as error:
             raise StageError(
                 f"broker {self.broker_id} cannot write to {self.folder}: {error.strerror}. Its "

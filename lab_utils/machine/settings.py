@@ -29,6 +29,12 @@ TIMERS: Final = MappingProxyType(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10000
     }
 )
+# A lone broker is its own controller. Had it a session as in TIMERS, it would fence itself for some
+# 20 ms when it goes on after a pause, or after a laptop's lid was closed; and a client that asks in
+# between is told that there is no broker, and has none from then on (librdkafka 2.16, with
+# metadata.recovery.strategy=none). One that was killed has to have it: until its session is over
+# it may not register again.
+ALONE: Final = MappingProxyType({"broker.session.timeout.ms": "2147483647"})  # 9000
 SMALL: Final = MappingProxyType(
     {
         "offsets.topic.num.partitions": "1",  # 50
@@ -72,12 +78,14 @@ class Node:
     replicas: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def properties(self, data: str) -> dict[str, str]:
+    def properties(self, data: str, *, was_killed: bool = False) -> dict[str, str]:
         """All of server.properties; what the lab set by `settings` comes last and wins.
 
         `data` is below the folder in which Kafka runs: a path may have commas, or letters that
-        Kafka cannot read from a file, and a name has neither.
+        Kafka cannot read from a file, and a name has neither. `was_killed`: it did not end as it
+        should before this start.
         """
+        is_alone = self.voters is None and "broker" in self.roles and not was_killed
         return {
             "process.roles": self.roles,
             "node.id": str(self.node_id),
@@ -88,6 +96,7 @@ class Node:
             **self._listeners(),
             **_internal_topics(self.replicas),
             **TIMERS,
+            **(ALONE if is_alone else {}),
             **SMALL,
             **self.settings,
         }

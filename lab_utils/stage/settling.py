@@ -51,7 +51,7 @@ class Settling:
 
     def _alive(self) -> set[int]:
         running = {number for number, broker in self.brokers.items() if broker.state == "running"}
-        # A lone broker is its own controller: after a pause it fences itself, for some 20 ms.
+        # A lone broker is its own controller, and is not there to fence itself while it is down.
         return running - (self.observer.fenced if len(self.brokers) > 1 else set())
 
     def _is_in_sync(self, partition: Partition) -> bool:

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
@@ -14,13 +15,14 @@ from typing import Final
 import psutil
 import pytest
 
+from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import BadArgument, StageError
 from lab_utils.machine import prepare as preparing
 from lab_utils.machine.broker import Broker, answers, new_ports
 from lab_utils.machine.java import Java
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka, make_archive
-from lab_utils.machine.settings import Node
+from lab_utils.machine.settings import TIMERS, Node
 from lab_utils.processes import is_running
 from lab_utils.waiting import wait_until
 
@@ -119,6 +121,34 @@ def test_pause_and_resume(running: Broker) -> None:
 
     assert ("paused", pid) == paused
     assert ("running", True) == (running.state, answers(port(running)))
+
+
+def test_a_lone_broker_does_not_fence_itself(running: Broker) -> None:
+    """It stands still for longer than others may, and is there at once for whoever asks then."""
+    session_s = int(TIMERS["broker.session.timeout.ms"]) / 1000
+    running.pause()
+    paused = time.monotonic()
+    wait_until(lambda: time.monotonic() > paused + session_s + 0.5, "its time", timeout_s=60)
+    running.resume()
+
+    reader = HonestReader(running.direct_address)
+    reader.create_topic("after", 1)  # the controller hears of it after what was due meanwhile
+    reader.close()
+    assert "Fencing broker" not in running.log.read_text()
+
+
+def test_who_was_killed_has_a_session_that_ends() -> None:
+    """Until then it could not register again; and one of several is fenced when it is away."""
+    alone, ports = Node(1, new_ports(proxy=1)), new_ports(proxy=1)
+    given = [
+        alone.properties("data"),
+        alone.properties("data", was_killed=True),
+        Node(1, ports, roles="broker", voters="100@127.0.0.1:1").properties("data"),
+        Node(100, ports, roles="controller").properties("data"),
+    ]
+    sessions = [it["broker.session.timeout.ms"] for it in given]
+
+    assert ["2147483647", "2000", "2000", "2000"] == sessions
 
 
 @pytest.mark.parametrize(
