@@ -291,8 +291,13 @@ def _of_coordinators(topics: Sequence[str]) -> list[NewTopic]:
 
 
 def connection(bootstrap: str, client_id: str) -> dict[str, Any]:
-    """The settings with which a client of the lab's own connects."""
-    return {"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0, **RECONNECTING}
+    """The settings with which a client of the lab's own connects.
+
+    Nothing of theirs can be stored twice. So they may begin anew, and have to: with none, who was
+    once told of no broker, as by one that comes back while it is fenced, has none from then on.
+    """
+    named = {"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0}
+    return named | RECONNECTING | {"metadata.recovery.strategy": "rebootstrap"}
 
 
 def _new_consumer(connected: Mapping[str, Any], isolation_level: str) -> Consumer:
