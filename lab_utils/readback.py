@@ -27,7 +27,7 @@ from lab_utils.stage.client import Stage
 from lab_utils.waiting import wait_until
 
 DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # and the markers are still to be written
-MARKERS_TIMEOUT_S: Final = 5
+MARKERS_TIMEOUT_S: Final = 20
 STABLE_TIMEOUT_S: Final = 30
 TAKEN_OVER: Final = b'"api":"InitProducerId"'
 NAMES_A_GROUP: Final = b'"group_id":'
