@@ -147,10 +147,9 @@ class Broker:
     def _write_files(self) -> None:
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            is_new = not self.data_folder.exists()
             self._kafka.fill(self.data_folder, self.node.node_id)
-            properties = self.node.properties(
-                self.data_folder.name, was_killed=self._state in ("killed", "died")
-            )
+            properties = self.node.properties(self.data_folder.name, is_new=is_new)
             (self.folder / "server.properties").write_text(text(properties), encoding="utf-8")
         except OSError as error:
             raise StageError(

@@ -137,12 +137,22 @@ def test_a_lone_broker_does_not_fence_itself(running: Broker) -> None:
     assert "Fencing broker" not in running.log.read_text()
 
 
-def test_who_was_killed_has_a_session_that_ends() -> None:
-    """Until then it could not register again; and one of several is fenced when it is away."""
+def test_the_data_of_one_that_was_killed(make: MakeBroker) -> None:
+    """Another life begins on it, of which nobody remembers how the one before it ended."""
+    first, second = make(), make()
+    first.start()
+    first.kill()
+
+    second.start()
+    assert ("running", True) == (second.state, answers(port(second)))
+
+
+def test_who_is_started_again_has_a_session_that_ends() -> None:
+    """If it was killed it may not register before; and one of several is fenced when it is away."""
     alone, ports = Node(1, new_ports(proxy=1)), new_ports(proxy=1)
     given = [
         alone.properties("data"),
-        alone.properties("data", was_killed=True),
+        alone.properties("data", is_new=False),
         Node(1, ports, roles="broker", voters="100@127.0.0.1:1").properties("data"),
         Node(100, ports, roles="controller").properties("data"),
     ]
