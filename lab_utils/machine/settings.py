@@ -30,10 +30,10 @@ TIMERS: Final = MappingProxyType(
     }
 )
 # A lone broker is its own controller. Had it a session as in TIMERS, it would fence itself for some
-# 20 ms when it goes on after a pause, or after a laptop's lid was closed; and a client that asks in
-# between is told that there is no broker, and has none from then on (librdkafka 2.16, with
-# metadata.recovery.strategy=none). One that is started again has to have it: if it was killed it
-# may not register until its earlier session is over.
+# 20 ms when it goes on after a longer pause; and a client that asks in between is told that there
+# is no broker, and has none from then on (librdkafka 2.16, with metadata.recovery.strategy=none).
+# One that is started again has to have it: if it was killed it may not register until its earlier
+# session is over.
 ALONE: Final = MappingProxyType({"broker.session.timeout.ms": "2147483647"})  # 9000
 SMALL: Final = MappingProxyType(
     {
@@ -78,7 +78,7 @@ class Node:
     replicas: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
 
-    def properties(self, data: str, *, is_new: bool = True) -> dict[str, str]:
+    def properties(self, data: str, *, is_new: bool) -> dict[str, str]:
         """All of server.properties; what the lab set by `settings` comes last and wins.
 
         `data` is below the folder in which Kafka runs: a path may have commas, or letters that

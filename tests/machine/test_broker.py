@@ -147,20 +147,6 @@ def test_the_data_of_one_that_was_killed(make: MakeBroker) -> None:
     assert ("running", True) == (second.state, answers(port(second)))
 
 
-def test_who_is_started_again_has_a_session_that_ends() -> None:
-    """If it was killed it may not register before; and one of several is fenced when it is away."""
-    alone, ports = Node(1, new_ports(proxy=1)), new_ports(proxy=1)
-    given = [
-        alone.properties("data"),
-        alone.properties("data", is_new=False),
-        Node(1, ports, roles="broker", voters="100@127.0.0.1:1").properties("data"),
-        Node(100, ports, roles="controller").properties("data"),
-    ]
-    sessions = [it["broker.session.timeout.ms"] for it in given]
-
-    assert ["2147483647", "2000", "2000", "2000"] == sessions
-
-
 @pytest.mark.parametrize(
     ("verb", "said"),
     [("start", "is running already. There is nothing to start."),
