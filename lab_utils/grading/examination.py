@@ -326,11 +326,10 @@ class Examiner:
             asked = _own_doing(evidence) if is_learners else None
             if evidence.trouble and asked:
                 evidence = replace(evidence, raised=asked, trouble=())
-            if not evidence.history.is_drained:
+            if evidence.trouble or not evidence.history.is_drained:
                 self.close(is_odd=True)  # whoever reads next has another reader
             if not evidence.trouble or last_time:
                 return evidence
-            self.close(is_odd=True)
         raise AssertionError("unreachable")
 
     def _performed(
