@@ -14,7 +14,7 @@ from typing import Final
 
 from benchmarks import Figure
 from benchmarks.house import busy_s
-from benchmarks.nbgrader_course import Course
+from benchmarks.nbgrader_course import COMMAND_S, Course
 from lab_utils.grading.cases import LABS, exercises
 from lab_utils.grading.grader import grade
 from lab_utils.grading.notebook import (
@@ -65,7 +65,9 @@ def beside_nbgrader() -> Iterator[Figure]:
             for number in range(third) for kind, solved in kinds.items()
         ]  # fmt: skip
         before, begun = busy_s(), time.perf_counter()
-        course.nbgrader("autograde", course.assignment, "--create")
+        course.nbgrader(
+            "autograde", course.assignment, "--create", timeout_s=COMMAND_S * len(paths)
+        )
         theirs = busy_s() - before, time.perf_counter() - begun
         *ours, results = _graded(paths)
     points = sorted({each.points for each in results.submissions})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Collection
@@ -13,11 +14,13 @@ import nbformat
 
 from lab_utils.grading.cases import LABS
 from lab_utils.grading.notebook import build_for_nbgrader, without_markers
+from lab_utils.processes import end, kill_group, spawn
 
 # nbgrader, and what it needs beside the lab's own packages.
 PACKAGES: Final = (
     "nbgrader==0.9.6", "alembic", "Mako", "rapidfuzz", "notebook", "notebook_shim",
 )  # fmt: skip
+COMMAND_S: Final = 300
 _notebooks: Any = nbformat
 
 
@@ -33,8 +36,13 @@ class Course:
         build_for_nbgrader(LABS, folder, [lab])
         self.nbgrader("generate_assignment", self.assignment, "--create")
 
-    def nbgrader(self, *words: str) -> str:
-        """Run one of its commands; what it says."""
+    def nbgrader(self, *words: str, timeout_s: float = COMMAND_S) -> str:
+        """Run one of its commands; what it says.
+
+        Raises AssertionError when it fails, and when it has not ended in time: with the line at
+        which each of its threads stood. It prints to a file, since what it starts and leaves
+        behind would keep a pipe open.
+        """
         root = str(LABS.parent)
         environment = {
             **os.environ,
@@ -43,13 +51,22 @@ class Course:
             "LAB_STATE": str(self.folder / "state"),
             "LAB_OWNER": str(os.getpid()),
         }
-        done = subprocess.run(
-            [sys.executable, "-m", "nbgrader", *words],
-            cwd=self.folder, env=environment, capture_output=True, text=True, check=False,
-        )  # fmt: skip
-        if done.returncode:
-            raise AssertionError(done.stdout + done.stderr)
-        return done.stdout + done.stderr
+        log = self.folder / f"{words[0]}.log"
+        log.unlink(missing_ok=True)
+        command = [sys.executable, "-X", "faulthandler", "-m", "nbgrader", *words]
+        child = spawn(command, log=log, cwd=self.folder, environment=environment)
+        late = ""
+        try:
+            child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            late = f"nbgrader {' '.join(words)} had not ended after {timeout_s:g} s:\n"
+            end([child], (signal.SIGABRT, 10))  # it prints where its threads stand
+        finally:
+            status = kill_group(child)
+        said = log.read_text(encoding="utf-8", errors="replace")
+        if late or status:
+            raise AssertionError(late + said)
+        return said
 
     def notebook(self, *place: str) -> Path:
         """The one notebook in a folder of the course."""
