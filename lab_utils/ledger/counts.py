@@ -27,8 +27,8 @@ class Counts:
     by_topic      what is stored in each topic, by its name in the run, if there are several
     delivered     records that were handed to a consumer
     processed     records for which the work was done
-    repeated      orders for which the work was done more than once
-    skipped       orders for which it was never done, in a run that consumes
+    repeated      orders for which the work was done more often than groups were given them
+    skipped       orders for which it was never done, and which a group's bookmark is after
     committed     where the group reads on in each partition, as the broker holds it
     """
 
@@ -65,7 +65,6 @@ def count(rows: Iterable[Event]) -> Counts:
     history = History(rows)
     client = Counter(row.kind for row in history.rows if row.source == "client")
     lost = {(row.topic, row.key, row.value) for row in history.lost}
-    work = history.work
     return Counts(
         sent=client["sent"],
         acked=client["acked"],
@@ -76,9 +75,9 @@ def count(rows: Iterable[Event]) -> Counts:
         lost=len(lost) if history.is_drained else None,
         by_topic=_by_topic(history),
         delivered=client["delivered"],
-        processed=work.total(),
-        repeated=sum(1 for times in work.values() if times > 1),
-        skipped=len(set(history.given) - work.keys()) if work else 0,
+        processed=history.work.total(),
+        repeated=len(history.repeated),
+        skipped=len({row.value for row in history.skipped}),
         committed=tuple(row.offset or 0 for row in history.committed),
     )
 

@@ -256,6 +256,32 @@ class History:
         return Counter(row.value or "" for row in self.of("client", "processed"))
 
     @cached_property
+    def repeated(self) -> list[str]:
+        """The values for which the work was done more often than groups were given them."""
+        created = self.of("client", "created")
+        group_of = {row.actor: row.detail.get("group.id") for row in created}
+        groups: dict[str, set[str | None]] = defaultdict(set)
+        for row in self.of("client", "delivered"):
+            groups[row.value or ""].add(group_of.get(row.actor))
+        return [value for value, times in self.work.items() if times > max(1, len(groups[value]))]
+
+    @cached_property
+    def skipped(self) -> list[Event]:
+        """The records that a group reads on after and for which nobody did the work, if any did."""
+        marks: dict[Partition, int] = defaultdict(int)
+        for row in self.committed:
+            here = topic_partition(row)
+            marks[here] = max(marks[here], row.offset or 0)
+        visible = {(topic_partition(row), row.offset) for row in self.of("log", "visible")}
+        were_aborted = bool(self.of("log", "marker"))
+        return [
+            row for row in self.log
+            if self.work and not self.work[row.value or ""]
+            and (row.offset or 0) < marks[topic_partition(row)]
+            and (not were_aborted or (topic_partition(row), row.offset) in visible)
+        ]  # fmt: skip
+
+    @cached_property
     def effects(self) -> Counter[str]:
         """How many effects each value has in the database of the run."""
         return self.sinks.get("bookings", Counter())

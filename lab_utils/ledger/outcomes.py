@@ -34,7 +34,7 @@ def outcomes(rows: Iterable[Event], trouble: bool = False) -> tuple[str, ...]:
     out of sequence  in the log after an order that was sent later
     unknown          reported with an error that does not rule the record out
     failed           reported with an error that does
-    skipped, repeated   never processed though the group reads on after it; processed twice
+    skipped, repeated   never processed, and the bookmark is after it; processed more than once
     inconclusive     a fault that was armed has not fired, or the evidence is not whole
     """
     run = History(rows)
@@ -42,24 +42,15 @@ def outcomes(rows: Iterable[Event], trouble: bool = False) -> tuple[str, ...]:
         return (UNPROVEN,)
     found = {
         LOST: run.lost,
-        SKIPPED: _skipped(run),
+        SKIPPED: run.skipped,
         DUPLICATED: run.duplicated,
-        REPEATED: [value for value, times in run.work.items() if times > 1],
+        REPEATED: run.repeated,
         OUT_OF_SEQUENCE: [] if run.duplicated else run.reordered,
         UNKNOWN: run.of("client", "unknown"),
         FAILED: run.of("client", "failed"),
     }
     said = tuple(word for word, cases in found.items() if cases)
     return said or (_calm(run),)
-
-
-def _skipped(run: History) -> list[str]:
-    committed = max((row.offset or 0 for row in run.committed), default=0)
-    places = {row.value: row.offset or 0 for row in run.log}
-    return [
-        value for value in run.given
-        if run.work and not run.work[value] and places.get(value, committed) < committed
-    ]  # fmt: skip
 
 
 def _calm(run: History) -> str:

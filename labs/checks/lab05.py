@@ -190,8 +190,7 @@ def who_may_commit(evidence):
         for row in run.of("client", "assigned")
         if row.partition == mine.partition and row.at_ns < refused.at_ns
     ][-1]
-    repeated = sum(1 for times in run.work.values() if times > 1)
-    return {"owner": owner, "refused": refused.error, "repeated": repeated}
+    return {"owner": owner, "refused": refused.error, "repeated": len(run.repeated)}
 
 
 def is_who_may_commit(answer, evidence):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lab_utils.ledger.counts import count
@@ -65,14 +66,41 @@ def test_two_topics_are_counted_apart() -> None:
 
 
 def test_work_is_counted_by_order() -> None:
-    """What was done twice is repeated, and what was never done is skipped."""
-    orders = [Event(run="r", source="workload", actor="lab", kind="order", value=v) for v in "012"]
+    """What was done twice is repeated; what was never done is skipped if the bookmark is after it.
+
+    That is what lab 05 calls skipped: what comes after the bookmark will be read yet.
+    """
+    records = [log("record", value=value, offset=int(value)) for value in "0123"]
     work = [client(kind, value) for value in "001" for kind in ("delivered", "processed")]
     bookmark = log("committed", offset=3, detail={"when": "end"})
 
-    assert "0 in the log, 3 delivered, 3 processed, 1 repeated, 1 skipped, committed 3" == str(
-        count([*orders, *work, bookmark])
+    assert "4 in the log, 3 delivered, 3 processed, 1 repeated, 1 skipped, committed 3" == str(
+        count([*records, *work, bookmark])
     )
+
+
+def test_two_groups_that_each_did_the_work_repeat_nothing() -> None:
+    """Each group has all orders; one of them that does an order twice repeats it."""
+    groups = [
+        Event(run="r", source="client", actor=name, kind="created", detail={"group.id": name})
+        for name in "gh"
+    ]
+    work = [client("processed", "0"), client("processed", "0")]
+    given = [replace(client("delivered", "0"), actor=name) for name in "gh"]
+
+    assert 0 == count([*groups, *given, *work]).repeated
+    assert 1 == count([*groups, given[0], *work]).repeated
+    assert 1 == count([*groups, *given, *work, *work]).repeated
+
+
+def test_aborted_order_is_not_skipped() -> None:
+    """A bookmark is after what no read_committed reader is given, and nobody could do its work."""
+    rows = [log("record", value=value, offset=int(value)) for value in "01"]
+    rows += [log("visible", value="0", offset=0), client("processed", "0")]
+    rows += [log("committed", offset=3, detail={"when": "end"})]
+
+    assert 1 == count(rows).skipped
+    assert 0 == count([*rows, log("marker", offset=2)]).skipped
 
 
 def test_reading_without_work_skips_nothing() -> None:

@@ -41,9 +41,10 @@ def history(*events: Event) -> list[Event]:
 
 def repeated_and_skipped() -> list[Event]:
     """Order 1 is done again after the crash; order 2 is committed and never done."""
+    bookmark = event("log", "committed", actor="05-a-group", offset=3, detail={"when": "end"})
     return history(
         delivered(0), processed(0), committed(1), delivered(1), processed(1),
-        KILLED, AGAIN, delivered(1), processed(1), committed(3),
+        KILLED, AGAIN, delivered(1), processed(1), committed(3), bookmark,
     )  # fmt: skip
 
 

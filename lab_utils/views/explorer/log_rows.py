@@ -241,9 +241,8 @@ def _work_rows(run: History) -> list[Row]:
             marks.put(at, at_ns, "", "")
         marks.put(offset, at_ns, POINTER, "pointer")
         at = offset
-    for row in run.log if run.work else ():
-        if (row.offset or 0) < (at or 0) and (row.value or "") not in run.work:
-            work.put(row.offset or 0, END_NS, f"0{TIMES}", "never")
+    for row in run.skipped:
+        work.put(row.offset or 0, END_NS, f"0{TIMES}", "never")
     return [given, work, marks]
 
 
