@@ -52,6 +52,7 @@ from tests.oracle_facts import (
     superseded,
     told,
     what_is_held,
+    why_again,
 )  # fmt: skip
 
 # Producing.
@@ -261,10 +262,10 @@ def skipped(rows: Rows) -> Iterator[Found]:
 def repeated(rows: Rows) -> Iterator[Found]:
     for at, them in {(place(row), order(row)) for row in said(rows, "processed")}:
         done = [row for row in same(said(rows, "processed"), them) if place(row) == at]
-        groups = {group(rows, r.actor) for r in said(rows, "delivered") if place(r) == at}
-        if len(done) > max(1, len(groups)):
-            topic, partition, offset = at
-            yield found("duplicate-effect", topic, partition, them[2], (offset,), actors(done))
+        given = [row for row in said(rows, "delivered") if place(row) == at]
+        if len(done) > max(1, len({group(rows, row.actor) for row in given})):
+            why = why_again(rows, done, given)
+            yield found("duplicate-effect", *at[:2], them[2], at[2:], actors(done), *why)
 
 
 def applied_again(rows: Rows) -> Iterator[Found]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -211,6 +211,18 @@ def has_sought(rows: Rows, topic: str | None, partition: int | None, name: str, 
         and (row.offset is not None or row.detail.get("to") in to)
         for row in said(rows, "sought")
     )
+
+
+def why_again(rows: Rows, done: Rows, given: Rows) -> list[str]:
+    """Why the work was done again: without a new delivery, or since the program went back."""
+    if given and len(done) > len(given):
+        return ["given once"]
+    times = Counter(group(rows, row.actor) for row in given)
+    went_back = any(
+        has_sought(rows, *place(given[0])[:2], name, "beginning", "end")
+        for name, deliveries in times.items() if deliveries > 1
+    )  # fmt: skip
+    return ["sought"] if went_back else []
 
 
 def _there(rows: Rows, topic: str | None, name: str, partition: int | None) -> Rows:

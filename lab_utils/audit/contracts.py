@@ -358,6 +358,18 @@ EXEMPTIONS: Final = (
         "claims F2, Kafka design, message delivery semantics",
     ),
     Exemption(
+        "duplicate-effect", _always, None,
+        "The program did the work again for what it was given once.",
+        "the ledger's own events: processed more often than delivered",
+        when="given once",
+    ),
+    Exemption(
+        "duplicate-effect", _always, None,
+        "The program itself chose where to read, and did the work again.",
+        "KafkaConsumer.seek and assign",
+        when="sought",
+    ),
+    Exemption(
         "duplicate-effect", _always, "enable.auto.commit",
         "A consumer that starts again begins at the bookmark, if the broker still has one: the "
         "work for what comes after it is done again.",

@@ -372,6 +372,20 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [LATE, delivered("1", 0), placed("sought", detail={"to": "beginning"}), delivered("1", 0)],
         "duplicate-delivery", "allowed", None,
     ),
+    "the program went back and did the work again": (
+        [LATE, delivered("1", 0), processed("1", 0), placed("sought", offset=0),
+         delivered("1", 0), processed("1", 0)],
+        "duplicate-effect", "allowed", None,
+    ),
+    "the program went back in another partition": (
+        [LATE, delivered("1", 0), processed("1", 0), placed("sought", offset=0, partition=1),
+         delivered("1", 0), processed("1", 0)],
+        "duplicate-effect", "allowed", "enable.auto.commit=true",
+    ),
+    "the program did the work twice for one delivery": (
+        [LATE, delivered("1", 0), processed("1", 0), processed("1", 0)],
+        "duplicate-effect", "allowed", None,
+    ),
     "the program went to where the bookmark is": (
         [LATE, delivered("1", 0), placed("sought", detail={"to": "bookmark"}), delivered("1", 0)],
         "duplicate-delivery", "allowed", "enable.auto.commit=true",

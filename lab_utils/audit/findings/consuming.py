@@ -181,6 +181,13 @@ REPEATED = (
     " filter(worked, x -> struct(x.key, x.value) <=> order)), them -> size(them) >"
     " greatest(1, size(array_distinct(transform(given, x -> x.consumer_group)))))"
 )
+# Why the work was done again: without a new delivery, or because the program itself went back.
+AGAIN = (
+    "CASE WHEN size(given) > 0 AND size(it) > size(given) THEN array('given once')"
+    " WHEN exists(consumers, x -> array_contains(x.reread, partition)"
+    " AND size(filter(given, y -> y.consumer_group = x.name)) > 1) THEN array('sought')"
+    " ELSE array() END"
+)
 
 
 @finding(
@@ -197,9 +204,10 @@ def duplicate_effect() -> Found:
     Smallest: `processed(1, offset 0) processed(1, offset 0)`.
     Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1, offset
     1)`, which are two records; two groups that each did the work once.
-    Allowed by: `enable.auto.commit`, whatever its value. A consumer that starts again repeats the
-    work for everything after the bookmark, and possibly for the whole log if the broker has deleted
-    the bookmark.
+    Allowed by: the program, if it did the work more often than it was given the record, or chose
+    where to read (`sought`) and was given it again; otherwise by `enable.auto.commit`, whatever its
+    value. A consumer that starts again repeats the work for everything after the bookmark, and
+    possibly for the whole log if the broker has deleted the bookmark.
     Source: Kafka design, message delivery semantics; KIP-211.
     """
     return Found(
@@ -212,6 +220,7 @@ def duplicate_effect() -> Found:
             "partition": "partition",
             "offsets": "array(offset)",
             "actor": joined("transform(it, x -> x.actor)"),
+            "circumstances": AGAIN,
         },
     )
 
