@@ -50,7 +50,8 @@ def _faults(survey: Survey) -> Iterator[Reason]:
             of.setdefault((run, str(actor)), Counter())[kind] += count
     for (run, actor), times in of.items():
         if times["unfired"] or (times["armed"] and not times["fired"]):
-            said = f"{actor} was armed {times['armed']} times and fired {times['fired']} times"
+            some = f"{times['unfired']} of {times['armed']} {actor} did not fire"
+            said = some if times["fired"] else f"{actor} never fired"
             yield run, None, None, actor, said
 
 
