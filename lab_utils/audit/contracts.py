@@ -271,8 +271,8 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate-delivery", _always, "enable.auto.commit",
-        "A consumer that starts again begins at the bookmark, if the broker still has one: what "
-        "comes after it is delivered again.",
+        "A consumer that starts, or is assigned the partition anew, begins at the bookmark, if the "
+        "broker still has one: what comes after it is delivered again.",
         "Kafka design, message delivery semantics; KIP-211",
     ),
     Exemption(
@@ -371,8 +371,8 @@ EXEMPTIONS: Final = (
     ),
     Exemption(
         "duplicate-effect", _always, "enable.auto.commit",
-        "A consumer that starts again begins at the bookmark, if the broker still has one: the "
-        "work for what comes after it is done again.",
+        "A consumer that starts, or is assigned the partition anew, begins at the bookmark, if the "
+        "broker still has one: the work for what comes after it is done again.",
         "claims F3, G5, Kafka design, message delivery semantics",
     ),
     *(

@@ -30,6 +30,7 @@ UNKNOWN_ERRORS: Final = frozenset(
         "_PURGE_INFLIGHT",
         "REQUEST_TIMED_OUT",
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+        "DUPLICATE_SEQUENCE_NUMBER",
     }
 )
 

@@ -21,6 +21,7 @@ OUTCOMES = {
     "_PURGE_INFLIGHT": "unknown",
     "REQUEST_TIMED_OUT": "unknown",  # the leader has stored it, the replicas have not answered
     "NOT_ENOUGH_REPLICAS_AFTER_APPEND": "unknown",
+    "DUPLICATE_SEQUENCE_NUMBER": "unknown",  # the broker has it
     "_PURGE_QUEUE": "failed",
     "_QUEUE_FULL": "failed",
     "_UNKNOWN_TOPIC": "failed",

@@ -204,12 +204,15 @@ def test_refuse_answers_in_the_brokers_place(rig: Rig) -> None:
     assert "NOT_ENOUGH_REPLICAS" == one(rig.events_of("fault", "fired")).detail["answer"]
 
 
-def test_refuse_after_append_is_seen_by_the_broker(rig: Rig) -> None:
-    """The records are stored, and only the answer is replaced."""
-    rig.arm(refuse("Produce", error="NOT_ENOUGH_REPLICAS_AFTER_APPEND"))
+@pytest.mark.parametrize(
+    ("error", "code"), [("NOT_ENOUGH_REPLICAS_AFTER_APPEND", 20), ("DUPLICATE_SEQUENCE_NUMBER", 46)]
+)
+def test_refuse_as_stored_is_seen_by_the_broker(rig: Rig, error: str, code: int) -> None:
+    """The records are stored, as the error says, and only the answer is replaced."""
+    rig.arm(refuse("Produce", error=error))
     client = send_produces(rig, 1)
 
-    assert wire.produce_answer(1, error=20, offset=-1) == client.receive()
+    assert wire.produce_answer(1, error=code, offset=-1) == client.receive()
     assert [wire.produce(1)] == rig.received
     assert ["replaced"] == fates(rig, "response", 1)
 

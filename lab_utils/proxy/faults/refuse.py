@@ -17,14 +17,17 @@ REFUSABLE: Final = (
     "AddOffsetsToTxn", "AddPartitionsToTxn", "EndTxn", "FindCoordinator", "Heartbeat",
     "InitProducerId", "JoinGroup", "OffsetCommit", "Produce", "SyncGroup", "TxnOffsetCommit",
 )  # fmt: skip
+# An idempotent client takes the second for success: were it said of what no broker has, the proxy
+# itself would lose what was acked.
+STORED: Final = ("NOT_ENOUGH_REPLICAS_AFTER_APPEND", "DUPLICATE_SEQUENCE_NUMBER")
 
 
 @dataclass(frozen=True, repr=False)
 class refuse(AnswerFault):  # noqa: N801 - called as a function
     """The broker never sees the request; the client is answered with the named Kafka error.
 
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND says that the records are stored, so there the broker does
-    see the request, and only its answer is replaced.
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND and DUPLICATE_SEQUENCE_NUMBER say that the records are stored,
+    so there the broker does see the request, and only its answer is replaced.
     """
 
     sentence = "Refuse {which} {api} request with {error}"
@@ -64,4 +67,4 @@ class refuse(AnswerFault):  # noqa: N801 - called as a function
 
     @property
     def _is_stored(self) -> bool:
-        return self.error.endswith("_AFTER_APPEND")
+        return self.error in STORED
