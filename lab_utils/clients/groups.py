@@ -6,6 +6,7 @@ which groups a run has made use, its requests say.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from typing import Any, Final
@@ -30,6 +31,7 @@ ANSWERED_S: Final = 10
 LOST_S: Final = 2 * ANSWERED_S
 TIMES_ASKED: Final = 2
 SETTLED_S: Final = 30
+BLANKS: Final = " \t\n\v\f\r"  # of C
 MEMBERLESS: Final = (ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD)
 # What a coordinator answers that has just come, or has to come first. It has the groups of before,
 # so nobody may say yet that there are none. librdkafka's AdminClient does not wait for it.
@@ -54,8 +56,11 @@ class Groups:
         return self._opened
 
     def committed(self, run: str, groups: Iterable[str], **detail: str) -> Iterator[Event]:
-        """Each offset that one of the groups has committed in the run, as the broker holds it."""
-        for group in sorted(groups):
+        """Each offset that one of the groups has committed in the run, as the broker holds it.
+
+        Of a name that is none to the client library nothing is asked (_is_none).
+        """
+        for group in itertools.filterfalse(_is_none, sorted(groups)):
             for place in self._offsets(run, group):
                 yield Event(
                     run=run, source="log", actor=group, kind="committed",
@@ -158,6 +163,15 @@ class Groups:
             f"the broker was asked {TIMES_ASKED} times for its consumer groups, and did not answer "
             f"within {LOST_S} s. Look at `lab`, then run the cell again."
         )
+
+
+def _is_none(group: str) -> bool:
+    """Is nothing left of this name in librdkafka, which reads up to a NUL, and without blanks?
+
+    A request made by hand may have such a name, and the broker takes some. confluent-kafka 2.16
+    ends the process of who makes a consumer for it, by an assertion in C.
+    """
+    return not group.partition("\0")[0].strip(BLANKS)
 
 
 def _unanswered(what: str, error: KafkaError) -> StageError:

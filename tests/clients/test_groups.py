@@ -51,6 +51,12 @@ def test_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         Groups("127.0.0.1:1").forget(["nobody"])
 
 
+@pytest.mark.parametrize("name", ["", " ", "\t\r\n", "\0", " \0billing"])
+def test_a_name_that_is_none_to_the_client(name: str) -> None:
+    """Nothing is asked of it: whoever makes a consumer for such a group is ended."""
+    assert [] == list(Groups("127.0.0.1:1").committed("r", [name]))
+
+
 def reads_and_commits(run: LiveRun) -> None:
     """As programs do it: in a group with a name of its own."""
     consumer = run.consumer({"group.id": "billing", "enable.auto.commit": False})
