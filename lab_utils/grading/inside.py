@@ -92,6 +92,8 @@ def read_answer(said: Mapping[str, Any], kind: str) -> Any:
         if "value" in said:
             raise ValueError(f"your answer is {said['value']!r}, and that is no fault.")
         return None
+    if not isinstance(said["faults"], list):
+        raise ValueError("your answer is no list of faults.")
     return tuple(map(_read_fault, said["faults"]))
 
 

@@ -57,8 +57,10 @@ CONNECTIONS: Final = 2  # one, and one before it that nobody has closed yet
 IMPORTED: Final = ("ipykernel.kernelapp", "ipykernel.debugger", "IPython.core.completerlib",
                    "pyspark.sql.connect.session")  # fmt: skip
 LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
-# What reading a message raises whose parts are of other types than a kernel's are.
-MALFORMED: Final = (ValueError, TypeError, LookupError, AttributeError, RecursionError)
+# What reading a message raises whose parts are of other types than a kernel's are, or say what is
+# none: a date behind the last one is an OverflowError.
+MALFORMED: Final = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError,
+                    RecursionError)  # fmt: skip
 # Deeper than any answer or row; deeper values would break who compares or shows them.
 DEPTH_MAX: Final = 20
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")

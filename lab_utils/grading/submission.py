@@ -268,13 +268,13 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
         try:
             python = _python(text, one_look=True)
             tree, table = ast.parse(python), symtable.symtable(python, "cell", "exec")
+            binds, loads = names_of(table)
         except (SyntaxError, ValueError, RuntimeError, MemoryError):
             if CALL_OF_A_MAGIC in python:
                 yield replace(piece, loads={CALL_OF_A_MAGIC})
             elif cell.answers:
                 yield piece  # it will not run, and its reader is told why
             continue
-        binds, loads = names_of(table)
         changes = set(map(_root, _stores(tree)))
         yield replace(
             piece,

@@ -133,6 +133,7 @@ def test_value_is_read() -> None:
         ({"value": 3}, "faults", "your answer is 3, and that is no fault."),
         ({"faults": [{"fault": "none"}]}, "faults", "your answer is no fault"),
         ({"faults": [7]}, "faults", "your answer is no fault"),
+        ({"faults": 7}, "faults", "your answer is no list of faults"),
     ],
 )
 def test_what_cannot_be_read(reply: Any, kind: str, message: str) -> None:

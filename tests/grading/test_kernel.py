@@ -158,6 +158,8 @@ def test_a_link_in_place_of_its_socket(kernel: Kernel) -> None:
         "get_ipython().user_expressions = lambda _: [1]",
         "get_ipython().user_expressions = lambda _: {'said': 5}",
         "get_ipython().kernel.session.msg_header = lambda _: 5",
+        "session = get_ipython().kernel.session; header = session.msg_header\n"
+        "session.msg_header = lambda it: {**header(it), 'date': '9999-12-31T24:00:00Z'}",
         "get_ipython().kernel.session.send = lambda stream, *a, **k: stream.send(b'?')",
     ],
 )
