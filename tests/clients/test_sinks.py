@@ -222,6 +222,21 @@ def test_a_view_that_makes_much(tmp_path: Path, made: str, reason: str) -> None:
     assert time.monotonic() - started < 5
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [f"value VARCHAR({'9' * 5000})", f'value TEXT{" " * 2500}, " " AS (substr(value, 1))'],
+    ids=["a long number", "blanks"],
+)
+def test_a_table_that_takes_long_to_read_about(tmp_path: Path, columns: str) -> None:
+    """Whatever its columns are called and said to be, it is a table like others."""
+    place = Place(tmp_path)
+    place.opened(f"CREATE TABLE bookings ({columns})", "INSERT INTO bookings (value) VALUES ('0')")
+    started = time.monotonic()
+
+    assert ["0"] == place.booked()
+    assert time.monotonic() - started < 5
+
+
 def test_an_effect_that_is_no_text(tmp_path: Path) -> None:
     """Bytes that are no text are an effect all the same, and of no order."""
     place = Place(tmp_path)
