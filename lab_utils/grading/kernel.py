@@ -96,6 +96,7 @@ class Kernel:
 
     def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], working: Path) -> None:
         self.sandbox = sandbox
+        self._working = working
         connection_file = str(sandbox.folder / "connection.json")
         # With Landlock no socket in a folder can be had (seccomp.py); whoever speaks has the key.
         is_shared = sandbox.kind == LANDLOCK
@@ -105,7 +106,9 @@ class Kernel:
         self._client = _client(connection_file)
         self._process = sandbox.start(
             [sys.executable, "-m", "ipykernel_launcher", "-f", connection_file],
-            cwd=working,
+            # Where cells have run before lies what they have left: Python would take a module of
+            # that name for one of the kernel's own.
+            cwd=sandbox.folder,
             environment=environment,
         )
         self._carrier = self._carried(f"{sandbox.folder}-kernel")
@@ -138,9 +141,15 @@ class Kernel:
         return carrier
 
     def wait_until_ready(self, timeout_s: float = START_S) -> None:
-        """Wait for the first answer; raises StageError when there is none."""
-        if self._answer(self._client.kernel_info(), timeout_s) is None:
-            self.kill()
+        """Wait for the first answer, and go where the cells run; raises StageError if none comes.
+
+        A kernel that was ended because the submission held too much before it is a dead one.
+        """
+        if self._answer(self._client.kernel_info(), timeout_s) is not None:
+            self.execute("", timeout_s, moved=f"__import__('os').chdir({str(self._working)!r})")
+            return
+        self.kill()
+        if not self.sandbox.exceeded:
             raise StageError(
                 f"a kernel did not answer within {timeout_s:g} s of its start, so nothing could be "
                 "graded. Run ./lab doctor, then grade again."
@@ -317,7 +326,7 @@ class KernelSession:
         again = (each for each in sorted(self.replies) if each < end and each not in self._killers)
         for position in again:
             left_s = self.budget.left_s()
-            if self._kernel is None or left_s == 0:
+            if self._kernel is None or not self._kernel.is_alive or left_s == 0:
                 return
             self._kernel.execute(self.submission.cells[position].source, left_s)
             if not self._kernel.is_alive:

@@ -17,6 +17,7 @@ import psutil
 import pytest
 
 from lab_utils.grading import kernel as kernel_module
+from lab_utils.grading import sandbox as sandbox_module
 from lab_utils.grading.kernel import Budget, Kernel, KernelSession, keep_bytecode, parsed
 from lab_utils.grading.sandbox import ROOT, Sandbox
 from lab_utils.grading.submission import Cell, Submission
@@ -303,6 +304,33 @@ def test_what_broke_a_limit_is_told(opened: Opened) -> None:
 
     assert ["dead"] == run(session)
     assert "processes ran at once" in session.exceeded[0]
+
+
+def test_a_kernel_that_finds_too_much(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What ended the one before it ends it as it starts: the machine is not to blame."""
+    many = (
+        "for number in range(20_001): open(str(number), 'w').close()\n__import__('time').sleep(60)"
+    )
+    monkeypatch.setattr(sandbox_module, "LOOK_S", 0.05)
+    session = opened("x = 1", many, "x = 2")
+
+    assert ["ok", "dead", "dead"] == run(session)
+    assert "dead" == session.evaluate(2, SAID)[0]
+    assert "more files than can be counted on disk" in session.exceeded[-1]
+
+
+def test_no_module_of_the_kernels_own_is_a_cells(opened: Opened) -> None:
+    """A cell's files lie where cells run, and no kernel starts there; what a cell imports does."""
+    session = opened(
+        "for name in ('ipykernel_launcher', 'comm', 'debugpy', 'jupyter_client'):\n"
+        "    open(f'{name}.py', 'w').write('1 / 0')\n"
+        "open('mine.py', 'w').write('x = 7')",
+        "__import__('os')._exit(0)",
+        "from mine import x",
+    )
+
+    assert ["ok", "dead", "ok"] == run(session)
+    assert ("ok", {"x": 7}) == session.evaluate(2, SAID)
 
 
 FORGOTTEN = """

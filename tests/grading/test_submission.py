@@ -325,8 +325,14 @@ def test_where_nobody_can_tell_all_runs(tmp_path: Path, source: str) -> None:
         ("answer_1 = {}\nimport a" + ".a" * 90_000, 1),
         ("answer_1 = {}\nx = " + "lambda: " * 2_000 + "1", 1),
     ],
-    ids=["magics", "magics and lines", "magics in each cell", "one long line", "one long name",
-         "functions in functions"],
+    ids=[
+        "magics",
+        "magics and lines",
+        "magics in each cell",
+        "one long line",
+        "one long name",
+        "functions in functions",
+    ],
 )
 def test_code_that_nobody_could_have_written(tmp_path: Path, source: str, cells: int) -> None:
     """It is handed to its kernel as it is, and takes the grader no time and no memory."""
