@@ -22,7 +22,12 @@ import orjson
 from lab_utils.clients.reader import HonestReader, not_drained
 from lab_utils.codec.transaction_log import TOPIC as COORDINATOR_TOPIC
 from lab_utils.errors import WaitTimeout
-from lab_utils.ledger.events import EXAMINED_BYTES, EXAMINED_RECORDS, Event
+from lab_utils.ledger.events import (
+    EXAMINED_BYTES,
+    EXAMINED_PARTITIONS,
+    EXAMINED_RECORDS,
+    Event,
+)
 from lab_utils.stage.client import Stage
 from lab_utils.waiting import wait_until
 
@@ -65,7 +70,7 @@ class Readback:
 
     def _topic(self, topic: str, partitions: int, stable: bool) -> Iterator[Event]:
         batches = self.stage.batches(topic)
-        if self.is_bounded and _is_too_much(batches):
+        if self.is_bounded and (partitions > EXAMINED_PARTITIONS or _is_too_much(batches)):
             yield from (not_drained(self.run, topic, number) for number in range(partitions))
             return
         records = self.reader.read(self.run, topic, partitions)

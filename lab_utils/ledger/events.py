@@ -118,6 +118,7 @@ CLIENTS_NEED: Final = frozenset(
 EXAMINED_RECORDS: Final = 100_000
 EXAMINED_BYTES: Final = 20_000_000
 EXAMINED_GROUPS: Final = 20
+EXAMINED_PARTITIONS: Final = 50  # of a topic
 
 # What each field is: the ledger's card, the hover of a table, and docs/ledger.md say it so.
 COLUMNS: Final = {
