@@ -14,6 +14,7 @@ import secrets
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
@@ -103,6 +104,7 @@ class Examiner:
         self._topics: list[str] = []
         self._groups: set[str] = set()
         self._runs = 0
+        self._performed_for: Counter[tuple[str, str]] = Counter()
 
     def examine(self, exercise: Exercise, position: int) -> Verdict:
         """Decide one item in the state after the cell at `position`; raises Infrastructure."""
@@ -186,11 +188,27 @@ class Examiner:
             return self._in_processes(path, experiment, ticket, unmet)
 
         evidence = self._run(
-            trial, in_processes if in_children else in_kernel, plain_names=False, is_learners=True
+            trial,
+            in_processes if in_children else in_kernel,
+            plain_names=False,
+            of=exercise,
         )
         if only_what_clients_need(None, evidence):  # the cluster may be another one now
             self._is_odd = True
         return replace(evidence, rows=witnessed(evidence.rows), unmet=tuple(unmet))
+
+    def _unseen(self, exercise: Exercise, trial: Trial) -> Trial:
+        """The trial as it is performed next: a further time with faults drawn anew.
+
+        A run that proves nothing is made again, and a program may see to it that it proves nothing,
+        and remember where the fault was.
+        """
+        times = self._performed_for[exercise.item, trial.name]
+        self._performed_for[exercise.item, trial.name] += 1
+        if not times:
+            return trial
+        others = exercise.trials(f"{self._nonce} again {times}")
+        return replace(trial, faults=next(it.faults for it in others if it.name == trial.name))
 
     def _in_processes(
         self, path: Path, experiment: Experiment, ticket: Ticket, unmet: list[str]
@@ -305,13 +323,16 @@ class Examiner:
         perform: Callable[[Experiment, Ticket], str | None],
         *,
         plain_names: bool,
-        is_learners: bool = False,
+        of: Exercise | None = None,
     ) -> Evidence:
         """Begin an experiment, have it performed, finish it.
 
-        What the machine or the stage has spoiled is tried once more, on a new stage.
+        What the machine or the stage has spoiled is tried once more, on a new stage. `of` is the
+        exercise whose answer is performed, if it is a learner's.
         """
+        is_learners = of is not None
         for last_time in (False, True):
+            trial = self._unseen(of, trial) if of is not None else trial
             try:
                 experiment, ticket = self._begun(
                     trial, plain_names=plain_names, in_kernel=is_learners

@@ -69,14 +69,20 @@ def decide(
     answer: Any,
     evidence_of: Callable[[Trial], Evidence | None],
 ) -> Verdict:
-    """The verdict on an answer after its trials; None for evidence: the answer is still blank."""
+    """The verdict on an answer after its trials; None for evidence: the answer is still blank.
+
+    Whoever has spoiled one trial as often as it is made does not have the others made again.
+    """
     evidence: list[Evidence] = []
+    runs = RUNS_MAX
     for trial in trials:
         asked = trial.answered(exercise.kind, answer)
-        for _ in range(RUNS_MAX):
+        for _ in range(runs):
             found = _found(exercise, asked, evidence_of)
             if found is None or not _is_spoiled(exercise, answer, found):
                 break
+        else:
+            runs = 1
         if found is None:
             return no_answer(exercise)
         evidence.append(found)

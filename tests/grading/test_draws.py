@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lab_utils.checking import decide
-from lab_utils.grading.cases import exercise
+from lab_utils.grading.cases import Exercise, exercise, exercises
+from lab_utils.grading.examination import Examiner
 from lab_utils.grading.grader import Terms
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS
+from lab_utils.machine.confinement import BUBBLEWRAP
 from tests.grading.recorded import DRAWS, Case, drawn, drawn_cases, draws, evidence
+from tests.notebooks import SOURCES
 
 
 def cases() -> list[Any]:
@@ -43,6 +47,29 @@ def test_every_draw(case: Case) -> None:
         wanted = INCONCLUSIVE if {FAIL, PASS}.isdisjoint(decided.values()) else FAIL
         drawn_for = zip(DRAWS, found, strict=True)
         assert [] == [nonce for nonce, each in drawn_for if wanted not in each]
+
+
+PERFORMED = [
+    each
+    for lab in sorted(SOURCES)
+    for each in exercises(lab)
+    if each.is_performed and each.unseen is not None
+]
+
+
+@pytest.mark.parametrize("given", PERFORMED, ids=lambda it: it.item)
+def test_a_run_that_is_made_again_has_faults_that_nobody_has_seen(given: Exercise) -> None:
+    """A program may spoil its run, and remember where the fault was: it is elsewhere then."""
+    session: Any = SimpleNamespace(isolation=BUBBLEWRAP)
+    examiner = Examiner(session, Path(), "n", "a", stages=None)  # type: ignore[arg-type]
+    again = {each.name: each.faults for each in given.trials("n again 1")}
+    trials = given.trials("n")
+
+    assert list(again) == [each.name for each in trials]
+    assert trials == tuple(examiner._unseen(given, each) for each in trials)
+    assert [replace(each, faults=again[each.name]) for each in trials] == [
+        examiner._unseen(given, each) for each in trials
+    ]
 
 
 def test_each_learner_has_schedules_of_their_own() -> None:

@@ -226,6 +226,14 @@ def test_a_run_that_would_be_the_same_again_is_made_once(seen: Evidence) -> None
     assert 1 == len(made)
 
 
+def test_whoever_spoils_one_trial_takes_no_more_time_for_the_others() -> None:
+    """Nothing can pass any more, and a machine that is so slow is as slow for the next one."""
+    stuck, made = evidence(*STORED, FOUND), []
+    decide(EXERCISE, [stuck.trial] * 3, None, lambda trial: made.append(trial) or stuck)
+
+    assert 3 + 1 + 1 == len(made)
+
+
 CHOSEN = replace(EXERCISE, kind="faults", public=())
 SETTINGS = replace(EXERCISE, kind="settings", public=())
 REFUSED_IN_THE_RUN = "start_broker(1) was not carried out: broker 1 is running already."
