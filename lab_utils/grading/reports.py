@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterable, Iterator
 from html import escape
 from pathlib import Path
@@ -30,6 +31,7 @@ from lab_utils.grading.results import (
 )
 
 COLUMNS: Final = ("learner", "path", "lab", "item", "status", "points", "possible", "reason")
+FORMULA: Final = re.compile(r"(^|;)(\s*[=+\-@＝＋－＠])")  # noqa: RUF001 - spreadsheets take both
 PATH_MAX: Final = 60  # characters of a path in a table and in what a terminal is told
 
 STYLE: Final = """
@@ -175,11 +177,11 @@ def _outcome(case: Element, item: Verdict) -> None:
 
 
 def _safe(row: Iterable[object]) -> list[object]:
-    """A row in which no text is a formula."""
-    return [
-        f"'{field}" if isinstance(field, str) and field.startswith(("=", "+", "-", "@")) else field
-        for field in row
-    ]
+    """A row in which no text is a formula, nor what follows a semicolon in it.
+
+    That ends a cell where the comma is the decimal point.
+    """
+    return [FORMULA.sub(r"\1'\2", it) if isinstance(it, str) else it for it in row]
 
 
 def _section(item: Verdict) -> str:

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import pytest
+
 from lab_utils.grading.reports import (
+    csv_text,
     feedback,
     table,
     to_csv,
@@ -98,6 +101,21 @@ def test_csv_holds_no_formula() -> None:
         "ada,a/03.ipynb,03,03.3,INCONCLUSIVE,0,4,the fault never fired.\n"
         ",b/03.ipynb,,,rejected,0,0,not a notebook.\n"
     ) == to_csv(RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("text", "cell"),
+    [
+        ("=1+1", "'=1+1"),
+        (" -1", "' -1"),
+        ("＝1", "'＝1"),  # noqa: RUF001 - as a Japanese keyboard writes it
+        ("a;=1+1;b; @x", "a;'=1+1;b;' @x"),
+        ("acks=all; 2 + 3; a-b", "acks=all; 2 + 3; a-b"),
+    ],
+)
+def test_no_text_is_a_formula(text: str, cell: str) -> None:
+    """Also not where a semicolon is what lies between two cells, as in half of Europe."""
+    assert f"name\n{cell}\n" == csv_text(["name"], [[text]])
 
 
 def test_junit_has_a_case_for_each_item() -> None:
