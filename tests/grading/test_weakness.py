@@ -54,6 +54,14 @@ def end(committed: str = "True") -> Event:
     return wire("request", "EndTxn", 10, 1, detail={"committed": committed}, **GIVEN)
 
 
+def offsets() -> Event:
+    return wire("request", "TxnOffsetCommit", 10, 1, topic="r-orders", **GIVEN)
+
+
+def later(event: Event) -> Event:
+    return replace(event, at_ns=20, correlation_id=2)
+
+
 @pytest.mark.parametrize(
     ("rows", "is_spent"),
     [
@@ -77,6 +85,10 @@ def end(committed: str = "True") -> Event:
         ([init(1), produce(**GIVEN), end(), fired(api="EndTxn")], False),
         ([init(1), produce(**GIVEN), end("False"), fired(api="EndTxn")], True),
         ([init(1), end(), fired(api="EndTxn")], True),
+        ([init(1), replace(offsets(), at_ns=9), end(), fired(api="EndTxn")], True),
+        ([init(1), offsets(), fired(api="TxnOffsetCommit")], False),
+        ([init(1), offsets(), later(produce(**GIVEN)), fired(api="TxnOffsetCommit")], False),
+        ([init(1), offsets(), later(produce()), fired(api="TxnOffsetCommit")], True),
     ],
 )  # fmt: skip
 def test_a_fault_meets_an_order(rows: list[Event], *, is_spent: bool) -> None:
