@@ -52,6 +52,7 @@ class Trial:
     supervised  is a process that a client's error has ended started again, once?
     brokers   how many the stage has
     replicas, topic_config  of the topics; as many replicas as brokers if not given
+    assumes   what is missing in the evidence for the trial to prove what it is for; None: nothing
     """
 
     name: str
@@ -69,6 +70,7 @@ class Trial:
     brokers: int = 1
     replicas: int | None = None
     topic_config: Mapping[str, object] = field(default_factory=dict)
+    assumes: Callable[[Evidence], str | None] | None = None
 
     @property
     def conditions(self) -> dict[str, Any]:

@@ -83,7 +83,9 @@ def killed_early(each: Evidence) -> str | None:
     Who is killed before the work that the trial assumes has less to survive. What it loses even
     so, it loses by its own doing.
     """
-    return f"{each.unmet[0]}, so this run proves nothing." if each.unmet else None
+    assumed = each.trial.assumes
+    missing = next(iter(each.unmet), None) or (assumed(each) if assumed else None)
+    return f"{missing}, so this run proves nothing." if missing else None
 
 
 def seen_in_part(each: Evidence) -> bool:
@@ -92,7 +94,7 @@ def seen_in_part(each: Evidence) -> bool:
     Each waits for so long and no longer. On a machine that stood still meanwhile the same program
     proves more the next time; who has done nothing proves as little then.
     """
-    return bool(each.unmet) or not each.history.is_drained
+    return bool(killed_early(each)) or not each.history.is_drained
 
 
 def was_spent(each: Evidence) -> bool:

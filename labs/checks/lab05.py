@@ -14,6 +14,7 @@ from lab_utils.grading.rules import (
     rows_equal,
     the_process_was_restarted,
 )
+from lab_utils.ledger.history import carried
 from lab_utils.proxy.faults import crash_client, stall_client
 
 RECEIPTS = ("receipts",)
@@ -144,7 +145,23 @@ def killed_somewhere(nonce):
 def one_is_slow(nth):
     """One of four threads is slow when the process is killed, after its first commit."""
     faults = (stall_client("before_process", nth=nth, for_ms=3000), crash_client("after_commit"))
-    return Trial(name="a slow order", faults=faults, filled=True, topics=RECEIPTS)
+    return Trial(
+        name="a slow order", faults=faults, filled=True, topics=RECEIPTS, assumes=nobody_waited
+    )
+
+
+def nobody_waited(evidence):
+    """What the trial lacks if no order was done before an earlier one: one thread loses none."""
+    first_ns = min((row.at_ns for row in commits(evidence)), default=None)
+    done = {
+        value
+        for row in receipts(evidence) if first_ns is None or row.at_ns < first_ns
+        for value in carried(row)
+    }  # fmt: skip
+    in_work = [row.offset for row in evidence.given if row.value not in done]
+    if any(row.value in done and row.offset > min(in_work) for row in evidence.given if in_work):
+        return None
+    return "when the bookmark was first set, no order was done before an earlier one"
 
 
 def skipped_and_repeated(evidence):

@@ -177,7 +177,7 @@ def draws(item: str) -> tuple[dict[str, Trial], ...]:
 
 def drawn(trial: Trial) -> str:
     """What tells a trial from the others that are drawn for its exercise."""
-    return repr(_chosen(replace(trial, workload=None))) + _text(trial.workload)
+    return repr(_chosen(replace(trial, workload=None, assumes=None))) + _text(trial.workload)
 
 
 def _chosen(it: Any) -> Any:
@@ -200,7 +200,12 @@ def key(exercise: Exercise, trial: Trial, answer: Any) -> str:
     if exercise.kind == "settings":  # a function of the lab's, which holds workload and settings
         text = "".join(_text(it.cell_contents) for it in trial.workload.__closure__)
     columns = [(field.name, str(field.type)) for field in fields(Event)]
-    parts = [ROOTS["kafka"], columns, _chosen(replace(trial, name="", workload=None)), text]
+    parts = [
+        ROOTS["kafka"],
+        columns,
+        _chosen(replace(trial, name="", workload=None, assumes=None)),
+        text,
+    ]
     return hashlib.blake2s(repr(parts).encode(), digest_size=8).hexdigest()
 
 

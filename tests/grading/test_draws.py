@@ -14,8 +14,18 @@ from lab_utils.grading.cases import Exercise, exercise, exercises
 from lab_utils.grading.examination import Examiner
 from lab_utils.grading.grader import Terms
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS
+from lab_utils.grading.weakness import killed_early, seen_in_part
+from lab_utils.ledger.history import carried
 from lab_utils.machine.confinement import BUBBLEWRAP
-from tests.grading.recorded import DRAWS, Case, drawn, drawn_cases, draws, evidence
+from tests.grading.recorded import (
+    DRAWS,
+    REFERENCE,
+    Case,
+    drawn,
+    drawn_cases,
+    draws,
+    evidence,
+)
 from tests.notebooks import SOURCES
 
 
@@ -70,6 +80,24 @@ def test_a_run_that_is_made_again_has_faults_that_nobody_has_seen(given: Exercis
     assert [replace(each, faults=again[each.name]) for each in trials] == [
         examiner._unseen(given, each) for each in trials
     ]
+
+
+def test_one_thread_needs_no_bookmark_of_four() -> None:
+    """Who does one order after the other sets the bookmark before the slow one is in work."""
+    case = Case("05.3", REFERENCE)
+    (trial,) = case.exercise.public
+    found = evidence(case.exercise, trial, case.answer)
+    first_ns = min(row.at_ns for row in found.requests("OffsetCommit"))
+    later = [
+        row for row in found.requests()
+        if (row.actor, row.at_ns < first_ns) == ("worker-1", True)
+        and found.given[0].value not in carried(row)
+    ]  # fmt: skip
+    alone = replace(found, rows=tuple(row for row in found.rows if row not in later))
+
+    assert killed_early(found) is None
+    assert "no order was done before an earlier one" in (killed_early(alone) or "")
+    assert seen_in_part(alone)
 
 
 def test_each_learner_has_schedules_of_their_own() -> None:
