@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import secrets
 import sqlite3
 import time
@@ -85,16 +86,22 @@ def open_sink(
         connection.info["has_written"] = False
 
     @event.listens_for(engine, "before_cursor_execute")
-    def one_at_a_time(_: Connection, cursor: Any, statement: str, *__: object) -> None:
+    def executed(connection: Connection, cursor: Any, statement: str, *_: object) -> None:
         # PostgreSQL's IF NOT EXISTS fails where two processes create the same thing at once.
         if schema and statement.lstrip().upper().startswith("CREATE"):
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('delivery-lab'))")
+        if _commits_itself(connection, statement):
+            crashes.reached("before_db_commit")
 
     @event.listens_for(engine, "after_cursor_execute")
     def written(connection: Connection, _: object, statement: str, *__: object) -> None:
-        if statement.lstrip().upper().startswith(WRITES):
-            connection.info["has_written"] = True
-            crashes.reached("after_db_write")
+        if not writes(statement):
+            return
+        crashes.reached("after_db_write")
+        connection.info["has_written"] = not _commits_itself(connection, statement)
+        if not connection.info["has_written"]:
+            tell_commit()
+            crashes.reached("after_db_commit")
 
     @event.listens_for(engine, "commit")
     def committed(connection: Connection) -> None:
@@ -117,6 +124,29 @@ def open_sink(
         engine.dispose()
         raise SetupError(_refusal(engine.url, error)) from None
     return engine
+
+
+def _commits_itself(connection: Connection, statement: str) -> bool:
+    """Does this statement write, in a connection that was asked for AUTOCOMMIT?
+
+    Then it is a transaction of its own, and no commit follows it.
+    """
+    is_asked = connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
+    return is_asked and writes(statement)
+
+
+def writes(statement: str) -> bool:
+    """Does this statement write? Comments may come before its verb, and a WITH clause.
+
+    >>> writes("/* book it */ WITH new AS (SELECT 1) INSERT INTO bookings SELECT * FROM new")
+    True
+    >>> writes("SELECT replace(value, 'INSERT', '') FROM bookings")
+    False
+    """
+    words = re.sub(r"--.*|/\*(?s:.*?)\*/", " ", statement).upper().split()
+    return bool(words) and (
+        words[0] in WRITES or (words[0] == "WITH" and not set(WRITES).isdisjoint(words))
+    )
 
 
 def _write_ahead(connection: Connection, folder: Path) -> None:

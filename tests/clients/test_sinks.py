@@ -113,6 +113,37 @@ def test_block_commits(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
+    "statement",
+    [
+        "-- an order\nINSERT INTO bookings VALUES ('0')",
+        "WITH new AS (SELECT '0' AS it) INSERT INTO bookings SELECT it FROM new",
+    ],
+)
+def test_a_write_is_known_however_it_begins(place: Place, statement: str) -> None:
+    """A comment or a WITH clause before the verb takes no point away."""
+    sink, points = place.opened(NO_KEY)
+    with sink.begin() as connection:
+        connection.execute(text(statement))
+
+    expected = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
+    assert (expected, ["0"]) == (points, place.booked())
+
+
+@pytest.mark.parametrize("is_closed_by_commit", [False, True])
+def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
+    """A write that commits itself has the points of a commit, one time, whatever follows it."""
+    sink, points = place.opened(NO_KEY)
+    alone = sink.execution_options(isolation_level="AUTOCOMMIT")
+    with alone.begin() if is_closed_by_commit else alone.connect() as connection:
+        connection.execute(text(INSERT), {"order": "0"})
+        connection.execute(text("SELECT 1"))
+        connection.execute(text(INSERT), {"order": "1"})
+
+    each = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
+    assert (each * 2, ["0", "1"]) == (points, place.booked())
+
+
+@pytest.mark.parametrize(
     ("point", "left"),
     [("after_db_write", []), ("before_db_commit", []), ("after_db_commit", ["0"])],
 )
