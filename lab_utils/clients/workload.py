@@ -11,6 +11,7 @@ notebook's functions are.
 
 from __future__ import annotations
 
+import dis
 import inspect
 import os
 import pickle
@@ -46,6 +47,10 @@ TROUBLED = 4  # it finished, and its part of the ledger is not whole
 # The client's C classes name their module by its short name. Under that name it can be found, so
 # a workload that uses TopicPartition takes the class along by name, and not a broken copy of it.
 sys.modules.setdefault("cimpl", cimpl)
+# cloudpickle takes along what a function names, but not what the body of a class in it names, as in
+# `failed: list = field(default_factory=list)`. These instructions look for a global, too.
+_BY_NAME: Final = {"LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"} & dis.opmap.keys()
+cloudpickle.cloudpickle.GLOBAL_OPS += tuple(dis.opmap[each] for each in _BY_NAME)
 
 
 class WorkloadError(LabError):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -238,6 +241,23 @@ def test_workload_that_cannot_travel(opened: Opened) -> None:
 
     with pytest.raises(BadArgument, match=r"in a process of its own.* uses `live`, which"):
         carry_out(lambda run: live.producer(), opened.ticket)
+
+
+def sorts(_: object) -> str:
+    """A workload that makes a class, whose body names what the module has imported."""
+
+    class Word(Enum):
+        ACKED = auto()
+
+    return Word.ACKED.name
+
+
+def test_what_the_body_of_a_class_names() -> None:
+    """A class that a workload makes finds in another process what its body names."""
+    load = "import sys, cloudpickle; print(cloudpickle.load(sys.stdin.buffer)(None))"
+    done = subprocess.run([sys.executable, "-c", load], input=pickled(sorts), capture_output=True)
+
+    assert (b"ACKED\n", b"") == (done.stdout, done.stderr)
 
 
 def test_workload_with_a_name_that_has_no_value_yet() -> None:
