@@ -27,6 +27,13 @@ TOPIC_SETTINGS: Final = ("min.insync.replicas", "unclean.leader.election.enable"
 PRODUCER_SETTINGS: Final = (
     "acks", "enable.idempotence", "max.in.flight", "message.timeout.ms", "retries",
 )  # fmt: skip
+# The other names that librdkafka has for these; two of them are those of the Java client.
+OTHER_NAMES: Final = {
+    "delivery.timeout.ms": "message.timeout.ms",
+    "max.in.flight.requests.per.connection": "max.in.flight",
+    "message.send.max.retries": "retries",
+    "request.required.acks": "acks",
+}
 # What a client takes, and what a trial can end with: 0 ms would be for ever.
 RANGES: Final = {
     "max.in.flight": (1, 1_000_000),
@@ -100,23 +107,26 @@ def read_answer(said: Mapping[str, Any], kind: str) -> Any:
 def read_settings(value: Any) -> dict[str, Any]:
     """A learner's settings, if they are of the shape that is asked for, and harmless.
 
-    They configure a producer in the grader's own process, so only these names are let in.
+    They configure a producer in the grader's own process, so only these names are let in. One that
+    librdkafka knows by two has its shorter one then.
     """
     if not isinstance(value, dict) or set(value) != {"replicas", "topic", "producer"}:
         raise ValueError('your answer must have "replicas", "topic" and "producer".')
     if type(value["replicas"]) is not int or not 1 <= value["replicas"] <= REPLICAS_MAX:
         raise ValueError(f"replicas must be 1, 2 or 3; yours is {value['replicas']!r}.")
+    read: dict[str, Any] = {"replicas": value["replicas"]}
     for part, known in (("topic", TOPIC_SETTINGS), ("producer", PRODUCER_SETTINGS)):
         given = value[part]
         if not isinstance(given, dict):
             raise ValueError(f"{part} must be a dictionary; yours is {given!r}.")
-        for name, setting in given.items():
+        read[part] = {OTHER_NAMES.get(name, name): setting for name, setting in given.items()}
+        for name, setting in read[part].items():
             if name not in known:
                 raise ValueError(f"{name!r} is not among the {part} settings {', '.join(known)}.")
             if not isinstance(setting, str | int | bool):
                 raise ValueError(f"{name} must be a text, a number or a bool; got {setting!r}.")
             _require_value(name, setting)
-    return value
+    return read
 
 
 def _require_value(name: str, setting: str | int) -> None:

@@ -167,6 +167,17 @@ def test_a_setting_out_of_range(part: str, name: str, value: Any) -> None:
         read_settings({**GOOD, part: {name: value}})
 
 
+def test_a_setting_by_its_other_name() -> None:
+    """A name that librdkafka takes for the same setting is as good, and has the same range."""
+    given = {"request.required.acks": -1, "max.in.flight.requests.per.connection": 5}
+    answer = {**GOOD, "producer": given | {"delivery.timeout.ms": 30000}}
+
+    read = {"acks": -1, "max.in.flight": 5, "message.timeout.ms": 30000}
+    assert {**GOOD, "producer": read} == read_settings(answer)
+    with pytest.raises(ValueError, match=r"message\.timeout\.ms is a number from 100 to 60000"):
+        read_settings({**GOOD, "producer": {"delivery.timeout.ms": 0}})
+
+
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
