@@ -129,7 +129,8 @@ def schedules(nonce):
     twice = place.randint(1, 2)
     return (
         killed("killed when it has read", "after_poll", 2 * place.randint(2, 3)),
-        killed("killed with a row written", "after_db_write", 2 * place.randint(2, 3)),
+        # Who writes the rows of a batch by one statement comes there three times in all.
+        killed("killed with a row written", "after_db_write", place.randint(2, 3)),
         killed("killed before the database's commit", "before_db_commit", place.randint(2, 3)),
         killed("killed after the database's commit", "after_db_commit", place.randint(2, 3)),
         killed("killed with a notice sent", "after_ack", REQUESTS * place.randint(1, 2) + 2),

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.grading.wrong_answers_07 import REPAIRED
+
 SORTS: Final = """
 def send_and_sort(run):
     {words}
@@ -69,6 +71,18 @@ def booked_once(run):
             {write}
         consumer.commit(message, asynchronous=False)
 """
+EACH_ROW: Final = """
+            for message in batch:
+                connection.execute(
+                    text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING"),
+                    {"order": message.value().decode()},
+                )
+"""
+ALL_ROWS: Final = """
+            insert = text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING")
+            connection.execute(insert, [{"order": it.value().decode()} for it in batch])
+"""
+assert EACH_ROW in REPAIRED
 
 RIGHT: Final = (
     (
@@ -290,6 +304,7 @@ def with_four_threads(run):
             '                connection.execute(text("INSERT INTO bookings VALUES (:order)"), row)',
         ),
     ),
+    ("07.2", "the rows of a batch in one statement", REPAIRED.replace(EACH_ROW, ALL_ROWS)),
     (
         "08.1",
         "a key",
