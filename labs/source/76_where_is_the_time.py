@@ -21,6 +21,7 @@ from lab_utils.grading.rules import (
     answers,
     final,
     had,
+    is_transactional,
     nothing_else_is_stored,
     repeated,
 )
@@ -273,9 +274,14 @@ def commits(evidence):
 
 
 def committed(evidence):
-    """When each order was committed: by the first commit after it was last written."""
-    ends = [row.at_ns for row in commits(evidence)]
+    """When each order was committed: by the first commit after it was last written.
+
+    One that is written outside of a transaction counts at once.
+    """
     last = dict(writes(evidence))
+    if not is_transactional(evidence):
+        return last
+    ends = [row.at_ns for row in commits(evidence)]
     return {order: min((it for it in ends if it > at), default=NEVER) for order, at in last.items()}
 
 
@@ -327,6 +333,9 @@ def too_soon(evidence):
     """The orders that the table had before anything was committed since they were written."""
     begun, there = written(evidence), written(evidence, "receipts")
     ends = [row.at_ns for row in commits(evidence)]
+    if not is_transactional(evidence):
+        stored = [row for row in answers(evidence) if row.topic == f"{row.run}-invoices"]
+        ends = [row.at_ns for row in stored if row.api == "Produce"]
     return [
         order
         for order in evidence.orders
@@ -557,6 +566,21 @@ def repaired(run):
         run.processed(message)
     producer.commit_transaction()
 """
+PLAIN = """
+def repaired(run):
+    search, table = sink(run, "read_uncommitted"), sink(run, "read_committed")
+    inbox = run.consumer({"enable.auto.commit": False})
+    inbox.subscribe([run.topic])
+    producer = run.producer({"enable.idempotence": True})
+    for message in run.messages(inbox):
+        try:
+            check(message.value())
+        except ValueError:
+            continue
+        producer.produce(run.topics["invoices"], message.value(), partition=0)
+        producer.flush()
+        refreshed(run, search, table)
+"""
 WRONG = (
     ("76.1", "a slow table", answer(most="table")),
     ("76.1", "a slow broker", answer(most="broker")),
@@ -588,4 +612,5 @@ WRONG = (
 RIGHT = (
     ("76.2", "right, too: an order is checked before anything is written", CHECKED_FIRST + changed()),
     ("76.2", "right, too: two orders in a transaction", changed((ONE, "size=2"))),
+    ("76.2", "right, too: what has been checked needs no transaction", PLAIN),
 )
