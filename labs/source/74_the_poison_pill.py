@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import and_more, answer_equals, answers, final, repeated
-from lab_utils.proxy.faults import crash_client, drop_request, refuse
+from lab_utils.proxy.faults import crash_client, drop_request, refuse, stall_client
 
 # %%
 from confluent_kafka import KafkaException, TopicPartition
@@ -99,9 +99,9 @@ lab.check("74.1", answer_1)
 # ## 74.2 The repair (4 points)
 #
 # In the end each order is booked, or it is in `dead_letters`; one that can be booked is no dead letter.
-# A dead letter may be there twice. The check loses a request, refuses one with an error for which the
-# client does not try again, and kills the program while the broker is hard to reach, just after a
-# bookmark was committed. The grader does so at other places.
+# A dead letter may be there twice. The check loses a request, and refuses one with an error for which
+# the client does not try again. It kills the program with a poison pill in hand, and, while the broker is
+# hard to reach, right after one. The grader does so at other places.
 
 # %% answer="74.2"
 ### BEGIN SOLUTION
@@ -162,15 +162,38 @@ def refused(nth):
 
 
 def killed(nth):
-    """The nth dead letter gets through at its third attempt; the bookmark past it is deadly."""
+    """The nth dead letter gets through at its third attempt; to poll the next order is deadly.
+
+    The bookmark past it need not be there by a call of commit(): a timer may commit what is done.
+    """
     hard = (drop_request("Produce", nth=nth), drop_request("Produce", nth=nth + 1))
-    return of_nine("killed", *hard, crash_client("after_commit", nth=3 * nth))
+    return of_nine("killed", *hard, crash_client("after_poll", nth=3 * nth + 1))
+
+
+def in_hand(nth):
+    """The nth poison pill is in hand for longer than automatic commits wait, and then deadly.
+
+    It is deadly again when the next process has sent its dead letter, which is lost on its way.
+    """
+    polled = {"at": "after_poll", "nth": 3 * nth}
+    return of_nine(
+        "in hand",
+        stall_client(**polled, for_ms=400),
+        crash_client(**polled),
+        drop_request("Produce", nth=nth),
+        crash_client("after_send", nth=1),
+    )
 
 
 def elsewhere(nonce):
-    """The three at places drawn from the nonce."""
+    """The four at places drawn from the nonce."""
     place = random.Random(nonce)
-    return lost(place.randint(1, 3)), refused(place.randint(1, 3)), killed(place.randint(1, 2))
+    return (
+        lost(place.randint(1, 3)),
+        refused(place.randint(1, 3)),
+        killed(place.randint(1, 2)),
+        in_hand(place.randint(1, 2)),
+    )
 
 
 def is_good(order):
@@ -289,7 +312,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=(lost(2), refused(1), killed(2)),
+        public=(lost(2), refused(1), killed(2), in_hand(2)),
         unseen=elsewhere,
         rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
         passed=says_where_they_are,
@@ -361,6 +384,7 @@ BOOK = "            book(database, message.value().decode())\n"
 COMMIT = "        consumer.commit(message, asynchronous=False)\n"
 FLUSH = "            dead.flush()\n"
 ACKS = '{"acks": "all"}'
+AUTO = '{"enable.auto.commit": False}'
 SEEK = """            if not is_stored(dead, run.topics["dead_letters"], message.value()):
                 consumer.seek(TopicPartition(run.topic, 0, message.offset()))
                 continue
@@ -391,6 +415,8 @@ WRONG = (
     ("74.2", "the report is not read", changed((WHILE, SEND + FLUSH))),
     ("74.2", "the report is not read", changed((WHILE, WHILE.replace("while not ", "").replace(":\n                continue", "")))),
     ("74.2", "the bookmark first", changed((COMMIT, ""), ("        try:\n", COMMIT + "        try:\n"))),
+    # the timer commits what is in hand
+    ("74.2", "the bookmark first", changed((COMMIT, ""), (AUTO, "{}"))),
     ("74.2", "no dead letter", changed((WHILE, "            continue\n"))),
     ("74.2", "no dead letter", changed((WHILE, "            pass\n"))),
     ("74.2", "gave up", changed((COMMIT, COMMIT + "        if message.offset() == 6:\n            return\n"))),
@@ -411,4 +437,5 @@ WRONG = (
 RIGHT = (
     ("74.2", "right, too: an order that is nowhere is read again", changed((WHILE, SEEK))),
     ("74.2", "right, too: polled until the report is there", changed((WHILE, POLLED))),
+    ("74.2", "right, too: the timer commits what is done", changed((COMMIT, "        consumer.store_offsets(message)\n"), (AUTO, '{"enable.auto.offset.store": False}'))),
 )
