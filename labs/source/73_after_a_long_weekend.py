@@ -13,7 +13,7 @@ from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import answer_equals, missing, not_once, repeated
-from lab_utils.proxy.faults import crash_client
+from lab_utils.proxy.faults import crash_client, stall_client
 
 # %%
 from confluent_kafka import TopicPartition
@@ -90,8 +90,8 @@ lab.check("73.1", answer_1)
 # `auto.offset.reset=latest`, which is librdkafka's default. What would be read on Monday then, and what
 # would be read on the very first day?
 #
-# The check has the program die, and stay away until its bookmarks are gone; and it kills it between the
-# database's commit and Kafka's. The grader does so at other places.
+# The check has the program die, and stay away until its bookmarks are gone; it kills it with an order in
+# hand, and between the database's commit and Kafka's. The grader does so at other places.
 
 # %% answer="73.2"
 ### BEGIN SOLUTION
@@ -132,18 +132,35 @@ def killed(name, point, nth, *, until_expired=False):
     return Trial(name=name, faults=(fault,), orders=6, filled=True)
 
 
-def both(weekend, night):
-    """The bookmarks expire after so many commits; a kill after so many bookings."""
+def in_hand(nth):
+    """The nth order is in hand for longer than automatic commits wait, and then deadly.
+
+    It is deadly again when the next process is about to commit it to the database.
+    """
+    polled = {"at": "after_poll", "nth": nth}
+    deaths = (crash_client(**polled), crash_client("before_db_commit", nth=1))
+    faults = (stall_client(**polled, for_ms=400), *deaths)
+    return Trial(name="in hand", faults=faults, orders=6, filled=True)
+
+
+def all_three(weekend, hand):
+    """The bookmarks expire after so many orders; a kill after a booking; one with an order in hand.
+
+    After an order comes the next poll: who keeps its place elsewhere may never call commit(). The
+    third commit is there also where two orders are booked in one, and where the first is of none;
+    of two commits for an order it is a first one.
+    """
     return (
-        killed("a weekend", "after_commit", weekend, until_expired=True),
-        killed("a restart", "after_db_commit", night),
+        killed("a weekend", "after_poll", weekend + 1, until_expired=True),
+        killed("a restart", "after_db_commit", 3),
+        in_hand(hand),
     )
 
 
 def elsewhere(nonce):
-    """The two at places drawn from the nonce; of two commits for an order, after the first."""
+    """The first and the last of them at places drawn from the nonce."""
     place = random.Random(nonce)
-    return both(place.randint(2, 5), place.choice([1, 3, 5]))
+    return all_three(place.randint(2, 5), place.choice([2, 4]))
 
 
 def cause(evidence):
@@ -231,7 +248,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=both(3, 3),
+        public=all_three(3, 2),
         unseen=elsewhere,
         rules=(each_is_booked_once,),
         passed=says_what_was_booked,
@@ -310,12 +327,11 @@ def repaired(run):
         with database.begin() as connection:
             %(first)s
 %(between)s            %(second)s
-        consumer.commit(message, asynchronous=False)
-"""
+%(last)s"""
 BOOKING = 'connection.execute(text("INSERT INTO bookings VALUES (:order)"), {"order": order})'
 BOOKMARK = 'connection.execute(text("INSERT INTO bookmarks VALUES (:next)"), {"next": bookmark})'
 RIGHTLY = {"resume": "offset or 0", "on_assign": ", on_assign=resume", "plus": "1", "first": BOOKING,
-           "between": "", "second": BOOKMARK}
+           "between": "", "second": BOOKMARK, "last": COMMIT}
 
 def kept(**other):
     return KEPT % (RIGHTLY | other)
@@ -338,11 +354,17 @@ WRONG = (
     ("73.2", "nothing is booked", changed(*PLAIN, (CONFIGURATION, CONFIGURATION.replace("{", '{"auto.offset.reset": "latest", ')))),
     ("73.2", "counts up", changed(("value TEXT PRIMARY KEY", "value TEXT PRIMARY KEY, times INTEGER"), ("(:order) ON CONFLICT DO NOTHING", "(:order, 1) ON CONFLICT (value) DO UPDATE SET times = bookings.times + 1"))),
     ("73.2", "the bookmark first", kept(first=BOOKMARK, between=APART, second=BOOKING)),
+    # the timer commits what is in hand; the program does it itself
+    ("73.2", "the bookmark first", changed((CONFIGURATION, '{"session.timeout.ms": 1000}'), (COMMIT, ""))),
+    ("73.2", "the bookmark first", changed((COMMIT, ""), (WITH, COMMIT + WITH))),
     ("73.2", "one short", kept(plus="0")),
     ("73.2", "one short", kept(resume="max(0, (offset or 0) - 1)")),
     ("73.2", "two commits", kept(between=APART)),
 )
 RIGHT = (
     ("73.2", "right, too: the place is kept with the booking", kept()),
+    ("73.2", "right, too: it is kept there alone", kept(last="")),
+    ("73.2", "right, too: the timer commits what is done", changed((CONFIGURATION, '{"enable.auto.offset.store": False, "session.timeout.ms": 1000}'), (COMMIT, "        consumer.store_offsets(message)\n"))),
+    ("73.2", "right, too: a booking commits itself", changed(("run.database()", 'run.database().execution_options(isolation_level="AUTOCOMMIT")'))),
     ("73.2", "right, too: each order is looked up first", changed(*PLAIN, (LOOP, LOOP + LOOKED_UP))),
 )
