@@ -19,8 +19,8 @@ class Counts:
 
     sent          calls of produce()
     acked         delivery reports without an error
-    failed        delivery reports that rule the record out
-    unknown       delivery reports that do not: the record may be in the log or not
+    failed        delivery reports that say that it is not stored
+    unknown       delivery reports that leave it open: the record may be in the log or not
     stored        records that an independent reader found in the log
     duplicated    values that are in the log of one topic more than once
     lost          values that were acked and are not in the log; None if it was not read to its end
