@@ -256,27 +256,33 @@ class History:
         return Counter(row.value or "" for row in self.of("client", "processed"))
 
     @cached_property
-    def repeated(self) -> list[str]:
-        """The values for which the work was done more often than groups were given them."""
+    def repeated(self) -> list[Identity]:
+        """The orders for which the work was done more often than groups were given them."""
         created = self.of("client", "created")
         group_of = {row.actor: row.detail.get("group.id") for row in created}
-        groups: dict[str, set[str | None]] = defaultdict(set)
+        groups: dict[Identity, set[str | None]] = defaultdict(set)
         for row in self.of("client", "delivered"):
-            groups[row.value or ""].add(group_of.get(row.actor))
-        return [value for value, times in self.work.items() if times > max(1, len(groups[value]))]
+            groups[_identity(row)].add(group_of.get(row.actor))
+        done = Counter(map(_identity, self.of("client", "processed")))
+        return [order for order, times in done.items() if times > max(1, len(groups[order]))]
 
     @cached_property
     def skipped(self) -> list[Event]:
-        """The records that a group reads on after and for which nobody did the work, if any did."""
+        """The records that a group reads on after, and for which nobody did the work.
+
+        Of a topic for which nobody did any, none.
+        """
         marks: dict[Partition, int] = defaultdict(int)
         for row in self.committed:
             here = topic_partition(row)
             marks[here] = max(marks[here], row.offset or 0)
         visible = {(topic_partition(row), row.offset) for row in self.of("log", "visible")}
         were_aborted = bool(self.of("log", "marker"))
+        done = {_identity(row) for row in self.of("client", "processed")}
+        topics = {topic for topic, _, _ in done}
         return [
             row for row in self.log
-            if self.work and not self.work[row.value or ""]
+            if row.topic in topics and _identity(row) not in done
             and (row.offset or 0) < marks[topic_partition(row)]
             and (not were_aborted or (topic_partition(row), row.offset) in visible)
         ]  # fmt: skip

@@ -93,6 +93,17 @@ def test_two_groups_that_each_did_the_work_repeat_nothing() -> None:
     assert 1 == count([*groups, *given, *work, *work]).repeated
 
 
+def test_equal_orders_of_two_topics_are_two_orders() -> None:
+    """One of each was done; a topic of which nobody did any promises no work."""
+    other = [replace(row, topic="u") for row in (client("processed", "0"), client("sent", "1"))]
+    record = replace(log("record", value="1", offset=0, partition=0), topic="v")
+    bookmark = replace(log("committed", offset=1, partition=0, detail={"when": "end"}), topic="v")
+
+    assert 0 == count([client("processed", "0"), *other]).repeated
+    assert 0 == count([client("processed", "0"), record, bookmark]).skipped
+    assert 1 == count([replace(client("processed", "0"), topic="v"), record, bookmark]).skipped
+
+
 def test_aborted_order_is_not_skipped() -> None:
     """A bookmark is after what no read_committed reader is given, and nobody could do its work."""
     rows = [log("record", value=value, offset=int(value)) for value in "01"]
