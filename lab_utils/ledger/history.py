@@ -276,16 +276,20 @@ class History:
         for row in self.committed:
             here = topic_partition(row)
             marks[here] = max(marks[here], row.offset or 0)
+        work = self.of("client", "processed")
+        places = {(topic_partition(row), row.offset) for row in work}
+        # Another order may have been at a place when its work was done: logs are truncated.
+        there = (row for row in self.log if (topic_partition(row), row.offset) in places)
+        topics, done = {row.topic for row in work}, {_identity(row) for row in (*work, *there)}
         visible = {(topic_partition(row), row.offset) for row in self.of("log", "visible")}
         were_aborted = bool(self.of("log", "marker"))
-        done = {_identity(row) for row in self.of("client", "processed")}
-        topics = {topic for topic, _, _ in done}
         return [
-            row for row in self.log
-            if row.topic in topics and _identity(row) not in done
-            and (row.offset or 0) < marks[topic_partition(row)]
-            and (not were_aborted or (topic_partition(row), row.offset) in visible)
-        ]  # fmt: skip
+            row
+            for row in self.log
+            if row.topic in topics and (row.offset or 0) < marks[topic_partition(row)]
+            if _identity(row) not in done
+            if not were_aborted or (topic_partition(row), row.offset) in visible
+        ]
 
     @cached_property
     def effects(self) -> Counter[str]:
