@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -235,7 +236,9 @@ def test_who_is_neither_sees_nothing(classroom: Classroom) -> None:
     assert 401 == status("POST", "/join", "", {"code": "AAAAAAAA"})
     assert 400 == status("POST", "/tell", seat, b"no JSON")
     assert 400 == status("POST", "/tell", seat, ["a list"])
-    assert status("POST", "/tell", seat, b"x" * (BODY_LIMIT + 1)) in (400, 413)
+    # It reads no further and closes: the reset that follows may be quicker than its answer.
+    with suppress(httpx.TransportError):
+        assert status("POST", "/tell", seat, b"x" * (BODY_LIMIT + 1)) in (400, 413)
     with classroom.client() as client:
         assert classroom.token not in client.get("/").text
 
