@@ -243,7 +243,7 @@ def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]], str]:
         if not inspect(connection).has_table(TABLE):
             return [], [], NAMES[name]
         # Not get_columns(): that takes a learner's CREATE TABLE apart with regular expressions, and
-        # one of 10,000 characters holds up the whole process for an hour.
+        # one of 2,000 characters held up the whole process for 36 s.
         columns = list(connection.execute(text(f"SELECT * FROM {TABLE} LIMIT 0")).keys())  # noqa: S608
         asked = ", ".join(each for each in ("value", "times") if each in columns)
         if "value" not in columns:
