@@ -188,7 +188,7 @@ class History:
 
         for row in self.rows:
             if part := PARTS.get((row.source, row.kind)):
-                getattr(order(*_identity(row)), part).append(row)
+                getattr(order(*identity(row)), part).append(row)
         for exchange in self.exchanges:
             for row in exchange.requests:
                 for value in dict.fromkeys(carried(row)):
@@ -240,7 +240,7 @@ class History:
         }  # fmt: skip
         latest: dict[tuple[object, ...], Identity] = {}
         late: dict[Identity, tuple[Order, str]] = {}
-        for which, row in ((_identity(row), row) for row in self.log):
+        for which, row in ((identity(row), row) for row in self.log):
             if which in place:
                 here = row.topic, row.partition, self.orders[which].sent[0].actor
                 ahead = latest.setdefault(here, which)
@@ -262,8 +262,8 @@ class History:
         group_of = {row.actor: row.detail.get("group.id") for row in created}
         groups: dict[Identity, set[str | None]] = defaultdict(set)
         for row in self.of("client", "delivered"):
-            groups[_identity(row)].add(group_of.get(row.actor))
-        done = Counter(map(_identity, self.of("client", "processed")))
+            groups[identity(row)].add(group_of.get(row.actor))
+        done = Counter(map(identity, self.of("client", "processed")))
         return [order for order, times in done.items() if times > max(1, len(groups[order]))]
 
     @cached_property
@@ -280,14 +280,14 @@ class History:
         places = {(topic_partition(row), row.offset) for row in work}
         # Another order may have been at a place when its work was done: logs are truncated.
         there = (row for row in self.log if (topic_partition(row), row.offset) in places)
-        topics, done = {row.topic for row in work}, {_identity(row) for row in (*work, *there)}
+        topics, done = {row.topic for row in work}, {identity(row) for row in (*work, *there)}
         visible = {(topic_partition(row), row.offset) for row in self.of("log", "visible")}
         were_aborted = bool(self.of("log", "marker"))
         return [
             row
             for row in self.log
             if row.topic in topics and (row.offset or 0) < marks[topic_partition(row)]
-            if _identity(row) not in done
+            if identity(row) not in done
             if not were_aborted or (topic_partition(row), row.offset) in visible
         ]
 
@@ -333,7 +333,7 @@ class History:
         of_order: dict[Identity, list[Call]] = defaultdict(list)
         waiting: dict[tuple[object, ...], list[Call]] = defaultdict(list)
         for row in self.rows:
-            key = _identity(row)
+            key = identity(row)
             who = (row.actor, *key)
             if row.source == "workload" and row.kind in ("crashed", "restarted"):
                 waiting.clear()  # no report comes for what a dead process sent
@@ -376,7 +376,8 @@ def exchanges(rows: Iterable[Event], apis: Sequence[str] | None = ("Produce",)) 
     return _with_repeats(sorted(found, key=lambda exchange: exchange.first.at_ns))
 
 
-def _identity(row: Event) -> Identity:
+def identity(row: Event) -> Identity:
+    """The order that a row is about."""
     return row.topic, row.key, row.value
 
 

@@ -8,16 +8,14 @@ the broker, by a call or by the timer: a client that is killed takes its own rep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import islice
 from typing import Final
 
 from plotly.graph_objects import Scatter
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import History
+from lab_utils.ledger.history import History, identity
 from lab_utils.views import palette
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import Picture, axis, figure, line, note, points
@@ -50,33 +48,28 @@ class Step:
 
 @dataclass(frozen=True)
 class Bookmarks:
-    """The steps of one partition, oldest first, and the values of its records by offset."""
+    """The steps of one partition, oldest first, and what became of its records.
+
+    values    of its records, by offset
+    repeated  the offsets of orders for which the work was done more often than it was given
+    skipped   the offsets after which a group reads on, and for which nobody did the work
+    """
 
     partition: int
     steps: tuple[Step, ...]
     values: dict[int, str]
+    repeated: list[int]
+    skipped: list[int]
 
-    @cached_property
-    def work(self) -> Counter[int | None]:
-        """How often the work was done for each offset."""
-        return Counter(step.offset for step in self.steps if step.kind == "processed")
+    @property
+    def drawn(self) -> tuple[Step, ...]:
+        """As many steps as a picture has room for."""
+        return self.steps[:STEPS_MAX]
 
-    @cached_property
+    @property
     def committed(self) -> int | None:
         """The last offset that was committed."""
         return next((s.offset for s in reversed(self.steps) if s.kind == "committed"), None)
-
-    @property
-    def repeated(self) -> list[int]:
-        """The offsets that were processed more than once."""
-        done = ((offset, times) for offset, times in self.work.items() if offset is not None)
-        return sorted(offset for offset, times in done if times > 1)
-
-    @property
-    def skipped(self) -> list[int]:
-        """The offsets before the bookmark that were never processed, if anything was."""
-        before = [at for at in sorted(self.values) if at < (self.committed or 0)]
-        return [at for at in before if not self.work[at]] if self.work else []
 
     def title(self) -> str:
         """What the picture shows, as a sentence."""
@@ -91,7 +84,7 @@ class Bookmarks:
             )
             if offsets
         ]
-        if not self.work:
+        if not any(step.kind == "processed" for step in self.steps):
             stands = "nowhere" if self.committed is None else f"at offset {self.committed}"
             return f"The bookmark stands {stands}; the program did not say what it processed"
         return ". ".join(said) or "Every order before the bookmark was processed once"
@@ -107,13 +100,15 @@ class Bookmarks:
         }
         told = [counted(counts[kind], *words) for kind, words in nouns.items() if counts[kind]]
         last = "nothing" if self.committed is None else f"offset {self.committed}"
-        return f"Partition {self.partition}: {listed(told)}. Last committed: {last}."
+        cut = f" The first {STEPS_MAX} of {len(self.steps)} steps are drawn."
+        rest = cut if len(self.steps) > STEPS_MAX else ""
+        return f"Partition {self.partition}: {listed(told)}. Last committed: {last}.{rest}"
 
     def table(self) -> Table:
         """The steps as rows."""
         rows: list[tuple[object, ...]] = [
             (number, step.actor, step.kind, step.offset, step.value)
-            for number, step in enumerate(self.steps, start=1)
+            for number, step in enumerate(self.drawn, start=1)
         ]
         columns = ("step", "who", "what", "offset", "order")
         return Table(columns, rows, f"The steps of partition {self.partition}.")
@@ -123,14 +118,26 @@ def bookmarks(rows: Sequence[Event], partition: int = 0) -> Bookmarks:
     """The history of one partition of the topic that was consumed."""
     history = History(rows)
     topic = next((row.topic for row in history.of("client", "delivered")), None)
+
     here = (topic, partition)
+
+    def offsets(rows: Iterable[Event]) -> list[int]:
+        return sorted({row.offset or 0 for row in rows if (row.topic, row.partition) == here})
+
+    again = set(history.repeated)
     about = (row for row in history.rows if (row.topic, row.partition) in (here, (None, None)))
     values = {
         row.offset: row.value or ""
         for row in history.log
         if (row.topic, row.partition) == here and row.offset is not None
     }
-    return Bookmarks(partition, tuple(islice(filter(None, map(_step, about)), STEPS_MAX)), values)
+    return Bookmarks(
+        partition,
+        tuple(filter(None, map(_step, about))),
+        values,
+        offsets(row for row in history.of("client", "processed") if identity(row) in again),
+        offsets(history.skipped),
+    )
 
 
 def _step(row: Event) -> Step | None:
@@ -154,8 +161,8 @@ def _is_commit(row: Event) -> bool:
 def offset_diagram(rows: Sequence[Event], partition: int = 0) -> Picture:
     """Where the work was and where the bookmark stood, step by step, in one partition."""
     found = bookmarks(rows, partition)
-    height, steps = max([*found.values, 0]) + 1, len(found.steps)
-    named = [(n, it.kind) for n, it in enumerate(found.steps, start=1) if it.kind in NAMED_STEPS]
+    height, steps = max([*found.values, 0]) + 1, len(found.drawn)
+    named = [(n, it.kind) for n, it in enumerate(found.drawn, start=1) if it.kind in NAMED_STEPS]
     drawn = figure(
         [*_marks(found), *_bookmark(found)], plot_px=(height + 1) * ROW_PX,
         margins=(66, 20, 84, 104),
@@ -173,7 +180,7 @@ def _marks(found: Bookmarks) -> list[Scatter]:
     """One entry of the legend for each kind of step that has an offset."""
     places: dict[str, list[tuple[int, float, str]]] = {}
     done: set[int] = set()
-    for number, step in enumerate(found.steps, start=1):
+    for number, step in enumerate(found.drawn, start=1):
         if step.kind in STYLES and step.offset is not None:
             kind = "repeated" if step.kind == "processed" and step.offset in done else step.kind
             done |= {step.offset} if step.kind == "processed" else set()
@@ -192,12 +199,12 @@ def _bookmark(found: Bookmarks) -> list[Scatter]:
     """The committed offset as a line of steps; it begins with the first commit."""
     commits = [
         (number, step.offset - 0.5)
-        for number, step in enumerate(found.steps, start=1)
+        for number, step in enumerate(found.drawn, start=1)
         if step.kind == "committed" and step.offset is not None
     ]
     if not commits:
         return []
-    steps, offsets = zip(*commits, (len(found.steps) + 0.5, commits[-1][1]), strict=True)
+    steps, offsets = zip(*commits, (len(found.drawn) + 0.5, commits[-1][1]), strict=True)
     return [
         Scatter(
             x=steps, y=offsets, mode="lines+markers", name=BOOKMARK.name, hoverinfo="skip",

@@ -14,6 +14,7 @@ from tests.views.consuming_histories import (
     event,
     history,
     processed,
+    read_on_at,
 )
 
 
@@ -33,7 +34,7 @@ def test_bookmark_and_work(
     events: list[Event], repeated: list[int], skipped: list[int], last: int | None
 ) -> None:
     """What was done and not committed is done again; what was committed and not done is skipped."""
-    found = bookmarks(history(*events))
+    found = bookmarks(history(*events, *([] if last is None else [read_on_at(last)])))
 
     assert (repeated, skipped, last) == (found.repeated, found.skipped, found.committed)
 
@@ -64,7 +65,26 @@ def test_long_history_is_cut() -> None:
     """So many steps are drawn, and no more."""
     rows = history(*(delivered(0) for _ in range(STEPS_MAX + 5)))
 
-    assert STEPS_MAX == len(bookmarks(rows).steps)
+    found = bookmarks(rows)
+
+    assert STEPS_MAX == len(found.table().rows)
+    assert found.summary().endswith(f"The first {STEPS_MAX} of {STEPS_MAX + 5} steps are drawn.")
+
+
+def test_what_was_repeated_after_the_last_step_that_is_drawn() -> None:
+    """The title is about the run, not about the part of it that there was room for."""
+    rows = history(*(delivered(0) for _ in range(STEPS_MAX)), processed(0), processed(0))
+
+    assert [0] == bookmarks(rows).repeated
+
+
+def test_two_groups_do_the_work_once_each() -> None:
+    """That is no work done again: the headline of the run says so, and the picture does."""
+    names = ("consumer-1", "consumer-2")
+    created = [event("client", "created", actor=it, detail={"group.id": it}) for it in names]
+    rows = history(*created, *(e for it in names for e in (delivered(0, actor=it), processed(0))))
+
+    assert [] == bookmarks(rows).repeated
 
 
 def test_drawn() -> None:
