@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Final
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import REPORTS, History
+from lab_utils.ledger.history import REPORTS, History, Order
 from lab_utils.views.picture import MS, ms_text
 from lab_utils.views.tables import Table
 from lab_utils.views.words import counted, listed, orders_named, shown
@@ -137,6 +137,11 @@ class Replication:
     def lost(self) -> list[Event]:
         """The acks of orders that are not in the log."""
         return [row for row in self.history.lost if self._is_here(row)]
+
+    @property
+    def duplicated(self) -> list[Order]:
+        """The orders that are in the log of this partition more than once."""
+        return [it for it in self.history.duplicated if sum(map(self._is_here, it.copies)) > 1]
 
     def _is_here(self, row: Event) -> bool:
         return row.partition in (self.partition, None) and row.topic in (self.topic, None)
@@ -306,8 +311,8 @@ def title(seen: Replication) -> str:
     """What happened to the replicas, worst first, in one sentence without a full stop."""
     if not seen.replicas:
         return "No broker wrote down anything about this partition"
-    findings = (_lost, _refused, _unreadable, _leaderless, _taken_over, _broken, _shrunk)
-    return next(filter(None, (finding(seen) for finding in findings)), "") or _calm(seen)
+    findings = (_lost, _refused, _unreadable, _leaderless, _taken_over, _broken, _shrunk, _calm)
+    return next(filter(None, (finding(seen) for finding in findings))) + _twice(seen)
 
 
 def summary(seen: Replication) -> str:
@@ -371,17 +376,20 @@ def ms(at_ns: int, seen: Replication) -> str:
 def _lost(seen: Replication) -> str:
     if not seen.lost:
         return ""
-    first = seen.lost[0]
+    first, *others = seen.lost
     holders = seen.holders(first)
-    same = [row for row in seen.lost if seen.holders(row) == holders]
-    it = "it" if len(same) == 1 else "them"
+    it = "them" if others else "it"
     alone = " alone" if len(holders) == 1 and len(seen.replicas) > 1 else ""
     by = f"acked by {brokers(holders)}{alone}" if holders else "acked"
     if len(holders) > 1:  # who has it, which with acks=1 is more than the ack says
         by = f"acked when {brokers(holders)} had {it}"
-    if first.offset is None:  # with acks=0 no broker has said anything
+    if all(row.offset is None for row in seen.lost):  # with acks=0 no broker has said anything
         by = "acked without an offset"
-    return f"{_orders_were(same)} {by}, and {_why_lost(seen, first, it)}"
+    elif any(seen.holders(row) != holders for row in others):
+        by = "acked"
+    whys = {_why_lost(seen, row, it) for row in seen.lost}
+    why = whys.pop() if len(whys) == 1 else "are not in the log"
+    return f"{_orders_were(seen.lost)} {by}, and {why}"
 
 
 def _why_lost(seen: Replication, first: Event, it: str) -> str:
@@ -401,9 +409,9 @@ def _refused(seen: Replication) -> str:
     if not refused:
         return ""
     decision = seen.decided(refused[0].at_ns)
-    same = [row for row in refused if seen.decided(row.at_ns) == decision]
-    said = f"{_orders_were(same)} not acked"
-    if decision is None:
+    held = {(it.leader, it.isr) for row in refused if (it := seen.decided(row.at_ns))}
+    said = f"{_orders_were(refused)} not acked"
+    if decision is None or len(held) > 1:
         return said
     if decision.leader is None:
         return f"{said}: the partition had no leader"
@@ -479,6 +487,11 @@ def _all_kept(seen: Replication) -> str:
     return ", and every acked order is in the log" if is_kept else ""
 
 
+def _twice(seen: Replication) -> str:
+    """What is said besides, where orders are in the log more than once."""
+    return f". {_orders_were(seen.duplicated)} stored more than once" if seen.duplicated else ""
+
+
 def _said(decision: Decision) -> str:
     leads = "nobody leads" if decision.leader is None else f"broker {decision.leader} leads"
     more = f", {brokers(decision.elr)} eligible" if decision.elr else ""
@@ -500,5 +513,5 @@ def _became(word: str) -> str:
     return {"died": "died", "power cut": "lost what it had not flushed"}.get(word, f"was {word}")
 
 
-def _orders_were(rows: Sequence[Event]) -> str:
+def _orders_were(rows: Sequence[Event | Order]) -> str:
     return f"{orders_named([it.value for it in rows])} {'were' if len(rows) > 1 else 'was'}"

@@ -348,13 +348,12 @@ def _title(of: Scene) -> str:
         return f"{what} holds back the readers of {listed(stuck)}"
     if of.torn:
         span, seen, unseen = of.torn[0]
-        return (
-            f"{span.actor} was told that transaction {span.number} was {span.told}: "
-            f"order {listed(seen)} can be read, order {listed(unseen)} cannot"
-        )
+        given, kept_back = (f"order{'s' * (len(it) > 1)} {listed(it)}" for it in (seen, unseen))
+        return f"{_told([span]).removesuffix('.')}: {given} can be read, {kept_back} cannot"
     fenced = sorted({it.actor for it in of.spans for row in it.failures if row.error == FENCED})
     if fenced:
-        return f"{listed(fenced)} was told that it is fenced"
+        they_are = "were told that they are" if len(fenced) > 1 else "was told that it is"
+        return f"{listed(fenced)} {they_are} fenced"
     hidden = sum(mark.kind == "some" for mark in of.marks)
     kept = sum(mark.kind == "all" for mark in of.marks)
     others = f", {hidden} for read_uncommitted only" if hidden else ""
@@ -385,7 +384,7 @@ def _told(spans: Sequence[Span]) -> str:
     if first.end:
         return f"{first.actor} was told that {them} {'were' if many else 'was'} {first.told}."
     if first.failures:
-        return f"{first.actor} was told of an error in {them}: {first.told}."
+        return f"{first.actor} was told of {first.told} in {them}."
     return f"{first.actor} was never told how {them} ended."
 
 

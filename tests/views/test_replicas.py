@@ -11,7 +11,7 @@ from lab_utils.views.picture import PLOTLY
 from lab_utils.views.replica_history import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication, title
 from lab_utils.views.replicas import BARS, COLUMNS_LIMIT, Frame, replicas
 from tests.views import replica_histories as histories
-from tests.views.histories import acked, log, request, response
+from tests.views.histories import acked, log, request, response, unknown
 from tests.views.replica_histories import broker, decided, ends, link, watermark
 
 MS = 1_000_000
@@ -20,7 +20,13 @@ DEAD_ALONE = [*ends(0, 0, 0, 0), watermark(1, 1, 0), acked(5, "0", 0), broker(9,
 TWO_HAD_IT = [*ends(0, 0, 0, 0), watermark(1, 1, 0), *ends(4, 1, 1), acked(5, "0", 0),
               broker(9, 1, "killed"), broker(9, 2, "killed"), decided(90, 3, 3),
               *log(ms=99)]  # fmt: skip
+# Before the death, followers had what was acked first; what was acked last, they had not.
+SOME_HAD_IT = [*ends(0, 0, 0, 0), watermark(1, 1, 0), *ends(4, 1, 1), acked(5, "0", 0),
+               *ends(6, 2), acked(7, "1", 1), broker(9, 1, "killed"), decided(90, 3, 3),
+               *log(ms=99)]  # fmt: skip
+TWICE = [row for row in histories.taken_over() if row.source != "log"] + log("0", "1", "1", ms=4000)
 NOT_READ = [row for row in histories.too_few() if row.source != "log"]
+BOTH_REFUSED = [*NOT_READ, unknown(1500, "x")]
 # What happened, worst first, and the words that say it.
 TITLES = [
     (histories.in_sync(), "All 3 replicas were in sync, and broker 1 led"),
@@ -33,12 +39,19 @@ TITLES = [
         histories.taken_over(),
         "Broker 2 took over from broker 1, and every acked order is in the log",
     ),
+    (SOME_HAD_IT, "Orders 0 and 1 were acked, and broker 3 became leader without them"),
+    (
+        TWICE,
+        "Broker 2 took over from broker 1, and every acked order is in the log. "
+        "Order 1 was stored more than once",
+    ),
     (
         [row for row in histories.acked_alone() if row.source != "log"],
         "Broker 2 took over from broker 1",
     ),
     (histories.last_one(), "Nobody leads the partition from 5,000 ms on"),
     (NOT_READ, "Order 2 was not acked while broker 1 alone was in the ISR"),
+    (BOTH_REFUSED, "Orders x and 2 were not acked"),
     (
         [row for row in NOT_READ if row.kind != "unknown"],
         "Order 1 was acked, and no reader could see it in the 4,941 ms that followed",

@@ -28,12 +28,25 @@ TITLES = [
         torn(),
         "producer-1 was told that transaction 2 was aborted: order 1 can be read, order 2 cannot",
     ),
+    (
+        [*(row for row in torn() if row.kind != "txn_aborted"), txn(22, "failed", 2, error="_X")],
+        "producer-1 was told of _X in transaction 2: order 1 can be read, order 2 cannot",
+    ),
+    (
+        [row for row in torn() if row.kind != "txn_aborted"],
+        "producer-1 was never told how transaction 2 ended: order 1 can be read, order 2 cannot",
+    ),
     (left_open(), "An open transaction holds back the readers of orders-0"),
     (
         [*commit_and_abort(), txn(9, "failed", error="_FENCED")],
         "producer-1 was told that it is fenced",
     ),
-]
+    (
+        [txn(9, kind, 1, actor, error="_FENCED") for actor in ("producer-1", "producer-2")
+         for kind in ("began", "failed")],
+        "producer-1 and producer-2 were told that they are fenced",
+    ),
+]  # fmt: skip
 
 
 def traces(rows: list[Event]) -> dict[str, list[object]]:
