@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
@@ -131,18 +132,25 @@ class Broker:
 
     def pause(self) -> None:
         """Stop the world for it (SIGSTOP): connections stay, nothing is answered."""
-        self._signal(signal.SIGSTOP, psutil.STATUS_STOPPED, "running")
+        self._signal(signal.SIGSTOP, "running")
         self._state = "paused"
 
     def resume(self) -> None:
         """Let it go on (SIGCONT)."""
-        self._signal(signal.SIGCONT, "", "paused")
+        self._signal(signal.SIGCONT, "paused")
         self._state = "running"
 
     def send(self, how: signal.Signals) -> None:
-        """Send a signal, if there is a process, and do not wait; the verbs wait."""
+        """Send a signal, if there is a process, and do not wait for its end; the verbs do.
+
+        SIGSTOP is taken by one thread, which stops the others: until it has a processor they serve
+        on. So it is waited for; one that does not come is told by `pause`.
+        """
         if self._process is not None and self.pid is not None:
             os.killpg(self._process.pid, how)
+            if how == signal.SIGSTOP:
+                with suppress(WaitTimeout, psutil.Error):
+                    self._wait_until_taken(how)
 
     def _write_files(self) -> None:
         try:
@@ -200,18 +208,23 @@ class Broker:
             self._process = None
         self._state = state
 
-    def _signal(self, how: signal.Signals, becomes: str, must_be: State) -> None:
+    def _signal(self, how: signal.Signals, must_be: State) -> None:
         if self.state != must_be or self.pid is None:
             raise BadArgument(
                 f"broker {self.broker_id} is {self.state}; only one that is {must_be} can be "
                 f"{'paused' if must_be == 'running' else 'resumed'}."
             )
-        process = psutil.Process(self.pid)
         os.killpg(self.pid, how)
+        self._wait_until_taken(how)
+
+    def _wait_until_taken(self, how: signal.Signals) -> None:
+        """Return when it has been stopped by SIGSTOP, or goes on after SIGCONT."""
+        process, stops = psutil.Process(self.pid), how == signal.SIGSTOP
         wait_until(
-            lambda: (process.status() == psutil.STATUS_STOPPED) == (becomes != ""),
+            lambda: (process.status() == psutil.STATUS_STOPPED) == stops,
             f"broker {self.broker_id} to take {how.name}",
             timeout_s=SETTLE_TIMEOUT_S,
+            every_s=0.001,
             last_seen=lambda _: process.status(),
         )
 

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 # The verb that makes a broker in such a state run again.
 REPAIRS: Final = {"paused": "resume", "stopped": "start", "killed": "start", "died": "start"}
-# A process can neither refuse nor delay these, so the time of the signal is the time of the event.
+# A process can neither refuse nor delay these: the event was when send_signal returned.
 UNREFUSABLE: Final = (signal.SIGKILL, signal.SIGSTOP)
 PORT_COLLISIONS: Final = 3
 CONTROLLER_ID: Final = 100
@@ -198,7 +198,7 @@ class Cluster:
             await asyncio.gather(*self._acting, return_exceptions=True)
 
     def send_signal(self, broker: int, how: signal.Signals) -> None:
-        """Send a signal to a broker, and do not wait."""
+        """Send a signal to a broker; it is not waited for, other than a pause."""
         self._member(broker).broker.send(how)
 
     def turn_away(self, broker: int) -> None:

@@ -7,7 +7,12 @@ from collections import Counter
 
 from lab_utils.audit.contracts import MAY, clause
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import names_what_became, nothing_else_is_stored, rows_equal
+from lab_utils.grading.rules import (
+    and_more,
+    names_what_became,
+    nothing_else_is_stored,
+    rows_equal,
+)
 from lab_utils.proxy.faults import (
     cut_link,
     delay_response,
@@ -99,7 +104,7 @@ def the_words_are_right(_, evidence):
     said, right = sorted_by_learner(evidence), truth(evidence)
     missing = [order for order in evidence.orders if order not in said]
     if missing:
-        return f"{len(missing)} of {len(evidence.orders)} orders have no word: {missing[0]}."
+        return f"order {missing[0]} has no word{and_more(missing)}."
     wrong = [order for order, word in right.items() if said.get(order) != word]
     if not wrong:
         return None

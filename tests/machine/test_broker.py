@@ -123,6 +123,18 @@ def test_pause_and_resume(running: Broker) -> None:
     assert ("running", True) == (running.state, answers(port(running)))
 
 
+def test_a_signal_to_pause_has_stopped_every_thread(running: Broker) -> None:
+    """One thread takes it and stops the others, which would serve on until it has a processor."""
+    process, seen = psutil.Process(running.pid), set()
+    for _ in range(20):
+        running.send(signal.SIGSTOP)
+        seen.add(process.status())
+        running.send(signal.SIGCONT)
+        wait_until(lambda: process.status() != psutil.STATUS_STOPPED, "SIGCONT", timeout_s=60)
+
+    assert {psutil.STATUS_STOPPED} == seen
+
+
 def test_a_lone_broker_does_not_fence_itself(running: Broker) -> None:
     """It stands still for longer than others may, and is there at once for whoever asks then."""
     session_s = int(TIMERS["broker.session.timeout.ms"]) / 1000

@@ -62,7 +62,7 @@ class Stage(Protocol):
         """Held while something is done to a broker; who waits for it takes turns."""
 
     def send_signal(self, broker: int, how: Signals) -> None:
-        """Send a signal to a broker, and do not wait."""
+        """Send a signal to a broker; it is not waited for, other than a pause."""
 
     def turn_away(self, broker: int) -> None:
         """Cut the connections of a broker's clients, and let no new one through."""
@@ -95,7 +95,7 @@ class StageFault(RequestFault):
         """Do what cannot wait: nothing more passes the proxies before this returns."""
 
     async def carry_out(self, stage: Stage, at_ns: int | None = None) -> None:
-        """Do it, and return when it is so; `at_ns` is when `strike` was called, if it was."""
+        """Do it, and return when it is so; `at_ns` is when `strike` returned, if it was called."""
         raise NotImplementedError
 
     def __post_init__(self) -> None:
