@@ -41,9 +41,9 @@ def eventful(orders, unheard, lost, late):
     lost, so one more record is stored. The only answer about another order is late, too.
     """
     faults = (
-        delay_response("Produce", nth=unheard, by_ms=1500),
+        delay_response("Produce", nth=unheard, by_ms=4000),
         drop_response("Produce", nth=lost),
-        delay_response("Produce", nth=late, by_ms=1500),
+        delay_response("Produce", nth=late, by_ms=4000),
     )
     return Trial(
         name="late answers and a lost one",
@@ -142,7 +142,7 @@ EXERCISES = (
         public=(
             Trial(
                 name="a late answer",
-                faults=(delay_response("Produce", nth=4, by_ms=1500),),
+                faults=(delay_response("Produce", nth=4, by_ms=4000),),
                 orders=6,
                 workload=impatient,
             ),

@@ -272,13 +272,13 @@ EXERCISES = (
                     and all(row.producer_id == -1 for row in seen.requests())
                 ),
                 likely="the retry carried no producer id, so the broker could not recognise it.",
-                look="Look at the second Produce request of that order in run.timeline().",
+                look="Look at the second Produce request of that order in the timeline.",
             ),
             Mistake(
                 name="sent again by hand",
                 is_made=lambda _, seen: sent_by_hand(seen),
                 likely="your program sent an order again by itself; to the broker that is new.",
-                look="Look at the sequence numbers of the two requests in run.timeline().",
+                look="Look at the sequence numbers of the two requests in the timeline.",
             ),
             Mistake(
                 name="gave up",

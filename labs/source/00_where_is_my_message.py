@@ -124,7 +124,7 @@ def impatient(run):
         producer.produce(run.topic, order)
         producer.flush()  # so the fourth request has order 3
 
-late = lab.run(impatient, orders=6, faults=[delay_response("Produce", nth=4, by_ms=1500)])
+late = lab.run(impatient, orders=6, faults=[delay_response("Produce", nth=4, by_ms=4000)])
 reports = late.events().where("source = 'client' AND kind IN ('acked', 'failed', 'unknown')")
 reports.select("value", "kind", "error", "offset")
 

@@ -17,6 +17,7 @@ from lab_utils.grading.cases import exercise, exercises
 from lab_utils.grading.notebook import further_notebook
 from lab_utils.grading.results import Verdict
 from lab_utils.ledger.events import Event
+from lab_utils.proxy.faults import delay_response
 from tests.grading.recorded import (
     BLANK,
     LABS,
@@ -94,6 +95,16 @@ def test_a_run_on_a_slow_machine(
         return seen if len(made) > slow_runs else replace(seen, rows=rows)
 
     assert (status, 3) == (decide(asked, answer, performed).status, len(made))
+
+
+def test_a_late_answer_is_later_than_the_client_may_be() -> None:
+    """The client looks once a second for what has timed out: up to a second after its time."""
+    trials = [*exercise("00.1").public, *exercise("00.2").public]
+    faults = [fault for trial in trials for fault in trial.faults]
+    late = [fault for fault in faults if isinstance(fault, delay_response)]
+
+    assert len(late) == 3
+    assert all(fault.by_ms > 1000 + 1000 for fault in late)
 
 
 def test_a_run_in_which_a_moment_is_missing() -> None:
