@@ -329,6 +329,10 @@ def test_refusal_and_breakage_are_said_in_words() -> None:
     def breaks(_: object) -> RunData:
         raise RuntimeError("the client is closed")
 
+    def interrupted(_: object) -> RunData:
+        raise KeyboardInterrupt
+
+    assert "The run was interrupted" in heard(interrupted, {"number": 1}).said[-1]["error"]
     assert "nth must be at most 4." == heard(refuse, {"number": 1}).said[-1]["error"]
     assert "run the notebook's first cell" in heard(breaks, {"number": 1}).said[-1]["error"]
 

@@ -118,6 +118,17 @@ def test_stage_that_has_ended_is_said_in_words(gone: Stage, tell: Any) -> None:
     assert "Run the notebook's first cell again" in closed["error"]
 
 
+def test_start_that_is_interrupted_is_answered(gone: Stage, tell: Any) -> None:
+    """Kernel, Interrupt while a lab is starting: the browser does not wait for ever."""
+
+    def start() -> Stage:
+        raise KeyboardInterrupt
+
+    *_, answer = tell(Panel(gone, start=start), {"number": 1, "verb": "again"})
+
+    assert "interrupted" in answer["error"]
+
+
 def test_panel_is_told_that_its_lab_is_closed(gone: Stage) -> None:
     """It is told of its own stage alone; a lab without a panel is closed as well."""
     shown, other = panel(gone), Panel(gone)

@@ -35,6 +35,8 @@ BROKEN: Final = (
     "this cell."
 )
 
+INTERRUPTED: Final = 'The run was interrupted. Press "Run again", or change a choice.'
+
 Perform = Callable[[Mapping[str, str]], RunData]
 
 
@@ -77,6 +79,8 @@ class Explorer(anywidget.AnyWidget):
             run = self._perform(choice if isinstance(choice, Mapping) else {})
         except LabError as error:
             return {"error": str(error)}
+        except KeyboardInterrupt:  # Kernel, Interrupt: the browser waits for an answer all the same
+            return {"error": INTERRUPTED}
         except Exception as error:
             return {"error": BROKEN.format(type(error).__name__)}
         # In place: the page has it from the answer, and one that is opened anew asks for all.

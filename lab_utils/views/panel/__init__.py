@@ -100,6 +100,8 @@ class Panel(anywidget.AnyWidget):
                 answer = {"said": self._passed_on(asked)}
         except LabError as error:
             answer = {"error": str(error), "kind": type(error).__name__}
+        except KeyboardInterrupt:  # The browser waits for an answer all the same.
+            answer = {"error": "the kernel was interrupted. Press it again.", "kind": "Interrupted"}
         except RuntimeError:  # The connection of a stage that this kernel has ended is closed.
             answer = {"error": f"This stage has ended. {REPAIR}", "kind": "StageError"}
         self.send({"number": asked["number"], **answer})
