@@ -26,6 +26,23 @@ EXPLORE = """async ([module, given, recorded]) => {
     const el = document.body.appendChild(document.createElement("div"));
     window.explorer.explore(el, { ...given, source: window.explorer.recorded(recorded) });
 }"""
+# A kernel that begins a run, and is restarted before it answers: its manager tells each model so.
+RESTARTED = """async ([module, given]) => {
+    const blob = new Blob([module], { type: "text/javascript" });
+    const widget = (await import(URL.createObjectURL(blob))).default();
+    const heard = new Map();
+    const model = {
+        get: (name) => given[name],
+        on: (name, hear) => heard.set(name, hear),
+        off: (name, hear) => heard.get(name) === hear && heard.delete(name),
+        send: ({ number }) => {
+            heard.get("msg:custom")({ number, begun: true });
+            setTimeout(() => heard.get("comm_live_update")?.());
+        },
+    };
+    widget.initialize({ model });
+    widget.render({ model, el: document.body.appendChild(document.createElement("div")) });
+}"""
 TABULATE = """async ([module, given]) => {
     const blob = new Blob([module], { type: "text/javascript" });
     const el = document.body.appendChild(document.createElement("div"));
@@ -54,6 +71,17 @@ def both(page: Page) -> Page:
     """The page with the duplicate of lab 03 on it, and the run with idempotence in the record."""
     show(page, recorded(histories.lost_answer(), CHOICE), recorded(histories.recognised(), SAFE))
     return page
+
+
+def test_kernel_that_is_restarted_within_a_run(page: Page) -> None:
+    """Nobody answers any more: the explorer says what to press, and waits for no run."""
+    given = {"offer": OFFERS["03"].to_json(), "styles": styles(),
+             "runs": [recorded(histories.lost_answer(), CHOICE)]}  # fmt: skip
+    page.evaluate(RESTARTED, [MODULE, given])
+    page.get_by_role("button", name="Run again").click()
+
+    page.get_by_text("has ended or was restarted. Run the notebook's first cell").wait_for()
+    assert 0 == page.locator(".lab-explorer[aria-busy]").count()
 
 
 def test_recorded_run_is_shown(both: Page) -> None:

@@ -53,22 +53,27 @@ const number = (text) => Number(String(text).replaceAll(",", ""));
 
 let asked = 0; // of all who ask, so that none takes another's answer
 
-/** Ask the kernel's half of a widget; wait for its answer, for as long as a cell may run. */
+/** Ask the kernel's half of a widget; wait for its answer for as long as that kernel lives. */
 function askKernel(model, question, begun = () => {}) {
   const number = ++asked;
   return new Promise((resolve, reject) => {
+    const over = (settle, said) => {
+      model.off("msg:custom", hear);
+      model.off("comm_live_update", ended);
+      settle(said);
+    };
     const hear = (said) => {
       if (said?.number !== number) return;
-      if (said.begun) return begun();
-      model.off("msg:custom", hear);
-      resolve(said);
+      if (said.begun) begun();
+      else over(resolve, said);
     };
+    const ended = () => over(reject); // the kernel was restarted
     model.on("msg:custom", hear);
+    model.on("comm_live_update", ended);
     try {
       model.send({ number, ...question });
     } catch (closed) { // its comm
-      model.off("msg:custom", hear);
-      reject(closed);
+      over(reject, closed);
     }
   });
 }
