@@ -392,7 +392,7 @@ EXERCISES = (
             Mistake(
                 name="nothing is booked",
                 is_made=lambda _, seen: not seen.history.effects,
-                likely="no row with an order in a column value is in a table bookings.",
+                likely="there is no table `bookings` with an order in its column `value`.",
                 look="Look at the names of the table and of its column.",
             ),
             Mistake(

@@ -450,7 +450,7 @@ EXERCISES = (
                 claim="G2",
             ),
         ),
-        blank="Look at what the loop does with each batch.",
+        blank="Write `repaired`, beginning with a copy of `pipeline`, and fill in both settings.",
         claims=dict(zip((each.name for each in PUBLIC), CLAIMS, strict=True)),
     ),
 )
