@@ -249,7 +249,8 @@ def after_crash(evidence: Evidence, api: str = "") -> list[Event]:
 def _difference(yours: Counter[Any], right: Counter[Any]) -> str:
     text = f"your query returns {_rows(yours.total())}; there should be {right.total()}."
     if yours.total() == right.total():
-        text = f"your query returns {_rows(yours.total())}, but not all are right."
+        is_wrong = "it is another one" if yours.total() == 1 else "not all are right"
+        text = f"your query returns {_rows(yours.total())}, but {is_wrong}."
     for title, rows in (("Not right", yours - right), ("Not found", right - yours)):
         if rows:
             text += f" {title}: {dict(next(iter(rows)))}."
@@ -436,7 +437,7 @@ def all_that_should_be_there(_: Any, evidence: Evidence) -> str | None:
     missing = [order for order in wanted if order not in visible(evidence)]
     if not missing:
         return None
-    return f"{len(missing)} of {len(wanted)} orders cannot be read: {', '.join(missing[:3])}."
+    return f"order {missing[0]} cannot be read{and_more(missing)}."
 
 
 def nothing_after_the_end(_: Any, evidence: Evidence) -> str | None:

@@ -9,6 +9,7 @@ from confluent_kafka import TopicPartition
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import (
+    and_more,
     nothing_else_is_stored,
     repeated,
     rows_equal,
@@ -84,7 +85,7 @@ def each_order_is_processed(_, evidence):
     missing = [order for order in evidence.orders if order not in evidence.stored]
     if not missing:
         return None
-    return f"{len(missing)} of {len(evidence.orders)} orders were never processed: {missing[0]}."
+    return f"order {missing[0]} was never processed{and_more(missing)}."
 
 
 def the_bookmark_is_at_the_end(_, evidence):

@@ -199,6 +199,13 @@ def test_rows_equal(returned: Any, expected: Facts) -> None:
     assert says(rule(None, seen(returned=returned)), expected)
 
 
+def test_one_row_that_is_another() -> None:
+    """Of a single row it is not said that not all are right."""
+    rule = rows_equal(lambda _: [{"n": 2}])
+
+    assert says(rule(None, seen(returned=({"n": 1},))), ("returns 1 row, but it is another one.",))
+
+
 def test_rows_where_none_are_right() -> None:
     """A query that should find nothing is wrong when it finds something."""
     rule = rows_equal(lambda _: [])
