@@ -174,8 +174,8 @@ LAB_00: Final = Offer(
             "the answer is lost": {"fault": 'drop_response("Produce", nth=$nth)', "wait": ""},
             "the request is lost": {"fault": 'drop_request("Produce", nth=$nth)', "wait": ""},
             "the answer is late": {
-                "fault": 'delay_response("Produce", nth=$nth, by_ms=1400)',
-                "wait": "    producer.poll(1)  # lives on until the late answer has come\n",
+                "fault": 'delay_response("Produce", nth=$nth, by_ms=2500)',
+                "wait": "    producer.poll(2)  # lives on until the late answer has come\n",
             },
         }, "the answer is lost"),
         _slider("nth", "At which Produce request?", 1, 4, 3),
@@ -184,7 +184,7 @@ LAB_00: Final = Offer(
 ${wait}
 run = lab.run(send_orders, orders=4, faults=[$fault])
 """,
-    takes="A client that waits in vain gives up after a second.",
+    takes="A client that waits in vain gives up after 1 to 2 seconds.",
 )  # fmt: skip
 
 # The links are cut one request before the death: a leader that is cut off for a second is alone in
