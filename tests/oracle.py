@@ -411,14 +411,14 @@ def members(rows: Rows) -> dict[Transaction, list[tuple[Event, bool]]]:
 
 
 def torn(rows: Rows) -> Iterator[Found]:
-    for (actor, _), records in members(rows).items():
+    for transaction, records in members(rows).items():
         known = {
-            (record.value, can_be_read)
-            for record, can_be_read in records
+            can_be_read for record, can_be_read in records
             if is_settled(rows, record.topic, record.partition)
-        }
-        if {can_be_read for _, can_be_read in known} == {True, False}:
-            yield found("torn-transaction", actor=actor)
+        }  # fmt: skip
+        ends = [told(rows, row) for row in said(rows, "sent") if of(row) == transaction]
+        if known == {True, False} or (known == {False} and ["txn_committed"] in ends):
+            yield found("torn-transaction", actor=transaction[0])
 
 
 def cycles(rows: Rows) -> Iterator[Found]:

@@ -225,6 +225,11 @@ TRANSACTIONS: dict[str, tuple[str, list[Event], list[Event]]] = {
         [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
         [sent_in(1, "1"), sent_in(2, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
     ),
+    "committed, and nothing of it can be read": (
+        "torn-transaction",
+        [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)],
+        [sent_in(1, "1"), told("aborted", 1), record("1", 0), stop(2, 2)],
+    ),
     "each wrote before the other": (
         "G0",
         [*INTERLEAVED, *both("1", 0), *both("2", 1), *both("3", 2)],
