@@ -378,6 +378,7 @@ def topic_partitions(entity: Any, names: Mapping[UUID, str]) -> Iterator[tuple[s
         return
     topic = topic_name(entity, names)
     if topic is None:
+        yield from ((name, NO_PARTITION) for name in getattr(entity, "topic_names", ()))
         for part in _parts(entity):
             yield from topic_partitions(part, names)
         return

@@ -125,6 +125,15 @@ def test_partitions_of_any_request(api: str, version: int) -> None:
     assert 3 == partition
 
 
+@pytest.mark.parametrize("version", [4, 6])
+def test_topics_that_are_deleted(version: int) -> None:
+    """DeleteTopics names its topics alone, and its older versions in a list of texts."""
+    ((topic, partition),) = read_request(sample_request("DeleteTopics", version)).topic_partitions
+
+    assert topic.startswith("a ")
+    assert -1 == partition
+
+
 def test_topic_named_by_id() -> None:
     """An id is given its name once a Metadata response has told it."""
     frame = sample_request("Produce", 13)
