@@ -148,6 +148,12 @@ def out(transaction: int, value: str, **columns: Any) -> Event:
     return sent_in(transaction, value, **{"topic": "results"} | columns)
 
 
+def asked(api: str, **columns: Any) -> Event:
+    """An administrator's request that the proxy saw."""
+    columns = {"topic": TOPIC, "fate": "forwarded"} | columns
+    return Event(run="", source="wire", actor="rdkafka", kind="request", api=api, **columns)
+
+
 def written(kind: str, offset: int, epoch: int, producer_id: int = 7, partition: int = 0) -> Event:
     return Event(
         run="", source="log", actor="broker-1", kind=kind, topic=TOPIC, partition=partition,

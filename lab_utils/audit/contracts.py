@@ -21,15 +21,20 @@ MUST_NOT: Final = "must not"
 # What a clause says of a finding that happened; views/findings_table.py knows "breach" too.
 JUDGEMENTS: Final = {MUST: "required", MAY: "allowed", MUST_NOT: "breach"}
 
-# Not a setting: how many of the run's brokers lost their power. Nothing but another replica helps.
+# No settings: how many of the run's brokers lost their power, which nothing but another replica
+# helps against; and what an administrator asked for.
 POWER_CUT: Final = "power cut"
+TOPIC_DELETED: Final = "topic deleted"
+POSITIONS_CHANGED: Final = "positions changed"
 
 # librdkafka's defaults (CONFIGURATION.md of 2.16) of the settings that decide a clause.
 DEFAULTS: Final = {
     "acks": "-1",
     "replicas": "",
     "min.insync.replicas": "1",
-    "power cut": "0",
+    POWER_CUT: "0",
+    TOPIC_DELETED: "false",
+    POSITIONS_CHANGED: "false",
     "unclean.leader.election.enable": "false",
     "cleanup.policy": "delete",
     "auto.offset.reset": "largest",
@@ -137,6 +142,15 @@ STILL_TO_COME: Final = (
 
 # The first exemption that holds is the one that is named.
 EXEMPTIONS: Final = (
+    *(
+        Exemption(
+            name, _is(TOPIC_DELETED, "true"), None,
+            "The topic was deleted in this run: what it held is gone, its offsets begin again.",
+            "Kafka Admin.deleteTopics",
+        )
+        for name in CUT_OFF
+        if name != "unseen"
+    ),
     Exemption(
         "lost-write", _is("acks", "0"), "acks",
         "With acks=0 an ack says that the record left the client, and no more.",
@@ -171,6 +185,16 @@ EXEMPTIONS: Final = (
         for when in ("passed", "not begun")
     ),
     Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="not begun"),
+    Exemption(
+        "unseen", _is(TOPIC_DELETED, "true"), None,
+        "The topic was deleted in this run, and with it the positions of its groups.",
+        "Kafka Admin.deleteTopics",
+    ),
+    Exemption(
+        "unseen", _is(POSITIONS_CHANGED, "true"), None,
+        "An administrator changed or deleted positions of groups in this run.",
+        "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
+    ),
     *(
         Exemption(
             name, lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",

@@ -11,7 +11,14 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import MUST_NOT, POWER_CUT, PROVES_NOTHING, clause
+from lab_utils.audit.contracts import (
+    MUST_NOT,
+    POSITIONS_CHANGED,
+    POWER_CUT,
+    PROVES_NOTHING,
+    TOPIC_DELETED,
+    clause,
+)
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Sieve, found_by
 from lab_utils.audit.findings.isolation import VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
@@ -167,10 +174,15 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
 
 
 def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
-    """The settings of a finding's topic, and how many brokers lost their power."""
-    topic = seen.topics.get((found["run"], found["topic"]))
-    cut = str(len(seen.actors(found["run"], "power_cut")))
-    return {**(topic.settings if topic else {}), POWER_CUT: cut}
+    """The settings of a finding's topic, how many brokers lost power, what was administered."""
+    run, name = found["run"], found["topic"]
+    topic = seen.topics.get((run, name))
+    return {
+        **(topic.settings if topic else {}),
+        POWER_CUT: str(len(seen.actors(run, "power_cut"))),
+        TOPIC_DELETED: str(bool({(run, name), (run, None)} & seen.deleted)),
+        POSITIONS_CHANGED: str(run in seen.repositioned),
+    }
 
 
 def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -25,6 +25,8 @@ READ_WHOLE: Final = (
 # Whose actor matters, and whose partition; others are counted together.
 BY_ACTOR: Final = "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut')"
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
+# A request that the broker was sent, of the API that follows.
+ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped' AND api ="
 # What somebody did. A run without any of these proves nothing.
 DONE: Final = (
     "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
@@ -170,6 +172,8 @@ class Survey:
              where a log has batches or markers of several, `stops` where a read_committed reader
              stops before the end of one, `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
+    deleted  the topics that an administrator deleted; NULL where the request names no single one
+    repositioned  the runs in which one changed or deleted positions of groups
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
     """
@@ -177,6 +181,8 @@ class Survey:
     kinds: frozenset[str] = frozenset()
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
+    deleted: set[Topic] = field(default_factory=set)
+    repositioned: set[str] = field(default_factory=set)
     counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
     plans: Plans = ANEW
 
@@ -319,7 +325,7 @@ def counted(events: DataFrame) -> DataFrame:
 
     keys = events.selectExpr(
         "run", "source", "kind", "at_ns", "topic", "offset", "producer_id", "producer_epoch",
-        "detail",
+        "detail", "api", "fate",
         f"if({BY_ACTOR}, actor, NULL) AS actor",
         f"if(source = 'client' AND {BY_PARTITION}, partition, NULL) AS partition",
     )  # fmt: skip
@@ -328,6 +334,9 @@ def counted(events: DataFrame) -> DataFrame:
             "count(*) AS count", "max(offset) AS offset", "max(at_ns) AS last_at_ns",
             "min(producer_id) AS first_id", "max(producer_id) AS last_id",
             "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
+            f"count_if({ASKED} 'DeleteTopics') AS deletes",
+            f"count_if({ASKED} 'DeleteGroups' OR {ASKED} 'OffsetDelete'"
+            f" OR {ASKED} 'OffsetCommit' AND detail['outside'] = 'true') AS repositions",
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
             "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
             "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
@@ -347,6 +356,10 @@ def _read_whole(events: DataFrame) -> DataFrame:
 def _count(found: Survey, row: Row) -> None:
     key = row["run"], row["source"], row["actor"], row["kind"]
     found.counts[key] = found.counts.get(key, 0) + row["count"]
+    if row["deletes"]:
+        found.deleted.add((row["run"], row["topic"]))
+    if row["repositions"]:
+        found.repositioned.add(row["run"])
     if row["topic"] is None:
         return
     topic = found.topics[row["run"], row["topic"]]

@@ -26,6 +26,7 @@ from tests.audit.cases import CASES
 from tests.audit.random_histories import HISTORIES
 from tests.histories import (
     acked,
+    asked,
     bookmark,
     created,
     delivered,
@@ -245,6 +246,7 @@ LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__res
 KEPT = [record("2", 2), record("3", 3), end(offset=4, start=2)]
 UNCLEAN = topic(None, unclean__leader__election__enable="true")
 AGAIN = [placed("assigned"), delivered("2", 2)]
+RESUMED = [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=1), *AGAIN]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "purged while it waited for its retry": (
@@ -281,6 +283,13 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "one of two that had to have it": (
         [PLAIN, topic(2), power_cut(), power_cut(), sent("1"), acked("1", 0), *log()],
+        "lost-write", "breach", None,
+    ),
+    "its topic was deleted": (
+        [PLAIN, asked("DeleteTopics"), acked("1", 0), *log()], "lost-write", "allowed", None,
+    ),
+    "another topic was deleted": (
+        [PLAIN, asked("DeleteTopics", topic="b"), acked("1", 0), *log()],
         "lost-write", "breach", None,
     ),
     "each that had to have it": (
@@ -390,10 +399,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [LATE, delivered("1", 0), placed("sought", detail={"to": "bookmark"}), delivered("1", 0)],
         "duplicate-delivery", "allowed", "enable.auto.commit=true",
     ),
-    "a bookmark, and so no reset to the latest offset": (
-        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=1), *AGAIN],
-        "unseen", "breach", None,
-    ),
+    "a bookmark, and so no reset to the latest offset": (RESUMED, "unseen", "breach", None),
     "the bookmark of another member": (
         [LATEST, replace(LATEST, actor="consumer-2"), acked("1", 1), delivered("0", 0),
          placed("committed", "consumer-2", offset=1), *AGAIN],
@@ -407,6 +413,9 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [LATEST, acked("1", 1), delivered("0", 0), placed("committed", "consumer-2", offset=1),
          *AGAIN],
         "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark that an administrator deleted": (
+        [asked("DeleteGroups"), *RESUMED], "unseen", "allowed", None,
     ),
     "a bookmark in another partition": (
         [LATEST, acked("1", 1), delivered("0", 0), placed("committed", partition=1, offset=1),

@@ -25,6 +25,8 @@ from lab_utils.stage.event_log import EventLog
         ("another", "Produce", "03-a-orders", 1),
         ("", "Produce", "__consumer_offsets", 1),
         ("", "Produce", "8c5d2f0e-6f5b-4f0a-9c53-0a4a3f1b2c3d", 1),
+        ("", "OffsetCommit", "03-a-orders", 1),
+        ("", "OffsetCommit", "03-b-orders", 0),
         ("", "CreatePartitions", "__consumer_offsets", 1),
         ("", "CreatePartitions", None, 1),
         ("", "CreatePartitions", "03-b-orders", 0),

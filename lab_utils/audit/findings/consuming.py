@@ -121,8 +121,9 @@ def nonmonotonic_poll() -> Found:
     partition in between.
     Smallest: `delivered(2, offset 1) delivered(1, offset 0)`.
     Near miss: the same with a seek or an assignment in between, or by two consumers.
-    Allowed by: a power cut, as for lost-write, or `unclean.leader.election.enable=true`: if the log
-    of the partition was truncated, the consumer is reset.
+    Allowed by: a power cut or the deletion of the topic, as for lost-write, or
+    `unclean.leader.election.enable=true`: if the log of the partition was truncated, the consumer
+    is reset.
     Source: Jepsen; KIP-101.
     """
     return Found(
@@ -153,9 +154,9 @@ def poll_skip() -> Found:
     over.
     Smallest: `log(1, 2, 3) delivered(1) delivered(3)`.
     Near miss: the same where 2 is not in the log, or was aborted: offsets may have gaps.
-    Allowed by: a power cut, as for lost-write, or `unclean.leader.election.enable=true`: the log of
-    the partition may have been truncated; `auto.offset.reset=latest`, if the log now begins after
-    what the consumer was to be given next.
+    Allowed by: a power cut or the deletion of the topic, as for lost-write, or
+    `unclean.leader.election.enable=true`: the log of the partition may have been truncated;
+    `auto.offset.reset=latest`, if the log now begins after what the consumer was to be given next.
     Source: Jepsen; Kafka consumer configuration, auto.offset.reset.
     """
     jumped = "offset > it.earlier AND before.offset > it.earlier"

@@ -38,8 +38,8 @@ def inconsistent_offsets() -> Found:
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
     Near miss: the record at the offset is order 1; an order that was given to nobody, and acked at
     or after the end of the log, which is a lost-write alone.
-    Allowed by: as for lost-write, a power cut, or `cleanup.policy=compact` if the log holds nothing
-    there; `acks` below all, if it was given to nobody; `unclean.leader.election.enable=true`.
+    Allowed by: as for lost-write, a power cut, a deleted topic, or `cleanup.policy=compact` if
+    nothing is there; `acks` below all, if nobody got it; `unclean.leader.election.enable=true`.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
     speakers = (
