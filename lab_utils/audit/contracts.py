@@ -136,6 +136,7 @@ CUT_OFF: Final = (
     "lost-write", "inconsistent-offsets", "nonmonotonic-poll", "poll-skip", "unseen",
 )  # fmt: skip
 
+REPOSITIONED: Final = "An administrator changed or deleted positions of groups in this run."
 STILL_TO_COME: Final = (
     "It may still be delivered: what is lost and what is late look alike to a consumer."
 )
@@ -191,8 +192,7 @@ EXEMPTIONS: Final = (
         "Kafka Admin.deleteTopics",
     ),
     Exemption(
-        "unseen", _is(POSITIONS_CHANGED, "true"), None,
-        "An administrator changed or deleted positions of groups in this run.",
+        "unseen", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,
         "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
     ),
     *(
@@ -368,6 +368,11 @@ EXEMPTIONS: Final = (
         "auto.offset.reset",
         "A group without a bookmark begins at the end of the log and skips what is there already.",
         "claims F6, KIP-1327",
+        when="not given",
+    ),
+    Exemption(
+        "skipped-processing", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,
+        "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
         when="not given",
     ),
     Exemption(

@@ -7,6 +7,7 @@ from lab_utils.audit.contracts import (
     MAY,
     MUST,
     MUST_NOT,
+    POSITIONS_CHANGED,
     POWER_CUT,
     clause,
     effective,
@@ -75,10 +76,12 @@ def test_clause(finding: str, given: dict[str, str], rule: str, allowed_by: str 
         ({"auto.offset.reset": "latest", "enable.auto.commit": "false"}, ["given"],
          "enable.auto.commit=false"),
         ({"auto.offset.reset": "latest"}, [], "enable.auto.commit=true"),
+        ({"auto.offset.reset": "earliest", POSITIONS_CHANGED: "true"}, ["not given"], None),
+        ({POSITIONS_CHANGED: "true"}, ["given"], "enable.auto.commit=true"),
     ],
 )  # fmt: skip
 def test_why_the_work_was_skipped(
-    given: dict[str, str], circumstances: list[str], allowed_by: str
+    given: dict[str, str], circumstances: list[str], allowed_by: str | None
 ) -> None:
     """Where a group begins explains no order that was delivered to it."""
     assert allowed_by == clause("skipped-processing", [given], circumstances).allowed_by

@@ -84,9 +84,10 @@ def skipped_processing() -> Found:
     Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
     not at the end; `log(1, 1) processed(1) committed(2)`, where the program recognised the
     duplicate.
-    Allowed by: `auto.offset.reset=latest`, for an order that was not delivered to the group;
-    `enable.auto.commit=true` with `enable.auto.offset.store=true`, for an order that was; in all
-    other cases by the program, which committed before the work was done.
+    Allowed by: `auto.offset.reset=latest`, or a change of positions as for unseen, for an order
+    that was not delivered to the group; `enable.auto.commit=true` with
+    `enable.auto.offset.store=true`, for an order that was; in all other cases by the program, which
+    committed before the work was done.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """
