@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from functools import reduce
 from pathlib import Path
@@ -33,6 +34,7 @@ from lab_utils.ledger.events import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
 JSONL: Final = (".jsonl", ".jsonl.gz")
@@ -151,10 +153,33 @@ def _remote_files(spark: SparkSession, path: str) -> dict[str, int]:
         raise LedgerError(f"Spark cannot list {path}: {said}") from None
 
 
+@contextmanager
+def _broken_files_named() -> Iterator[None]:
+    """Raises LedgerError where Spark cannot read a file."""
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except PySparkException as error:
+        if not _is_broken_file(error):
+            raise
+        raise LedgerError(
+            f"a file of the ledger is torn, or not what its name says: {str(error).splitlines()[0]}"
+            " Nothing was judged without it. Take it out, or write it again; of a torn .gz "
+            '"gzip -dc FILE.jsonl.gz > FILE.jsonl" saves what is whole.'
+        ) from None
+
+
+def _is_broken_file(error: PySparkException) -> bool:
+    return (error.getCondition() or "").startswith("FAILED_READ_FILE")
+
+
+@_broken_files_named()
 def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
     """Read a ledger; JSONL is compacted to Parquet at `place`, from where it is judged.
 
-    Raises LedgerError if the ledger is of a newer schema, or if its columns cannot be read.
+    Raises LedgerError if the ledger is of a newer schema, or if a file or its columns cannot be
+    read.
     """
     parts = []
     unknown: set[str] = set()
@@ -248,6 +273,8 @@ def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
         raw = reader.parquet(*roots)
         assert raw.columns  # Connect reads the schema when it is asked for it.
     except PySparkException as error:
+        if _is_broken_file(error):
+            raise
         said = str(error).splitlines()[0]
         raise LedgerError(
             f"the Parquet files have no common schema: {said} Audit them one by one."

@@ -247,3 +247,12 @@ def test_torn_files(tmp_path: Path) -> None:
 
     assert ["client.jsonl (2 lines)"] == torn_files(spark(), tmp_path)
     assert 2 == json_rows(spark(), [str(tmp_path)]).where("wrong IS NULL").count()
+
+
+@pytest.mark.parametrize("name", ["torn.jsonl.gz", "no.parquet"])
+def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
+    """It is named, and nothing is judged without it."""
+    torn = gzip.compress(bytes(Random(0).choices(range(256), k=100_000)))[:-20]
+    (tmp_path / name).write_bytes(torn)
+    with pytest.raises(LedgerError, match=f"torn, or not what its name says: .*{name}.*Take it"):
+        ledger(tmp_path, tmp_path)
