@@ -575,12 +575,12 @@ def inconclusive(rows: Rows) -> Iterator[Found]:
         never = kinds[actor, "armed"] and not kinds[actor, "fired"]
         if kinds[actor, "unfired"] or never:
             yield found("inconclusive", actor=actor)
-    for (topic, partition), end in ends(rows).items():
-        if came_as_far(end) != (True, True):
-            yield found("inconclusive", topic, partition)
     read = {topic for topic, _ in ends(rows)}
-    for topic in {row.topic for row in said(rows, "sent")} - read:
-        yield found("inconclusive", topic)
+    unread = {(row.topic,) for row in said(rows, "sent") if row.topic not in read}
+    acked = {place(row)[:2] for row in said(rows, "acked") if row.topic in read}
+    unfinished = {at for at, end in ends(rows).items() if came_as_far(end) != (True, True)}
+    for at in unread | (acked - ends(rows).keys()) | unfinished:
+        yield found("inconclusive", *at)
     if rows and not said(rows, *ACTS) and not kind(rows, "sink", "effect"):
         yield found("inconclusive")
 

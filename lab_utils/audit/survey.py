@@ -94,6 +94,7 @@ class TopicFacts:
     """What is known of one topic of a run.
 
     ends       partition -> how far it was read back
+    acked_in   the partitions that something was acked in
     furthest   group -> partition -> the highest offset that was delivered to it
     given_at_ns  group -> partition -> when it was last given something
     committed  group -> partition -> when it first committed a position, and which
@@ -111,7 +112,7 @@ class TopicFacts:
     is_transactional: bool = False
     worked: bool = False
     was_sent_to: bool = False
-    was_acked_to: bool = False
+    acked_in: set[int] = field(default_factory=set)
     was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -270,7 +271,7 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
             _consume(found, row)
     found.kinds = frozenset(_kinds(found))
     # Only of what was acked and is read can anything be passed over.
-    is_read = any(topic.was_acked_to and topic.actors for topic in found.topics.values())
+    is_read = any(topic.acked_in and topic.actors for topic in found.topics.values())
     if is_read and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
         for row in plans.rows(_positions(events, found)):
             topic, group = found.topics[row["run"], row["topic"]], row["consumer_group"]
@@ -368,7 +369,8 @@ def _count(found: Survey, row: Row) -> None:
     topic.is_transactional |= row["source"] == "log" and row["in_transactions"] > 0
     topic.worked |= said == ("client", "processed")
     topic.was_sent_to |= said == ("client", "sent")
-    topic.was_acked_to |= said == ("client", "acked")
+    if said == ("client", "acked") and row["partition"] is not None:
+        topic.acked_in.add(row["partition"])
     topic.was_sent_in_transactions |= said == ("client", "sent") and row["in_transactions"] > 0
     if said == ("log", "batch") and row["first_id"] is not None:
         topic.producer_ids = (row["first_id"], row["last_id"])

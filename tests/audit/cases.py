@@ -50,6 +50,9 @@ INCONCLUSIVE: Cases = {
         [sent("1"), end(drained=False), *log("1")],
     ),
     "the log was not read": ("inconclusive", [sent("1")], [sent("1"), end()]),
+    "a partition of it was not read": (
+        "inconclusive", [acked("1", 0), end(partition=1)], [acked("1", 0), end()],
+    ),
     "nothing was done": (
         "inconclusive",
         [order("1"), end()],

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 REASON_SCHEMA: Final = "run STRING, topic STRING, partition BIGINT, actor STRING, reason STRING"
+UNREAD: Final = "the log was not read"
 IDLE: Final = "nobody sent, was given or committed anything"
 Reason = tuple[str, str | None, int | None, str | None, str]
 
@@ -28,9 +29,10 @@ def inconclusive() -> Found:
     """The run proves nothing.
 
     Rule: a fault was armed and did not fire; or a reader did not read a partition to its end, or a
-    read_committed reader did not come as far as it can; or a topic that was sent to was not read;
-    or nobody sent, was given or committed anything, and no sink has an effect. Other findings of
-    the run still stand: what the events prove is proved.
+    read_committed reader did not come as far as it can; or a topic that was sent to was not read,
+    or a partition of it that an order was acked in; or nobody sent, was given or committed
+    anything, and no sink has an effect. Other findings of the run still stand: what the events
+    prove is proved.
     Smallest: `armed(drop_response) unfired(drop_response)`.
     Near miss: `armed(drop_response) fired(drop_response)`; a log that was drained at the second
     attempt.
@@ -58,7 +60,9 @@ def _faults(survey: Survey) -> Iterator[Reason]:
 def _logs(survey: Survey) -> Iterator[Reason]:
     for (run, topic), it in survey.topics.items():
         if it.was_sent_to and not it.ends:
-            yield run, topic, None, None, "the log was not read"
+            yield run, topic, None, None, UNREAD
+        for partition in it.acked_in - it.ends.keys() if it.ends else ():
+            yield run, topic, partition, None, UNREAD
         for partition, end in it.ends.items():
             if not end.drained:
                 yield run, topic, partition, None, "the log was not read to its end"
