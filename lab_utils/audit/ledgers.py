@@ -125,6 +125,11 @@ def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
         roots.append(root(path))
         for name, size in found.items():
             files[JSONL if name.endswith(JSONL) else PARQUET] += size
+    if not files.total():
+        raise LedgerError(
+            f"there is no ledger at {', '.join(paths)}: each file there is empty. Run the program "
+            "that records it, to its end; docs/ledger.md shows one."
+        )
     return Listed(roots, files[JSONL], files[PARQUET])
 
 

@@ -223,11 +223,12 @@ def test_two_ledgers_with_a_run_of_one_name(tmp_path: Path) -> None:
         ledger(tmp_path, tmp_path / "runs")
 
 
-@pytest.mark.parametrize("name", ["nowhere", "empty", "notes.txt"])
+@pytest.mark.parametrize("name", ["nowhere", "empty", "notes.txt", "empty.jsonl"])
 def test_no_ledger(tmp_path: Path, name: str) -> None:
     """What is missing, empty or something else is named."""
     (tmp_path / "empty").mkdir()
     written(tmp_path / "notes.txt", "no ledger")
+    (tmp_path / "empty.jsonl").touch()
     with pytest.raises(LedgerError, match=f"there is no ledger at .*{name}"):
         listed(spark(), [str(tmp_path / name)])
 
