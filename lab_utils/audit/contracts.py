@@ -108,7 +108,7 @@ def _has(setting: str) -> Callable[[Mapping[str, str]], bool]:
 def _loses_power(given: Mapping[str, str]) -> bool:
     """Did as many brokers lose their power as must have a record before it is acked?"""
     floor = int(given["min.insync.replicas"])
-    return int(given[POWER_CUT]) >= min(floor, int(given["replicas"] or floor))
+    return int(given[POWER_CUT]) >= max(1, min(floor, int(given["replicas"] or floor)))
 
 
 def _expires(given: Mapping[str, str]) -> bool:

@@ -9,6 +9,7 @@ itself stands.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -34,6 +35,7 @@ TOPIC: Final = {
     "retention.ms": NUMBER,
     "retention.bytes": NUMBER,
 }
+COUNTS: Final = ("replicas", "min.insync.replicas")  # of brokers
 CLIENT: Final = {
     "role": ("consumer", "producer"),
     "library": ("java", "librdkafka"),
@@ -161,8 +163,10 @@ def _value(where: str, what: str, key: str, value: object) -> str:
     if not isinstance(value, bool | int | str):
         raise BadArgument(f"{where}.{key} must be a text, a number or a boolean; got {value!r}.")
     if allowed == NUMBER:
-        if isinstance(value, bool) or not text.lstrip("-").isdigit():
+        if isinstance(value, bool) or not re.fullmatch("-?[0-9]+", text):
             raise BadArgument(f"{where}.{key} must be a whole number; got {value!r}.")
+        if key in COUNTS and int(text) < 1:
+            raise BadArgument(f"{where}.{key} must be at least 1; got {value!r}.")
     elif allowed != TEXT:
         one_of(f"{where}.{key}", text, allowed)
     return text

@@ -50,6 +50,7 @@ CLAUSES = [
     # Else it takes as many as had to have the record.
     ("lost-write", {"replicas": "3", POWER_CUT: "1"}, MAY, "min.insync.replicas=1"),
     ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "1"}, MUST_NOT, None),
+    ("lost-write", {"replicas": "3", FLOOR: "0", POWER_CUT: "0"}, MUST_NOT, None),
     ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, MAY, f"{FLOOR}=2"),
     ("nonmonotonic-poll", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, MAY, f"{FLOOR}=2"),
     ("inconsistent-offsets", {"acks": "all"}, MUST_NOT, None),

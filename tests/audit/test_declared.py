@@ -58,6 +58,8 @@ def test_a_contract(tmp_path: Path) -> None:
         ("[clients.p]\nretries = 'many'", r'clients."p".retries must be a whole number; got .many'),
         (CONTRACT, r'clients."producer-1".enable is a table. .* "enable.idempotence" = '),
         ("[topics.o]\nreplicas = true", r'topics."o".replicas must be a whole number; got True'),
+        ("[topics.o]\nreplicas = 0", r'topics."o".replicas must be at least 1; got 0'),
+        ("[clients.p]\nretries = '²'", r'clients."p".retries must be a whole number; got .²'),
         ("[topics.o]\nacks = 1", r'a setting of topics."o" must be one of'),
         ("[clients", "contract.toml cannot be read"),
     ],
