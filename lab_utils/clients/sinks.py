@@ -5,9 +5,9 @@
 
     LAB_DATABASE=postgresql://learner@127.0.0.1/orders      the password is in PGPASSWORD
 
-Both are SQLAlchemy engines whose writes and commits are crash points. A row of the table `bookings`
-is an effect of the order in its column `value`, or as many as its column `times` says. Neither the
-address nor a password goes into a message, a ticket or the ledger.
+Both are SQLAlchemy engines; writes and commits of their connections are crash points. A row of the
+table `bookings` is an effect of the order in its column `value`, or as many as its column `times`
+says. Neither the address nor a password goes into a message, a ticket or the ledger.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,6 +44,8 @@ TABLE: Final = "bookings"
 VARIABLE: Final = "LAB_DATABASE"
 CONNECT_S: Final = 5
 LOCK_S: Final = 10
+COMMIT: Final = re.compile(r"\s*(COMMIT|END)\b", re.IGNORECASE)
+OUTSIDE: Final = 0  # of a transaction, as libpq says it
 WRITES: Final = ("INSERT", "UPDATE", "REPLACE", "DELETE", "MERGE")
 # The sequence in which the rows lie: a table of the learner's may have no other.
 ROW: Final = {"sqlite": "rowid", "postgresql": "ctid"}
@@ -80,38 +84,17 @@ def open_sink(
     from sqlalchemy.schema import CreateSchema
 
     engine = _engine(folder, schema)
+    recorded = _recorded(engine, crashes, tell_commit)
 
-    @event.listens_for(engine, "begin")
-    def begun(connection: Connection) -> None:
-        connection.info["has_written"] = False
+    @event.listens_for(engine, "do_connect")
+    def connect(_: object, __: object, given: list[Any], settings: dict[str, Any]) -> Any:
+        return recorded(*given, **settings)
 
     @event.listens_for(engine, "before_cursor_execute")
-    def executed(connection: Connection, cursor: Any, statement: str, *_: object) -> None:
+    def executed(_: object, cursor: Any, statement: str, *__: object) -> None:
         # PostgreSQL's IF NOT EXISTS fails where two processes create the same thing at once.
         if schema and statement.lstrip().upper().startswith("CREATE"):
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext('delivery-lab'))")
-        if _commits_itself(connection, statement):
-            crashes.reached("before_db_commit")
-
-    @event.listens_for(engine, "after_cursor_execute")
-    def written(connection: Connection, _: object, statement: str, *__: object) -> None:
-        if not writes(statement):
-            return
-        crashes.reached("after_db_write")
-        connection.info["has_written"] = not _commits_itself(connection, statement)
-        if not connection.info["has_written"]:
-            tell_commit()
-            crashes.reached("after_db_commit")
-
-    @event.listens_for(engine, "commit")
-    def committed(connection: Connection) -> None:
-        # SQLAlchemy has no event after a commit. So the commit is made here, and its own, which
-        # comes next, has nothing left to do.
-        if connection.info["has_written"]:
-            crashes.reached("before_db_commit")
-            connection.connection.commit()
-            tell_commit()
-            crashes.reached("after_db_commit")
 
     try:
         with engine.begin() as connection:
@@ -126,13 +109,91 @@ def open_sink(
     return engine
 
 
-def _commits_itself(connection: Connection, statement: str) -> bool:
-    """Does this statement write, in a connection that was asked for AUTOCOMMIT?
+def _recorded(
+    engine: Engine, crashes: CrashPoints, tell_commit: Callable[[], object]
+) -> Callable[..., Any]:
+    """What connects with the engine's driver; the points are those of the driver's connections.
 
-    Then it is a transaction of its own, and no commit follows it.
+    So they are reached whatever is laid over the driver: SQLAlchemy, or a cursor of
+    `engine.raw_connection()`.
     """
-    is_asked = connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT"
-    return is_asked and writes(statement)
+    driver: Any = engine.dialect.loaded_dbapi
+    is_sqlite = engine.dialect.name == "sqlite"
+    base: Any = sqlite3 if is_sqlite else driver
+
+    class Connection(base.Connection):  # type: ignore[misc]  # of either driver
+        """A connection that tells of its commits, if something was written."""
+
+        has_written = False
+
+        def cursor(self, *given: Any, **settings: Any) -> Any:
+            if is_sqlite and not given:
+                settings = {"factory": Cursor} | settings
+            return super().cursor(*given, **settings)
+
+        # SQLite's own take no notice of cursor().
+        def execute(self, *given: Any, **settings: Any) -> Any:
+            return self.cursor().execute(*given, **settings)
+
+        def executemany(self, *given: Any, **settings: Any) -> Any:
+            return self.cursor().executemany(*given, **settings)
+
+        def commit(self) -> None:
+            with self.committing(is_one=self.has_written):
+                super().commit()
+
+        def rollback(self) -> None:
+            self.has_written = False
+            super().rollback()
+
+        def __exit__(self, kind: Any, *raised: Any) -> Any:
+            if not is_sqlite:
+                return super().__exit__(kind, *raised)
+            return self.commit() if kind is None else self.rollback()
+
+        def commits_itself(self) -> bool:
+            """Is a statement a transaction of its own now, which no commit follows?"""
+            if is_sqlite:
+                return self.isolation_level is None and not self.in_transaction
+            return bool(self.autocommit) and self.info.transaction_status == OUTSIDE
+
+        @contextmanager
+        def committing(self, *, is_one: bool) -> Iterator[None]:
+            """The points around what commits, if it is a commit of something written."""
+            if is_one:
+                crashes.reached("before_db_commit")
+            yield
+            self.has_written = False
+            if is_one:
+                tell_commit()
+                crashes.reached("after_db_commit")
+
+    class Cursor(base.Cursor):  # type: ignore[misc]
+        """A cursor that tells of its writes."""
+
+        def execute(self, statement: Any, *given: Any, **settings: Any) -> Any:
+            with self.told(str(statement)):
+                return super().execute(statement, *given, **settings)
+
+        def executemany(self, statement: Any, *given: Any, **settings: Any) -> Any:
+            with self.told(str(statement)):
+                return super().executemany(statement, *given, **settings)
+
+        @contextmanager
+        def told(self, statement: str) -> Iterator[None]:
+            """The points around a statement: it may write, commit, or both."""
+            it_writes, connection = writes(statement), self.connection
+            is_alone = it_writes and connection.commits_itself()
+            ends = is_alone or (connection.has_written and bool(COMMIT.match(statement)))
+            with connection.committing(is_one=True) if ends else nullcontext():
+                yield
+                if it_writes:
+                    crashes.reached("after_db_write")
+                    connection.has_written = True
+
+    if is_sqlite:
+        return partial(sqlite3.connect, factory=Connection)
+    return partial(Connection.connect, cursor_factory=Cursor)
 
 
 def writes(statement: str) -> bool:

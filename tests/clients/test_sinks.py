@@ -129,6 +129,30 @@ def test_a_write_is_known_however_it_begins(place: Place, statement: str) -> Non
     assert (expected, ["0"]) == (points, place.booked())
 
 
+def test_the_drivers_own_connection(place: Place) -> None:
+    """A cursor of the driver has the points of SQLAlchemy's connection, and so has its commit."""
+    sink, points = place.opened(NO_KEY)
+    raw = sink.raw_connection()
+    raw.cursor().execute("INSERT INTO bookings VALUES ('0')")
+    raw.commit()
+    with raw.driver_connection as connection:
+        connection.execute("INSERT INTO bookings VALUES ('1')")
+
+    each = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
+    assert (each * 2, ["0", "1"]) == (points, place.booked())
+
+
+def test_a_commit_in_words(place: Place) -> None:
+    """COMMIT as a statement is a commit, and nothing is left for that of the block."""
+    sink, points = place.opened(NO_KEY)
+    with sink.begin() as connection:
+        connection.execute(text(INSERT), {"order": "0"})
+        connection.exec_driver_sql("COMMIT")
+
+    expected = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
+    assert (expected, ["0"]) == (points, place.booked())
+
+
 @pytest.mark.parametrize("is_closed_by_commit", [False, True])
 def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
     """A write that commits itself has the points of a commit, one time, whatever follows it."""
