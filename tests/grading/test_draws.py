@@ -82,6 +82,15 @@ def test_a_run_that_is_made_again_has_faults_that_nobody_has_seen(given: Exercis
     ]
 
 
+@pytest.mark.parametrize("given", PERFORMED, ids=lambda it: it.item)
+def test_the_first_commit_of_a_database_may_be_of_no_order(given: Exercise) -> None:
+    """So no first process dies at it: who begins with a row of their own has done nothing yet."""
+    trials = (trial for nonce in DRAWS for trial in given.trials(nonce))
+    faults = (fault for trial in trials for fault in trial.faults[:1])
+
+    assert 1 not in {it.nth for it in faults if getattr(it, "at", "") == "after_db_commit"}
+
+
 def test_one_thread_needs_no_bookmark_of_four() -> None:
     """Who does one order after the other sets the bookmark before the slow one is in work."""
     case = Case("05.3", REFERENCE)
