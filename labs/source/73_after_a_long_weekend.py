@@ -91,7 +91,8 @@ lab.check("73.1", answer_1)
 # would be read on the very first day?
 #
 # The check has the program die, and stay away until its bookmarks are gone; it kills it with an order in
-# hand, and between the database's commit and Kafka's. The grader does so at other places.
+# hand, and between the database's third commit and Kafka's: book at most two orders in one transaction
+# of the database. The grader does so at other places.
 
 # %% answer="73.2"
 ### BEGIN SOLUTION
