@@ -49,6 +49,7 @@ SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
 DYNAMIC: Final = frozenset((
     "globals", "locals", "vars", "exec", "eval", "compile", "setattr", "delattr", "__import__",
     "importlib", "builtins", "__builtins__", "gc", "get_ipython", "In", "Out", "_", "__", "___",
+    "SparkSession",  # which a demonstration has started
 ))  # fmt: skip
 # A cell in which IPython finds a magic asks for it.
 CALL_OF_A_MAGIC: Final = "get_ipython"

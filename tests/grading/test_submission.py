@@ -302,6 +302,7 @@ def test_of_a_cell_that_was_handed_out_only_statements_run(tmp_path: Path) -> No
         "import json\njson.settings['x'] = 1",
         "(a or b).settings = 1",
         "settings = lab.run(print).settings",
+        "from pyspark.sql import SparkSession\nsettings = SparkSession.getActiveSession()",
         "def helper(run):\n    return lab",
     ],
 )
