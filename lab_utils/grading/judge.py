@@ -19,9 +19,9 @@ from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import (
     Misshapen,
     everything_crossed_the_proxy,
-    is_transactional,
     it_can_be_examined,
     only_what_clients_need,
+    readable,
 )
 from lab_utils.grading.weakness import hung, killed_early, seen_in_part, weakness
 from lab_utils.ledger.events import Event
@@ -214,7 +214,7 @@ def summary(evidence: Sequence[Evidence]) -> str:
     """What was counted over all trials, in one sentence."""
     orders = sum(len(each.orders) for each in evidence)
     stored = sum(len(each.stored) for each in evidence)
-    given = [_readable(each) for each in evidence]
+    given = [[row.value for row in readable(each)] for each in evidence]
     hidden = stored - sum(map(len, given))
     missing = sum(len({*each.orders} - {*it}) for each, it in zip(evidence, given, strict=True))
     twice = sum(len(it) - len(set(it)) for it in given)
@@ -225,14 +225,6 @@ def summary(evidence: Sequence[Evidence]) -> str:
         f"{orders} orders in {_count(len(evidence), 'run')}{under}: {in_log}, {missing} missing, "
         f"{twice} duplicated."
     )
-
-
-def _readable(each: Evidence) -> list[str]:
-    """The values in the log that a read_committed reader is given."""
-    if not is_transactional(each):
-        return each.stored
-    seen = [row for row in each.rows if (row.source, row.kind) == ("log", "visible")]
-    return [row.value or "" for row in seen if not each.is_given(row)]
 
 
 def _passed(exercise: Exercise, evidence: Sequence[Evidence]) -> str:

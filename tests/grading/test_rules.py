@@ -101,6 +101,17 @@ def says(sentence: str | None, facts: Facts) -> bool:
             seen(record("0", 0), record("0", 0, 1), record("1", 1), record("1", 2)),
             ("order 0 ", "offsets 0 and 0 ", "partitions", "2 orders"),
         ),
+        (
+            no_order_is_stored_twice,
+            seen(replace(record("1", 1), key="a"), replace(record("1", 2), key="b")),
+            ("order 1 ", "offsets 1 and 2"),
+        ),
+        # The first copy was aborted.
+        (
+            no_order_is_stored_twice,
+            seen(*IN_TRANSACTIONS, record("0", 2), replace(record("0", 2), kind="visible")),
+            None,
+        ),
         (each_order_has_its_invoice, seen(ORDERED, BILLED), None),
         (each_order_has_its_invoice, seen(ORDERED), ("order 0 ", "1 times", "0 times")),
         (each_order_has_its_invoice, seen(BILLED), ("order 0 ", "0 times", "1 times")),
