@@ -39,14 +39,18 @@ def weakness(each: Evidence) -> str | None:
     if each.trouble:
         return f"the evidence is not whole: {each.trouble[0].rstrip('.')}."
     if each.history.is_unproven:
-        return "the fault never fired, so this run proves nothing."
+        return f"the fault never fired, so this run proves nothing.{_batched(each)}"
     if was_spent(each):
         return "the fault met no request that the broker would take for an order of this run, so " \
                "this run proves nothing."  # fmt: skip
-    crashes = sum(1 for fault in each.trial.faults if type(fault).__name__ == "crash_client")
+    kills = [it for it in each.trial.faults if type(it).__name__ == "crash_client"]
+    if left := kills[len(each.crashes) :]:
+        return f"no process came to {left[0].at} for time {left[0].nth} to be killed there, so " \
+               "this run proves nothing."  # fmt: skip
     is_restarted = each.trial.members == 1  # else another member takes over
-    if crashes > len(each.crashes) or (crashes and is_restarted and not after_crash(each)):
-        return "the process was not seen to crash and start again, so this run proves nothing."
+    if kills and is_restarted and not after_crash(each):
+        return "the process was not seen to start again after it was killed, so this run proves " \
+               "nothing."  # fmt: skip
     if not each.requests("Fetch" if each.trial.filled else "Produce"):
         return "nothing was sent or read, so this run proves nothing."
     if name := hung(each):
@@ -55,6 +59,15 @@ def weakness(each: Evidence) -> str | None:
     if not each.history.is_drained:
         return "the log could not be read to its end, so nothing can be said to be missing."
     return None
+
+
+def _batched(each: Evidence) -> str:
+    """What to do where fewer requests than orders cross the wire, and a fault waits for a later."""
+    most = max((row.records or 0 for row in each.requests()), default=0)
+    if most < 2:
+        return ""
+    return f" It waits for a request by its number, and one of yours carried {most} records: " \
+           "leave batch.num.messages out."  # fmt: skip
 
 
 def hung(each: Evidence) -> str | None:

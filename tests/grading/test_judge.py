@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,11 +18,7 @@ from lab_utils.grading.rules import (
     rows_equal,
 )
 from lab_utils.ledger.events import Event
-
-
-@dataclass(frozen=True)
-class crash_client:  # noqa: N801
-    at: str = "after_ack"
+from lab_utils.proxy.faults import crash_client
 
 
 def event(source: str, kind: str, **columns: Any) -> Event:
@@ -38,6 +34,7 @@ def record(value: str, offset: int) -> Event:
     return event("log", "record", partition=0, offset=offset, value=value)
 
 
+KILL, DIED = crash_client("after_ack", nth=3), event("workload", "crashed")
 ARMED, FIRED, UNFIRED = (event("fault", kind) for kind in ("armed", "fired", "unfired"))
 END = event("log", "end", detail={"drained": "true"})
 STUCK = event("log", "end", detail={"drained": "false"})
@@ -86,7 +83,7 @@ def test_all_rules_hold() -> None:
 
 def test_what_was_not_committed_is_no_duplicate() -> None:
     """A record of an aborted transaction is in the log, and no reader has it."""
-    visible = [event("log", "visible", value=it) for it in "01"]
+    visible = [replace(it, kind="visible") for it in STORED[1:3]]
     seen = (*STORED, record("0", 2), event("log", "marker"), *visible)
     verdict = judge(replace(EXERCISE, rules=()), None, [evidence(*seen)])
 
@@ -121,7 +118,8 @@ def test_a_mistake_that_cannot_be_looked_for_is_not_made() -> None:
         (evidence(*TWICE[:3]), "the log could not be read to its end"),
         (evidence(*TWICE, trouble=("no space left",)), "the evidence is not whole: no space left."),
         (evidence(trouble=("Rename it.",)), "the evidence is not whole: Rename it."),
-        (evidence(*TWICE, faults=(crash_client(),)), "the process was not seen to crash"),
+        (evidence(*TWICE, faults=(KILL,)), "no process came to after_ack for time 3 to be killed"),
+        (evidence(*TWICE, UNFIRED), "the fault never fired, so this run proves nothing. It waits"),
     ],
 )
 def test_a_run_that_proves_nothing(weak: Evidence, reason: str) -> None:
@@ -166,9 +164,9 @@ def test_a_report_card_without_a_fail() -> None:
 
 def test_a_crash_is_its_parents_word() -> None:
     """Who killed the process says that it crashed; clients that count on by themselves do not."""
-    rows = (*STORED, event("workload", "crashed"), produce())
-    crashed = evidence(*rows, faults=(crash_client(),))
-    named = evidence(*STORED, produce("producer-11"), faults=(crash_client(),))
+    rows = (*STORED, DIED, produce())
+    crashed = evidence(*rows, faults=(KILL,))
+    named = evidence(*STORED, produce("producer-11"), faults=(KILL,))
 
     assert ["PASS", "INCONCLUSIVE"] == [
         str(judge(EXERCISE, None, [seen]).status) for seen in (crashed, named)
@@ -177,9 +175,9 @@ def test_a_crash_is_its_parents_word() -> None:
 
 def test_a_process_that_was_killed_early_can_fail_and_not_pass() -> None:
     """It told of a point before its work was done: no proof of survival, but a loss is a loss."""
-    rows = (event("workload", "crashed"), produce())
+    rows = (DIED, produce())
     early = {
-        "faults": (crash_client(),),
+        "faults": (KILL,),
         "unmet": ("a process came to after_ack, and 0 were acked",),
     }
     whole, doubled = evidence(*STORED, *rows, **early), evidence(*TWICE, *rows, **early)
