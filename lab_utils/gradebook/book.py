@@ -11,12 +11,14 @@ one handed in counts.
 from __future__ import annotations
 
 import os
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
+from unicodedata import normalize
 
 from lab_utils.errors import BadArgument
 from lab_utils.gradebook.roster import Person, Roster, read_roster, read_rows
@@ -91,6 +93,21 @@ class Book:
     marks: dict[str, dict[str, Mark]] = field(default_factory=lambda: defaultdict(dict))
     possible: dict[str, int] = field(default_factory=dict)
     notes: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def known_as(self, learner: str) -> str:
+        """The one name that a learner has here, whatever a file calls them.
+
+        Of someone on the roster it is the first that is asked for.
+        """
+        person = self.roster.find(learner)
+        name = normalize("NFC", learner)
+        return self._names.setdefault(id(person), name) if person else name
+
+    def knows(self, learner: str) -> bool:
+        """Has this learner, by the name they have here, handed in anything, or are they listed?"""
+        is_here = learner in self.marks or learner in self.notes
+        return is_here or self.roster.find(learner) is not None
 
     @property
     def labs(self) -> list[str]:
@@ -121,7 +138,12 @@ def gradebook(
     people = read_roster(lists[0]) if lists else Roster([])
     book = Book(people)
     submissions = [each for folder in outs for each in _submissions(folder, line)]
-    _enter(book, submissions, _due(due), _times(handed_in))
+    for each in submissions:
+        book.known_as(each.learner or each.path)
+    times = _times(handed_in, book)
+    _enter(book, submissions, _due(due), times)
+    if strangers := sorted({it for it, _ in times if not book.knows(it)}):
+        line(f"In {handed_in}, and nobody handed in anything by this name: {', '.join(strangers)}.")
     for folder in outs:
         for override in _overrides(folder / OVERRIDES, book):
             mark = book.marks[override.learner].get(override.lab, Mark())
@@ -162,7 +184,7 @@ def _enter(
     """Enter what was graded; of several for a lab the last."""
     handed: dict[tuple[str, str], list[tuple[datetime, SubmissionResult]]] = defaultdict(list)
     for each in submissions:
-        learner, lab = each.learner or each.path, each.lab
+        learner, lab = book.known_as(each.learner or each.path), each.lab
         if lab is None or each.status == REJECTED:
             book.notes[learner].append(f"{each.path}: {each.status}: {each.reason}")
             continue
@@ -187,13 +209,13 @@ def _overrides(file: Path, book: Book) -> Iterator[Override]:
     if not file.exists():
         return
     for number, row in read_rows(file):
-        learner, lab, item = (row.get(name, "") for name in ("learner", "lab", "item"))
+        said, lab, item = (row.get(name, "") for name in ("learner", "lab", "item"))
+        learner = book.known_as(said)
         mark = book.marks.get(learner, {}).get(lab)
         items = [it.item for it in mark.result.items] if mark and mark.result else []
         wrong = ""
-        is_known = learner in book.marks or learner in book.notes
-        if not is_known and not book.roster.find(learner):
-            wrong = f"no learner {learner!r} handed in anything or is on the roster"
+        if not book.knows(learner):
+            wrong = f"no learner {said!r} handed in anything or is on the roster"
         elif lab not in book.possible:
             wrong = f"the lab {lab!r} is not among {', '.join(book.labs)}"
         elif item and item not in items:
@@ -225,11 +247,13 @@ def _due(given: Sequence[str]) -> dict[str, datetime]:
     due = {}
     for text in given:
         lab, is_of_lab, at = text.rpartition("=")
+        if is_of_lab and not re.fullmatch(r"\d\d", lab):
+            raise BadArgument(f"--due {text}: a lab has two digits, as in --due 03={at}.")
         due[lab if is_of_lab else ""] = _time("--due", at)
     return due
 
 
-def _times(file: Path | None) -> dict[tuple[str, str], datetime]:
+def _times(file: Path | None, book: Book) -> dict[tuple[str, str], datetime]:
     """When each was handed in, by learner and lab, where a CSV says so."""
     if file is None:
         return {}
@@ -237,7 +261,7 @@ def _times(file: Path | None) -> dict[tuple[str, str], datetime]:
     if any(not {"learner", "handed_in"} <= row.keys() for _, row in rows):
         raise BadArgument(f"{file} must have the columns learner and handed_in, and may have lab.")
     return {
-        (row["learner"], row.get("lab", "")): _time(str(file), row["handed_in"])
+        (book.known_as(row["learner"]), row.get("lab", "")): _time(str(file), row["handed_in"])
         for _, row in rows
         if row["handed_in"]
     }

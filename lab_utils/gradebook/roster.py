@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Final
+from unicodedata import normalize
 
 from lab_utils.errors import BadArgument
 
@@ -77,12 +78,17 @@ class Roster:
         self._found: dict[str, set[int]] = defaultdict(set)
         for number, person in enumerate(people):
             for key in person.keys():  # noqa: SIM118 - no dictionary
-                self._found[key.casefold()].add(number)
+                self._found[_folded(key)].add(number)
 
     def find(self, learner: str) -> Person | None:
         """The one person whom a submission calls so; None if there is none, or several."""
-        numbers = self._found.get(learner.casefold(), set())
+        numbers = self._found.get(_folded(learner), set())
         return self.people[next(iter(numbers))] if learner and len(numbers) == 1 else None
+
+
+def _folded(name: str) -> str:
+    """A name in one spelling; a folder from a Mac has its umlauts in two characters."""
+    return normalize("NFC", name.casefold())
 
 
 def read_roster(file: Path) -> Roster:
@@ -114,8 +120,8 @@ def read_rows(file: Path) -> list[tuple[int, dict[str, str]]]:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
         text = raw.decode("cp1252", errors="replace")
-    head = text.partition("\n")[0]
-    reader = csv.reader(StringIO(text), delimiter=max(",;\t", key=head.count))
+    head = text.splitlines()[0] if text else ""
+    reader = csv.reader(StringIO(text, newline=None), delimiter=max(",;\t", key=head.count))
     header = [name.strip().casefold() for name in next(reader, [])]
     return [
         (reader.line_num, {name: it.strip() for name, it in zip(header, row, strict=False)})

@@ -6,6 +6,7 @@ import csv
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from click.testing import CliRunner
@@ -167,6 +168,26 @@ def test_who_is_who(tmp_path: Path) -> None:
     assert [None, None, None] == [roster.find(it) for it in ("jr", "eve", "")]
 
 
+def test_one_person_by_many_names(tmp_path: Path) -> None:
+    """Each lab, a teacher's decision and a time may call a learner otherwise; the row is one."""
+    (tmp_path / "people.csv").write_text('student,email,id\r"Ruiz, Jörg",j@x.org,11\r')
+    outs = [graded(tmp_path / "03", result(normalize("NFD", "Jörg Ruiz"), "03", 4)),
+            graded(tmp_path / "04", result("ruizjörg_11", "04", 4))]  # fmt: skip
+    (outs[0] / "overrides.csv").write_text("learner,lab,item,points,reason\nJ@x.org,03,,7,shown\n")
+    (tmp_path / "t.csv").write_text(
+        "learner,lab,handed_in\n11,03,2026-11-20T19:00Z\neve,,2026-11-20\n"
+    )
+    said: list[str] = []
+    gradebook(outs, tmp_path / "book", roster=tmp_path / "people.csv", due=["2026-11-20T18:00Z"],
+              handed_in=tmp_path / "t.csv", line=said.append)  # fmt: skip
+    (row,) = rows(tmp_path / "book" / "gradebook.csv")
+
+    assert ("Jörg Ruiz", "7", "4", "1.0") == (
+        row["learner"], row["lab 03"], row["lab 04"], row["late hours 03"]
+    )  # fmt: skip
+    assert [f"In {tmp_path / 't.csv'}, and nobody handed in anything by this name: eve."] == said
+
+
 def test_canvas_knows_its_own_names(tmp_path: Path) -> None:
     """What Canvas calls a file's learner is found in its list."""
     (tmp_path / "people.csv").write_text(CANVAS_LIST)
@@ -202,6 +223,8 @@ def test_a_time_that_is_none(outs: list[Path], tmp_path: Path) -> None:
     """It is quoted, with the way to write it."""
     with pytest.raises(BadArgument, match="'Friday' is no time"):
         gradebook(outs, tmp_path / "book", due=["03=Friday"])
+    with pytest.raises(BadArgument, match="a lab has two digits, as in --due 03=2026-11-20"):
+        gradebook(outs, tmp_path / "book", due=["3=2026-11-20"])
 
 
 def test_folders_to_send_back(tmp_path: Path) -> None:
