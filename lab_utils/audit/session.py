@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import processes
 from lab_utils.audit import ledgers, spark_server
@@ -79,6 +79,9 @@ def spark() -> SparkSession:
     with _shared.lock:
         if _shared.session is None or _is_gone() or _is_forgotten(_shared.session):
             _shared.session = _new_session()
+        session: Any = _shared.session
+        # pyspark knows which is active by thread, and it may be another one that has started it.
+        session._active_session.session = session
         return _shared.session
 
 

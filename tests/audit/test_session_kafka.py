@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.manager import start_new_kernel
 from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 
 from lab_utils.audit import session, spark_server
 from lab_utils.audit.spark_server import SparkServer
@@ -46,6 +48,15 @@ def test_warm_up_does_not_block() -> None:
 
     assert session.spark().range(3).count() == 3
     assert session.spark() is session.spark()
+
+
+def test_it_is_active_in_each_thread_that_has_it() -> None:
+    """A lab starts it in a thread of its own, and a learner's cell asks pyspark for it."""
+    session.spark()
+    with ThreadPoolExecutor() as another:
+        asked = another.submit(lambda: (session.spark(), SparkSession.getActiveSession()))
+
+    assert asked.result() == (session.spark(),) * 2
 
 
 ASKS_AND_DIES = """
