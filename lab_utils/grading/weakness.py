@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import orjson
-
 from lab_utils.grading.cases import Evidence
 from lab_utils.grading.rules import after_crash
 from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import carried
 from lab_utils.proxy.faults import ClientFault
 
 # What a broker says of a request that is no honest one: no retry would change it.
@@ -142,8 +141,8 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
         return False
     if request.api != "Produce":
         return True
-    values = _values(request)
-    is_order = each.trial.filled or not values or bool(values & set(each.orders))
+    values = set(carried(request))  # none where it could not be read
+    is_order = not values or bool(values & set(each.orders))
     answers = _answers(each, request) if fired.actor in LEAVE_THE_ANSWER else []
     refused = any(row.error in BAD_REQUEST for row in answers)
     means_it = request.detail.get("acks") in ACKS and not _is_needless(each, request)
@@ -204,12 +203,6 @@ def _is_fenced(each: Evidence, request: Event) -> bool:
         and row.at_ns < request.at_ns
     ]
     return not given or (request.producer_epoch or 0) < max(it or 0 for it in given)
-
-
-def _values(request: Event) -> set[str]:
-    """The values that a Produce request carries, where they can be read."""
-    found = set(orjson.loads(request.detail.get("values", "[]")))
-    return {it for it in (*found, request.value) if it is not None}
 
 
 def not_done(

@@ -24,7 +24,8 @@ def wire(kind: str, api: str, at_ns: int, correlation_id: int, **columns: Any) -
 
 def produce(value: str | None = "0", acks: str = "-1", **columns: Any) -> Event:
     given = {"topic": "r-orders", "partition": 0, "records": 1, **columns}
-    return wire("request", "Produce", 10, 1, value=value, detail={"acks": acks}, **given)
+    detail = {"acks": acks} | ({"values": given.pop("values")} if "values" in given else {})
+    return wire("request", "Produce", 10, 1, value=value, detail=detail, **given)
 
 
 def answered(error: str | None = None) -> Event:
@@ -76,6 +77,7 @@ def later(event: Event) -> Event:
         ([*sent_before("dropped"), produce(**BATCH), fired()], False),
         ([produce("hello"), answered(), fired()], True),
         ([produce(None), answered(), fired()], False),
+        ([produce(None, values="[null]"), answered(), fired()], True),
         ([produce(records=0), answered(), fired()], True),
         ([produce(topic="other-orders"), fired("drop_request")], True),
         ([init(1), produce(**GIVEN), answered(), fired()], False),
@@ -93,9 +95,10 @@ def later(event: Event) -> Event:
 )  # fmt: skip
 def test_a_fault_meets_an_order(rows: list[Event], *, is_spent: bool) -> None:
     """A fault is spent on what the broker refuses, on other topics, and on what is no order."""
-    evidence = Evidence(trial=Trial(name="t"), orders=("0", "1"), rows=tuple(rows))
+    for trial in (Trial(name="t"), Trial(name="t", filled=True)):
+        evidence = Evidence(trial=trial, orders=("0", "1"), rows=tuple(rows))
 
-    assert is_spent == was_spent(evidence)
+        assert is_spent == was_spent(evidence)
 
 
 def acked(number: int) -> list[Event]:
