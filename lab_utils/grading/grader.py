@@ -29,16 +29,18 @@ from pathlib import Path
 from platform import python_version
 from types import MappingProxyType
 from typing import Final
+from unicodedata import normalize
 
 from lab_utils.audit.report import plain
 from lab_utils.audit.spark_server import make_class_archive
-from lab_utils.errors import BadArgument, LabError
+from lab_utils.errors import BadArgument, LabError, one_of
 from lab_utils.grading import records
 from lab_utils.grading.cases import LABS, Exercise, held_by_sources
 from lab_utils.grading.examination import Examiner, Infrastructure
-from lab_utils.grading.handed_in import HandedIn, described, found, shown_path
+from lab_utils.grading.handed_in import HandedIn, described, found, shown_path, stems
 from lab_utils.grading.judge import failed, no_answer
 from lab_utils.grading.kernel import Budget, KernelSession, keep_bytecode
+from lab_utils.grading.notebook import lab_of
 from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
     GRADED,
@@ -340,14 +342,18 @@ def _nothing(paths: Sequence[Path]) -> BadArgument:
 
 
 def _chosen(handed: Sequence[HandedIn], wanted: Wanted) -> list[HandedIn]:
-    """Those that --only names; raises BadArgument for a name that nothing has."""
+    """Those that --only names; raises BadArgument for a name, a path or a lab that is not there."""
+    if absent := [path for path in wanted.paths if not os.path.lexists(path)]:
+        raise BadArgument(f"{_told(absent[0])} is not there. Name files or folders that are.")
+    if wanted.lab is not None:
+        one_of("--lab", wanted.lab, filter(None, map(lab_of, stems())))
     if not handed:
         raise _nothing(wanted.paths)
     fits = {
         only: [
             each for each in handed
-            if any(fnmatch(name, only) for name in
-                   (each.learner, each.path.name, each.path.stem, each.path.as_posix()))
+            if any(name == only or fnmatch(normalize("NFC", name), normalize("NFC", only))
+                   for name in (each.learner, each.path.name, each.path.stem, each.path.as_posix()))
         ]
         for only in wanted.only
     }  # fmt: skip

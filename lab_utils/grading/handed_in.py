@@ -123,7 +123,7 @@ def _learner(path: Path, paths: Sequence[Path]) -> str:
     below = path.relative_to(root).parts if root is not None else ()
     if len(below) > 1:
         return below[0]
-    for source in _stems():
+    for source in stems():
         if source in path.stem:
             rest = path.stem.replace(source, "", 1).strip("-_ .")
             return rest or path.absolute().parent.name
@@ -131,7 +131,8 @@ def _learner(path: Path, paths: Sequence[Path]) -> str:
 
 
 @cache
-def _stems() -> tuple[str, ...]:
+def stems() -> tuple[str, ...]:
+    """The names of the labs' notebooks, without their ending."""
     return tuple(source.stem for source in sorted((LABS / "source").glob("*.py")))
 
 

@@ -14,12 +14,14 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import normalize
 
 import pytest
 
 from lab_utils import processes
 from lab_utils.errors import BadArgument
 from lab_utils.grading import grader, records
+from lab_utils.grading.handed_in import HandedIn
 from lab_utils.grading.reports import table, write_reports
 from lab_utils.grading.results import Results, SubmissionResult, Verdict, presentable
 from lab_utils.waiting import wait_until
@@ -245,6 +247,32 @@ def test_out_is_tried_first(handed_in: Path, make: Any, said: str) -> None:
     assert 2 == done.returncode
     assert said in log
     assert "--out" in log
+
+
+@pytest.mark.parametrize(
+    ("slip", "said"),
+    [
+        ({"lab": "3"}, "--lab must be one of 00, .*; got '3'"),
+        ({"paths": [Path("handed_inn")]}, "handed_inn is not there"),
+    ],
+)
+def test_a_slip_rejects_nobody(handed_in: Path, slip: dict[str, Any], said: str) -> None:
+    """A lab or a path that nobody has is the teacher's, and no submission's."""
+    given = {"paths": [handed_in], "out": handed_in.parent / "grades"} | slip
+
+    with pytest.raises(BadArgument, match=said):
+        grader.grade_and_report(grader.Wanted(**given), print, print)
+    assert not (handed_in.parent / "grades").exists()
+
+
+@pytest.mark.parametrize(
+    ("folder", "only"), [(normalize("NFD", "Jörg"), "Jörg"), ("a[1]", "a[1]"), ("ada", "a*")]
+)
+def test_only_takes_a_name_as_it_is_said(tmp_path: Path, folder: str, only: str) -> None:
+    """A Mac writes an umlaut in two characters, and a bracket is no pattern."""
+    handed = [HandedIn(tmp_path / folder / "03.ipynb", folder)]
+
+    assert handed == grader._chosen(handed, grader.Wanted(paths=[], out=tmp_path, only=[only]))
 
 
 def test_one_grading_at_a_time(tmp_path: Path) -> None:
