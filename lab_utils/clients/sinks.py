@@ -20,6 +20,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -84,7 +85,7 @@ def open_sink(
     from sqlalchemy.schema import CreateSchema
 
     engine = _engine(folder, schema)
-    recorded = _recorded(engine, crashes, tell_commit)
+    recorded = _recorded(engine, _Points(crashes, tell_commit))
 
     @event.listens_for(engine, "do_connect")
     def connect(_: object, __: object, given: list[Any], settings: dict[str, Any]) -> Any:
@@ -109,9 +110,38 @@ def open_sink(
     return engine
 
 
-def _recorded(
-    engine: Engine, crashes: CrashPoints, tell_commit: Callable[[], object]
-) -> Callable[..., Any]:
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """The points around what a driver's connection writes and commits."""
+
+    crashes: CrashPoints
+    tell_commit: Callable[[], object]
+
+    @contextmanager
+    def commit(self, connection: Any, *, is_one: bool) -> Iterator[None]:
+        """Around what commits, if it is a commit of something written."""
+        if is_one:
+            self.crashes.reached("before_db_commit")
+        yield
+        connection.has_written = False
+        if is_one:
+            self.tell_commit()
+            self.crashes.reached("after_db_commit")
+
+    @contextmanager
+    def statement(self, connection: Any, text: str) -> Iterator[None]:
+        """Around a statement: it may write, commit, or both."""
+        it_writes = writes(text)
+        is_alone = it_writes and connection.commits_itself()
+        ends = is_alone or (connection.has_written and bool(COMMIT.match(text)))
+        with self.commit(connection, is_one=True) if ends else nullcontext():
+            yield
+            if it_writes:
+                self.crashes.reached("after_db_write")
+                connection.has_written = True
+
+
+def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
     """What connects with the engine's driver; the points are those of the driver's connections.
 
     So they are reached whatever is laid over the driver: SQLAlchemy, or a cursor of
@@ -122,8 +152,6 @@ def _recorded(
     base: Any = sqlite3 if is_sqlite else driver
 
     class Connection(base.Connection):  # type: ignore[misc]  # of either driver
-        """A connection that tells of its commits, if something was written."""
-
         has_written = False
 
         def cursor(self, *given: Any, **settings: Any) -> Any:
@@ -139,7 +167,7 @@ def _recorded(
             return self.cursor().executemany(*given, **settings)
 
         def commit(self) -> None:
-            with self.committing(is_one=self.has_written):
+            with points.commit(self, is_one=self.has_written):
                 super().commit()
 
         def rollback(self) -> None:
@@ -157,39 +185,14 @@ def _recorded(
                 return self.isolation_level is None and not self.in_transaction
             return bool(self.autocommit) and self.info.transaction_status == OUTSIDE
 
-        @contextmanager
-        def committing(self, *, is_one: bool) -> Iterator[None]:
-            """The points around what commits, if it is a commit of something written."""
-            if is_one:
-                crashes.reached("before_db_commit")
-            yield
-            self.has_written = False
-            if is_one:
-                tell_commit()
-                crashes.reached("after_db_commit")
-
     class Cursor(base.Cursor):  # type: ignore[misc]
-        """A cursor that tells of its writes."""
-
         def execute(self, statement: Any, *given: Any, **settings: Any) -> Any:
-            with self.told(str(statement)):
+            with points.statement(self.connection, str(statement)):
                 return super().execute(statement, *given, **settings)
 
         def executemany(self, statement: Any, *given: Any, **settings: Any) -> Any:
-            with self.told(str(statement)):
+            with points.statement(self.connection, str(statement)):
                 return super().executemany(statement, *given, **settings)
-
-        @contextmanager
-        def told(self, statement: str) -> Iterator[None]:
-            """The points around a statement: it may write, commit, or both."""
-            it_writes, connection = writes(statement), self.connection
-            is_alone = it_writes and connection.commits_itself()
-            ends = is_alone or (connection.has_written and bool(COMMIT.match(statement)))
-            with connection.committing(is_one=True) if ends else nullcontext():
-                yield
-                if it_writes:
-                    crashes.reached("after_db_write")
-                    connection.has_written = True
 
     if is_sqlite:
         return partial(sqlite3.connect, factory=Connection)
