@@ -176,12 +176,12 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
 def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     """The settings of a finding's topic, how many brokers lost power, what was administered."""
     run, name = found["run"], found["topic"]
-    topic = seen.topics.get((run, name))
+    topic, about = seen.topics.get((run, name)), {(run, name), (run, None)}
     return {
         **(topic.settings if topic else {}),
         POWER_CUT: str(len(seen.actors(run, "power_cut"))),
-        TOPIC_DELETED: str(bool({(run, name), (run, None)} & seen.deleted)),
-        POSITIONS_CHANGED: str(run in seen.repositioned),
+        TOPIC_DELETED: str(bool(about & seen.deleted)),
+        POSITIONS_CHANGED: str(bool(about & seen.repositioned)),
     }
 
 

@@ -174,7 +174,7 @@ class Survey:
              stops before the end of one, `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
     deleted  the topics that an administrator deleted; NULL where the request names no single one
-    repositioned  the runs in which one changed or deleted positions of groups
+    repositioned  those of which one changed or deleted positions of groups; NULL as above
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
     """
@@ -183,7 +183,7 @@ class Survey:
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     deleted: set[Topic] = field(default_factory=set)
-    repositioned: set[str] = field(default_factory=set)
+    repositioned: set[Topic] = field(default_factory=set)
     counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
     plans: Plans = ANEW
 
@@ -360,7 +360,7 @@ def _count(found: Survey, row: Row) -> None:
     if row["deletes"]:
         found.deleted.add((row["run"], row["topic"]))
     if row["repositions"]:
-        found.repositioned.add(row["run"])
+        found.repositioned.add((row["run"], row["topic"]))
     if row["topic"] is None:
         return
     topic = found.topics[row["run"], row["topic"]]

@@ -247,6 +247,9 @@ KEPT = [record("2", 2), record("3", 3), end(offset=4, start=2)]
 UNCLEAN = topic(None, unclean__leader__election__enable="true")
 AGAIN = [placed("assigned"), delivered("2", 2)]
 RESUMED = [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=1), *AGAIN]
+FORGOT = asked("DeleteGroups", topic=None)
+GONE, NOT_HELD = asked("DeleteTopics"), [PLAIN, acked("1", 0), *log()]
+MOVED = asked("OffsetCommit", detail={"outside": "true"})
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "purged while it waited for its retry": (
@@ -285,13 +288,8 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [PLAIN, topic(2), power_cut(), power_cut(), sent("1"), acked("1", 0), *log()],
         "lost-write", "breach", None,
     ),
-    "its topic was deleted": (
-        [PLAIN, asked("DeleteTopics"), acked("1", 0), *log()], "lost-write", "allowed", None,
-    ),
-    "another topic was deleted": (
-        [PLAIN, asked("DeleteTopics", topic="b"), acked("1", 0), *log()],
-        "lost-write", "breach", None,
-    ),
+    "its topic was deleted": ([GONE, *NOT_HELD], "lost-write", "allowed", None),
+    "another was deleted": ([replace(GONE, topic="b"), *NOT_HELD], "lost-write", "breach", None),
     "each that had to have it": (
         [PLAIN, topic(2), power_cut(), power_cut(2), sent("1"), acked("1", 0), *log()],
         "lost-write", "allowed", "min.insync.replicas=2",
@@ -414,9 +412,9 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
          *AGAIN],
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
-    "a bookmark that an administrator deleted": (
-        [asked("DeleteGroups"), *RESUMED], "unseen", "allowed", None,
-    ),
+    "a bookmark that an administrator deleted": ([FORGOT, *RESUMED], "unseen", "allowed", None),
+    "a bookmark that an administrator moved": ([MOVED, *RESUMED], "unseen", "allowed", None),
+    "one moved in another topic": ([replace(MOVED, topic="b"), *RESUMED], "unseen", "breach", None),
     "a bookmark in another partition": (
         [LATEST, acked("1", 1), delivered("0", 0), placed("committed", partition=1, offset=1),
          *AGAIN],

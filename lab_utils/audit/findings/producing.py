@@ -17,6 +17,7 @@ BUT_NOT_AS = joined(
     "transform(filter(said, x -> x.kind IN ('failed', 'unknown')"
     " AND NOT coalesce(x.error IN ({0}), false)), x -> x.actor)"
 )
+OFTEN = "if({0} = 1, 'once', {0} || ' times')"
 UNRECORDED = "nobody recorded its sends"
 
 
@@ -46,7 +47,8 @@ def lost_write() -> Found:
     """
     at = AT_OFFSETS.format("acked_at")
     where = f"if(size(acked_at) > 0, 'at offset ' || {at}, 'without an offset')"
-    there = "if(copies > 0, 'the log holds it ' || copies || ' times', 'it is not in the log')"
+    held = f"'the log holds it ' || {OFTEN.format('copies')}"
+    there = f"if(copies > 0, {held}, 'it is not in the log')"
     times = "if(acks > 1, acks || ' times ', '')"
     return Found(
         where="lost > 0",
@@ -89,8 +91,8 @@ def duplicate() -> Found:
         " AND forall(places, x -> array_contains(settled, x.partition))"
     )
     for_whom = (
-        f"if({committed}, '; a read_committed reader is given it ' || if(visible = 1, 'once',"
-        " visible || ' times'), '')"
+        f"if({committed}, '; a read_committed reader is given it ' || {OFTEN.format('visible')},"
+        " '')"
     )
     return Found(
         where="copies > 1",
