@@ -10,7 +10,7 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +20,7 @@ import psutil
 
 from lab_utils import processes
 from lab_utils.errors import BadArgument, StageError, WaitTimeout
+from lab_utils.machine.guardian import Guardian
 from lab_utils.machine.java import LOCALE
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node, Ports, text
@@ -47,15 +48,13 @@ class Broker:
         node: Node,
         *,
         heap_mb: int = 256,
-        watch: Callable[[int], object] = lambda _: None,
-        forget: Callable[[int], object] = lambda _: None,
+        guardian: Guardian | None = None,
     ) -> None:
         self._kafka = kafka
         self.folder = folder
         self.node = node
         self._heap_mb = heap_mb
-        self._watch = watch
-        self._forget = forget
+        self._guardian = guardian
         self._process: subprocess.Popen[bytes] | None = None
         self._state: State = "stopped"
 
@@ -110,9 +109,14 @@ class Broker:
         log_starts_at = self.log.stat().st_size if self.log.exists() else 0
         command = self._kafka.command(self.folder / "server.properties", self._heap_mb, *options)
         self._process = processes.spawn(
-            command, log=self.log, cwd=self.folder, environment={**os.environ, **LOCALE}
+            command,
+            log=self.log,
+            cwd=self.folder,
+            environment={**os.environ, **LOCALE},
+            preexec_fn=self._guardian.from_birth() if self._guardian else None,
         )
-        self._watch(self._process.pid)
+        if self._guardian:
+            self._guardian.watch(self._process.pid)
         self._state = "starting"
         self._wait_until_answering(log_starts_at)
         self._state = "running"
@@ -204,7 +208,8 @@ class Broker:
     def _end_of_process(self, state: State) -> None:
         if self._process is not None:
             self._process.poll()
-            self._forget(self._process.pid)
+            if self._guardian:
+                self._guardian.forget(self._process.pid)
             self._process = None
         self._state = state
 

@@ -47,11 +47,12 @@ class Guardian:
 
         Only for as long as this guardian lives; `watch` is to follow.
         """
+        self.keep()
         assert self._process.stdin is not None
-        pipe = self._process.stdin.fileno()
+        pipe = -1 if self._is_closed else self._process.stdin.fileno()
 
         def tell() -> None:
-            with suppress(BrokenPipeError):
+            with suppress(OSError):
                 os.write(pipe, b"+%d\n" % os.getpid())
 
         return tell

@@ -28,13 +28,8 @@ def prepare(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafk
 def make_by_ending(kafka: Kafka, archive: Path) -> None:
     """Let a broker that is stopped properly write its archive; it ends with this process."""
     guardian = Guardian(archive.parent)
-    broker = Broker(
-        kafka,
-        archive.with_name("broker"),
-        Node(1, new_ports(proxy=1)),
-        watch=guardian.watch,
-        forget=guardian.forget,
-    )
+    node = Node(1, new_ports(proxy=1))
+    broker = Broker(kafka, archive.with_name("broker"), node, guardian=guardian)
     try:
         broker.start(f"-XX:ArchiveClassesAtExit={archive}")
         broker.send(signal.SIGTERM)

@@ -357,8 +357,7 @@ class Cluster:
             self._folder / name,
             node,
             heap_mb=CONTROLLER_HEAP_MB if node.roles == "controller" else 256,
-            watch=self._guardian.watch,
-            forget=self._guardian.forget,
+            guardian=self._guardian,
         )
 
     async def _start(self, member: Member) -> None:
