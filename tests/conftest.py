@@ -55,7 +55,7 @@ os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar.path) for jar in locked
 # The order of the tiers, the costliest first: what is left for the end of a run is small.
 TIERS = ("lint", "stage_of_three", "labs", "browser", "kafka")
 _POOLED: dict[str, Any] = {}
-# A marker, and fixtures of which a whole run needs one.
+# Markers, and fixtures of which a whole run needs one.
 ONE_WORKER = ("lint", "stage_of_three", "postgres")
 
 

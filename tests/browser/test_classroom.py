@@ -17,7 +17,7 @@ from tests.classroom.test_room import VOTE
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
+    pytest.mark.stage_of_three,  # with its worker, or there were two JupyterLabs
 ]
 
 OPEN = """\

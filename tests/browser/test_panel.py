@@ -16,7 +16,7 @@ from tests.browser import rig
 
 pytestmark = [
     pytest.mark.browser,
-    pytest.mark.usefixtures("stage_of_three"),  # with its worker, or there were two JupyterLabs
+    pytest.mark.stage_of_three,  # with its worker, or there were two JupyterLabs
 ]
 
 # What the other cells need, and then a cell or two for each test.
