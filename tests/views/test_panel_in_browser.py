@@ -265,6 +265,18 @@ def test_panel_that_is_told_asks_no_more(clocked: Page) -> None:
     clocked.wait_for_selector("text=Connected through the kernel")
 
 
+def test_panel_that_saw_no_run_says_so(page: Page) -> None:
+    """One that is first looked at when its lab is closed draws no lanes, and says what to press."""
+    show(page, None)
+    page.evaluate("window.set('closed', true)")
+    page.wait_for_selector("text=This lab is closed: Kafka has ended.")
+    text = page.locator("body").inner_text()
+
+    assert 'No run to show' in text and 'Press "Start the lab again"' in text
+    assert "No run yet" not in text
+    assert page.locator(".picture").is_hidden()
+
+
 def test_hostile_text_is_text(page: Page) -> None:
     """Markup in a value, a client, an error or a state is shown letter by letter."""
     events = (

@@ -17,6 +17,9 @@ class Closed extends Gone {}
 class NoPath extends Error {}
 
 const CLOSED = "This lab is closed: Kafka has ended.";
+const NO_RUN =
+  "No run to show: the lab was closed before this panel could see one. " +
+  'Press "Start the lab again", then run a cell.';
 const NO_KERNEL = "The kernel has ended. Run the notebook's first cell, then this cell.";
 const PROBE_MS = 5000;
 
@@ -417,9 +420,14 @@ function runOf(feed, styles, all) {
     ms: step.at_ns === undefined ? "" : ((step.at_ns - began) / 1e6).toFixed(1),
     text: step.text ?? sentence(step, styles.steps[step.style]),
   }));
-  const many = `${feed.atLeast}${feed.requests} request${feed.requests === 1 ? "" : "s"}`;
-  const finding = feed.run ? `Run ${feed.run}: ${many}, ${feed.broken || "none"} broken` : "No run yet";
-  return { lanes, steps: shown, log: [], finding };
+  return { lanes, steps: shown, log: [], finding: findingOf(feed) };
+}
+
+/** The latest run in a few words, or why there is none: a stage that is not seen may have one. */
+function findingOf({ run, atLeast, requests, broken, state, isClosed }) {
+  if (!run) return state ? "No run yet" : isClosed ? NO_RUN : "";
+  const many = `${atLeast}${requests} request${requests === 1 ? "" : "s"}`;
+  return `Run ${run}: ${many}, ${broken || "none"} broken`;
 }
 
 /** Where requests that went through have been left out, a line says how many. */
@@ -604,8 +612,10 @@ class View {
     this.picture = h("div", { class: "picture" });
     this.key = h("div");
     this.table = h("div", { class: "scrolls" });
+    const asText = h("details", {}, h("summary", {}, "The same as text"), this.table);
     this.all = h("input", { type: "checkbox", onchange: () => this.drawNow() });
     this.others = h("label", { class: "others" }, this.all, h("span"));
+    this.run = h("div", {}, this.picture, this.key, this.others, asText);
     this.draw = this.draw.bind(this);
     root.append(this.whole());
     const fit = new ResizeObserver(() => this.draw());
@@ -626,8 +636,7 @@ class View {
       group("Brokers", this.brokers),
       group("Links between brokers", this.links),
       group("Faults for the next client: press to arm, press again to disarm", this.faults),
-      this.news, this.title, this.picture, this.key, this.others,
-      h("details", {}, h("summary", {}, "The same as text"), this.table),
+      this.news, this.title, this.run,
     );
     return panel;
   }
@@ -668,6 +677,7 @@ class View {
   drawRun() {
     const run = runOf(this.feed, this.styles, this.all.checked);
     write(this.title, run.finding);
+    this.run.hidden = !this.feed.state && !this.feed.rows.size;
     this.others.hidden = !this.feed.others;
     write(this.others.lastChild, `Also the ${this.feed.others} other requests (Metadata, ApiVersions, …)`);
     const width = Math.floor(this.picture.clientWidth);
