@@ -253,10 +253,7 @@ def ownership(rows: Sequence[Event]) -> Picture:
     drawn = figure(
         [*_bars(frame), *_marks(frame)], plot_px=-frame.bottom, barmode="overlay",
         margins=(84, 24, 62, 92),
-        xaxis=frame.time.axis(
-            -0.5, frame.width, TICK_PX * (frame.width + 0.5) / WIDTH_PX,
-            "milliseconds since the first assignment, not to scale",
-        ),
+        xaxis=frame.time.axis(-0.5, frame.width, TICK_PX * (frame.width + 0.5) / WIDTH_PX),
         yaxis=axis(frame.bottom, 0, visible=False),
         shapes=_lines(frame),
         notes=[

@@ -237,10 +237,7 @@ def replicas(rows: Sequence[Event], partition: int = 0) -> Picture:
     drawn = figure(
         traces, plot_px=-frame.bottom, barmode="overlay",
         margins=(96, 24, 44, AXIS_PX + LEGEND_ROW_PX * ceil(entries / LEGEND_COLUMNS)),
-        xaxis=frame.time.axis(
-            -0.5, frame.width, TICK_PX / frame.column_px,
-            "milliseconds, not to scale; what happened close together is one column",
-        ),
+        xaxis=frame.time.axis(-0.5, frame.width, TICK_PX / frame.column_px),
         yaxis=axis(frame.bottom, 0, visible=False),
         # Offset 0 of each log, the line of the reports, the end of the workload, and the repair.
         shapes=[

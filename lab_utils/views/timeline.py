@@ -409,10 +409,8 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
         traces,
         plot_px=(of.top - of.bottom) * LANE_PX,
         margins=(max(92, 26 + 8 * max(len(name) for _, name in _lanes(of))), 16, int(above), below),
-        xaxis=of.time.axis(
-            -1, max(of.time.width, 1) + 1, TICK_PX / of.column_px,
-            "milliseconds since the first of these requests, not to scale",
-        ) | {"ticklabelstandoff": 12},
+        xaxis=of.time.axis(-1, max(of.time.width, 1) + 1, TICK_PX / of.column_px)
+        | {"ticklabelstandoff": 12},
         yaxis=axis(of.bottom - 0.08, of.top + 0.02, visible=False),
         shapes=[
             *({"type": "rect", "x0": start + 0.5, "x1": end - 0.5, "y0": of.bottom, "y1": of.top,

@@ -324,8 +324,7 @@ def transaction_timeline(rows: Sequence[Event]) -> Picture:
     drawn = figure(
         traces, plot_px=(top - 0.2) * LANE_PX,
         margins=(104, 92, 66, 84 + LEGEND_PX * (len(traces) // 2)),
-        xaxis=of.time.axis(-0.8, end, max(of.time.width / TICK_COLUMNS, 1),
-                           "milliseconds since the first of these events, not to scale"),
+        xaxis=of.time.axis(-0.8, end, max(of.time.width / TICK_COLUMNS, 1)),
         yaxis=axis(0.6, top + 0.4, visible=False),
         shapes=_lines(of, lanes), notes=_texts(of, lanes),
     )  # fmt: skip

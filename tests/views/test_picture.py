@@ -178,6 +178,6 @@ def test_pauses_are_named(moments: range, named: list[str]) -> None:
 
 def test_times_on_the_axis_keep_apart() -> None:
     """Below the axis stand true milliseconds, and none nearer to the next than asked."""
-    axis = elastic_time([0, MS, 2 * MS, 60 * MS]).axis(-1, 5, 2, "ms")
+    axis = elastic_time([0, MS, 2 * MS, 60 * MS]).axis(-1, 5, 2)
 
     assert (["0", "2.0", "60.0"], [-1, 5]) == (axis["ticktext"], axis["range"])

@@ -295,13 +295,17 @@ class ElasticTime:
             if gap >= least
         ]
 
-    def axis(self, low: float, high: float, apart: float, title: str) -> Drawn:
-        """The axis, with times at least `apart` columns from each other."""
+    def axis(self, low: float, high: float, apart: float) -> Drawn:
+        """The axis, with times at least `apart` columns from each other.
+
+        On a phone, the title fits, and a legend of many rows leaves room for it and the times.
+        """
         found: list[tuple[float, str]] = []
         for column, at_ns in zip(self.columns, self.instants, strict=True):
             if not found or column - found[-1][0] >= apart:
                 found.append((column, ms_text(self.ms(at_ns))))
-        return axis(low, high, title, tickfont={"size": 11, "color": GREY}, **ticks(found))
+        return axis(low, high, "milliseconds, not to scale", automargin=True,
+                    tickfont={"size": 11, "color": GREY}, **ticks(found))  # fmt: skip
 
 
 def elastic_time(instants: Iterable[int]) -> ElasticTime:
