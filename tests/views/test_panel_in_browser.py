@@ -272,7 +272,8 @@ def test_panel_that_saw_no_run_says_so(page: Page) -> None:
     page.wait_for_selector("text=This lab is closed: Kafka has ended.")
     text = page.locator("body").inner_text()
 
-    assert "No run to show" in text and 'Press "Start the lab again"' in text
+    assert "No run to show" in text
+    assert 'Press "Start the lab again"' in text
     assert "No run yet" not in text
     assert page.locator(".picture").is_hidden()
 
