@@ -91,11 +91,16 @@ def check(
     `runs` has the runs of the trials when these have been performed.
     """
     exercise = cases.exercise(item)
+    asked: list[Trial] = []
     about: list[int] = []
-    verdict = decide(
-        exercise, answer, lambda trial: perform(lab, exercise, trial, answer, run), about.append
-    )
-    return Checked.of(verdict, runs, *about)
+
+    def evidence_of(trial: Trial) -> Evidence:
+        asked.append(trial)
+        return perform(lab, exercise, trial, answer, run)
+
+    verdict = decide(exercise, answer, evidence_of, about.append)
+    # Where there is no answer, nothing is asked of a run that is given.
+    return Checked.of(verdict, runs if asked else (), *about)
 
 
 def decide(
