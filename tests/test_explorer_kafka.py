@@ -24,9 +24,10 @@ ONE_BROKER = [
     ("04", {"fault": "arrives", "taken": "starts before the end", "second": "commit"},
      "producer-1 was told that it is fenced"),
     ("05", {}, "Order 2 was processed more than once: the bookmark had not reached the work"),
-    ("05", {"body": "commits, then works", "fault": "after commit()"}, "Order 2 was skipped"),
+    ("05", {"body": "commits, then works", "fault": "is killed after commit()"},
+     "Order 2 was skipped"),
     ("06", {}, "Order 2 is in the database more than once"),
-    ("06", {"sink": "a record, in a transaction", "fault": "before its commit"},
+    ("06", {"sink": "a record, in a transaction", "fault": "is killed before its commit"},
      "Out equals in: 4 orders, each once"),
 ]  # fmt: skip
 THREE_BROKERS = [

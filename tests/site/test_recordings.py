@@ -70,7 +70,8 @@ def test_recordings_are_small() -> None:
         ("01", {"fault": "the leader, cut off"}, "Order 2 was acked by broker 1 alone"),
         ("03", {"idempotence": "true", "in_flight": "5", "fault": "it is corrupted", "nth": "1"},
          "Order 0 was acked and is not in the log"),
-        ("05", {"body": "commits, then works", "fault": "after commit()"}, "Order 2 was skipped"),
+        ("05", {"body": "commits, then works", "fault": "is killed after commit()"},
+         "Order 2 was skipped"),
         ("06", {"sink": "a row with a key"}, "Each of the 4 orders is in the database once"),
     ],
 )  # fmt: skip

@@ -86,8 +86,8 @@ class Offer:
     def words(self, choice: Mapping[str, str]) -> str:
         """A choice in a few words. A slider that moves nothing in the program is left out.
 
-        >>> LAB_05.words({"fault": "never"})
-        'The loop works, then commits · The process is killed never'
+        >>> LAB_05.words({"fault": "is never killed"})
+        'The loop works, then commits · The process is never killed'
         >>> LAB_01.words({"fault": "a follower"})
         'acks 1 · dies: a follower · at 3'
         """
@@ -330,12 +330,12 @@ LAB_05: Final = Offer(
                 "        consumer.commit(message, asynchronous=False)\n"
                 "        run.processed(message)  # the work is done here",
         }, "works, then commits"),
-        Choice("fault", "The process is killed", {
-            "never": "",
-            "after poll()": 'crash_client("after_poll", nth=$nth)',
-            "after the work": 'crash_client("after_process", nth=$nth)',
-            "after commit()": 'crash_client("after_commit", nth=$nth)',
-        }, "after the work"),
+        Choice("fault", "The process", {
+            "is never killed": "",
+            "is killed after poll()": 'crash_client("after_poll", nth=$nth)',
+            "is killed after the work": 'crash_client("after_process", nth=$nth)',
+            "is killed after commit()": 'crash_client("after_commit", nth=$nth)',
+        }, "is killed after the work"),
         AT_ORDER,
     ),
     """\
@@ -399,11 +399,11 @@ LAB_06: Final = Offer(
                 "about": "invoices", "key": "", "conflict": "",
             },
         }, "a row"),
-        Choice("fault", "The process is killed", {
-            "never": "",
-            "before its commit": 'crash_client("$before", nth=$nth)',
-            "after its commit": 'crash_client("$after", nth=$nth)',
-        }, "after its commit"),
+        Choice("fault", "The process", {
+            "is never killed": "",
+            "is killed before its commit": 'crash_client("$before", nth=$nth)',
+            "is killed after its commit": 'crash_client("$after", nth=$nth)',
+        }, "is killed after its commit"),
         AT_ORDER,
     ),
     "$program",
