@@ -132,7 +132,7 @@ def _next(course: list[Entry], reached: Mapping[str, int]) -> str:
     if lacking is None:
         return "**You have every point of the course.**"
     points = reached[lacking.lab]
-    if any(reached.values()):
+    if _checked_at(last.lab):
         return f"**Go on with {lacking.link}**: {points} of {lacking.points} points so far."
     return f"**Begin with {lacking.link}**: {lacking.minutes} minutes."
 

@@ -44,6 +44,8 @@ def test_it_says_where_to_go_on() -> None:
     """Begin with the first; go on with the lab that was checked last, or with the next one."""
     first, third, last = (course.entries()[place] for place in (0, 3, -1))
     assert f"**Begin with {first.link}**: 15 minutes." in course.page(course.entries())
+    course.keep("03", "03.1", "FAIL", 0)
+    assert f"**Go on with {third.link}**: 0 of 20 points" in course.page(course.entries())
     course.keep("03", "03.1", "PASS", 3)
     assert f"**Go on with {third.link}**: 3 of 20 points so far." in course.page(course.entries())
     course.keep("03", "rest", "PASS", third.points - 3)
