@@ -170,9 +170,9 @@ def noted(state: str, offset: int, producer_id: int = 7) -> Event:
     )  # fmt: skip
 
 
-def decision(isr: str, leader: int | str = 1) -> Event:
+def decision(isr: str, leader: int | str = 1, replicas: str = "1 2 3") -> Event:
     """The controller decides who leads and who is in sync."""
-    detail = {"leader": str(leader), "isr": isr, "replicas": "1 2 3"}
+    detail = {"leader": str(leader), "isr": isr, "replicas": replicas}
     return Event(run="", source="broker", actor="controller", kind="partition", topic=TOPIC,
                  partition=0, detail=detail)  # fmt: skip
 

@@ -21,7 +21,7 @@ MUST_NOT: Final = "must not"
 # What a clause says of a finding that happened; views/findings_table.py knows "breach" too.
 JUDGEMENTS: Final = {MUST: "required", MAY: "allowed", MUST_NOT: "breach"}
 
-# No settings: how many of the run's brokers lost their power, which nothing but another replica
+# No settings: how many brokers with a replica lost their power, which nothing but another replica
 # helps against; and what an administrator asked for.
 POWER_CUT: Final = "power cut"
 TOPIC_DELETED: Final = "topic deleted"

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 JUDGED_SCHEMA: Final = "judgement STRING, allowed_by STRING, reason STRING"
 # What a judgement depends on: findings that agree in these have the same.
-CASE: Final = ("run", "finding", "topic", "actor", "circumstances")
+CASE: Final = ("run", "finding", "topic", "partition", "actor", "circumstances")
 # A finding that the configuration decides, in a ledger that has none.
 UNDECIDED: Final = "undecided"
 UNSEEN: Final = (
@@ -174,12 +174,17 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
 
 
 def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
-    """The settings of a finding's topic, how many brokers lost power, what was administered."""
+    """The settings of a finding's topic, how many brokers lost power, what was administered.
+
+    Where the ledger says who holds the replicas, only their power counts.
+    """
     run, name = found["run"], found["topic"]
     topic, about = seen.topics.get((run, name)), {(run, name), (run, None)}
+    without_power = seen.actors(run, "power_cut")
+    holders = topic.brokers(found["partition"]) if topic else set()
     return {
         **(topic.settings if topic else {}),
-        POWER_CUT: str(len(seen.actors(run, "power_cut"))),
+        POWER_CUT: str(len(without_power & holders if holders else without_power)),
         TOPIC_DELETED: str(bool(about & seen.deleted)),
         POSITIONS_CHANGED: str(bool(about & seen.repositioned)),
     }

@@ -101,6 +101,7 @@ class TopicFacts:
     ahead      group -> partition -> the offsets, from and up to, that a position passed over which
                the group had committed before it was given anything at or after them
     bookmarks  group -> partition -> what the broker held for it at the end of the run
+    replicas   partition -> the brokers that the controller named as its replicas
     sought     group -> the partitions in which its program chose an offset, or the end
     reread     group -> these, and those in which it went to the beginning
     placed     group -> the partitions that it was given something of, or chose
@@ -124,6 +125,7 @@ class TopicFacts:
         default_factory=lambda: defaultdict(dict)
     )
     bookmarks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
+    replicas: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
     sought: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     reread: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     placed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
@@ -137,6 +139,11 @@ class TopicFacts:
         if self.producer_ids is None or min(self.producer_ids) < 0 <= max(self.producer_ids):
             return None
         return "true" if min(self.producer_ids) >= 0 else "false"
+
+    def brokers(self, partition: int | None) -> set[str]:
+        """Who holds a replica of the partition, or of any if it is None; nobody if unknown."""
+        held = self.replicas.values() if partition is None else [self.replicas.get(partition, ())]
+        return {f"broker-{number}" for numbers in held for number in numbers}
 
     @property
     def is_compacted(self) -> bool:
@@ -328,7 +335,8 @@ def counted(events: DataFrame) -> DataFrame:
         "run", "source", "kind", "at_ns", "topic", "offset", "producer_id", "producer_epoch",
         "detail", "api", "fate",
         f"if({BY_ACTOR}, actor, NULL) AS actor",
-        f"if(source = 'client' AND {BY_PARTITION}, partition, NULL) AS partition",
+        f"if(source = 'client' AND {BY_PARTITION} OR kind = '{REPLICATED}', partition, NULL)"
+        " AS partition",
     )  # fmt: skip
     return keys.groupBy("run", "source", "kind", "topic", "actor", "partition").agg(
         *map(functions.expr, (
@@ -342,6 +350,7 @@ def counted(events: DataFrame) -> DataFrame:
             "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
             "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
             " OR kind = 'sent' AND detail['transaction'] IS NOT NULL) AS in_transactions",
+            f"collect_set(if(kind = '{REPLICATED}', detail['replicas'], NULL)) AS replicas",
             "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
         ))
     )  # fmt: skip
@@ -374,6 +383,8 @@ def _count(found: Survey, row: Row) -> None:
     topic.was_sent_in_transactions |= said == ("client", "sent") and row["in_transactions"] > 0
     if said == ("log", "batch") and row["first_id"] is not None:
         topic.producer_ids = (row["first_id"], row["last_id"])
+    for brokers in row["replicas"] if row["partition"] is not None else ():
+        topic.replicas[row["partition"]].update(brokers.split())
     if row["source"] == "log" and row["kind"] in ("batch", "marker"):
         topic.epochs |= {row["first_epoch"], row["last_epoch"]} - {None}
 

@@ -144,7 +144,9 @@ def test_each_finding_has_a_clause() -> None:
 
 def found(name: str, *circumstances: str, **columns: object) -> dict[str, object]:
     """A finding of a run, about producer-1 and orders unless it is said."""
-    columns = {"run": "00-a", "topic": "orders", "actor": "producer-1", "evidence": ""} | columns
+    columns = {
+        "run": "00-a", "topic": "orders", "partition": None, "actor": "producer-1", "evidence": "",
+    } | columns  # fmt: skip
     return {"finding": name, "circumstances": circumstances, **columns}
 
 

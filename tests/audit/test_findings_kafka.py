@@ -29,6 +29,7 @@ from tests.histories import (
     asked,
     bookmark,
     created,
+    decision,
     delivered,
     effect,
     end,
@@ -249,6 +250,7 @@ AGAIN = [placed("assigned"), delivered("2", 2)]
 RESUMED = [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=1), *AGAIN]
 FORGOT = asked("DeleteGroups", topic=None)
 GONE, NOT_HELD = asked("DeleteTopics"), [PLAIN, acked("1", 0), *log()]
+ON_1 = [topic(1, replicas=1), decision("1", replicas="1"), *NOT_HELD]
 MOVED = asked("OffsetCommit", detail={"outside": "true"})
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
@@ -280,10 +282,8 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "both were acked": (
         [NO_RETRIES, *SWAPPED, acked("1", 1)], "nonmonotonic-send", "breach", None,
     ),
-    "the only broker lost its power": (
-        [PLAIN, topic(None, replicas=1), power_cut(), sent("1"), acked("1", 0), *log("2")],
-        "inconsistent-offsets", "allowed", "replicas=1",
-    ),
+    "its only replica lost power": ([*ON_1, power_cut()], "lost-write", "allowed", "replicas=1"),
+    "a broker without it did": ([*ON_1, power_cut(3)], "lost-write", "breach", None),
     "one of two that had to have it": (
         [PLAIN, topic(2), power_cut(), power_cut(), sent("1"), acked("1", 0), *log()],
         "lost-write", "breach", None,
