@@ -118,6 +118,9 @@ moved.in_and_out("invoices").title
 # A process that outlives its broker goes on, too, when the broker is back in time. The lab has set
 # `metadata.recovery.strategy=none` for it. With librdkafka's default, `rebootstrap`, it hung for ever
 # in each of our tries (confluent-kafka 2.16.1, Kafka 4.3.1; librdkafka's issue 5511 has such a call).
+# On three brokers the setting does not help: if the group's coordinator is killed between two calls,
+# `send_offsets_to_transaction` waits past its timeout until another broker ends an idle connection,
+# after ten minutes; by then the transaction is aborted and the producer fenced (issues 5511 and 5456).
 #
 # ## Before the database commit
 #
