@@ -10,6 +10,8 @@ import json
 import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Final
 
@@ -232,7 +234,7 @@ def _read_fault(columns: Any) -> Any:
 def _bounded(reply: dict[str, Any]) -> str:
     try:
         text = json.dumps(reply, default=_plain, allow_nan=False)
-    except (TypeError, ValueError, RecursionError) as error:
+    except Exception as error:  # a learner's objects may raise anything
         return json.dumps({"raised": f"the answer is not plain data: {error}"})
     if len(text) > CHARACTERS_MAX:
         return json.dumps({"raised": f"the answer is longer than {CHARACTERS_MAX} characters."})
@@ -240,9 +242,11 @@ def _bounded(reply: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know but a learner may well have: numbers of numpy, sets, timestamps."""
-    if hasattr(value, "item"):
-        return value.item()
+    """What JSON does not know but a learner may well have: numbers of numpy and SQL, timestamps."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, Decimal | Fraction):
+        return int(value) if value == int(value) else float(value)
     if isinstance(value, set | frozenset):
         return sorted(value)
     if hasattr(value, "isoformat"):

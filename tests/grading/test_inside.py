@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 import traceback
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
+import numpy
 import pandas
 import pytest
 
@@ -49,14 +52,32 @@ def test_plain_answers(answer: Any, expected: Any) -> None:
     assert expected == said(answer)
 
 
-def test_numbers_of_numpy_are_numbers() -> None:
-    """What a query counted is as good as what a learner typed."""
-    import numpy
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [
+        (numpy.int64(3), 3),
+        (numpy.array([1, 2]), [1, 2]),
+        (Decimal("3.0"), 3),
+        (Decimal("2.5"), 2.5),
+        (Fraction(6, 2), 3),
+    ],
+)
+def test_any_number_is_a_number(number: Any, expected: Any) -> None:
+    """What a query counted is as good as what a learner typed; SQL has decimals."""
+    assert {"value": {"acked": expected}} == said({"acked": number})
 
-    assert {"value": {"acked": 3}} == said({"acked": numpy.int64(3)})
+
+class Refuses:
+    """What raises as soon as it is asked for a value."""
+
+    def tolist(self) -> None:
+        raise RuntimeError("no")
 
 
-@pytest.mark.parametrize("answer", [object(), float("nan"), "x" * (CHARACTERS_MAX + 1)])
+@pytest.mark.parametrize(
+    "answer",
+    [object(), float("nan"), Decimal("inf"), Refuses(), "x" * (CHARACTERS_MAX + 1)],
+)
 def test_what_is_no_answer(answer: Any) -> None:
     """What JSON cannot hold, or no one would type, is refused with a reason."""
     assert ["raised"] == list(said(answer))
