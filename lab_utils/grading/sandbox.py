@@ -84,6 +84,7 @@ socket.send_fds(given, [b"!"], [each.fileno() for each in opened])
 """
 PORTS_MAX: Final = 16
 LOOK_S: Final = 0.5
+PAUSE_MAX_S: Final = 5.0
 MEGABYTE: Final = 1_000_000
 FILES_MAX: Final = 20_000
 PATH_MAX: Final = 4000  # of 4096
@@ -364,8 +365,7 @@ class Sandbox:
                 if exceeded := self._too_much(running):
                     self.end_for(exceeded)
                     return
-            # Many files take long to count, and the graders of others wait meanwhile.
-            pause_s = max(LOOK_S, 10 * (time.monotonic() - looked))
+            pause_s = _pause_s(time.monotonic() - looked)
 
     def _too_much(self, running: list[psutil.Process]) -> str | None:
         limits = self._limits
@@ -391,6 +391,15 @@ class Sandbox:
             if held > mb * MEGABYTE:
                 return f"it held {held // MEGABYTE} MB {what}, and {mb} MB are the limit"
         return None
+
+
+def _pause_s(looked_s: float) -> float:
+    """How long nobody looks after a look that took so long.
+
+    Many files take long to count, and the graders of others wait meanwhile. But whoever makes a
+    look slow must not be left alone for long.
+    """
+    return min(max(LOOK_S, 10 * looked_s), PAUSE_MAX_S)
 
 
 def _limited(limits: Limits) -> list[str]:

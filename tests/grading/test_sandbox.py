@@ -20,7 +20,16 @@ import pytest
 
 from lab_utils import processes
 from lab_utils.errors import LeftUnreadable
-from lab_utils.grading.sandbox import ROOT, Limits, PortTaken, Sandbox, remove, take
+from lab_utils.grading.sandbox import (
+    PAUSE_MAX_S,
+    ROOT,
+    Limits,
+    PortTaken,
+    Sandbox,
+    _pause_s,
+    remove,
+    take,
+)
 from lab_utils.machine import landlock
 from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK, isolation
 from lab_utils.waiting import wait_until
@@ -325,6 +334,11 @@ def test_its_limits(place: Path, kind: str, code: str, limits: Limits, reason: s
         start(sandbox, f"{code}\n__import__('time').sleep(60)").wait()
 
     assert reason in (sandbox.exceeded or "")
+
+
+def test_a_slow_look_is_not_the_last() -> None:
+    """Whoever makes a look slow has a few seconds more, and not ten times as long as it took."""
+    assert [0.5, 2, PAUSE_MAX_S] == [_pause_s(took_s) for took_s in (0.001, 0.2, 60)]
 
 
 @each_kind
