@@ -99,9 +99,10 @@ lab.check("74.1", answer_1)
 # ## 74.2 The repair (4 points)
 #
 # In the end each order is booked, or it is in `dead_letters`; one that can be booked is no dead letter.
-# A dead letter may be there twice. The check loses a request, and refuses one with an error for which
-# the client does not try again. It kills the program with a poison pill in hand, and, while the broker is
-# hard to reach, right after one. The grader does so at other places.
+# A dead letter may be there twice; a program that sends each more often, whatever the answer, proves
+# nothing. The check loses a request, and refuses one with an error for which the client does not try
+# again. It kills the program with a poison pill in hand, and, while the broker is hard to reach, right
+# after one. The grader does so at other places.
 
 # %% answer="74.2"
 ### BEGIN SOLUTION
@@ -158,7 +159,8 @@ def lost(nth):
 
 def refused(nth):
     """The nth request is refused for good: the client reports it, and does not try again."""
-    return of_nine("refused", refuse("Produce", nth=nth, error="INVALID_RECORD"))
+    trial = of_nine("refused", refuse("Produce", nth=nth, error="INVALID_RECORD"))
+    return replace(trial, assumes=sent_anyway)
 
 
 def killed(nth):
@@ -204,6 +206,17 @@ def is_good(order):
 def dead(evidence):
     """How often each order is a dead letter."""
     return final(evidence, "dead_letters")
+
+
+def sent_anyway(evidence):
+    """What shows that copies survive a refusal: three of a letter that was not refused, or more.
+
+    Of one that was, a program that sends each twice may leave three. Nobody was killed here.
+    """
+    *_, second, most = (0, 0, *sorted(dead(evidence).values()))
+    if second < 3 and most < 4:
+        return None
+    return f"a dead letter is there {most} times, so one that was refused means little"
 
 
 def nowhere(evidence):
@@ -434,7 +447,11 @@ WRONG = (
 """)),
     ),
 )
+TWICE = """            while not all([is_stored(dead, run.topics["dead_letters"], message.value()) for _ in "12"]):
+                continue
+"""
 RIGHT = (
+    ("74.2", "right, too: each dead letter is sent twice", changed((WHILE, TWICE))),
     ("74.2", "right, too: an order that is nowhere is read again", changed((WHILE, SEEK))),
     ("74.2", "right, too: polled until the report is there", changed((WHILE, POLLED))),
     ("74.2", "right, too: the timer commits what is done", changed((COMMIT, "        consumer.store_offsets(message)\n"), (AUTO, '{"enable.auto.offset.store": False}'))),

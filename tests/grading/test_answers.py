@@ -107,6 +107,20 @@ def test_a_late_answer_is_later_than_the_client_may_be() -> None:
     assert all(fault.by_ms > 1000 + 1000 for fault in late)
 
 
+@pytest.mark.parametrize(("copies", "status"), [(1, "PASS"), (3, "INCONCLUSIVE")])
+def test_a_refusal_that_copies_survive(copies: int, status: str) -> None:
+    """A program may send each dead letter twice; if it sends six, a refusal says nothing of it."""
+    case = next(Case(*each) for each in RIGHT if each[1].endswith("each dead letter is sent twice"))
+
+    def performed(trial: Any) -> Any:
+        seen = evidence(case.exercise, trial, case.answer)
+        letters = [it for it in seen.rows if (it.source, it.kind) == ("log", "record")
+                   and it.topic == f"{it.run}-dead_letters"]  # fmt: skip
+        return replace(seen, rows=(*seen.rows, *letters * (copies - 1)))
+
+    assert status == decide(case.exercise, case.answer, performed).status
+
+
 def test_a_run_in_which_a_moment_is_missing() -> None:
     """02.1 asks of four ISRs: where the controller decided on three, nothing is proved."""
     asked, right = exercise("02.1"), solutions("02")["answer_1"]
