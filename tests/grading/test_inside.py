@@ -71,6 +71,7 @@ class Refuses:
     """What raises as soon as it is asked for a value."""
 
     def tolist(self) -> None:
+        """Raise, as an object of a library of its own may."""
         raise RuntimeError("no")
 
 
