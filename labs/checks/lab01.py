@@ -178,7 +178,8 @@ def survive(first, second):
     """Two runs in which the leader dies; in the first it is alone before, as far as acks=1 goes.
 
     The moments are those at which the leader has received something: who flushes once at the end
-    has sent everything before the first answer.
+    has sent everything before the first answer. The clients are patient: how long it takes until
+    another broker leads is chance, and on a slow machine longer than the lab's 15 s.
     """
     return (
         Trial(
@@ -190,6 +191,7 @@ def survive(first, second):
             ),
             orders=8,
             brokers=3,
+            patient=True,
             topic_config={"min.insync.replicas": 2},
         ),
         Trial(
@@ -197,6 +199,7 @@ def survive(first, second):
             faults=(kill_broker(1, api="Produce", nth=second),),
             orders=8,
             brokers=3,
+            patient=True,
         ),
     )
 

@@ -97,6 +97,16 @@ def test_a_run_on_a_slow_machine(
     assert (status, 3) == (decide(asked, answer, performed).status, len(made))
 
 
+def test_who_loses_a_broker_is_patient() -> None:
+    """How long it takes until another one leads is chance: no order is given up meanwhile."""
+    performed = [it for lab in LABS for it in exercises(lab) if it.kind in ("workload", "pipeline")]
+    trials = [trial for it in performed for trial in it.public]
+    gone = [it for it in trials if any("_broker" in repr(f) for f in it.faults)]
+
+    assert gone
+    assert all(trial.patient for trial in gone)
+
+
 def test_a_late_answer_is_later_than_the_client_may_be() -> None:
     """The client looks once a second for what has timed out: up to a second after its time."""
     trials = [*exercise("00.1").public, *exercise("00.2").public]
