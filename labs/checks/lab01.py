@@ -253,8 +253,8 @@ EXERCISES = (
         answer="answer_1",
         public=(
             matrix("acks=0, a request is lost", "0", (drop_request("Produce", nth=2),)),
-            matrix("acks=1, the leader dies", "1", leader_dies(), topic_config=FLOOR),
-            matrix("acks=all, the leader dies", "all", leader_dies_in_between(1)),
+            matrix("acks=1, the leader dies", "1", leader_dies(), topic_config=FLOOR, patient=True),
+            matrix("acks=all, the leader dies", "all", leader_dies_in_between(1), patient=True),
             matrix(
                 "one replica, kill -9", "1", (kill_broker(1, api="Produce", nth=3),), replicas=1
             ),
