@@ -182,7 +182,8 @@ def _marks(found: Bookmarks) -> list[Scatter]:
     done: set[int] = set()
     for number, step in enumerate(found.drawn, start=1):
         if step.kind in STYLES and step.offset is not None:
-            kind = "repeated" if step.kind == "processed" and step.offset in done else step.kind
+            is_again = step.kind == "processed" and step.offset in done & {*found.repeated}
+            kind = "repeated" if is_again else step.kind
             done |= {step.offset} if step.kind == "processed" else set()
             # An offset to read on from lies between two records, as the bookmark does.
             above = step.offset - 0.5 if kind in ("stored", "sought") else step.offset

@@ -85,6 +85,7 @@ def test_two_groups_do_the_work_once_each() -> None:
     rows = history(*created, *(e for it in names for e in (delivered(0, actor=it), processed(0))))
 
     assert [] == bookmarks(rows).repeated
+    assert "processed again" not in {it.name for it in offset_diagram(rows).figure.data}
 
 
 def test_drawn() -> None:
