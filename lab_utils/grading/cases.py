@@ -173,6 +173,10 @@ class Evidence:
         """The requests of one API that crossed the wire, oldest first."""
         return [row for row in self.history.of("wire", "request") if row.api == api]
 
+    def column(self, name: str) -> list[Any]:
+        """One column of the rows that the learner's query returned; empty if there was no query."""
+        return [row.get(name) for row in self.returned or ()]
+
     def faults(self, kind: str) -> list[Event]:
         """The fault events of one kind: armed, fired or unfired."""
         return self.history.of("fault", kind)

@@ -361,15 +361,13 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="sent, and not acked",
-                is_made=lambda _, seen: any(
-                    row.get("value") not in acked(seen) for row in seen.returned or ()
-                ),
+                is_made=lambda _, seen: bool({*seen.column("value")} - acked(seen)),
                 likely="your query returns an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote of that order.",
             ),
             Mistake(
                 name="everything acked",
-                is_made=lambda _, seen: len(seen.returned or ()) == len(acked(seen)),
+                is_made=lambda _, seen: len(seen.column("value")) == len(acked(seen)),
                 likely="your query returns every acked order, also those in the log.",
                 look="Look at the events with source 'log' and kind 'record'.",
             ),

@@ -168,11 +168,6 @@ def acked_by(evidence):
     return {row.value: sum(end > row.offset for end in ends) for row in acked}
 
 
-def returned(evidence):
-    """The orders that the learner's query returned."""
-    return {row.get("value") for row in evidence.returned or ()}
-
-
 def acked_in_an_isr_of_one(evidence):
     """The orders that were acked while the ISR had one member: some of those above."""
     decisions = decided(evidence)
@@ -360,25 +355,25 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="stored, and not acked",
-                is_made=lambda _, seen: bool(returned(seen) - acked_by(seen).keys()),
+                is_made=lambda _, seen: bool({*seen.column("value")} - acked_by(seen).keys()),
                 likely="your query returns an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote of that order.",
             ),
             Mistake(
                 name="all acked",
-                is_made=lambda _, seen: returned(seen) == acked_by(seen).keys(),
+                is_made=lambda _, seen: {*seen.column("value")} == acked_by(seen).keys(),
                 likely="your query returns what more than one broker had, too.",
                 look="Look at where the log of each follower ended when the links were cut.",
             ),
             Mistake(
                 name="not on every broker",
-                is_made=lambda _, seen: 2 in {acked_by(seen)[it] for it in returned(seen)},
+                is_made=lambda _, seen: 2 in map(acked_by(seen).get, seen.column("value")),
                 likely="two brokers had one of these orders: the leader lost one link first.",
                 look="Look at how many log ends are above the offset of each order.",
             ),
             Mistake(
                 name="an ISR of one",
-                is_made=lambda _, seen: returned(seen) == acked_in_an_isr_of_one(seen),
+                is_made=lambda _, seen: {*seen.column("value")} == acked_in_an_isr_of_one(seen),
                 likely="who is in the ISR need not have the order: it shrinks a second later.",
                 look="Look at the log ends between the cut of the links and the smaller ISR.",
             ),

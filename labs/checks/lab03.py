@@ -301,9 +301,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="no producer id",
-                is_made=lambda _, seen: any(
-                    row.get("producer_id", 0) in (-1, None) for row in seen.returned or ()
-                ),
+                is_made=lambda _, seen: not {-1, None}.isdisjoint(seen.column("producer_id")),
                 likely="-1 is not a producer id; two batches without one have nothing in common.",
                 look="Look at the rows that your query returns for the second producer.",
             ),
@@ -323,13 +321,13 @@ EXERCISES = (
             ),
             Mistake(
                 name="just twice",
-                is_made=lambda _, seen: 3 not in [row.get("times") for row in seen.returned or ()],
+                is_made=lambda _, seen: 3 not in seen.column("times"),
                 likely="a batch whose answer was lost twice crossed the wire three times.",
                 look="Look at how often your query lets a batch cross the wire.",
             ),
             Mistake(
                 name="everything",
-                is_made=lambda _, seen: any(row.get("times") == 1 for row in seen.returned or ()),
+                is_made=lambda _, seen: 1 in seen.column("times"),
                 likely="your query also returns what was sent once.",
             ),
         ),
@@ -346,14 +344,14 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="every copy",
-                is_made=lambda _, seen: len(seen.returned or ()) == len(seen.stored),
+                is_made=lambda _, seen: len(seen.column("value")) == len(seen.stored),
                 likely="your query still returns every record of the log.",
                 look="Look for an order that is in your result more than once.",
             ),
             Mistake(
                 name="the last copy",
                 is_made=lambda _, seen: (
-                    len(seen.returned or ()) == len(set(seen.stored))
+                    len(seen.column("value")) == len(set(seen.stored))
                     and any(
                         row.get("offset") != _first_offset(seen, row) for row in seen.returned or ()
                     )
@@ -363,7 +361,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="only the doubled ones",
-                is_made=lambda _, seen: len(seen.returned or ()) < len(set(seen.stored)),
+                is_made=lambda _, seen: len(seen.column("value")) < len(set(seen.stored)),
                 likely="orders are missing from your result; those stored once belong to it, too.",
             ),
         ),

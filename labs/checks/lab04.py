@@ -322,7 +322,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="everything",
-                is_made=lambda _, seen: len(seen.returned or ()) == len(seen.stored),
+                is_made=lambda _, seen: len(seen.column("value")) == len(seen.stored),
                 likely="your query returns all of the log.",
             ),
             Mistake(
@@ -369,8 +369,8 @@ EXERCISES = (
             Mistake(
                 name="every refusal",
                 is_made=lambda _, seen: (
-                    len(seen.returned or ()) > len(fenced(seen))
-                    or "InitProducerId" in [row.get("api") for row in seen.returned or ()]
+                    len(seen.column("api")) > len(fenced(seen))
+                    or "InitProducerId" in seen.column("api")
                 ),
                 likely="there is more than one row for a client, or one for who was not fenced.",
                 look="Look at the errors of the responses, and keep the first of each client.",
@@ -393,17 +393,14 @@ EXERCISES = (
             ),
             Mistake(
                 name="the last taker",
-                is_made=lambda _, seen: any(
-                    row.get("by") == names_given(seen)[-1].actor for row in seen.returned or ()
-                ),
+                is_made=lambda _, seen: names_given(seen)[-1].actor in seen.column("by"),
                 likely="that client took the name after the refusal.",
                 look="Look at the time of the refusal, and at that of each InitProducerId.",
             ),
             Mistake(
                 name="the first taker",
-                is_made=lambda _, seen: any(
-                    row.get("by") not in [right["by"] for right in fenced(seen)]
-                    for row in seen.returned or ()
+                is_made=lambda _, seen: bool(
+                    {*seen.column("by")} - {right["by"] for right in fenced(seen)}
                 ),
                 likely="somebody else took the name later, and before the refusal.",
                 look="Look at the at_ns of the answered InitProducerId requests.",

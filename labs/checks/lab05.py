@@ -374,8 +374,7 @@ EXERCISES = (
             Mistake(
                 name="not read yet",
                 is_made=lambda _, seen: any(
-                    row.get("value") in {it.value for it in seen.given[10:]}
-                    for row in seen.returned or ()
+                    it.value in seen.column("value") for it in seen.given[10:]
                 ),
                 likely="the bookmark is not after that order: it may still be processed.",
                 look="Look at the offset of the last committed event.",
@@ -383,7 +382,7 @@ EXERCISES = (
             Mistake(
                 name="counted deliveries",
                 is_made=lambda _, seen: (
-                    sum(1 for row in seen.returned or () if row.get("outcome") == "repeated")
+                    seen.column("outcome").count("repeated")
                     > sum(1 for row in skipped_and_repeated(seen) if row["outcome"] == "repeated")
                 ),
                 likely="you counted deliveries; a record that comes again need not be done again.",
@@ -392,18 +391,15 @@ EXERCISES = (
             Mistake(
                 name="one short",
                 is_made=lambda _, seen: (
-                    seen.given[LAST_SKIPPED].value
-                    not in {row.get("value") for row in seen.returned or ()}
-                    and any(row.get("outcome") == "skipped" for row in seen.returned or ())
+                    seen.given[LAST_SKIPPED].value not in seen.column("value")
+                    and "skipped" in seen.column("outcome")
                 ),
                 likely="the order right before the bookmark can be skipped, too.",
                 look="Look at what the Words above say of the committed offset.",
             ),
             Mistake(
                 name="only one kind",
-                is_made=lambda _, seen: (
-                    len({row.get("outcome") for row in seen.returned or ()}) < 2
-                ),
+                is_made=lambda _, seen: len({*seen.column("outcome")}) < 2,
                 likely="one of the two outcomes is not in your result.",
                 look="Look at the orders that have no processed event.",
             ),

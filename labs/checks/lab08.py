@@ -88,7 +88,7 @@ def read(evidence):
 
 def returned(evidence, number):
     """How often the learner's query returned the order of this number."""
-    return Counter(row.get("value") for row in evidence.returned or ())[evidence.orders[number]]
+    return evidence.column("value").count(evidence.orders[number])
 
 
 def booked(evidence):
