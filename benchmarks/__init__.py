@@ -20,7 +20,6 @@ MODULES: Final = {
     "cluster_start": "starts",
     "proxy_throughput": "throughput",
     "recording_producer": "throughput",
-    "same_outcome": "same_outcome",
     "same_outcome_of_labs": "same_outcome_of_labs",
     "stage_at_rest": "stage_at_rest",
     "audit": "audit",
