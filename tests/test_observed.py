@@ -10,27 +10,21 @@ import pytest
 from lab_utils import Lab, kill_broker, start_broker
 from lab_utils.ledger.events import Event
 from lab_utils.run import Run
+from tests.performed import sending
 
 pytestmark = pytest.mark.kafka
 
 
-def send_orders(run: Any) -> None:
-    producer = run.producer()
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-    producer.flush()
-
-
 @pytest.fixture(scope="module")
 def run(stage: Any) -> Run:
-    return Lab(stage.name).run(send_orders, orders=3)
+    return Lab(stage.name).run(sending(), orders=3)
 
 
 @pytest.fixture(scope="module")
 def leaderless(stage_of_three: Any) -> Run:
     """A run on three brokers that ends as soon as its leader is killed."""
     lab = Lab(stage_of_three.name, brokers=3)
-    return lab.run(send_orders, orders=1, faults=[kill_broker(1, api="Produce", nth=1)])
+    return lab.run(sending(), orders=1, faults=[kill_broker(1, api="Produce", nth=1)])
 
 
 def of(run: Run, kind: str) -> list[Event]:
@@ -55,7 +49,7 @@ def test_a_leader_that_is_back_is_asked_again(stage: Any) -> None:
     """The connection to a broker that has died is not kept."""
     dies = {"api": "Produce", "nth": 1, "when": "received"}
     faults = [kill_broker(1, **dies), start_broker(1, **dies)]
-    back = Lab(stage.name).run(send_orders, orders=3, faults=faults)
+    back = Lab(stage.name).run(sending(), orders=3, faults=faults)
 
     (killed,) = of(back, "killed")
     last = of(back, "watermark")[-1]

@@ -29,6 +29,7 @@ from lab_utils.machine.quick_start import Kafka
 from lab_utils.single_server import down
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
+from tests.performed import sending
 
 pytestmark = pytest.mark.kafka
 
@@ -88,18 +89,11 @@ def await_end(state: Path) -> None:
                last_seen=lambda _: str(programs(state)))  # fmt: skip
 
 
-def send_orders(run: Any) -> None:
-    producer = run.producer()
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-    producer.flush()
-
-
 def performed(stage: Stage, folder: Path, run: str) -> list[str | None]:
     """The values that a run on this stage has stored."""
     reader = HonestReader(stage.direct)
     experiment = Experiment(stage, reader, run, folder / run, ("0", "1"))
-    carry_out(send_orders, experiment.begin())
+    carry_out(sending(), experiment.begin())
     events = experiment.finish()
     reader.close()
     return [event.value for event in events if (event.source, event.kind) == ("log", "record")]
