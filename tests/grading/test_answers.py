@@ -142,28 +142,6 @@ def test_a_run_in_which_a_moment_is_missing() -> None:
     assert "INCONCLUSIVE" == decide(asked, right, performed).status
 
 
-def test_the_hint_is_about_what_is_told() -> None:
-    """07.1 asks of eight outputs: the first that is wrong has a hint, whatever else is wrong."""
-    asked, right = exercise("07.1"), solutions("07")["answer_1"]
-    outputs = [(run, output) for run, became in right.items() for output in became]
-
-    def said(wrong: dict[tuple[str, str], str]) -> tuple[str, str | None]:
-        answer = {
-            run: {output: wrong.get((run, output), word) for output, word in became.items()}
-            for run, became in right.items()
-        }
-        found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
-        return found.reason, found.hint
-
-    for index, (run, output) in enumerate(outputs):
-        for word in {"once", "lost", "twice"} - {right[run][output]}:
-            reason, hint = said({(run, output): word})
-            assert f"{run}, {output}: {word!r}" in reason
-            assert hint, reason
-            others = dict.fromkeys(outputs[index + 1 :], "twice")
-            assert (reason, hint) == said({**others, (run, output): word})
-
-
 # For each item the answers from which a learner may choose.
 CHOICES = {
     "01.1": ("once", "lost", "twice"),
@@ -173,30 +151,52 @@ CHOICES = {
     "05.1": (1, 2, 3),
     "06.4": ("once", "lost", "twice"),
     "06.5": ("once", "lost", "twice"),
+    "07.1": ("once", "lost", "twice"),
 }
+Names = tuple[str, ...]
+
+
+def flat(answer: dict[str, Any]) -> dict[Names, Any]:
+    """What an answer says, by its names: one, or in 07.1 a run and an output."""
+    return {
+        (name, *names): word
+        for name, said in answer.items()
+        for names, word in (flat(said).items() if isinstance(said, dict) else [((), said)])
+    }
+
+
+def nested(said: dict[Names, Any]) -> dict[str, Any]:
+    """The answer that says this."""
+    answer: dict[str, Any] = {}
+    for (name, *names), word in said.items():
+        if names:
+            answer.setdefault(name, {})[names[0]] = word
+        else:
+            answer[name] = word
+    return answer
 
 
 @pytest.mark.parametrize("item", CHOICES)
 def test_the_hint_is_that_of_the_first_wrong_name(item: str) -> None:
     """Each wrong choice has a hint. What else is wrong has its turn later: it changes nothing."""
     asked = exercise(item)
-    right = solutions(item[:2])[asked.answer]
+    right = flat(solutions(item[:2])[asked.answer])
 
-    def others(name: str) -> list[Any]:
-        return [it for it in CHOICES[item] if it != right[name]]
+    def others(names: Names) -> list[Any]:
+        return [it for it in CHOICES[item] if it != right[names]]
 
-    def said(wrong: dict[str, Any]) -> tuple[str, str | None]:
-        answer = {name: wrong.get(name, word) for name, word in right.items()}
+    def said(wrong: dict[Names, Any]) -> tuple[str, str | None]:
+        answer = nested(right | wrong)
         found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
         return found.reason, found.hint
 
-    for index, name in enumerate(right):
-        for other in others(name):
-            reason, hint = said({name: other})
+    for index, names in enumerate(right):
+        for other in others(names):
+            reason, hint = said({names: other})
             rest = {it: others(it)[0] for it in list(right)[index + 1 :]}
-            assert name in reason
+            assert all(word in reason for word in (*names, repr(other)))
             assert hint, reason
-            assert (reason, hint) == said({**rest, name: other})
+            assert (reason, hint) == said({**rest, names: other})
 
 
 def test_an_answer_in_no_word_is_told_the_words() -> None:
