@@ -289,29 +289,25 @@ def placed(partition: int) -> Event:
                  partition=partition)  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("rows", "expected"),
-    [
-        ([by(1, group=str(each % 20)) for each in range(40)], None),
-        ([by(1, group=str(each)) for each in range(21)], ("21 groups", "20 are")),
-        ([replace(produce(), records=100_001)], ("100,001 records", "100,000 are")),
-        ([produce(-(2**31)), produce(100_001)], ("100,001 records", "100,000 are")),
-        ([placed(number) for number in range(50)], None),
-        ([placed(number) for number in range(51)], ("51 partitions", "50 are")),
-        ([replace(produce(), detail={"bytes": "20000001"})], ("20,000,001 bytes",)),
-        ([replace(produce(), detail={"compression": "gzip"})], ("compression.type=gzip",)),
-    ],
-    ids=[
-        "some groups",
-        "many groups",
-        "many records",
-        "many records and fewer than none",
-        "some partitions",
-        "many partitions",
-        "many bytes",
-        "compressed",
-    ],
-)
+EXAMINED: dict[str, tuple[list[Event], Facts]] = {
+    "some groups": ([by(1, group=str(each % 20)) for each in range(40)], None),
+    "many groups": ([by(1, group=str(each)) for each in range(21)], ("21 groups", "20 are")),
+    "many records": (
+        [replace(produce(), records=100_001)], ("100,001 records", "100,000 are"),
+    ),
+    "many records and fewer than none": (
+        [produce(-(2**31)), produce(100_001)], ("100,001 records", "100,000 are"),
+    ),
+    "some partitions": ([placed(number) for number in range(50)], None),
+    "many partitions": ([placed(number) for number in range(51)], ("51 partitions", "50 are")),
+    "many bytes": ([replace(produce(), detail={"bytes": "20000001"})], ("20,000,001 bytes",)),
+    "compressed": (
+        [replace(produce(), detail={"compression": "gzip"})], ("compression.type=gzip",),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "expected"), EXAMINED.values(), ids=EXAMINED)
 def test_what_can_be_examined(rows: list[Event], expected: Facts) -> None:
     """Of more than so much the grader reads nothing, and says so."""
     assert says(it_can_be_examined(seen(*rows)), expected)
