@@ -23,41 +23,30 @@ def sent(ms: float, value: str, **columns: Any) -> Event:
 
 
 def acked(ms: float, value: str, offset: int | None = None, partition: int = 0) -> Event:
-    return event(
-        ms, "client", "producer-1", "acked",
-        topic=TOPIC, value=value, offset=offset, partition=partition,
-    )  # fmt: skip
+    place = {"topic": TOPIC, "partition": partition, "offset": offset}
+    return event(ms, "client", "producer-1", "acked", value=value, **place)
 
 
 def unknown(ms: float, value: str, error: str = "_MSG_TIMED_OUT") -> Event:
-    return event(
-        ms, "client", "producer-1", "unknown", topic=TOPIC, value=value, error=error, partition=0
-    )
+    place = {"topic": TOPIC, "partition": 0}
+    return event(ms, "client", "producer-1", "unknown", value=value, error=error, **place)
 
 
 def request(ms: float, value: str | None, number: int, **columns: Any) -> Event:
-    more = {"api": "Produce", "partition": 0, "topic": TOPIC, "fate": "forwarded", "records": 1}
-    more |= {
-        "producer_id": -1,
-        "producer_epoch": -1,
-        "sequence": -1,
-        "actor": "producer-1",
-    } | columns
-    place = {"connection": "c1", "broker": "1", "version": "10", **more.pop("detail", {})}
-    actor = more.pop("actor")
-    return event(
-        ms, "wire", actor, "request", value=value, correlation_id=number, detail=place, **more
-    )
+    batch = {"records": 1, "producer_id": -1, "producer_epoch": -1, "sequence": -1}
+    return frame(ms, "request", number, value=value, **batch | columns)
 
 
 def response(ms: float, number: int, offset: int | None = None, **columns: Any) -> Event:
-    more = {"api": "Produce", "partition": 0, "topic": TOPIC, "fate": "forwarded"}
-    more |= {"actor": "producer-1"} | columns
-    place = {"connection": "c1", "broker": "1", "version": "10", **more.pop("detail", {})}
-    actor = more.pop("actor")
-    return event(
-        ms, "wire", actor, "response", offset=offset, correlation_id=number, detail=place, **more
-    )
+    return frame(ms, "response", number, offset=offset, **columns)
+
+
+def frame(ms: float, kind: str, number: int, **columns: Any) -> Event:
+    """A Produce request, or its answer, that went through the proxy."""
+    given = {"actor": "producer-1", "api": "Produce", "topic": TOPIC, "partition": 0,
+             "fate": "forwarded"} | columns  # fmt: skip
+    place = {"connection": "c1", "broker": "1", "version": "10", **given.pop("detail", {})}
+    return event(ms, "wire", kind=kind, correlation_id=number, detail=place, **given)
 
 
 def fired(ms: float, fault: str, number: int, nth: int, connection: str = "c1") -> Event:
