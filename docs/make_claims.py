@@ -55,11 +55,7 @@ COLUMNS = (
 )  # fmt: skip
 READERS = "c"  # after a source: a question of its readers, and the answer there
 # What a statement is called that is not simply true any more, in the order of the page.
-OUTDATED = {
-    "no": "does not hold",
-    "not since": "no longer holds",
-    "half": "holds in part",
-}
+OUTDATED = {"no": "does not hold", "not since": "no longer holds", "half": "holds in part"}
 FIRST = "## What older texts say and is not simply true today"
 
 LEARNERS_HEAD = """\

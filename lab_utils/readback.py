@@ -22,12 +22,7 @@ import orjson
 from lab_utils.clients.reader import HonestReader, not_drained
 from lab_utils.codec.transaction_log import TOPIC as COORDINATOR_TOPIC
 from lab_utils.errors import WaitTimeout
-from lab_utils.ledger.events import (
-    EXAMINED_BYTES,
-    EXAMINED_PARTITIONS,
-    EXAMINED_RECORDS,
-    Event,
-)
+from lab_utils.ledger.events import EXAMINED_BYTES, EXAMINED_PARTITIONS, EXAMINED_RECORDS, Event
 from lab_utils.stage.client import Stage
 from lab_utils.waiting import wait_until
 

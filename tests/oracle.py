@@ -462,9 +462,7 @@ def cycles(rows: Rows) -> Iterator[Found]:
             yield found(name)
 
 
-def reachable(
-    edges: set[tuple[Transaction, Transaction]],
-) -> set[tuple[Transaction, Transaction]]:
+def reachable(edges: set[tuple[Transaction, Transaction]]) -> set[tuple[Transaction, Transaction]]:
     reach = set(edges)
     while True:
         more = {(a, d) for a, b in reach for c, d in reach if b == c} - reach

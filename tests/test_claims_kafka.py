@@ -29,14 +29,7 @@ from lab_utils.proxy.faults import (
 )
 from lab_utils.waiting import wait_until
 from tests.notebooks import further
-from tests.performed import (
-    Perform,
-    at,
-    lost,
-    reports,
-    sending,
-    values,
-)
+from tests.performed import Perform, at, lost, reports, sending, values
 
 pytestmark = pytest.mark.kafka
 

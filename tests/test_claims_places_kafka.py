@@ -6,12 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from confluent_kafka.admin import (
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event

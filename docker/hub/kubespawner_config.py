@@ -26,10 +26,7 @@ c.KubeSpawner.storage_pvc_ensure = True
 c.KubeSpawner.storage_capacity = "2Gi"
 c.KubeSpawner.pvc_name_template = "delivery-lab-{user_server}"
 c.KubeSpawner.volumes = {
-    "work": {
-        "name": "work",
-        "persistentVolumeClaim": {"claimName": "delivery-lab-{user_server}"},
-    },
+    "work": {"name": "work", "persistentVolumeClaim": {"claimName": "delivery-lab-{user_server}"}},
     "tmp": {"name": "tmp", "emptyDir": {}},
 }
 c.KubeSpawner.volume_mounts = {

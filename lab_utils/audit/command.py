@@ -43,10 +43,7 @@ MADE: Final = ("ledger", "findings", PAGE)
 
 
 def audit(
-    paths: Sequence[str],
-    contract: Path | None,
-    out: Path | None,
-    say: Callable[[str], object],
+    paths: Sequence[str], contract: Path | None, out: Path | None, say: Callable[[str], object]
 ) -> Report:
     """Audit the ledgers at these paths; write DIR if `out` is given; tell `say` what is being done.
 

@@ -15,15 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.facts import (
-    OF_ORDERS,
-    OF_PLACES,
-    POLLS,
-    orders,
-    places,
-    sql,
-    transactions,
-)
+from lab_utils.audit.facts import OF_ORDERS, OF_PLACES, POLLS, orders, places, sql, transactions
 from lab_utils.audit.finding import Facts, Sieve
 
 if TYPE_CHECKING:

@@ -91,10 +91,7 @@ JVM_ENVIRONMENT: Final = {
     **LOCALE,
 }
 # A cluster's workers call the driver back: it has to have the machine's own address there.
-LOCAL: Final = {
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
-}
+LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # What a session may change, and what suits the tables of a lab, which are tiny: compiling a query
 # would take longer than interpreting it, a broadcast is a job of its own, and so is each stage of a
 # plan that adapts itself, which is planned anew.
@@ -409,11 +406,7 @@ def _environment(home: Path, token: str, is_local: bool) -> dict[str, str]:
     kept = () if is_local else ("SPARK_CONF_DIR", "SPARK_LOCAL_IP")
     given = os.environ.items()
     ours = {it: value for it, value in given if not it.startswith("SPARK_") or it in kept}
-    ours |= {
-        "SPARK_HOME": str(home),
-        "SPARK_CONNECT_AUTHENTICATE_TOKEN": token,
-        **JVM_ENVIRONMENT,
-    }
+    ours |= {"SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token, **JVM_ENVIRONMENT}
     if is_local:
         ours["SPARK_LOCAL_IP"] = "127.0.0.1"
     # The Java that the archive is of; Spark would take any that JAVA_HOME names.

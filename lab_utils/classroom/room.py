@@ -29,14 +29,7 @@ from lab_utils.errors import BadArgument, LabError, one_of
 from lab_utils.grading import records
 from lab_utils.grading.cases import Exercise, exercises
 from lab_utils.grading.handed_in import Asked, asked
-from lab_utils.grading.results import (
-    FAIL,
-    GRADED,
-    INCONCLUSIVE,
-    PASS,
-    Believed,
-    SubmissionResult,
-)
+from lab_utils.grading.results import FAIL, GRADED, INCONCLUSIVE, PASS, Believed, SubmissionResult
 from lab_utils.ledger.predictions import QUESTIONS
 from lab_utils.ledger.store import append
 from lab_utils.working_folder import ROOT

@@ -28,10 +28,7 @@ class ByHand:
     """The run behind the transaction panel; a new one when it is asked for."""
 
     def __init__(
-        self,
-        reader: HonestReader,
-        begin: Callable[[], Ticket],
-        finish: Callable[[], object],
+        self, reader: HonestReader, begin: Callable[[], Ticket], finish: Callable[[], object]
     ) -> None:
         self._reader = reader
         self._begin = begin

@@ -234,11 +234,7 @@ class LiveRun:
         """
         from lab_utils.clients.program import execute
 
-        own = {
-            "BOOTSTRAP": self.bootstrap,
-            "CLIENT_ID": self.client_id(name),
-            "TOPIC": self.topic,
-        }
+        own = {"BOOTSTRAP": self.bootstrap, "CLIENT_ID": self.client_id(name), "TOPIC": self.topic}
         ended = execute(
             command,
             folder=Path(self._ticket.folder),

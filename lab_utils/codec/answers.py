@@ -16,14 +16,7 @@ from functools import cache
 from typing import Any
 
 from lab_utils.codec.cursor import ErrorCode, entity_writer, load_response_schema
-from lab_utils.codec.frames import (
-    LENGTH,
-    REQUEST_START,
-    Produced,
-    Request,
-    Response,
-    partitions,
-)
+from lab_utils.codec.frames import LENGTH, REQUEST_START, Produced, Request, Response, partitions
 
 IDENTITY = ("name", "topic", "topic_id")
 

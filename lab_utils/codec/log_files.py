@@ -12,13 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from lab_utils.codec.batches import (
-    HEADER,
-    LENGTH_COUNTS_FROM,
-    Batch,
-    DamagedBatch,
-    read_segment,
-)
+from lab_utils.codec.batches import HEADER, LENGTH_COUNTS_FROM, Batch, DamagedBatch, read_segment
 from lab_utils.codec.metadata_log import NO_LEADER
 from lab_utils.codec.transaction_log import entries
 from lab_utils.errors import BadArgument, StageError

@@ -331,10 +331,7 @@ def _stuck(answers: DataFrame) -> DataFrame:
         )
     )
     counted = opened.groupBy("lab", "item").agg(
-        *_columns(
-            "count(*) AS learners",
-            "avg(int(item > coalesce(last_answered, ''))) AS stopped",
-        )
+        *_columns("count(*) AS learners", "avg(int(item > coalesce(last_answered, ''))) AS stopped")
     )
     shares = counted.selectExpr("*", "learners / sum(learners) OVER (PARTITION BY lab) AS share")
     return shares.where("item IS NOT NULL")

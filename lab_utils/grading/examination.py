@@ -188,10 +188,7 @@ class Examiner:
             return self._in_processes(path, experiment, ticket, unmet)
 
         evidence = self._run(
-            trial,
-            in_processes if in_children else in_kernel,
-            plain_names=False,
-            of=exercise,
+            trial, in_processes if in_children else in_kernel, plain_names=False, of=exercise
         )
         if only_what_clients_need(None, evidence):  # the cluster may be another one now
             self._is_odd = True
@@ -378,11 +375,7 @@ class Examiner:
             trouble = (_one_line(error),)
             self.close(is_odd=True)  # the next run gets a new stage
         return Evidence(
-            trial=trial,
-            orders=experiment.orders,
-            rows=tuple(rows),
-            raised=said,
-            trouble=trouble,
+            trial=trial, orders=experiment.orders, rows=tuple(rows), raised=said, trouble=trouble
         )
 
     def _sink(self, ticket: Ticket, ours: Path) -> Path:

@@ -290,10 +290,7 @@ def grade(
     keep_bytecode(progress)
     jobs = jobs or os.cpu_count() or 1
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
-    with (
-        _place() as place,
-        closing(Lending(f"grade-{secrets.token_hex(6)}", jobs)) as stages,
-    ):
+    with _place() as place, closing(Lending(f"grade-{secrets.token_hex(6)}", jobs)) as stages:
         terms = Terms(
             nonce=nonce or secrets.token_hex(8),
             cell_s=cell_s,

@@ -39,14 +39,8 @@ FETCHED_BY: Final = {"kafka-3.9": "./lab prepare --kafka 3.9", "streams": "the p
 
 # What a maintainer asks for when the lock is written anew (python -m lab_utils.machine.jars).
 ROOTS: Final = {
-    "kafka": (
-        "org.apache.kafka:kafka_2.13:4.3.1",
-        "org.apache.kafka:kafka-tools:4.3.1",
-    ),
-    "kafka-3.9": (
-        "org.apache.kafka:kafka_2.13:3.9.2",
-        "org.apache.kafka:kafka-tools:3.9.2",
-    ),
+    "kafka": ("org.apache.kafka:kafka_2.13:4.3.1", "org.apache.kafka:kafka-tools:4.3.1"),
+    "kafka-3.9": ("org.apache.kafka:kafka_2.13:3.9.2", "org.apache.kafka:kafka-tools:3.9.2"),
     # What it needs beside Kafka's own jars is RocksDB, 73 MB, which a topology without state never
     # loads.
     "streams": ("org.apache.kafka:kafka-streams:4.3.1",),

@@ -34,15 +34,7 @@ from lab_utils.views.picture import (
     points,
     stacked,
 )
-from lab_utils.views.replica_history import (
-    ELIGIBLE,
-    IN_SYNC,
-    LEADER,
-    OUT,
-    Replication,
-    Span,
-    Step,
-)
+from lab_utils.views.replica_history import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication, Span, Step
 from lab_utils.views.words import in_picture, shown
 
 WIDTH_PX: Final = 770  # of the plot, where the picture has 900

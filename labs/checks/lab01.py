@@ -7,12 +7,7 @@ from collections import Counter
 
 from lab_utils.audit.contracts import MAY, clause
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import (
-    and_more,
-    names_what_became,
-    nothing_else_is_stored,
-    rows_equal,
-)
+from lab_utils.grading.rules import and_more, names_what_became, nothing_else_is_stored, rows_equal
 from lab_utils.proxy.faults import (
     cut_link,
     delay_response,

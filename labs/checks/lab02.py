@@ -8,13 +8,7 @@ from contextlib import suppress
 from lab_utils.errors import WaitTimeout
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import Misshapen, rows_equal
-from lab_utils.proxy.faults import (
-    cut_link,
-    drop_response,
-    kill_broker,
-    pause_broker,
-    resume_broker,
-)
+from lab_utils.proxy.faults import cut_link, drop_response, kill_broker, pause_broker, resume_broker
 from lab_utils.waiting import wait_until
 
 

@@ -40,9 +40,7 @@ from tests.histories import (
     watermark,
     written,
 )  # fmt: skip
-from tests.histories import (
-    offsets as offsets_of,
-)
+from tests.histories import offsets as offsets_of
 
 # Orders are told apart by key and value, of which each may be missing or empty.
 VALUES = st.sampled_from(["1", "2", "3", "1", "2", "", None])

@@ -137,9 +137,7 @@ def test_the_head_of_a_column_says_what_it_is(
     assert "&lt;b&gt;" in html
 
 
-def test_a_query_that_is_shown_runs_once(
-    notebook: Callable[[DataFrame], dict[str, str]],
-) -> None:
+def test_a_query_that_is_shown_runs_once(notebook: Callable[[DataFrame], dict[str, str]]) -> None:
     """Its HTML and its text are of one run, and say that there are more rows."""
     table = session.spark().range(51).selectExpr("uuid() AS `<it>`")
     shown = notebook(table)

@@ -37,11 +37,7 @@ def test_what_a_workload_sees(ticket: Ticket) -> None:
     live = LiveRun(ticket)
     live.orders.clear()
 
-    assert (["0", "ü", '"'], "03-a-orders", 2) == (
-        LiveRun(ticket).orders,
-        live.topic,
-        live.attempt,
-    )
+    assert (["0", "ü", '"'], "03-a-orders", 2) == (LiveRun(ticket).orders, live.topic, live.attempt)
 
 
 def test_finished(ticket: Ticket, tmp_path: Path) -> None:
@@ -73,11 +69,7 @@ def test_raised(ticket: Ticket, tmp_path: Path, error: BaseException) -> None:
         "raised",
         type(error).__name__,
         {"message": str(error), "at": f"line {line} of workload"},
-    ) == (
-        raised.kind,
-        raised.error,
-        raised.detail,
-    )
+    ) == (raised.kind, raised.error, raised.detail)
 
 
 def test_raised_without_a_text(ticket: Ticket, tmp_path: Path) -> None:

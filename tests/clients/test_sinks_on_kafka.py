@@ -28,10 +28,7 @@ SINKS_OF_THE_NOTEBOOK = {
     "booked_once": "0 1 2 3",
 }
 # Spark's, with two orders in each batch.
-SINKS_OF_SPARK = {
-    "three_sinks": "0 1 2 3 4 4 5 5",
-    "booked_once": "0 1 2 3 4 5",
-}
+SINKS_OF_SPARK = {"three_sinks": "0 1 2 3 4 4 5 5", "booked_once": "0 1 2 3 4 5"}
 POSTGRES = pytest.param("PostgreSQL", marks=needs_postgres)
 SEEDS = range(20)
 # Where the sink is killed at its nth order; a sink that keeps its bookmark writes twice for each.

@@ -66,10 +66,7 @@ def held(source: Path) -> dict[str, Any]:
 
 
 HELD: Final = tuple(held(path) for path in SOURCES.values())
-RIGHT: Final = (
-    *right_answers.RIGHT,
-    *(each for names in HELD for each in names.get("RIGHT", ())),
-)
+RIGHT: Final = (*right_answers.RIGHT, *(each for names in HELD for each in names.get("RIGHT", ())))
 WRONG: Final = tuple(
     each
     for table in (

@@ -17,15 +17,7 @@ from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS
 from lab_utils.grading.weakness import killed_early, seen_in_part
 from lab_utils.ledger.history import carried
 from lab_utils.machine.confinement import BUBBLEWRAP
-from tests.grading.recorded import (
-    DRAWS,
-    REFERENCE,
-    Case,
-    drawn,
-    drawn_cases,
-    draws,
-    evidence,
-)
+from tests.grading.recorded import DRAWS, REFERENCE, Case, drawn, drawn_cases, draws, evidence
 from tests.notebooks import SOURCES
 
 

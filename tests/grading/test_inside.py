@@ -76,8 +76,7 @@ class Refuses:
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [object(), float("nan"), Decimal("inf"), Refuses(), "x" * (CHARACTERS_MAX + 1)],
+    "answer", [object(), float("nan"), Decimal("inf"), Refuses(), "x" * (CHARACTERS_MAX + 1)]
 )
 def test_what_is_no_answer(answer: Any) -> None:
     """What JSON cannot hold, or no one would type, is refused with a reason."""

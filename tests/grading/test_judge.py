@@ -176,10 +176,7 @@ def test_a_crash_is_its_parents_word() -> None:
 def test_a_process_that_was_killed_early_can_fail_and_not_pass() -> None:
     """It told of a point before its work was done: no proof of survival, but a loss is a loss."""
     rows = (DIED, produce())
-    early = {
-        "faults": (KILL,),
-        "unmet": ("a process came to after_ack, and 0 were acked",),
-    }
+    early = {"faults": (KILL,), "unmet": ("a process came to after_ack, and 0 were acked",)}
     whole, doubled = evidence(*STORED, *rows, **early), evidence(*TWICE, *rows, **early)
 
     assert ["INCONCLUSIVE", "FAIL"] == [

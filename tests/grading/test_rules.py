@@ -80,16 +80,8 @@ def says(sentence: str | None, facts: Facts) -> bool:
             seen(*IN_TRANSACTIONS, visible("0")),
             ("order 1 is in the log", "not committed"),
         ),
-        (
-            each_order_is_stored,
-            seen(record("0", 0)),
-            ("order 1 ", "1 of 2"),
-        ),
-        (
-            each_order_is_stored,
-            seen(orders="0 1 2 3"),
-            ("orders 0, 1, 2, …", "4 of 4"),
-        ),
+        (each_order_is_stored, seen(record("0", 0)), ("order 1 ", "1 of 2")),
+        (each_order_is_stored, seen(orders="0 1 2 3"), ("orders 0, 1, 2, …", "4 of 4")),
         (no_order_is_stored_twice, seen(record("0", 0), record("1", 1)), None),
         (
             no_order_is_stored_twice,
@@ -116,11 +108,7 @@ def says(sentence: str | None, facts: Facts) -> bool:
         (each_order_has_its_invoice, seen(ORDERED), ("order 0 ", "1 times", "0 times")),
         (each_order_has_its_invoice, seen(BILLED), ("order 0 ", "0 times", "1 times")),
         (nothing_else_is_stored, seen(record("0", 0)), None),
-        (
-            nothing_else_is_stored,
-            seen(record("0", 0), record("zero", 1)),
-            ("'zero'",),
-        ),
+        (nothing_else_is_stored, seen(record("0", 0), record("zero", 1)), ("'zero'",)),
         (everything_crossed_the_proxy, seen(produce(2), record("0", 0), record("1", 1)), None),
         (
             everything_crossed_the_proxy,
@@ -196,10 +184,7 @@ def test_answer_of_another_type_is_another_answer() -> None:
         (({"n": 1, "more": 0}, {"n": 2}), None),
         (({"m": 1},), ("'n'", "m.")),
         (({"n": 1},), ("returns 1 row;", "should be 2", "Not found: {'n': 2}")),
-        (
-            ({"n": 1}, {"n": 1}),
-            ("2 rows", "Not right: {'n': 1}", "Not found: {'n': 2}"),
-        ),
+        (({"n": 1}, {"n": 1}), ("2 rows", "Not right: {'n': 1}", "Not found: {'n': 2}")),
         ((), ("returns 0 rows", "should be 2", "Not found: {'n': 1}")),
     ],
 )

@@ -37,10 +37,7 @@ from lab_utils.waiting import wait_until
 pytestmark = pytest.mark.labs
 in_bubblewrap = pytest.mark.skipif(isolation() != BUBBLEWRAP, reason="bubblewrap is not to be had")
 has_landlock = pytest.mark.skipif(landlock.abi() < landlock.OLDEST_ABI, reason="no Landlock")
-KINDS = [
-    pytest.param(BUBBLEWRAP, marks=in_bubblewrap),
-    pytest.param(LANDLOCK, marks=has_landlock),
-]
+KINDS = [pytest.param(BUBBLEWRAP, marks=in_bubblewrap), pytest.param(LANDLOCK, marks=has_landlock)]
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 

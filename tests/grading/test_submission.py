@@ -11,12 +11,7 @@ from typing import Any
 import pytest
 
 from lab_utils.grading import grader
-from lab_utils.grading.submission import (
-    NotASubmission,
-    Submission,
-    read_submission,
-    submissions,
-)
+from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
 
 LABS = Path(__file__).parent / "files" / "labs"
 ROOT_LABS = Path(__file__).parents[2] / "labs"

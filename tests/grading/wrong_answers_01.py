@@ -91,16 +91,8 @@ WRONG: Final = (
         "all is one",
         _matrix(**{"acks=all, the leader dies": "lost", "one replica, kill -9": "lost"}),
     ),
-    (
-        "01.2",
-        "every error is a failure",
-        _sorted('words[order] = "failed" if error else "acked"'),
-    ),
-    (
-        "01.2",
-        "every error is unknown",
-        _sorted('words[order] = "unknown" if error else "acked"'),
-    ),
+    ("01.2", "every error is a failure", _sorted('words[order] = "failed" if error else "acked"')),
+    ("01.2", "every error is unknown", _sorted('words[order] = "unknown" if error else "acked"')),
     ("01.2", "no word at all", _sorted("pass")),
     ("01.2", "no error is looked at", _sorted('words[order] = "acked"')),
     ("01.3", "sent, and not acked", NOT_STORED.format(kind="sent")),
@@ -108,9 +100,5 @@ WRONG: Final = (
     ("01.3", "everything acked", EVERY_ACK),
     ("01.3", "by offset", BY_OFFSET),
     ("01.4", "acks too low", SEND.format(settings={"acks": 1})),
-    (
-        "01.4",
-        "gave up too early",
-        SEND.format(settings={"acks": "all", "message.timeout.ms": 500}),
-    ),
+    ("01.4", "gave up too early", SEND.format(settings={"acks": "all", "message.timeout.ms": 500})),
 )

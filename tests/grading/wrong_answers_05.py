@@ -70,11 +70,7 @@ WRONG: Final = (
     ("05.2", "commits on a timer", _loop("pass", WORK, "{}")),
     ("05.2", "commits nothing", _loop("pass", WORK)),
     ("05.3", "past the slow one", THREADS.format(bookmark="max(done) + 1")),
-    (
-        "05.3",
-        "stays behind",
-        THREADS.format(bookmark="min(given - done, default=max(given))"),
-    ),
+    ("05.3", "stays behind", THREADS.format(bookmark="min(given - done, default=max(given))")),
     ("05.4", "not read yet", EVERY_ORDER),
     ("05.4", "not read yet", QUERY.format(repeated="times > 1", skipped="times = 0")),
     (

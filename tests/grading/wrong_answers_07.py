@@ -82,9 +82,5 @@ WRONG: Final = (
     ("07.2", "not rewound", _with(SEEK, "pass")),
     ("07.2", "committed before the work", _with('{"enable.auto.commit": False}', "")),
     ("07.2", "no bookmark", _with(SEND, "pass")),
-    (
-        "07.2",
-        "no key",
-        _with(" PRIMARY KEY", "").replace(" ON CONFLICT DO NOTHING", ""),
-    ),
+    ("07.2", "no key", _with(" PRIMARY KEY", "").replace(" ON CONFLICT DO NOTHING", "")),
 )

@@ -78,14 +78,8 @@ def test_json_and_back(fault: Fault) -> None:
 
 REFUSED = [
     (lambda: drop_response("produce"), "got 'produce'. Did you mean 'Produce'?"),
-    (
-        lambda: drop_response("Produce", nth=0),
-        "nth must be a whole number from 1 to 1,000,000",
-    ),
-    (
-        lambda: drop_response("Produce", "1"),
-        "1 to 1,000,000; got '1'",
-    ),
+    (lambda: drop_response("Produce", nth=0), "nth must be a whole number from 1 to 1,000,000"),
+    (lambda: drop_response("Produce", "1"), "1 to 1,000,000; got '1'"),
     (lambda: drop_response("Produce", partition=-1), "partition must be a whole number"),
     (lambda: drop_response("Produce", nth=10**400), "got a number of 1329 bits"),
     (lambda: drop_response("Produce", topic=3), "topic must be a text; got 3"),

@@ -6,11 +6,7 @@ import pytest
 
 from lab_utils.codec.frames import RECORDS_LIMIT, Response, read_request
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.witness import (
-    Sighting,
-    request_events,
-    response_events,
-)
+from lab_utils.proxy.witness import Sighting, request_events, response_events
 from tests.codec.samples import sample_request
 from tests.proxy import wire
 

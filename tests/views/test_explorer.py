@@ -16,12 +16,7 @@ from lab_utils.views.explorer.log_rows import _commits
 from lab_utils.views.explorer.offers import OFFERS, Offer, offer_of
 from lab_utils.views.explorer.run_data import HEADLINES, RunData, run_data
 from lab_utils.views.explorer.steps import STYLES, Steps
-from tests.views import (
-    consuming_histories,
-    histories,
-    replica_histories,
-    transaction_histories,
-)
+from tests.views import consuming_histories, histories, replica_histories, transaction_histories
 from tests.views.histories import fired, request, response
 
 CHOICES = [(lab, choice) for lab, offer in OFFERS.items() for choice in offer.every_choice()]

@@ -27,10 +27,7 @@ SENTENCES = [
     (drop_request("Fetch", nth=3), "Drop the 3rd next Fetch request"),
     (corrupt_request("Produce", once=False), "Flip one byte of each Produce request"),
     (refuse("Produce"), "Refuse the next Produce request with NOT_ENOUGH_REPLICAS"),
-    (
-        delay_response("Produce", by_ms=2500),
-        "Hold the next answer to a Produce request for 2.5 s",
-    ),
+    (delay_response("Produce", by_ms=2500), "Hold the next answer to a Produce request for 2.5 s"),
     (drop_request("Produce", topic="bills"), 'drop_request("Produce", topic="bills")'),
 ]
 STATE = {"method": "GET", "path": "/state"}

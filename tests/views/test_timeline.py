@@ -8,14 +8,7 @@ import pytest
 
 from lab_utils.ledger.events import Event
 from lab_utils.views.picture import Label, thinned
-from lab_utils.views.timeline import (
-    EXCHANGES_LIMIT,
-    PROXY,
-    Path,
-    paths,
-    scene,
-    timeline,
-)
+from lab_utils.views.timeline import EXCHANGES_LIMIT, PROXY, Path, paths, scene, timeline
 from tests.views import histories
 from tests.views.histories import event, fired, request, response
 

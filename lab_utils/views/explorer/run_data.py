@@ -21,14 +21,7 @@ from lab_utils.ledger.counts import count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 from lab_utils.ledger.outcomes import outcomes
-from lab_utils.views import (
-    bookmarks,
-    in_out,
-    palette,
-    replica_history,
-    transaction_timeline,
-    words,
-)
+from lab_utils.views import bookmarks, in_out, palette, replica_history, transaction_timeline, words
 from lab_utils.views.explorer.log_rows import BEGIN_NS, CELLS, END_NS, MISSING, Row, log_rows
 from lab_utils.views.explorer.offers import Offer
 from lab_utils.views.explorer.steps import STYLES, Step, Steps

@@ -130,9 +130,4 @@ _panels: WeakKeyDictionary[Stage, Panel] = WeakKeyDictionary()
 
 def _button(fault: Fault) -> dict[str, Any]:
     about = (type(fault).__doc__ or "").partition("\n")[0]
-    return {
-        "words": fault.words,
-        "code": fault.code,
-        "about": about,
-        "fault": to_json(fault),
-    }
+    return {"words": fault.words, "code": fault.code, "about": about, "fault": to_json(fault)}
