@@ -92,16 +92,6 @@ def alone(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
         return dict(zip(given, pool.map(graded, given), strict=True))
 
 
-@pytest.fixture(scope="module")
-def unruly(alone: Graded) -> SubmissionResult:
-    return alone["unruly"]
-
-
-@pytest.fixture(scope="module")
-def hostile(alone: Graded) -> SubmissionResult:
-    return alone["hostile"]
-
-
 def by_name(results: Results) -> Graded:
     return {Path(each.path).stem: each for each in results.submissions}
 
@@ -165,46 +155,37 @@ def test_faults_that_the_stage_refuses(results: Graded, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("item", "status", "points", "reason"),
+    ("name", "item", "status", "points", "reason"),
     [
-        ("90.1", "FAIL", 0, "the kernel died while the cell of this answer ran."),
-        ("90.2", "PASS", 4, "12 orders in 2 runs under 2 faults: 12 in the log, 0 missing"),
-        ("90.3", "FAIL", 0, "the cell of this answer had not ended when its time was up"),
-        ("90.4", "FAIL", 0, "the answer cell is missing."),
-        ("90.5", "FAIL", 0, "your function had not returned when its time was up"),
+        ("unruly", "90.1", "FAIL", 0, "the kernel died while the cell of this answer ran."),
+        ("unruly", "90.2", "PASS", 4, "12 orders in 2 runs under 2 faults: 12 in the log, 0 miss"),
+        ("unruly", "90.3", "FAIL", 0, "the cell of this answer had not ended when its time was up"),
+        ("unruly", "90.4", "FAIL", 0, "the answer cell is missing."),
+        ("unruly", "90.5", "FAIL", 0, "your function had not returned when its time was up"),
+        ("hostile", "90.1", "FAIL", 0, "the answer is not plain data"),
+        ("hostile", "90.2", "FAIL", 0, "nothing was sent: no Produce request crossed the wire."),
+        ("hostile", "90.3", "FAIL", 0, "your query returns 1 row, but it is another one."),
+        ("hostile", "90.4", "PASS", 1, "6 orders"),
+        ("hostile", "90.5", "INCONCLUSIVE", 0, "no process came to after_ack for time "),
     ],
 )
-def test_unruly(unruly: SubmissionResult, item: str, status: str, points: int, reason: str) -> None:
-    """A dead kernel, a loop, a missing cell and a function without end cost their own items."""
-    found = items(unruly)[item]
+def test_who_is_graded_alone(
+    alone: Graded, name: str, item: str, status: str, points: int, reason: str
+) -> None:
+    """A dead kernel, a loop, a missing cell and a function without end cost their own items.
+
+    Forged events, patched code and answers that equal everything earn nothing.
+    """
+    found = items(alone[name])[item]
 
     assert (status, points, reason) == (found.status, found.points, found.reason[: len(reason)])
 
 
-def test_an_edited_check_is_noted(unruly: SubmissionResult) -> None:
+def test_an_edited_check_is_noted(alone: Graded) -> None:
     """The teacher is told of the edited check, and it changes nothing."""
-    (note,) = items(unruly)["90.2"].notes
+    (note,) = items(alone["unruly"])["90.2"].notes
 
     assert note.startswith("The check cell was edited")
-
-
-@pytest.mark.parametrize(
-    ("item", "status", "points", "reason"),
-    [
-        ("90.1", "FAIL", 0, "the answer is not plain data"),
-        ("90.2", "FAIL", 0, "nothing was sent: no Produce request crossed the wire."),
-        ("90.3", "FAIL", 0, "your query returns 1 row, but it is another one."),
-        ("90.4", "PASS", 1, "6 orders"),
-        ("90.5", "INCONCLUSIVE", 0, "no process came to after_ack for time "),
-    ],
-)
-def test_hostile(
-    hostile: SubmissionResult, item: str, status: str, points: int, reason: str
-) -> None:
-    """Forged events, patched code and answers that equal everything earn nothing."""
-    found = items(hostile)[item]
-
-    assert (status, points, reason) == (found.status, found.points, found.reason[: len(reason)])
 
 
 def test_spark_that_the_cells_broke_is_no_fault_of_ours(results: Graded) -> None:
