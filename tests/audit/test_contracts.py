@@ -155,47 +155,39 @@ def known(**settings: str) -> Survey:
     return Survey(clients={("00-a", "producer-1"): [{"role": "producer", **settings}]})
 
 
-def test_sent_twice() -> None:
-    """A duplicate of what the program sent twice is no breach, even with idempotence."""
-    idempotent = known(**IDEMPOTENT)
-
-    assert judged(found("duplicate", "sent again"), idempotent)["judgement"] == "allowed"
-    assert judged(found("duplicate"), idempotent)["judgement"] == "breach"
-
-
-def test_a_topic_excuses_itself_alone() -> None:
-    """The settings of one topic say nothing of another."""
-    survey = known(acks="all")
-    survey.topics["00-a", "others"] = TopicFacts(settings={UNCLEAN: "true"})
-
-    assert judged(found("lost-write", topic="others"), survey)["judgement"] == "allowed"
-    assert judged(found("lost-write"), survey)["judgement"] == "breach"
+def seen(facts: TopicFacts, topic: str = "orders", **settings: str) -> Survey:
+    """A survey of a run of which this is known of a topic; without settings of no producer."""
+    survey = known(**settings) if settings else Survey()
+    survey.topics["00-a", topic] = facts
+    return survey
 
 
-def test_nobody_saw_the_configuration() -> None:
-    """What the configuration decides is undecided without it; what nothing allows is a breach."""
-    assert judged(found("lost-write"), Survey())["judgement"] == "undecided"
-    assert judged(found("torn-transaction"), Survey())["judgement"] == "breach"
-    assert judged(found("unavailable"), Survey())["judgement"] == "required"
+ONCE = known(**IDEMPOTENT)
+# The settings of one topic say nothing of another.
+OTHERS = seen(TopicFacts(settings={UNCLEAN: "true"}), "others", acks="all")
+# A compacted topic may lose what came before the last record of a key, and nothing else.
+COMPACTED = seen(TopicFacts(settings={"cleanup.policy": "compact"}), acks="all")
+JUDGED = {
+    "sent twice by the program": (found("duplicate", "sent again"), ONCE, "allowed"),
+    "sent once, with idempotence": (found("duplicate"), ONCE, "breach"),
+    "in the topic that allows it": (found("lost-write", topic="others"), OTHERS, "allowed"),
+    "in another topic": (found("lost-write"), OTHERS, "breach"),
+    "nobody saw what decides it": (found("lost-write"), Survey(), "undecided"),
+    "nothing decides it": (found("torn-transaction"), Survey(), "breach"),
+    "it has to be so": (found("unavailable"), Survey(), "required"),
+    # A batch with a producer id is of an idempotent producer, whoever it was.
+    "all have ids": (found("duplicate"), seen(TopicFacts(producer_ids=(7, 9))), "breach"),
+    "none has an id": (found("duplicate"), seen(TopicFacts(producer_ids=(-1, -1))), "allowed"),
+    "some have ids": (found("duplicate"), seen(TopicFacts(producer_ids=(-1, 7))), "undecided"),
+    "an earlier one of its key": (found("lost-write", "superseded"), COMPACTED, "allowed"),
+    "the last one of its key": (found("lost-write"), COMPACTED, "breach"),
+}
 
 
-@pytest.mark.parametrize(("ids", "judgement"), [((7, 9), "breach"), ((-1, -1), "allowed"),
-                                                ((-1, 7), "undecided")])  # fmt: skip
-def test_the_log_says_whether_a_client_is_idempotent(ids: tuple[int, int], judgement: str) -> None:
-    """A batch with a producer id is of an idempotent producer, whoever it was."""
-    survey = Survey()
-    survey.topics["00-a", "orders"] = TopicFacts(producer_ids=ids)
-
-    assert judged(found("duplicate"), survey)["judgement"] == judgement
-
-
-def test_compaction_keeps_the_last_record_of_a_key() -> None:
-    """A compacted topic may lose what came before that, and nothing else."""
-    survey = known(acks="all")
-    survey.topics["00-a", "orders"] = TopicFacts(settings={"cleanup.policy": "compact"})
-
-    assert judged(found("lost-write", "superseded"), survey)["judgement"] == "allowed"
-    assert judged(found("lost-write"), survey)["judgement"] == "breach"
+@pytest.mark.parametrize(("row", "survey", "judgement"), JUDGED.values(), ids=JUDGED)
+def test_judgement(row: dict[str, object], survey: Survey, judgement: str) -> None:
+    """What is known of the run decides whether a finding is a breach, is allowed, or is open."""
+    assert judgement == judged(row, survey)["judgement"]
 
 
 def test_inconclusive() -> None:
