@@ -18,6 +18,7 @@ from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.workload import WorkloadError, carry_out, pickled
 from lab_utils.errors import BadArgument, WaitTimeout
+from lab_utils.processes import is_running
 from lab_utils.proxy.faults import crash_client, refuse
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
@@ -287,11 +288,6 @@ def test_hanging_child_is_killed(opened: Opened) -> None:
         carry_out(hang, opened.ticket, timeout_s=2)
     pids = [int(pid) for pid in note.read_text().split()]
     wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}", timeout_s=60)
-
-
-def is_running(pid: int) -> bool:
-    stat = Path(f"/proc/{pid}/stat")
-    return stat.exists() and stat.read_text().split(") ")[1][0] != "Z"
 
 
 @pytest.mark.parametrize("last", [b"[" * 50_000, b"5"])
