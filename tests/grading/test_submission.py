@@ -45,32 +45,28 @@ def due(submission: Submission) -> list[list[str]]:
             for position in range(len(submission.cells))]  # fmt: skip
 
 
-def test_an_item_is_due_at_its_check(tmp_path: Path) -> None:
-    """An item is examined where its check cell stands, in the state that a learner saw there."""
-    submission = read(tmp_path, cell("x = 1"), ANSWER, cell("y = 2"), CHECK)
-
-    assert [[], [], [], ["90.1"]] == due(submission)
-    assert () == submission.notes("90.1")
-
-
-def test_without_its_check_it_is_due_at_its_answer(tmp_path: Path) -> None:
-    """A check cell that is gone costs nothing; the teacher is told."""
-    submission = read(tmp_path, cell("x = 1"), ANSWER)
-
-    assert [[], ["90.1"]] == due(submission)
-    assert (NOTES.format("is missing"),) == submission.notes("90.1")
+IS_DUE: dict[str, tuple[list[dict[str, Any]], list[list[str]], str]] = {
+    "at its check, in the state that a learner saw there": (
+        [cell("x = 1"), ANSWER, cell("y = 2"), CHECK], [[], [], [], ["90.1"]], "",
+    ),
+    "at its answer, if its check is gone": (
+        [cell("x = 1"), ANSWER], [[], ["90.1"]], NOTES.format("is missing"),
+    ),
+    "at its answer, if its check was moved above it": ([CHECK, ANSWER], [[], ["90.1"]], ""),
+    "at an edited check, which is no check of ours": (
+        [ANSWER, cell("print('PASS')", "check-90-1")], [[], ["90.1"]], NOTES.format("was edited"),
+    ),
+}  # fmt: skip
 
 
-def test_a_check_above_its_answer(tmp_path: Path) -> None:
-    """A check that was moved above its answer waits for the answer."""
-    assert [[], ["90.1"]] == due(read(tmp_path, CHECK, ANSWER))
+@pytest.mark.parametrize(("cells", "expected", "note"), IS_DUE.values(), ids=IS_DUE)
+def test_where_an_item_is_due(
+    tmp_path: Path, cells: list[dict[str, Any]], expected: list[list[str]], note: str
+) -> None:
+    """Nothing that becomes of a check cell costs anything; the teacher is told."""
+    submission = read(tmp_path, *cells)
 
-
-def test_an_edited_check_is_told(tmp_path: Path) -> None:
-    """An edited check is no check of ours; the teacher is told, and nothing else changes."""
-    submission = read(tmp_path, ANSWER, cell("print('PASS')", "check-90-1"))
-
-    assert (NOTES.format("was edited"),) == submission.notes("90.1")
+    assert (expected, (note,) if note else ()) == (due(submission), submission.notes("90.1"))
 
 
 def test_the_last_of_two_answers_counts(tmp_path: Path) -> None:
