@@ -77,7 +77,7 @@ def audit_with(
     """Audit the ledgers with this Spark, and write ledger, findings and page to a folder."""
     with _progress(spark, say, "Listing the files"):
         files = listed(spark, paths)
-    with _progress(spark, say, f"Reading {_megabytes(files.jsonl + files.parquet)}"):
+    with _progress(spark, say, f"Reading {(files.jsonl + files.parquet) / 2**20:,.1f} MB"):
         ledger = read(spark, files, f"file://{place}/ledger")
         events = ledger.events
         ((count, runs),) = events.selectExpr("count(*)", "count(DISTINCT run)").collect()
@@ -101,10 +101,6 @@ def _size(paths: Sequence[str]) -> int:
         return LARGE
     files = (each for path in paths for each in local_files(path).items())
     return sum(size * (DENSER if name.endswith(PARQUET) else 1) for name, size in files)
-
-
-def _megabytes(size: int) -> str:
-    return f"{size / 2**20:,.1f} MB"
 
 
 def _nothing(ledger: Ledger, paths: Sequence[str]) -> str:

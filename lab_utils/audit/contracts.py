@@ -101,10 +101,6 @@ def _always(_: Mapping[str, str]) -> bool:
     return True
 
 
-def _has(setting: str) -> Callable[[Mapping[str, str]], bool]:
-    return lambda given: setting in given
-
-
 def _loses_power(given: Mapping[str, str]) -> bool:
     """Did as many brokers lose their power as must have a record before it is acked?"""
     floor = int(given["min.insync.replicas"])
@@ -413,7 +409,7 @@ EXEMPTIONS: Final = (
         for name in ("G0", "G1c", "G2")
     ),
     Exemption(
-        "stuck-lso", _has("transactional.id"), "transaction.timeout.ms",
+        "stuck-lso", lambda given: "transactional.id" in given, "transaction.timeout.ms",
         "An open transaction holds back what is after it, until it ends or times out.",
         "claims E5, KIP-98",
     ),

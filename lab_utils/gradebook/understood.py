@@ -185,7 +185,8 @@ def analyse(spark: SparkSession, lines: DataFrame, place: str, secret: str | Non
 
     submissions = kept("submissions", _submissions(lines, secret))
     answers = kept("answers", _answers(submissions))
-    beliefs = kept("beliefs", _beliefs(submissions))
+    # One row for each learner and question of a prediction.
+    beliefs = kept("beliefs", submissions.selectExpr("learner", "lab", "inline(predictions)"))
     items = kept("items", _items(answers))
     tables = {
         "items": items,
@@ -252,11 +253,6 @@ def _answers(submissions: DataFrame) -> DataFrame:
         "(lab_points - points) / nullif(lab_possible - possible, 0) AS rest",
         "worked_s[item] AS worked_s",
     )  # fmt: skip
-
-
-def _beliefs(submissions: DataFrame) -> DataFrame:
-    """One row for each learner and question of a prediction."""
-    return submissions.selectExpr("learner", "lab", "inline(predictions)")
 
 
 def _items(answers: DataFrame) -> DataFrame:

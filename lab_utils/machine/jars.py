@@ -197,13 +197,9 @@ def resolve(section: str, folder: Path) -> list[Jar]:
     if section in SECTIONS.values():
         inputs, others = context.resolver.resolve(roots)
         logging = [context.create_dependency(coordinate) for coordinate in LOGGING]
-        used = [other for other in others if not _is_unused(other.artifactId)]
+        used = [it for it in others if not any(word in it.artifactId for word in UNUSED)]
         roots = [*inputs, *used, *logging]
     return sorted({_jar(section, it) for it in roots}, key=lambda jar: jar.coordinate)
-
-
-def _is_unused(artifact: str) -> bool:
-    return any(word in artifact for word in UNUSED)
 
 
 def _jar(section: str, dependency: object) -> Jar:
