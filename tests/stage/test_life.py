@@ -224,7 +224,7 @@ def test_a_stage_without_its_controller(state: Path) -> None:
     wait_until(stage.has_lost_its_controller, "the death to be seen", timeout_s=300)
     with pytest.raises(StageError, match="has died: no topic can be made"):
         stage.require_controller()
-    other = kernel_of("join('own', 2)")
+    other = start_python("from lab_utils.stage.client import join; join('own', 2)")
     servers = [stage.pid]
     wait_until(
         lambda: single_server.read(stage_folder("own")).get("pid", stage.pid) not in servers,
@@ -233,11 +233,6 @@ def test_a_stage_without_its_controller(state: Path) -> None:
     )
     other.kill()
     other.communicate()
-
-
-def kernel_of(code: str) -> subprocess.Popen[str]:
-    """A process that joins a stage."""
-    return start_python(f"from lab_utils.stage.client import join; {code}")
 
 
 def test_a_stage_that_cannot_start(
