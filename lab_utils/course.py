@@ -72,14 +72,14 @@ class Entry:
         return f"[{self.lab} {self.question}]({self.notebook})"
 
 
-def entries(labs: Path = ROOT / "labs") -> list[Entry]:
+def entries() -> list[Entry]:
     """The labs of the course, in sequence."""
-    return [_entry(path, labs) for path in handed_out(labs)]
+    return list(map(_entry, handed_out()))
 
 
-def further(labs: Path = ROOT / "labs") -> list[Entry]:
+def further() -> list[Entry]:
     """The notebooks without exercises."""
-    return [_entry(path, labs) for path in handed_out(labs, FURTHER)]
+    return list(map(_entry, handed_out(folder=FURTHER)))
 
 
 def best(lab: str) -> dict[str, tuple[str, int]]:
@@ -104,9 +104,9 @@ def keep(lab: str, item: str, status: str, points: int) -> None:
             write(Path(os.environ[FOLDER]))
 
 
-def write(folder: Path, labs: Path = ROOT / "labs") -> None:
+def write(folder: Path) -> None:
     """Write the course page into the folder where a learner works."""
-    write_whole(folder / PAGE, page(entries(labs), further(labs)).encode())
+    write_whole(folder / PAGE, page(entries(), further()).encode())
 
 
 def page(course: list[Entry], more: Sequence[Entry] = ()) -> str:
@@ -144,12 +144,12 @@ def _checked_at(lab: str) -> float:
         return 0
 
 
-def _entry(path: Path, labs: Path) -> Entry:
+def _entry(path: Path) -> Entry:
     """What the first cell of a notebook says: its question, and a line of facts."""
     first = "".join(json.loads(path.read_bytes())["cells"][0]["source"])
     about = ABOUT.search(first)
     assert about is not None, path
     minutes, runs_on, points, builds_on = about.groups("")
     question = first.partition("\n")[0].removeprefix("# ")
-    place = path.relative_to(labs).as_posix()
+    place = path.relative_to(ROOT / "labs").as_posix()
     return Entry(path.name[:2], place, question, minutes, runs_on, int(points or 0), builds_on)

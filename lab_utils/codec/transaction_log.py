@@ -16,6 +16,7 @@ from lab_utils.codec.batches import Batch
 from lab_utils.codec.cursor import Cursor
 
 TOPIC: Final = "__transaction_state"
+PARTITIONS: Final = 50  # transaction.state.log.num.partitions
 STATES: Final = (
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort",
     "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",
@@ -34,10 +35,10 @@ def entries(topic: str, batch: Batch) -> list[dict[str, Any]]:
     ]
 
 
-def partition_of(transactional_id: str, partitions: int = 50) -> int:
+def partition_of(transactional_id: str) -> int:
     """The partition of the log that an id belongs to; its leader is the id's coordinator.
 
-    Java's String.hashCode, its absolute value, modulo transaction.state.log.num.partitions (50).
+    Java's String.hashCode, its absolute value, modulo the number of partitions.
 
     >>> partition_of("payments"), partition_of("")
     (13, 0)
@@ -47,7 +48,7 @@ def partition_of(transactional_id: str, partitions: int = 50) -> int:
         code = (31 * code + unit) & 0xFFFFFFFF
     signed = code - (1 << 32) if code >= 1 << 31 else code
     # Kafka's Utils.abs gives 0 for the one number that has no positive counterpart.
-    return 0 if signed == -(1 << 31) else abs(signed) % partitions
+    return 0 if signed == -(1 << 31) else abs(signed) % PARTITIONS
 
 
 def _name(key: bytes | None) -> str | None:

@@ -72,7 +72,7 @@ def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
     return handed
 
 
-def described(result: SubmissionResult, path: Path, labs: Path = LABS) -> SubmissionResult:
+def described(result: SubmissionResult, path: Path) -> SubmissionResult:
     """The result with what its notebook tells besides answers; nothing of what cannot be read."""
     with suppress(OSError):
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
@@ -83,11 +83,11 @@ def described(result: SubmissionResult, path: Path, labs: Path = LABS) -> Submis
     with suppress(Exception):
         notebook = json.loads(content(path) or b"")
         cells = [cell for cell in notebook["cells"] if isinstance(cell, dict)]
-        items = [each.item for each in exercises(result.lab, labs)]
+        items = [each.item for each in exercises(result.lab)]
         return replace(
             result,
             answers=_answers(cells, items),
-            predictions=tuple(_predictions(cells, asked(handed_out(result.lab, labs)))),
+            predictions=tuple(_predictions(cells, asked(handed_out(result.lab)))),
             worked_s=_worked(cells, items),
         )
     return result
@@ -146,18 +146,18 @@ def shown_path(path: Path | str) -> str:
 
 
 @cache
-def handed_out(lab: str, labs: Path = LABS) -> list[dict[str, Any]]:
+def handed_out(lab: str) -> list[dict[str, Any]]:
     """The cells of a lab's notebook as a learner gets it; none of a lab that is not there."""
-    for source in (labs / "source").glob("*.py"):
+    for source in (LABS / "source").glob("*.py"):
         if lab_of(source.stem) == lab:
-            notebook = learner_notebook(read_source(source), lab, exercises(lab, labs))
+            notebook = learner_notebook(read_source(source), lab, exercises(lab))
             return list(notebook.cells)
     return []
 
 
-def handed_out_answers(lab: str, labs: Path = LABS) -> dict[str, str]:
+def handed_out_answers(lab: str) -> dict[str, str]:
     """What stands in the answer cells before anyone has answered, by item."""
-    return _answers(handed_out(lab, labs), [each.item for each in exercises(lab, labs)])
+    return _answers(handed_out(lab), [each.item for each in exercises(lab)])
 
 
 def asked(cells: Sequence[dict[str, Any]]) -> tuple[Asked, ...]:

@@ -101,16 +101,16 @@ You need Python 3.11 or newer, on Linux or macOS. Kafka is bundled.
 """
 
 
-def write_pages(folder: Path, labs: Path = ROOT / "labs") -> None:
+def write_pages(folder: Path) -> None:
     """Write what Sphinx reads: a notebook for each lab, and the first page.
 
     Raises SetupError for a run that is not recorded.
     """
-    entries, further = course.entries(labs), course.further(labs)
+    entries, further = course.entries(), course.further()
     for entry in (*entries, *further):
         path = folder / entry.notebook
         path.parent.mkdir(parents=True, exist_ok=True)
-        notebook = json.loads((labs / entry.notebook).read_bytes())
+        notebook = json.loads((ROOT / "labs" / entry.notebook).read_bytes())
         path.write_text(json.dumps(with_explorers(notebook, entry.lab)), encoding="utf-8")
     (folder / f"{FIRST_PAGE}.md").write_text(first_page(entries, further), encoding="utf-8")
 
