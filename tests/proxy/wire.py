@@ -129,17 +129,12 @@ def produce(
 
 
 def produce_answer(
-    correlation_id: int,
-    *,
-    topic: str = "orders",
-    partition: int = 0,
-    error: int = 0,
-    offset: int = 7,
+    correlation_id: int, *, partition: int = 0, error: int = 0, offset: int = 7
 ) -> bytes:
     return frame(
         struct.pack(">i", correlation_id)
         + struct.pack(">i", 1)  # one topic
-        + string(topic)
+        + string("orders")
         + struct.pack(">i", 1)  # one partition
         + struct.pack(">i", partition)
         + struct.pack(">h", error)
