@@ -403,7 +403,7 @@ def timeline(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -
     traces = [trace for name, some in by_style.items() if some for trace in _traces(name, some, of)]
     if of.time.pauses():
         traces.append(points(PAUSE, [None], [None], size=14, legendrank=1002))
-    # On a narrow page two entries of the legend are a row.
+    # Two long entries of the legend are a row.
     below = AXIS_PX + ROW_PX * max(2, (1 + sum(it.showlegend is not False for it in traces)) // 2)
     drawn = figure(
         traces,

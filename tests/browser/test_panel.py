@@ -12,6 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 from lab_utils.stage.client import Stage
+from lab_utils.views.picture.static import WIDTH
 from tests.browser import rig
 
 pytestmark = [
@@ -172,8 +173,8 @@ def test_panel_outlives_its_kernel(page: Page) -> None:
     rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
 
 
-def test_pictures_in_the_dark(browser: Browser, lab: rig.Lab) -> None:
-    """In the dark theme a picture of the lab's is dark; a learner's own figure stays as it is."""
+def test_pictures_in_the_dark_and_on_a_phone(browser: Browser, lab: rig.Lab) -> None:
+    """There a picture of the lab's is dark, or scrolls; a learner's own figure stays as it is."""
     drawn = "from plotly.graph_objects import Figure\nFigure(layout={'height': 60})"
     with rig.new_page(browser, []) as page:
         rig.open_notebook(page, lab, lab.write("dark.ipynb", PICTURE, drawn))
@@ -184,7 +185,14 @@ def test_pictures_in_the_dark(browser: Browser, lab: rig.Lab) -> None:
         light = page.locator(".js-plotly-plot").evaluate_all(filters)
         rig.in_the_dark(page)
         dark = page.locator(".js-plotly-plot").evaluate_all(filters)
+        page.set_viewport_size({"width": 390, "height": 900})
+        page.wait_for_function("document.querySelectorAll('.js-plotly-plot')[1].clientWidth < 390")
+        reach = page.locator(".jp-OutputArea-child:has(> .js-plotly-plot)").evaluate_all(
+            "all => all.map(it => [getComputedStyle(it).overflowX, it.scrollWidth])"
+        )
 
+    assert ["auto", WIDTH] == reach[0]
+    assert reach[1][1] < 390
     assert ["none", "none"] == light
     assert [True, False] == ["invert" in it for it in dark]
 

@@ -87,21 +87,6 @@ def test_drawn_without_a_network(
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("at", [0, 1, 2, 4])
-def test_time_axis_fits_a_narrow_page(page: Page, at: int) -> None:
-    """On a phone, where a picture has 290 pixels, the axis's title is whole and covers no time."""
-    draw, rows, _ = DRAWN[at]
-    page.set_viewport_size({"width": 290 + 2 * 8, "height": 700})
-    show(page, rows, draw)
-    title = page.locator("#here .xtitle").bounding_box()
-    ticks = [it.bounding_box() for it in page.locator("#here .xtick text").all()]
-    page.set_viewport_size({"width": 900, "height": 700})
-
-    assert title
-    assert 8 <= title["x"] <= 8 + 290 - title["width"]
-    assert max(it["y"] + it["height"] for it in ticks if it) <= title["y"]
-
-
 @pytest.mark.parametrize("value", HOSTILE)
 def test_hostile_value_is_text(page: Page, value: str) -> None:
     """A value that is markup to Plotly or to the browser is shown letter by letter."""

@@ -19,7 +19,7 @@ from lab_utils.errors import BadArgument
 from lab_utils.views.orders import orders_by_offset
 from lab_utils.views.palette import BLUE, Style
 from lab_utils.views.picture import PLOTLY, Picture, axis, figure, points
-from lab_utils.views.picture.static import LEAST_PX
+from lab_utils.views.picture.static import WIDTH
 from lab_utils.views.tables import Table
 from tests.views.histories import log, sent
 from tests.views.test_picture import OF_ROWS, WORDS
@@ -191,7 +191,7 @@ def test_static_picture_is_whole(page: Page, name: str, width: int) -> None:
     boxes = drawn.evaluate_all("all => all.map(it => it.getBoundingClientRect().toJSON())")
 
     assert sheet is not None
-    assert sheet["width"] == max(width, LEAST_PX)
+    assert sheet["width"] == max(width, WIDTH)
     assert [] == asked
     assert [] == [
         box for box in boxes

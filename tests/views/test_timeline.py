@@ -213,8 +213,8 @@ def test_the_names_of_lanes_have_room() -> None:
     assert left[1] >= 8 * len("consumer-11") + 12
 
 
-def test_the_legend_has_room_on_a_narrow_page() -> None:
-    """Two entries are a row there: the fifth takes a third row, below the name of the axis."""
+def test_legend_has_room() -> None:
+    """Two long entries are a row: the fifth takes a third row, below the name of the axis."""
     few = [request(1, "0", 1), response(2, 1, offset=0)]
     many = [
         *few,

@@ -32,11 +32,13 @@ PLOTLY: Final = "application/vnd.plotly.v1+json"
 CONFIG: Final = {"displaylogo": False, "responsive": False, "displayModeBar": False}
 FONT_SIZE: Final = 13
 TITLE: Final = '<p class="lab-picture" style="font: 17px {}; margin: 0.6em 12px 0.2em">{}</p>'
-# A figure knows no theme. In JupyterLab's dark one it is shown dark, each hue as it was.
-IN_THE_DARK: Final = (
-    '<style>body[data-jp-theme-light="false"] .jp-OutputArea-child:has(.lab-picture)'
-    " + .jp-OutputArea-child .js-plotly-plot"
-    " { filter: invert(0.93) hue-rotate(180deg) }</style>"
+# A figure knows no theme. In JupyterLab's dark one it is shown dark, each hue as it was. Its texts
+# have room at WIDTH, and cover each other at less: a narrow cell scrolls it.
+BELOW: Final = ".jp-OutputArea-child:has(.lab-picture) + .jp-OutputArea-child"
+LOOK: Final = (
+    f'<style>body[data-jp-theme-light="false"] {BELOW} .js-plotly-plot'
+    " { filter: invert(0.93) hue-rotate(180deg) }"
+    f" {BELOW} {{ overflow-x: auto }} {BELOW} .js-plotly-plot {{ min-width: {WIDTH}px }}</style>"
 )
 TITLE_LIMIT: Final = 344
 TITLE_PX: Final = 30  # of what a view leaves above its figure, what was for one line of title
@@ -75,7 +77,7 @@ class Picture:
         )
 
     def static(self, width: int = WIDTH, *, titled: bool = True) -> Static:
-        """The figure as SVG of so many pixels, for a page without JavaScript."""
+        """The figure as SVG of so many pixels or WIDTH, for a page without JavaScript."""
         figure, title = self.figure.to_plotly_json(), shown(self.title, TITLE_LIMIT)
         return Static(as_svg(figure, title, self.summary, width, titled=titled), repr(self))
 
@@ -97,7 +99,7 @@ class Picture:
     def _ipython_display_(self) -> None:
         from IPython.display import HTML, display
 
-        display(HTML(self.heading() + IN_THE_DARK))  # type: ignore[no-untyped-call]
+        display(HTML(self.heading() + LOOK))  # type: ignore[no-untyped-call]
         display(self.bundle(), raw=True)  # type: ignore[no-untyped-call]
         display(HTML(self._repr_html_()))  # type: ignore[no-untyped-call]
 
@@ -296,15 +298,12 @@ class ElasticTime:
         ]
 
     def axis(self, low: float, high: float, apart: float) -> Drawn:
-        """The axis, with times at least `apart` columns from each other.
-
-        On a phone, the title fits, and a legend of many rows leaves room for it and the times.
-        """
+        """The axis, with times at least `apart` columns from each other."""
         found: list[tuple[float, str]] = []
         for column, at_ns in zip(self.columns, self.instants, strict=True):
             if not found or column - found[-1][0] >= apart:
                 found.append((column, ms_text(self.ms(at_ns))))
-        return axis(low, high, "milliseconds, not to scale", automargin=True,
+        return axis(low, high, "milliseconds, not to scale",
                     tickfont={"size": 11, "color": GREY}, **ticks(found))  # fmt: skip
 
 

@@ -21,8 +21,7 @@ from typing import Any, Final
 from lab_utils.errors import one_of
 from lab_utils.views.palette import BLACK, FONT, GREY, WHITE
 
-WIDTH: Final = 900
-LEAST_PX: Final = 640  # a narrower one would cut its texts off: a narrow page scrolls it
+WIDTH: Final = 900  # for which the views lay out their texts: a narrower page scrolls the picture
 TITLE_PX: Final = 17
 LETTER: Final = 0.57  # of the size of a letter, its width
 LINE: Final = 1.3
@@ -68,7 +67,7 @@ class Static:
 
 def as_svg(figure: Part, title: str, summary: str, width: int, *, titled: bool) -> str:
     """The figure as one SVG element of so many pixels, with its title above if it is `titled`."""
-    width = max(width, LEAST_PX)
+    width = max(width, WIDTH)
     drawing = _Drawing(figure, width, sha256(repr(figure).encode()).hexdigest()[:8])
     lines = wrap(title, int((width - 20) / (TITLE_PX * LETTER))) if titled else []
     above = TITLE_PX * LINE * len(lines) + 8
