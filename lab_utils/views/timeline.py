@@ -226,14 +226,16 @@ def scene(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -> S
     clients = list(dict.fromkeys(it.first.actor for it in found))
     brokers = sorted({broker_of(it.first) for it in found})
     step = LANE_GAP if len(clients) <= CLIENTS_LIMIT else 0.0
-    return Scene(
-        found, len(everything), first, time,
-        {name: 1 + step * place for place, name in enumerate(reversed(clients))},
+    lanes = {name: 1 + step * place for place, name in enumerate(reversed(clients))}
+    of = Scene(
+        found, len(everything), first, time, lanes,
         {name: -1 - LANE_GAP * place for place, name in enumerate(brokers)},
         [mark for mark in events if mark.at_ns in time.instants],
         [row for row in reports if row.at_ns in time.instants],
         with_api=apis is None or tuple(apis) != ("Produce",),
     )  # fmt: skip
+    wider = max(1.0, _label_px(of) / (LANE_GAP * LANE_PX))  # a turned name ends below the next lane
+    return replace(of, clients={name: 1 + (at - 1) * wider for name, at in lanes.items()})
 
 
 def _time_of(found: Sequence[Exchange], others: Sequence[int]) -> ElasticTime:

@@ -8,7 +8,7 @@ import pytest
 
 from lab_utils.ledger.events import Event
 from lab_utils.views.picture import Label, thinned
-from lab_utils.views.timeline import EXCHANGES_LIMIT, PROXY, Path, paths, scene, timeline
+from lab_utils.views.timeline import EXCHANGES_LIMIT, LANE_PX, PROXY, Path, paths, scene, timeline
 from tests.views import histories
 from tests.views.histories import event, fired, request, response
 
@@ -177,6 +177,16 @@ def test_loud_label_displaces_a_quiet_one() -> None:
     labels = [Label(0, 1, "1"), Label(1, 1, "2", is_loud=True), Label(2, 1, "3")]
 
     assert ["2"] == [label.text for label in thinned(labels, 5, turned=True)]
+
+
+def test_turned_name_ends_below_the_next_lane() -> None:
+    """The name of a client's request does not reach into those of the client above."""
+    names = {"consumer-1": "OffsetCommit", "producer-1": "InitProducerId"}
+    rows = [request(at, None, at, api=names[actor], actor=actor, records=None)
+            for at, actor in enumerate(list(names) * 20)]  # fmt: skip
+    above, below = scene(rows, None).clients.values()
+
+    assert abs(above - below) * LANE_PX > len("InitProducerId") * 6
 
 
 def test_every_api_on_demand() -> None:
