@@ -38,6 +38,7 @@ from lab_utils.views.picture import (
     note,
     points,
 )
+from lab_utils.views.replica_history import UNREADABLE_MS
 from lab_utils.views.tables import Table
 from lab_utils.views.words import counted, in_picture, listed
 
@@ -76,6 +77,7 @@ class Span:
     begin: Event
     end: Event | None
     failures: tuple[Event, ...]
+    orders: frozenset[tuple[str | None, str | None]]  # which were sent in it, and to which topic
 
     @property
     def told(self) -> str:
@@ -157,7 +159,7 @@ def scene(rows: Sequence[Event]) -> Scene:
         marks=marks,
         waits=_waits(history, marks),
         stops={place: stops[place] for place in sorted(stops, key=_orders_first)},
-        torn=list(_torn(history, spans, marks)),
+        torn=list(_torn(spans, marks)),
     )
 
 
@@ -167,14 +169,11 @@ def _orders_first(place: Place) -> tuple[bool, str, int]:
 
 
 def _torn(
-    history: History, spans: list[Span], marks: list[Mark]
-) -> Iterator[tuple[Span, list[str], list[str]]]:
+    spans: list[Span], marks: list[Mark]
+) -> Iterator[tuple[Span, list[str], list[str]]]:  # fmt: skip
     """Transactions of which some orders can be read and some cannot, and which ones."""
-    sent_in: dict[tuple[str, str], set[tuple[str | None, str | None]]] = defaultdict(set)
-    for row in history.of("client", "sent"):
-        sent_in[row.actor, row.detail.get("transaction", "")].add((row.topic, row.value))
     for span in spans:
-        theirs = [m for m in marks if (m.place[0], m.text) in sent_in[span.actor, span.number]]
+        theirs = [mark for mark in marks if (mark.place[0], mark.text) in span.orders]
         seen, unseen = (
             sorted({mark.text for mark in theirs if mark.kind == kind}) for kind in ("all", "some")
         )
@@ -199,7 +198,7 @@ def _asks(history: History) -> list[Event]:
 
 def _spans(history: History) -> list[Span]:
     by_number: dict[tuple[str, str], list[Event]] = defaultdict(list)
-    for row in history.of("client", "txn_began", "txn_failed", *TOLD):
+    for row in history.of("client", "txn_began", "txn_failed", "sent", *TOLD):
         if "transaction" in row.detail:
             by_number[row.actor, row.detail["transaction"]].append(row)
     return [
@@ -208,6 +207,7 @@ def _spans(history: History) -> list[Span]:
             begin=some[0],
             end=next((row for row in some if row.kind in TOLD), None),
             failures=tuple(row for row in some if row.kind == "txn_failed"),
+            orders=frozenset((row.topic, row.value) for row in some if row.kind == "sent"),
         )
         for key, some in by_number.items()
         if some[0].kind == "txn_began"
@@ -353,10 +353,23 @@ def _title(of: Scene) -> str:
     if fenced:
         they_are = "were told that they are" if len(fenced) > 1 else "was told that it is"
         return f"{listed(fenced)} {they_are} fenced"
+    if waited := max(_waited(of), default=None):
+        return f"{waited[1]}; readers of {waited[2]} waited {ms_text(waited[0] / MS)} ms more"
     hidden = sum(mark.kind == "some" for mark in of.marks)
     kept = sum(mark.kind == "all" for mark in of.marks)
     others = f", {hidden} for read_uncommitted only" if hidden else ""
     return f"{counted(kept, 'record')} for every reader{others}"
+
+
+def _waited(of: Scene) -> Iterator[tuple[int, str, str]]:
+    """Commits that a program knew of long before readers were given the records, and where."""
+    texts = {(mark.place, mark.offset): mark.text for mark in of.marks}
+    for span in (it for it in of.spans if it.end and it.told == TOLD["txn_committed"]):
+        for wait in of.waits:
+            order = (wait.place[0], texts.get((wait.place, wait.offset)))
+            more_ns = (wait.to_ns or 0) - (span.end.at_ns if span.end else 0)
+            if order in span.orders and more_ns >= UNREADABLE_MS * MS:
+                yield more_ns, _told([span]).removesuffix("."), of.name_of(wait.place)
 
 
 def _summary(of: Scene) -> str:
@@ -488,6 +501,7 @@ def _texts(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
         # A late one begins among the labels of others, and so stands below them.
         yield note(of.time.column(row.at_ns), lanes[row.actor], f"{ends}{how}",
                    size=11, colour=palette.GREY, yanchor="top", yshift=-20 if late else -6,
+                   bgcolor=palette.WHITE,  # the line of a late one may pass behind it
                    xanchor="right" if late else "left", xshift=-4 if late else 4)  # fmt: skip
     # The coordinator's states are on three heights by turns, so that they do not meet.
     for number, row in enumerate(of.entries):

@@ -17,6 +17,8 @@ from tests.views.transaction_histories import (
     event,
     left_open,
     marker,
+    sent,
+    stop,
     stored,
     torn,
     txn,
@@ -35,6 +37,12 @@ TITLES = [
     (
         [row for row in torn() if row.kind != "txn_aborted"],
         "producer-1 was never told how transaction 2 ended: order 1 can be read, order 2 cannot",
+    ),
+    (
+        [txn(2, "began"), sent(3, "0"), *stored(5, "0", 0), wrote(7, "PrepareCommit"),
+         txn(8, "committed"), marker(1208, "COMMIT", 1), wrote(1209, "CompleteCommit"), stop(2, 2)],
+        "producer-1 was told that transaction 1 was committed; readers of orders-0 waited 1,200 ms "
+        "more",
     ),
     (left_open(), "An open transaction holds back the readers of orders-0"),
     (
