@@ -60,8 +60,8 @@ watched.replicas()
 
 # %% [markdown]
 # The second ack came only after broker 3 had left the ISR. `acks=all` waits for every replica that is
-# *in sync*, not just for `min.insync.replicas` of them. A replica that stops delays the ack by little
-# more than `replica.lag.time.max.ms`.
+# *in sync*, not just for `min.insync.replicas` of them. A replica that stops delays the ack by
+# `replica.lag.time.max.ms`, or by up to half as much again: so often the leader looks.¹
 #
 # ## 02.1 Who is in sync? (4 points)
 #
@@ -159,7 +159,7 @@ answers.groupBy("error").count()
 # %% [markdown]
 # The broker refused the write with `acks=all` until the producer gave it up. It acked the write with
 # `acks=1`, but the high watermark did not move: no reader could see the record until the followers
-# were back. (Before Kafka 3.7 the floor had no effect on `acks=1`.¹) `healing` marks the end of the
+# were back. (Before Kafka 3.7 the floor had no effect on `acks=1`.²) `healing` marks the end of the
 # run; then the lab repairs the cluster.
 #
 # ## 02.2 Acked by one alone (4 points)
@@ -313,9 +313,9 @@ lab.check("02.5", answer_5)
 # - Why is an ISR of one dangerous only while the floor is 1?
 # - Why is `replicas = min.insync.replicas` a bad idea?
 #
-# ## Source
+# ## Sources
 #
-# ¹ KAFKA-15583, part of KIP-966.
+# ¹ `isr-expiration` in Kafka's `ReplicaManager`. ² KAFKA-15583, part of KIP-966.
 
 # %%
 lab.score()

@@ -81,7 +81,7 @@ forgotten.findings()
 # Two orders are lost for good, without an error: the consumer's position had moved on, and the next
 # transaction committed it. The audit calls this **aborted-output**. Only a `read_uncommitted` reader
 # sees all eight. An abort does not rewind the consumer; the loop must do it, as it does below.
-# Predict how many invoices the log holds twice.
+# Predict the same two numbers again.
 
 # %%
 def rewind(consumer):

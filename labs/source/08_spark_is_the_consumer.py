@@ -31,7 +31,7 @@ lab = Lab("08")
 #
 # Three queries of one driver read the same six orders: one writes them to a topic, one to Parquet
 # files, one calls `book`, which inserts them into a table. The driver is killed when each query has
-# its third batch in its sink, but no commit entry and no list of files says so yet. Then it is
+# written its third batch to its sink, but has not recorded yet that the batch is done. Then it is
 # started again on the same checkpoints. Predict how many orders the topic `invoices` holds twice.
 #
 # A Spark driver starts slowly; this run starts two.
@@ -125,7 +125,7 @@ lab.check("08.1", booked_once)
 # ## What was never committed
 #
 # A producer writes two orders and aborts; then it writes two and commits. Spark's Kafka source is a
-# Java consumer, and Java's default is `read_uncommitted`.³ Which orders does it return?
+# Java consumer. Which orders does it return?
 
 # %%
 def aborts_first(run):
@@ -146,7 +146,8 @@ aborted.topic_log().select("offset", "value")
 aborted.topic_log(**{"kafka.isolation.level": "read_committed"}).select("offset", "value")
 
 # %% [markdown]
-# The aborted orders came in. One option keeps them out; Spark does not warn.
+# The aborted orders came in: Java's default is `read_uncommitted`.³ One option keeps them out; Spark
+# does not warn.
 #
 # ## Remember everything, or forget
 #

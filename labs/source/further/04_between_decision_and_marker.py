@@ -117,7 +117,7 @@ torn.findings()
 # %% [markdown]
 # ## A marker that never comes
 #
-# A second stage, with three brokers. The topic has a single replica, on broker 1. That broker dies
+# Now there are three brokers. The topic has a single replica, on broker 1. That broker dies
 # before the commit, and comes back after it. Predict what is visible then.
 
 # %%

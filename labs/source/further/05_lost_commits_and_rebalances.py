@@ -171,7 +171,7 @@ lab.run(goes_back, orders=6, filled=True).bookmarks()
 # lower it. To process once, the application must help. That is lab 06.
 #
 # One limit: with KIP-848 a fixed place in the group (`group.instance.id`) is refused to a successor
-# while the dead process holds it. And a commit can also be lost with its coordinator; this stage has
+# while the dead process holds it. And a commit can also be lost with its coordinator; this lab has
 # one broker.
 #
 # ## By hand

@@ -41,7 +41,7 @@ def began(run, order, name="till"):
 # ## Defaults
 #
 # librdkafka is asked on the wire. The Java client is asked in two ways: its class prints its defaults,
-# and Kafka's console producer, which uses it, runs on this stage.
+# and Kafka's console producer, which uses it, runs on this lab's broker.
 #
 # *A producer is not idempotent by default.* One that is has a producer id.
 
