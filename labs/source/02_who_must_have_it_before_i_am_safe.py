@@ -217,8 +217,9 @@ survival(grid.rows)
 
 # %% [markdown]
 # With a floor of one, writes go on until the last broker dies, and the last order is on one disk.
-# With as many replicas as the floor, the first death ends all writes. So set `min.insync.replicas` to
-# 2 at least, and the replication factor to one more.
+# With as many replicas as the floor, the first death ends all writes. A floor above the number of
+# replicas counts as that number: one replica with a floor of 3 accepts writes. So set
+# `min.insync.replicas` to 2 at least, and the replication factor to one more.
 #
 # ## 02.3 Settings that survive (6 points)
 #
