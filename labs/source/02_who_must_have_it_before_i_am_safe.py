@@ -1,9 +1,8 @@
 # %% [markdown]
 # # Who must have it before I am safe?
 #
-# `acks=all` waits for every in-sync replica. So everything depends on who is in sync, and that
-# changes while you write. This lab watches the set of in-sync replicas change, and breaks the promise
-# by changing it.
+# `acks=all` waits for every in-sync replica. So everything depends on who is in sync. This lab
+# watches that set change, and breaks the promise by changing it.
 #
 # 50 minutes · three brokers · 20 points · builds on lab 01
 #
@@ -61,7 +60,7 @@ watched.replicas()
 # %% [markdown]
 # The second ack came only after broker 3 had left the ISR. `acks=all` waits for every replica that is
 # *in sync*, not just for `min.insync.replicas` of them. A replica that stops delays the ack by
-# `replica.lag.time.max.ms`, or by up to half as much again: so often the leader looks.¹
+# one to one and a half times `replica.lag.time.max.ms`.¹
 #
 # ## 02.1 Who is in sync? (4 points)
 #
@@ -106,8 +105,8 @@ guess.compare(unclean)
 unclean.replicas()
 
 # %% [markdown]
-# An ISR of one acked orders with `acks=all`, and they are gone: `acks=all` promised no more than
-# `acks=1`. Now the same with unclean election off. Predict again.
+# An ISR of one acked orders with `acks=all`, and they are gone: it promised no more than `acks=1`.
+# Now unclean election is off. Predict again.
 
 # %%
 guess = lab.predict(acked=..., lost=..., because="...")
@@ -218,8 +217,8 @@ survival(grid.rows)
 # %% [markdown]
 # With a floor of one, writes go on until the last broker dies, and the last order is on one disk.
 # With as many replicas as the floor, the first death ends all writes. A floor above the number of
-# replicas counts as that number: one replica with a floor of 3 accepts writes. So set
-# `min.insync.replicas` to 2 at least, and the replication factor to one more.
+# replicas counts as that number. So set `min.insync.replicas` to 2 at least, and the replication
+# factor to one more.
 #
 # ## 02.3 Settings that survive (6 points)
 #
@@ -303,9 +302,9 @@ lab.check("02.5", answer_5)
 # %% [markdown]
 # ## What this does not cover
 #
-# All brokers here share one machine, one disk and one power line. In a real cluster several brokers
-# may fail together. `further/02_links_retries_and_elections.ipynb` has a held link, a leader that
-# dies between storing and answering, and a clean handover.
+# All brokers here share one machine. In a real cluster several brokers may fail together.
+# `further/02_links_retries_and_elections.ipynb` has a held link, a leader that dies before it answers,
+# and a clean handover.
 # `further/02_what_takes_a_committed_record.ipynb` has retention and compaction.
 #
 # ## Questions
