@@ -11,6 +11,7 @@ Most cells show something, and no answer rests on them: they need not run to be 
 from __future__ import annotations
 
 import ast
+import builtins
 import errno
 import json
 import os
@@ -53,6 +54,7 @@ DYNAMIC: Final = frozenset((
 ))  # fmt: skip
 # A cell in which IPython finds a magic asks for it.
 CALL_OF_A_MAGIC: Final = "get_ipython"
+BUILTINS: Final = frozenset(dir(builtins))
 # What is called with a value and leaves it as it is.
 HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
@@ -128,12 +130,13 @@ class Submission:
             for position, cell in enumerate(self.cells) if not cell.checks
             for piece in _pieces(position, cell, is_own=cell.source not in handed_out)
         ]  # fmt: skip
+        imported = frozenset[str]().union(*(each.imports for each in pieces))
         names = {each.answer for each in self.exercises}
         left, taken = pieces, set[_Piece]()
-        while more := {each for each in left if each.matters(names, labs)}:
+        while more := {each for each in left if each.matters(names, labs, imported)}:
             taken |= more
             left = [each for each in left if each not in more]
-            names = names.union(*(each.loads for each in more))
+            names = names.union(*(each.leads_to for each in more))
         if names & labs or any(each.is_dynamic for each in taken):
             return self
         texts: dict[int, list[str]] = {}
@@ -154,7 +157,9 @@ class _Piece:
     """A cell, or a statement of one: the names of the notebook that it binds, uses and changes.
 
     changes  those whose attributes or elements it sets
-    touches  those that it may change in other ways, by a call of theirs or with them
+    touches  those that it may change in other ways, by a call of theirs or with them, or whose
+             value it gives another name
+    imports  those that it imports, but for the lab's own; "*" stands for any
     reaches_out  does it set something of a module, or of what has no name?
     """
 
@@ -166,6 +171,7 @@ class _Piece:
     loads: Set[str] = frozenset()
     changes: Set[str] = frozenset()
     touches: Set[str] = frozenset()
+    imports: Set[str] = frozenset()
     reaches_out: bool = False
 
     @property
@@ -173,11 +179,22 @@ class _Piece:
         """May it use or change what nobody sees in its text? Nothing handed out does."""
         return (self.is_own or self.is_answer) and (self.reaches_out or bool(self.loads & DYNAMIC))
 
-    def matters(self, names: Set[str], labs: Set[str]) -> bool:
+    @property
+    def leads_to(self) -> Set[str]:
+        """The names that matter where it does: what a learner's own binds may change others."""
+        return self.loads | self.binds if self.is_own else self.loads
+
+    def matters(self, names: Set[str], labs: Set[str], imported: Set[str]) -> bool:
         """Can it make a difference to these names? A lab changes no function that it performs."""
         if self.is_answer or self.is_dynamic or (self.binds | self.changes) & names:
             return True
-        return self.is_own and bool((self.touches - labs) & names)
+        return self.is_own and (bool((self.touches - labs) & names) or self._sets_up(imported))
+
+    def _sets_up(self, imported: Set[str]) -> bool:
+        """Is it about what is imported or a file, and nothing of the notebook: `random.seed(1)`?"""
+        calls = (self.touches | self.changes) & (imported | {"open"})
+        is_alone = self.loads <= imported | self.binds | BUILTINS
+        return "*" in self.imports or (bool(calls) and is_alone)
 
 
 def read_submission(path: Path, labs: Path = LABS) -> Submission:
@@ -283,6 +300,7 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
             loads=loads,
             changes=changes,
             touches=_touched(tree),
+            imports=set(_imported(tree)),
             reaches_out=any(not name or _is_imported(table, name) for name in changes),
         )
 
@@ -365,7 +383,21 @@ def _touched(tree: ast.AST) -> set[str]:
             if root not in HARMLESS:
                 given = (*node.args, *(keyword.value for keyword in node.keywords))
                 touched |= {root} if root == "lab" else set(_loaded(given))
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            touched |= set(map(_root, node.decorator_list))
+        elif isinstance(node, ast.Assign | ast.For | ast.comprehension):
+            named = node.value if isinstance(node, ast.Assign) else node.iter
+            touched.add(_root(named))
     return touched - {""}
+
+
+def _imported(tree: ast.AST) -> Iterator[str]:
+    """The names that a cell imports of anything but the lab."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            place = getattr(node, "module", None)
+            names = (it.asname or it.name.partition(".")[0] for it in node.names)
+            yield from names if not place or not place.startswith("lab_utils") else ()
 
 
 def _loaded(nodes: Iterable[ast.AST]) -> Iterator[str]:

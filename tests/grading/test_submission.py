@@ -228,6 +228,12 @@ def items(submission: Submission) -> list[str]:
         "[change(each, settings) for each in 'ab']",
         "def send_once(run):\n    return 'a better one'",
         "del settings",
+        "from elsewhere import *",
+        "@settings.add\ndef mine(run): pass",
+        "mine = settings\nmine['acks'] = 'all'",
+        "for mine in settings:\n    mine['acks'] = 'all'",
+        "import nest_asyncio\nnest_asyncio.apply()",
+        "with open('settings', 'w') as file:\n    file.write('acks=all')",
     ],
 )
 def test_what_an_answer_rests_on_runs(tmp_path: Path, source: str) -> None:
@@ -265,6 +271,13 @@ def test_what_that_rests_on_runs_too(tmp_path: Path) -> None:
     texts = [each["source"] for each in cells]
 
     assert [texts[0], *texts[2:]] == left(read(tmp_path, *cells))
+
+
+def test_what_changes_it_by_another_name_runs_too(tmp_path: Path) -> None:
+    """A learner's own function may change a name of the notebook when it is called."""
+    cells = [cell("def change():\n    global settings\n    settings = {}"), cell("change()"), SEND]
+
+    assert [each["source"] for each in cells] == left(read(tmp_path, *cells))
 
 
 def test_of_a_cell_that_was_handed_out_only_statements_run(tmp_path: Path) -> None:
