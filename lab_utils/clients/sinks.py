@@ -19,7 +19,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -45,7 +45,7 @@ TABLE: Final = "bookings"
 VARIABLE: Final = "LAB_DATABASE"
 CONNECT_S: Final = 5
 LOCK_S: Final = 10
-COMMIT: Final = re.compile(r"\s*(COMMIT|END)\b", re.IGNORECASE)
+COMMITS: Final = (["COMMIT"], ["END"])
 OUTSIDE: Final = 0  # of a transaction, as libpq says it
 WRITES: Final = ("INSERT", "UPDATE", "REPLACE", "DELETE", "MERGE")
 # The sequence in which the rows lie: a table of the learner's may have no other.
@@ -133,7 +133,7 @@ class _Points:
         """Around a statement: it may write, commit, or both."""
         it_writes = writes(text)
         is_alone = it_writes and connection.commits_itself()
-        ends = is_alone or (connection.has_written and bool(COMMIT.match(text)))
+        ends = is_alone or (connection.has_written and _words(text)[:1] in COMMITS)
         with self.commit(connection, is_one=True) if ends else nullcontext():
             yield
             if it_writes:
@@ -182,7 +182,9 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
         def commits_itself(self) -> bool:
             """Is a statement a transaction of its own now, which no commit follows?"""
             if is_sqlite:
-                return self.isolation_level is None and not self.in_transaction
+                # Of Python 3.12 and later, where isolation_level has no say then.
+                is_on = getattr(self, "autocommit", None) is True
+                return (is_on or self.isolation_level is None) and not self.in_transaction
             return bool(self.autocommit) and self.info.transaction_status == OUTSIDE
 
     class Cursor(base.Cursor):  # type: ignore[misc]
@@ -207,10 +209,15 @@ def writes(statement: str) -> bool:
     >>> writes("SELECT replace(value, 'INSERT', '') FROM bookings")
     False
     """
-    words = re.sub(r"--.*|/\*(?s:.*?)\*/", " ", statement).upper().split()
-    return bool(words) and (
-        words[0] in WRITES or (words[0] == "WITH" and not set(WRITES).isdisjoint(words))
+    said = _words(statement)
+    return bool(said) and (
+        said[0] in WRITES or (said[0] == "WITH" and not set(WRITES).isdisjoint(said))
     )
+
+
+def _words(statement: str) -> list[str]:
+    """The words of a statement, without its comments."""
+    return re.sub(r"--.*|/\*(?s:.*?)\*/|;", " ", statement).upper().split()
 
 
 def _write_ahead(connection: Connection, folder: Path) -> None:
@@ -312,13 +319,24 @@ def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]], str]:
         asked = ", ".join(each for each in ("value", "times") if each in columns)
         if "value" not in columns:
             return columns, [], NAMES[name]
-        query = f"SELECT {asked} FROM {TABLE} ORDER BY {ROW[name]} LIMIT {ROWS_MAX}"  # noqa: S608
+        order = f"ORDER BY {ROW[name]}" if _has(connection, ROW[name]) else ""
+        query = f"SELECT {asked} FROM {TABLE} {order} LIMIT {ROWS_MAX}"  # noqa: S608
         rows, length = list[dict[str, Any]](), 0
         for row in connection.execute(text(query)).mappings():
             rows.append(dict(row))
             if (length := length + len(str(row["value"]))) > TEXTS_MAX:
                 raise BadArgument(f"its effects have more than {TEXTS_MAX:,} characters")
         return columns, rows, NAMES[name]
+
+
+def _has(connection: Connection, column: str) -> bool:
+    """Has the table this column of the database's own? No view has, and none WITHOUT ROWID."""
+    from sqlalchemy import exc, text
+
+    with suppress(exc.DBAPIError), connection.begin_nested():
+        connection.execute(text(f"SELECT {column} FROM {TABLE} LIMIT 0"))  # noqa: S608
+        return True
+    return False
 
 
 def _bound(connection: Any) -> None:

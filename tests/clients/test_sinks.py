@@ -147,10 +147,11 @@ def test_a_commit_in_words(place: Place) -> None:
     sink, points = place.opened(NO_KEY)
     with sink.begin() as connection:
         connection.execute(text(INSERT), {"order": "0"})
-        connection.exec_driver_sql("COMMIT")
+        connection.exec_driver_sql("-- it is done\nCOMMIT;")
+        by_then = [*points]
 
     expected = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
-    assert (expected, ["0"]) == (points, place.booked())
+    assert (expected, expected, ["0"]) == (by_then, points, place.booked())
 
 
 @pytest.mark.parametrize("is_closed_by_commit", [False, True])
@@ -165,6 +166,17 @@ def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
 
     each = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
     assert (each * 2, ["0", "1"]) == (points, place.booked())
+
+
+def test_autocommit_of_the_driver(place: Place) -> None:
+    """A driver's own switch does the same; Python 3.12 has it for SQLite."""
+    sink, points = place.opened(NO_KEY)
+    raw = sink.raw_connection()
+    raw.driver_connection.autocommit = True
+    raw.cursor().execute("INSERT INTO bookings VALUES ('0')")
+    raw.close()
+
+    assert ["before_db_commit", "after_db_write", "committed", "after_db_commit"] == points
 
 
 @pytest.mark.parametrize(
@@ -239,6 +251,15 @@ def test_effects_are_in_the_sequence_of_their_writes(place: Place) -> None:
     place.book("2", "0", "1")
 
     assert ["2", "0", "1"] == place.booked()
+
+
+def test_effects_that_lie_in_no_sequence(tmp_path: Path) -> None:
+    """A table of SQLite's may have no rowid."""
+    place = Place(tmp_path)
+    place.opened("CREATE TABLE bookings (value TEXT PRIMARY KEY) WITHOUT ROWID")
+    place.book("1", "0")
+
+    assert ["0", "1"] == place.booked()
 
 
 def test_other_tables_are_no_effects(place: Place) -> None:
