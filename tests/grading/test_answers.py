@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from math import prod
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lab_utils.checking import decide
 from lab_utils.grading.cases import exercise, exercises
+from lab_utils.grading.examination import REFERENCE_S
 from lab_utils.grading.notebook import further_notebook
 from lab_utils.grading.results import Verdict
 from lab_utils.ledger.events import Event
@@ -105,6 +107,16 @@ def test_who_loses_a_broker_is_patient() -> None:
 
     assert gone
     assert all(trial.patient for trial in gone)
+
+
+def test_settings_that_lose_a_broker_are_given_time() -> None:
+    """Until another one leads may take longer than 15 s; to give up takes less than the run may."""
+    given: list[dict[str, Any]] = []
+    run: Any = SimpleNamespace(orders=(), producer=given.append)
+    for trial in exercise("02.3").public:
+        trial.answered("settings", {"replicas": 3, "topic": {}, "producer": {}}).workload(run)
+
+    assert [30 < it["message.timeout.ms"] / 1000 < REFERENCE_S - 30 for it in given] == [True, True]
 
 
 def test_a_late_answer_is_later_than_the_client_may_be() -> None:
