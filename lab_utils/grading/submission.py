@@ -93,10 +93,12 @@ class Submission:
         return self._last(lambda cell: cell.checks == item)
 
     def is_untouched(self, item: str) -> bool:
-        """Is the cell of this answer as it was handed out?"""
+        """Is the cell of this answer as it was handed out, and does no other give one?"""
         answer = self.answer_cell(item)
         handed_out = [cell.source for cell in self.handed_out if cell.answers == item]
-        return answer is not None and handed_out == [self.cells[answer].source]
+        (name,) = (each.answer for each in self.exercises if each.item == item)
+        given = {it.source for it in self.cells if re.search(_binding(name), it.source)}
+        return answer is not None and given <= {self.cells[answer].source} == {*handed_out}
 
     def due_after(self, position: int) -> list[Exercise]:
         """The exercises that are examined when the cell at this position has run."""
@@ -216,7 +218,7 @@ def submissions(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            below = sorted(path.rglob("*.ipynb"))
+            below = sorted(it for it in path.rglob("*.ipynb") if it.is_symlink() or not it.is_dir())
             files += [each for each in below if not SKIPPED & set(each.relative_to(path).parts)]
         else:
             files.append(path)
@@ -429,13 +431,17 @@ def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
             name = _name(cell, answers.keys() | checks.keys())
             cells.append(Cell(cell.source, answers.get(name), checks.get(name)))
     for each in items:
-        binds = rf"(?m)^(def\s+{each.answer}\b|{each.answer}\s*(:[^=\n]*)?=(?!=))"
         # Possessive: a line of a million blanks would be tried from each of them.
         calls = rf"""\A\s*+lab\.check\(\s*+["']{re.escape(each.item)}["'][^\n]*+\s*+\Z"""
-        for role, pattern in (("answers", binds), ("checks", calls)):
+        for role, pattern in (("answers", _binding(each.answer)), ("checks", calls)):
             if all(getattr(cell, role) != each.item for cell in cells):
                 cells = _found(cells, role, each.item, pattern)
     return tuple(cells)
+
+
+def _binding(name: str) -> str:
+    """The pattern of a cell that gives a name a value at its top."""
+    return rf"(?m)^(def\s+{name}\b|{name}\s*(:[^=\n]*)?=(?!=))"
 
 
 def _found(cells: list[Cell], role: str, item: str, pattern: str) -> list[Cell]:

@@ -173,6 +173,7 @@ def test_folders_are_searched(tmp_path: Path) -> None:
     for name in ("b/x.ipynb", "a/x.ipynb", *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "folder.ipynb").mkdir()
     a, b = tmp_path / "a" / "x.ipynb", tmp_path / "b" / "x.ipynb"
 
     assert [b, a] == submissions([b, tmp_path])
@@ -185,6 +186,15 @@ def test_untouched() -> None:
 
     assert {True} == set(map(blank.is_untouched, items(blank)))
     assert {False} == set(map(solved.is_untouched, items(solved)))
+
+
+def test_an_answer_beside_its_cell(tmp_path: Path) -> None:
+    """Who leaves the cell of a query as it is, and writes another, has answered."""
+    handed_out = read(tmp_path, ANSWER).handed_out
+    cells = [cell(it.source, "answer-90-3") for it in handed_out if it.answers == "90.3"]
+    asked = read(tmp_path, *cells), read(tmp_path, *cells, cell("def count_acked(events): ..."))
+
+    assert [True, False] == [each.is_untouched("90.3") for each in asked]
 
 
 ANSWERS = "def send_once(run):\n    return settings, helper(run)"
