@@ -55,6 +55,7 @@ DYNAMIC: Final = frozenset((
 # A cell in which IPython finds a magic asks for it.
 CALL_OF_A_MAGIC: Final = "get_ipython"
 BUILTINS: Final = frozenset(dir(builtins))
+CHECK: Final = re.compile(r"(?m)^lab\.check\(.*\)[ \t;]*$")
 # What is called with a value and leaves it as it is.
 HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
@@ -421,7 +422,8 @@ def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
 
     A cell is known by its metadata, or by its id. Where an item has none that is known, because a
     tool has stripped them or the cell was typed anew, it is the cell that binds the answer's name,
-    or the one that calls the check and does nothing else.
+    or the one that calls the check and does nothing else. No other cell calls one in a line: there
+    are none where it is graded.
     """
     answers = {grade_id("answer", each.item): each.item for each in items}
     checks = {grade_id("check", each.item): each.item for each in items}
@@ -436,7 +438,9 @@ def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
         for role, pattern in (("answers", _binding(each.answer)), ("checks", calls)):
             if all(getattr(cell, role) != each.item for cell in cells):
                 cells = _found(cells, role, each.item, pattern)
-    return tuple(cells)
+    return tuple(
+        each if each.checks else replace(each, source=CHECK.sub("", each.source)) for each in cells
+    )
 
 
 def _binding(name: str) -> str:

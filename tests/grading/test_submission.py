@@ -69,6 +69,13 @@ def test_where_an_item_is_due(
     assert (expected, (note,) if note else ()) == (due(submission), submission.notes("90.1"))
 
 
+def test_a_check_in_an_answer_is_left_out(tmp_path: Path) -> None:
+    """Where it is graded there are no checks: the call would raise, and cost a right answer."""
+    submission = read(tmp_path, cell('answer_1 = {}\nlab.check("90.1", answer_1)', "answer-90-1"))
+
+    assert ["answer_1 = {}\n"] == [each.source for each in submission.cells]
+
+
 def test_the_last_of_two_answers_counts(tmp_path: Path) -> None:
     """A copied cell keeps its id; the last one is the answer, as it is for the reader."""
     submission = read(tmp_path, ANSWER, cell("answer_1 = 2", "answer-90-1"), CHECK)
