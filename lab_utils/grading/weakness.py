@@ -66,7 +66,7 @@ def _batched(each: Evidence) -> str:
     if most < 2:
         return ""
     return f" It waits for a request by its number, and one of yours carried {most} records: " \
-           "leave batch.num.messages out."  # fmt: skip
+           "batch.num.messages must be 1, as run.producer() has it."  # fmt: skip
 
 
 def hung(each: Evidence) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab_utils.grading.cases import Evidence, Trial
-from lab_utils.grading.weakness import hung, not_done, was_spent
+from lab_utils.grading.weakness import hung, not_done, was_spent, weakness
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import crash_client
 
@@ -190,3 +190,14 @@ COORDINATOR = (
 def test_client_that_hung(rows: tuple[Event, ...], name: str | None) -> None:
     """A consumer of the last process that has its coordinator and wants nothing of it."""
     assert name == hung(Evidence(trial=Trial(name="t"), orders=(), rows=rows))
+
+
+def test_requests_of_many_orders() -> None:
+    """The sentence is right for who sets it, and for who makes a client of their own without it."""
+    rows = (
+        Event(run="r", source="fault", actor="refuse", kind="unfired"),
+        wire("request", "Produce", 1, 1, records=6),
+    )
+    said = weakness(Evidence(trial=Trial(name="it"), orders=(), rows=rows)) or ""
+
+    assert said.endswith("batch.num.messages must be 1, as run.producer() has it.")
