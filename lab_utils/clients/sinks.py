@@ -140,6 +140,15 @@ class _Points:
                 self.crashes.reached("after_db_write")
                 connection.has_written = True
 
+    @contextmanager
+    def script(self, connection: Any, text: str) -> Iterator[None]:
+        """Around a script of SQLite's: it commits what is open, and then what it writes."""
+        it_writes = any(map(writes, text.split(";")))
+        with self.commit(connection, is_one=it_writes or connection.has_written):
+            yield
+            if it_writes:
+                self.crashes.reached("after_db_write")
+
 
 def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
     """What connects with the engine's driver; the points are those of the driver's connections.
@@ -165,6 +174,9 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
 
         def executemany(self, *given: Any, **settings: Any) -> Any:
             return self.cursor().executemany(*given, **settings)
+
+        def executescript(self, script: str) -> Any:
+            return self.cursor().executescript(script)
 
         def commit(self) -> None:
             with points.commit(self, is_one=self.has_written):
@@ -195,6 +207,10 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
         def executemany(self, statement: Any, *given: Any, **settings: Any) -> Any:
             with points.statement(self.connection, str(statement)):
                 return super().executemany(statement, *given, **settings)
+
+        def executescript(self, script: str) -> Any:
+            with points.script(self.connection, script):
+                return super().executescript(script)
 
     if is_sqlite:
         return partial(sqlite3.connect, factory=Connection)

@@ -179,6 +179,20 @@ def test_autocommit_of_the_driver(place: Place) -> None:
     assert ["before_db_commit", "after_db_write", "committed", "after_db_commit"] == points
 
 
+@pytest.mark.parametrize("is_its_cursors", [False, True])
+def test_a_script(tmp_path: Path, *, is_its_cursors: bool) -> None:
+    """What SQLite is given as one text commits what it writes."""
+    place = Place(tmp_path)
+    sink, points = place.opened(NO_KEY)
+    raw: Any = sink.raw_connection()
+    given = raw.cursor() if is_its_cursors else raw.driver_connection
+    given.executescript("BEGIN; INSERT INTO bookings VALUES ('0'); COMMIT;")
+    raw.close()
+
+    expected = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
+    assert (expected, ["0"]) == (points, place.booked())
+
+
 @pytest.mark.parametrize(
     ("point", "left"),
     [("after_db_write", []), ("before_db_commit", []), ("after_db_commit", ["0"])],
