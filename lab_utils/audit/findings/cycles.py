@@ -13,7 +13,7 @@ from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.facts import TRANSACTION, committed_positions, sql
+from lab_utils.audit.facts import TRANSACTION, committed_positions
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -92,18 +92,16 @@ def _edges_that_may_close(edges: DataFrame, plans: Plans) -> dict[str, list[Edge
         "*", "least(one.at_ns, other.at_ns) AS first", "greatest(one.at_ns, other.at_ns) AS last",
         "one.at_ns >= other.at_ns AS is_back",
     )  # fmt: skip
-    by = "OVER (PARTITION BY run ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND"
-    begins = f"coalesce(max(last) {by} 1 PRECEDING) < first, true) AS begins"
-    numbered = (
-        spans.where("is_back")
-        .selectExpr("*", begins)
-        .selectExpr("*", f"count_if(begins) {by} CURRENT ROW) AS island")
-    )
-    islands = sql(numbered, ["run", "island"], "min(first) AS first", "max(last) AS island_end")
-    up_to_here = "OVER (PARTITION BY run ORDER BY first RANGE UNBOUNDED PRECEDING)"
+    so_far = "OVER (PARTITION BY run ORDER BY first, last ROWS BETWEEN UNBOUNDED PRECEDING AND"
+    before, up_to_here = f"{so_far} 1 PRECEDING)", f"{so_far} CURRENT ROW)"
+    by_start = "OVER (PARTITION BY run ORDER BY first RANGE UNBOUNDED PRECEDING)"
+    begins = f"is_back AND coalesce(max(goes_back_to) {before} < first, true) AS begins"
     covered = (
-        spans.unionByName(islands.drop("island"), True)
-        .selectExpr("*", f"max(island_end) {up_to_here} AS covered_to")
+        spans.selectExpr("*", "if(is_back, last, NULL) AS goes_back_to")
+        .selectExpr("*", begins)
+        .selectExpr("*", f"count_if(begins) {up_to_here} AS island")
+        .selectExpr("*", "max(goes_back_to) OVER (PARTITION BY run, island) AS island_end")
+        .selectExpr("*", f"max(if(is_back, island_end, NULL)) {by_start} AS covered_to")
         .where("covered_to >= last")
     )
     rows = plans.rows(covered.select("run", "kind", "one", "other").limit(EDGES_MAX))
