@@ -103,6 +103,7 @@ def settings_for(size: int) -> dict[str, str]:
         "spark.sql.codegen.wholeStage": "true",
         "spark.sql.codegen.factoryMode": "FALLBACK",
         "spark.sql.autoBroadcastJoinThreshold": "10MB",
+        "spark.sql.constraintPropagation.enabled": "true",
     }
 
 
