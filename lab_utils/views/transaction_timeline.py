@@ -61,6 +61,7 @@ MARKS: Final = {
     "txn_failed": Style("told: an error", palette.PURPLE, symbol="x"),
 }
 BAR: Final = Style("transaction, as its program sees it", palette.SKY, width=7)
+OPEN: Final = Style("transaction whose end was not told", palette.SKY, dash="dot", width=7)
 WAITS: Final = Style("read_committed readers wait", palette.ORANGE, dash="dot", width=3)
 LATE: Final = Style("EndTxn that was late", palette.VERMILLION, dash="6px,3px", width=2.4)
 ASKS: Final = Style("request to the coordinator", palette.BLUE, width=1.4)
@@ -463,7 +464,9 @@ def _hover(mark: Mark, of: Scene) -> str:
 
 def _named_lines(of: Scene) -> Iterable[Scatter]:
     """Entries of the legend for what is drawn as shapes."""
-    return (in_legend(it) for it, is_there in ((BAR, of.spans), (WAITS, of.waits)) if is_there)
+    ended = [span.end is not None for span in of.spans]
+    drawn = {BAR: any(ended), OPEN: not all(ended), WAITS: bool(of.waits)}
+    return (in_legend(style) for style, is_there in drawn.items() if is_there)
 
 
 def _lines(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
@@ -474,7 +477,8 @@ def _lines(of: Scene, lanes: dict[object, float]) -> Iterable[Drawn]:
     for span in of.spans:
         start, at = of.time.column(span.begin.at_ns), lanes[span.actor]
         end = of.time.column(span.end.at_ns) if span.end else last
-        yield line((start, end), (at, at), BAR.colour, BAR.width, "solid" if span.end else "dot")
+        style = BAR if span.end else OPEN
+        yield line((start, end), (at, at), style.colour, style.width, style.dash)
     for wait in of.waits:
         start, at = of.time.column(wait.from_ns), lanes[wait.place] - 0.17
         end = last if wait.to_ns is None else of.time.column(wait.to_ns)

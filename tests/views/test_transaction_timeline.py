@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.transaction_timeline import MARKS, scene, transaction_timeline
+from lab_utils.views.transaction_timeline import BAR, MARKS, OPEN, scene, transaction_timeline
 from tests.views.transaction_histories import (
     MS,
     TOPIC,
@@ -103,6 +103,17 @@ def test_each_kind_has_its_own_symbol() -> None:
     assert {style.name for style in MARKS.values() if "error" not in style.name} <= set(
         traces(commit_and_abort())
     )
+
+
+def test_a_transaction_without_an_end_has_its_own_line() -> None:
+    """The legend names how it is drawn, and the other way only where it is drawn so."""
+    for rows, named, other in ((left_open(), OPEN, BAR), (commit_and_abort(), BAR, OPEN)):
+        drawn = {shape.line.dash for shape in transaction_timeline(rows).figure.layout.shapes
+                 if shape.line.width == named.width}  # fmt: skip
+
+        assert {named.dash} == drawn
+        assert named.name in traces(rows)
+        assert other.name not in traces(rows)
 
 
 def test_readers_wait_from_the_first_record_to_the_marker() -> None:
