@@ -393,7 +393,7 @@ EXERCISES = (
                 name="nothing is booked",
                 is_made=lambda _, seen: not seen.history.effects,
                 likely="there is no table `bookings` with an order in its column `value`.",
-                look="Look at the names of the table and of its column.",
+                look="Write each order to it; if you do, look at the names of table and column.",
             ),
             Mistake(
                 name="counts up",

@@ -171,7 +171,7 @@ EXERCISES = (
                 name="nothing is booked",
                 is_made=lambda _, seen: not booked(seen),
                 likely="nothing was written to the table bookings.",
-                look="Look at the names of the table and of its column.",
+                look="Write each order to it; if you do, look at the names of table and column.",
             ),
             Mistake(
                 name="the number before the rows",
