@@ -7,7 +7,7 @@ A submission is hostile. With bubblewrap (machine/confinement.py) its processes 
 runs the lab, the lab's package and its cache, all read-only, and one folder of their own; of the
 network they see a loopback that nobody else is on; and they end when the first of them ends, or the
 grader. What they hold in memory, on disk and in processes is looked at twice a second, and too much
-ends all of them.
+ends all of them. The system itself refuses processes and threads beyond that.
 
 With Landlock they read and write the same files, signal only one another, and share the network.
 
@@ -22,6 +22,7 @@ import asyncio
 import functools
 import json
 import os
+import re
 import resource
 import shutil
 import signal
@@ -91,6 +92,11 @@ PATH_MAX: Final = 4000  # of 4096
 UNCOUNTED: Final = sys.maxsize // 4
 OPEN_EACH: Final = 4096
 LOWEST: Final = 19  # priority
+# Threads have process ids, too: a Spark has some hundred. The system keeps the first for itself.
+IDS_EACH: Final = 16
+IDS_RESERVED: Final = 300
+# Before Linux 6.14 pid_max is that of the machine, and not each namespace's.
+LIMITS_IDS: Final = tuple(map(int, re.findall(r"\d+", os.uname().release)[:2])) >= (6, 14)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +225,9 @@ class Sandbox:
             text = ""  # its processes may hold the other ends, and never close them
             while "}" not in text and (line := lines.readline()):
                 text += line
-            if asking.readline():
-                with suppress(BrokenPipeError):  # it has ended, as anybody may
+            with suppress(ValueError, KeyError, BrokenPipeError):  # it has ended, as anybody may
+                if asking.readline():
+                    _limit_ids(int(json.loads(text)["child-pid"]), self._limits)
                     print(file=answer, flush=True)
         try:
             return first, int(json.loads(text)["child-pid"])
@@ -360,11 +367,11 @@ class Sandbox:
                 if not self._inside.is_running():
                     return
                 running = self._inside.children(recursive=True)
-                if _processor_s([self._inside, *running]) > self._limits.processor_s:
-                    _give_way(running)
                 if exceeded := self._too_much(running):
                     self.end_for(exceeded)
                     return
+                if _processor_s([self._inside, *running]) > self._limits.processor_s:
+                    _give_way(running)
             pause_s = _pause_s(time.monotonic() - looked)
 
     def _too_much(self, running: list[psutil.Process]) -> str | None:
@@ -409,6 +416,21 @@ def _limited(limits: Limits) -> list[str]:
                f"--nofile={min(OPEN_EACH, resource.getrlimit(resource.RLIMIT_NOFILE)[1])}",
                "--"]  # fmt: skip
     return choom + (prlimit if shutil.which("prlimit") else [])
+
+
+def _limit_ids(inside: int, limits: Limits) -> None:
+    """Let the system refuse a process or a thread too many, where it can.
+
+    A loop that forks makes thousands before the next look, and leaves no processor for it.
+    """
+    if LIMITS_IDS:
+        with suppress(subprocess.TimeoutExpired):
+            subprocess.run(
+                ["nsenter", "--preserve-credentials", "--user", "--pid", f"--target={inside}", "--",
+                 "tee", "/proc/sys/kernel/pid_max"],
+                input=str(IDS_RESERVED + IDS_EACH * limits.processes),
+                capture_output=True, text=True, timeout=START_S, check=False,
+            )  # fmt: skip
 
 
 def packages() -> list[Path]:

@@ -21,6 +21,9 @@ import pytest
 from lab_utils import processes
 from lab_utils.errors import LeftUnreadable
 from lab_utils.grading.sandbox import (
+    IDS_EACH,
+    IDS_RESERVED,
+    LIMITS_IDS,
     PAUSE_MAX_S,
     ROOT,
     Limits,
@@ -331,6 +334,24 @@ def test_its_limits(place: Path, kind: str, code: str, limits: Limits, reason: s
         start(sandbox, f"{code}\n__import__('time').sleep(60)").wait()
 
     assert reason in (sandbox.exceeded or "")
+
+
+@in_bubblewrap
+@pytest.mark.skipif(not LIMITS_IDS, reason="pid_max is that of the machine")
+def test_the_system_refuses_what_nobody_has_looked_at(place: Path) -> None:
+    """Between two looks a loop starts as many as the processors can, and then no more."""
+    limits = Limits(processes=10)
+    code = (
+        "import threading, time\nheld = []\ntry:\n    while True:\n"
+        "        held.append(threading.Thread(target=time.sleep, args=(60,), daemon=True))\n"
+        "        held[-1].start()\nexcept RuntimeError:\n    print(len(held))\n"
+    )
+    before = Path("/proc/sys/kernel/pid_max").read_text()
+    with opened(BUBBLEWRAP, place, limits=limits) as sandbox:
+        started = int(said(sandbox, code))
+
+    assert IDS_EACH * limits.processes / 2 < started < IDS_RESERVED + IDS_EACH * limits.processes
+    assert before == Path("/proc/sys/kernel/pid_max").read_text()
 
 
 def test_a_slow_look_is_not_the_last() -> None:
