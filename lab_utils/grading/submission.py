@@ -55,7 +55,7 @@ DYNAMIC: Final = frozenset((
 # A cell in which IPython finds a magic asks for it.
 CALL_OF_A_MAGIC: Final = "get_ipython"
 BUILTINS: Final = frozenset(dir(builtins))
-CHECK: Final = re.compile(r"(?m)^lab\.check\(.*\)[ \t;]*$")
+CHECK: Final = re.compile(r"(?m)^lab\.check\(.*\)[ \t;]*(#.*)?$")
 # What is called with a value and leaves it as it is.
 HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",

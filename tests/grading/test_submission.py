@@ -69,9 +69,11 @@ def test_where_an_item_is_due(
     assert (expected, (note,) if note else ()) == (due(submission), submission.notes("90.1"))
 
 
-def test_a_check_in_an_answer_is_left_out(tmp_path: Path) -> None:
+@pytest.mark.parametrize("after", ["", ";", "  # a look (once)", "; # now"])
+def test_a_check_in_an_answer_is_left_out(tmp_path: Path, after: str) -> None:
     """Where it is graded there are no checks: the call would raise, and cost a right answer."""
-    submission = read(tmp_path, cell('answer_1 = {}\nlab.check("90.1", answer_1)', "answer-90-1"))
+    source = f'answer_1 = {{}}\nlab.check("90.1", answer_1){after}'
+    submission = read(tmp_path, cell(source, "answer-90-1"))
 
     assert ["answer_1 = {}\n"] == [each.source for each in submission.cells]
 
