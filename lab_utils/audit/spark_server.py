@@ -94,7 +94,7 @@ JVM_ENVIRONMENT: Final = {
 LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # What a session may change, and what suits the tables of a lab, which are tiny: compiling a query
 # would take longer than interpreting it, a broadcast is a job of its own, and so is each stage of a
-# plan that adapts itself, which is planned anew. What follows from a filter saves nothing.
+# plan that adapts itself, which is planned anew. To infer filters from others costs more.
 SMALL: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.shuffle.partitions": "1",

@@ -7,7 +7,7 @@ A submission is hostile. With bubblewrap (machine/confinement.py) its processes 
 runs the lab, the lab's package and its cache, all read-only, and one folder of their own; of the
 network they see a loopback that nobody else is on; and they end when the first of them ends, or the
 grader. What they hold in memory, on disk and in processes is looked at twice a second, and too much
-ends all of them. The system itself refuses processes and threads beyond that.
+ends all of them. From Linux 6.14 on the system refuses processes and threads far beyond that.
 
 With Landlock they read and write the same files, signal only one another, and share the network.
 
