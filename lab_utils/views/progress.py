@@ -8,12 +8,15 @@ from __future__ import annotations
 import contextvars
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from html import escape
 from threading import Event, Thread
 from typing import Any, Final
+
+from lab_utils.errors import own_lines
 
 QUIET_S: Final = 1.0
 EVERY_S: Final = 1.0
@@ -25,7 +28,8 @@ _is_said: ContextVar[bool] = ContextVar("_is_said", default=False)  # by a block
 def doing(what: str) -> Iterator[None]:
     """Say what this block does if it takes more than a second; `what` as in "Checking 03.2".
 
-    A block within such a block says nothing: one line is enough. Also a decorator of functions.
+    A block within such a block says nothing: one line is enough. Also a decorator of functions. An
+    interrupt is told by the lines of the learner's own that it met, and by what to do next.
     """
     if _is_said.get() or not _is_notebook():
         yield
@@ -38,6 +42,9 @@ def doing(what: str) -> Iterator[None]:
     token = _is_said.set(True)
     try:
         yield
+    except KeyboardInterrupt as error:
+        _tell_interrupted(what, error)
+        raise
     finally:
         _is_said.reset(token)
         over.set()
@@ -55,6 +62,14 @@ def _show(what: str, over: Event) -> None:
     while not over.wait(EVERY_S):
         line.update(_line(what, begun), raw=True)
     line.update({"text/html": "", "text/plain": ""}, raw=True)
+
+
+def _tell_interrupted(what: str, error: Any) -> None:
+    """Let IPython show this, and none of the frames that waited."""
+    said = f"Interrupted: {what}. Run the cell again to begin it anew."
+    error._render_traceback_ = lambda: [
+        *(line.rstrip() for line in traceback.format_list(own_lines(error))), said
+    ]  # fmt: skip
 
 
 def _line(what: str, begun: float) -> dict[str, str]:

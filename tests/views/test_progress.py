@@ -45,12 +45,22 @@ Frame().collect()
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[Any]:
+def manager() -> Iterator[Any]:
     """A kernel, and nobody else's."""
     manager, client = start_new_kernel(env=dict(os.environ))
+    client.stop_channels()
+    yield manager
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.fixture(scope="module")
+def client(manager: Any) -> Iterator[Any]:
+    """One who runs cells in it."""
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
     yield client
     client.stop_channels()
-    manager.shutdown_kernel(now=True)
 
 
 def shown(client: Any, seconds: float, work: str = WORK) -> list[tuple[str, str]]:
@@ -99,6 +109,25 @@ def test_a_query_that_a_learner_collects_is_shown(client: Any) -> None:
 def test_what_is_quick_shows_nothing(client: Any) -> None:
     """Most cells are done before anybody wonders."""
     assert [] == shown(client, 0)
+
+
+def test_an_interrupt_says_what_is_next(manager: Any, client: Any) -> None:
+    """Kernel, Interrupt: the line of the cell at which it waited, and no frame of ours or Python's.
+
+    A frame of a library between them would look like a defect, and would say nothing to do.
+    """
+
+    def interrupt(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "display_data":
+            manager.interrupt_kernel()
+
+    work = WORK.format(seconds=60)
+    content = client.execute_interactive(work, output_hook=interrupt, timeout=60)["content"]
+    first, *_, last = "\n".join(content["traceback"]).splitlines()
+
+    assert first.endswith(", in <module>")
+    assert "threading" not in "".join(content["traceback"])
+    assert "Interrupted: Counting <sheep>. Run the cell again to begin it anew." == last
 
 
 def test_a_plain_program_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
