@@ -37,7 +37,15 @@ from lab_utils.errors import BadArgument, LabError, one_of
 from lab_utils.grading import records
 from lab_utils.grading.cases import LABS, Exercise, held_by_sources
 from lab_utils.grading.examination import Examiner, Infrastructure
-from lab_utils.grading.handed_in import HandedIn, described, found, shown_path, stems
+from lab_utils.grading.handed_in import (
+    HandedIn,
+    answers,
+    described,
+    found,
+    no_notebooks,
+    shown_path,
+    stems,
+)
 from lab_utils.grading.judge import failed, no_answer
 from lab_utils.grading.kernel import Budget, KernelSession, keep_bytecode
 from lab_utils.grading.notebook import lab_of
@@ -171,6 +179,8 @@ def grade_and_report(
             kept.keep(path, described(result, path))
 
         board = Board(len(todo), line, status)
+        for told in _left_out(wanted, chosen):
+            line(told)
         if len(todo) < len(chosen):
             line(f"{len(chosen) - len(todo)} of {len(chosen)} are graded and unchanged.")
         try:
@@ -365,6 +375,15 @@ def _chosen(handed: Sequence[HandedIn], wanted: Wanted) -> list[HandedIn]:
     return [each for each in handed if each.path in named or not wanted.only]
 
 
+def _left_out(wanted: Wanted, chosen: Sequence[HandedIn]) -> Iterator[str]:
+    """Whose hand-in is none: nobody may learn of it on Monday, by a row that is not there."""
+    if wanted.learner or wanted.only:
+        return
+    for each in no_notebooks(wanted.paths, chosen):
+        if not each.path.is_relative_to(wanted.out):
+            yield f"{_told(each.path)} is no notebook, and there is none of {short(each.learner)}."
+
+
 def _told(path: Path) -> str:
     return short(plain(shown_path(path)))
 
@@ -453,7 +472,12 @@ def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> Submi
     if terms.lab not in (None, submission.lab):
         reason = f"this is a notebook of lab {submission.lab}, and lab {terms.lab} was asked for."
         return SubmissionResult(path=str(path), lab=submission.lab, status=REJECTED, reason=reason)
-    unwell = SubmissionResult(path=str(path), lab=submission.lab, status=INFRASTRUCTURE)
+    unwell = SubmissionResult(
+        path=str(path),
+        lab=submission.lab,
+        status=INFRASTRUCTURE,
+        answers=answers(submission.cells),
+    )
     for last_time in (False, True):
         try:
             items, notes = _graded(submission, terms, say, last_time)

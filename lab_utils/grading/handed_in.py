@@ -1,7 +1,8 @@
 """Who handed in what, and what a notebook tells besides its answers; no point rests on any of it.
 
     the path of a file  ─▶ learner
-    its text            ─▶ predictions and what its outputs say happened, answers, time at work
+    its text            ─▶ predictions and what its outputs say happened, time at work
+    its cells           ─▶ answers
 
 The text is a learner's: it is read as data, within bounds, and nothing of it is run.
 """
@@ -12,7 +13,7 @@ import ast
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -27,7 +28,7 @@ from lab_utils.grading.cases import LABS, exercises
 from lab_utils.grading.notebook import grade_id, lab_of, learner_notebook, read_source
 from lab_utils.grading.records import content
 from lab_utils.grading.results import LONGEST, Believed, SubmissionResult
-from lab_utils.grading.submission import submissions
+from lab_utils.grading.submission import Cell, files_below, known_cells, submissions
 from lab_utils.ledger.predictions import NO_ANSWER, predict
 
 # How learning platforms name what they hand over. Moodle: a folder for each learner. Canvas: the
@@ -35,6 +36,8 @@ from lab_utils.ledger.predictions import NO_ANSWER, predict
 MOODLE: Final = re.compile(r"(?P<learner>.+)_\d+_assignsubmission_(file|onlinetext)_?.*")
 CANVAS: Final = re.compile(r"(?P<learner>[^_]+)(_LATE)?_(?P<user>\d+)_\d+_.+")
 LEARNER: Final = "{learner}"
+# What comes instead of a notebook. A browser may add an ending of its own to one.
+INSTEAD: Final = re.compile(r"(?i).*\.(ipynb\..+|zip|7z|rar|tar|tgz|gz|html?|pdf)")
 
 CHARACTERS_MAX: Final = 10_000  # of an answer
 CALL_MAX: Final = 4_000  # of a cell with a prediction, which Python parses
@@ -72,6 +75,17 @@ def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
     return handed
 
 
+def no_notebooks(paths: Sequence[Path], handed: Sequence[HandedIn]) -> list[HandedIn]:
+    """What was handed in by those of whom there is no notebook: an archive, a page, a print."""
+    there = {each.learner for each in handed}
+    others = (
+        HandedIn(file, plain(shown_path(_learner(file, paths)), LONGEST))
+        for folder in paths if folder.is_dir()
+        for file in files_below(folder) if INSTEAD.fullmatch(file.name)
+    )  # fmt: skip
+    return [each for each in others if each.learner not in there]
+
+
 def described(result: SubmissionResult, path: Path) -> SubmissionResult:
     """The result with what its notebook tells besides answers; nothing of what cannot be read."""
     with suppress(OSError):
@@ -86,7 +100,6 @@ def described(result: SubmissionResult, path: Path) -> SubmissionResult:
         items = [each.item for each in exercises(result.lab)]
         return replace(
             result,
-            answers=_answers(cells, items),
             predictions=tuple(_predictions(cells, asked(handed_out(result.lab)))),
             worked_s=_worked(cells, items),
         )
@@ -157,7 +170,12 @@ def handed_out(lab: str) -> list[dict[str, Any]]:
 
 def handed_out_answers(lab: str) -> dict[str, str]:
     """What stands in the answer cells before anyone has answered, by item."""
-    return _answers(handed_out(lab), [each.item for each in exercises(lab)])
+    return answers(known_cells(handed_out(lab), exercises(lab)))
+
+
+def answers(cells: Iterable[Cell]) -> dict[str, str]:
+    """What stands in the answer cells, by item, bounded and safe to show."""
+    return {cell.answers: _lines(cell.source) for cell in cells if cell.answers}
 
 
 def asked(cells: Sequence[dict[str, Any]]) -> tuple[Asked, ...]:
@@ -225,12 +243,6 @@ def _observed(cells: list[dict[str, Any]]) -> dict[str, str]:
                 rows = (re.split(r" {2,}", line.strip()) for line in lines[1:LONGEST])
                 seen.update({row[0]: plain(row[2]) for row in rows if len(row) > 2})
     return seen
-
-
-def _answers(cells: list[dict[str, Any]], items: Sequence[str]) -> dict[str, str]:
-    names = {grade_id("answer", item): item for item in items}
-    found = ((names.get(_grade_id(cell)), _source(cell)) for cell in cells)
-    return {item: _lines(source) for item, source in found if item is not None}
 
 
 def _worked(cells: list[dict[str, Any]], items: Sequence[str]) -> dict[str, float]:

@@ -19,7 +19,9 @@ import re
 import stat
 import symtable
 from collections.abc import Iterable, Iterator, Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
@@ -55,7 +57,6 @@ DYNAMIC: Final = frozenset((
 # A cell in which IPython finds a magic asks for it.
 CALL_OF_A_MAGIC: Final = "get_ipython"
 BUILTINS: Final = frozenset(dir(builtins))
-CHECK: Final = re.compile(r"(?m)^lab\.check\(.*\)[ \t;]*(#.*)?$")
 # What is called with a value and leaves it as it is.
 HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
@@ -211,7 +212,8 @@ def read_submission(path: Path, labs: Path = LABS) -> Submission:
         lab = _known(path, _lab(notebook, path), found)
     handed_out = learner_notebook(read_source(found[lab]), lab, exercises(lab, labs))
     items = exercises(lab, labs)
-    return Submission(path, lab, items, _cells(notebook, items), _cells(handed_out, items))
+    cells, before = known_cells(notebook.cells, items), known_cells(handed_out.cells, items)
+    return Submission(path, lab, items, cells, before)
 
 
 def submissions(paths: Sequence[Path]) -> list[Path]:
@@ -219,11 +221,16 @@ def submissions(paths: Sequence[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir():
-            below = sorted(it for it in path.rglob("*.ipynb") if it.is_symlink() or not it.is_dir())
-            files += [each for each in below if not SKIPPED & set(each.relative_to(path).parts)]
+            files += [each for each in files_below(path) if each.suffix.lower() == ".ipynb"]
         else:
             files.append(path)
     return list(dict.fromkeys(files))
+
+
+def files_below(folder: Path) -> list[Path]:
+    """Whatever may have been handed in: links and the like, too, which are refused by name."""
+    below = sorted(it for it in folder.rglob("*") if it.is_symlink() or not it.is_dir())
+    return [each for each in below if not SKIPPED & set(each.relative_to(folder).parts)]
 
 
 def _notebook(path: Path) -> Any:
@@ -417,18 +424,18 @@ def _known(path: Path, lab: str | None, found: Any) -> str:
     return lab
 
 
-def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
-    """The code cells, each with the item that it answers or checks.
+def known_cells(given: Iterable[Any], items: Sequence[Exercise]) -> tuple[Cell, ...]:
+    """The code cells of a notebook's, each with the item that it answers or checks.
 
     A cell is known by its metadata, or by its id. Where an item has none that is known, because a
     tool has stripped them or the cell was typed anew, it is the cell that binds the answer's name,
-    or the one that calls the check and does nothing else. No other cell calls one in a line: there
-    are none where it is graded.
+    or the one that calls the check and does nothing else. In others each such call is None: where
+    it is graded there are no checks, and it would raise.
     """
     answers = {grade_id("answer", each.item): each.item for each in items}
     checks = {grade_id("check", each.item): each.item for each in items}
     cells = []
-    for cell in notebook.cells:
+    for cell in given:
         if cell.get("cell_type") == "code":
             name = _name(cell, answers.keys() | checks.keys())
             cells.append(Cell(cell.source, answers.get(name), checks.get(name)))
@@ -438,9 +445,43 @@ def _cells(notebook: Any, items: Sequence[Exercise]) -> tuple[Cell, ...]:
         for role, pattern in (("answers", _binding(each.answer)), ("checks", calls)):
             if all(getattr(cell, role) != each.item for cell in cells):
                 cells = _found(cells, role, each.item, pattern)
+    calling = [not each.checks and ".check" in each.source for each in cells]
+    if sum(len(each.source) for each in compress(cells, calling)) > CODE_MAX:
+        return tuple(cells)
+    known = {each.item for each in items}
     return tuple(
-        each if each.checks else replace(each, source=CHECK.sub("", each.source)) for each in cells
+        replace(each, source=_unchecked(each.source, known)) if calls else each
+        for each, calls in zip(cells, calling, strict=True)
     )
+
+
+class _Unchecked(ast.NodeTransformer):
+    """Makes None of each call of a lab's check: a method of `lab`, or one that names an item."""
+
+    def __init__(self, items: Set[str]) -> None:
+        self.items = items
+        self.found = False
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(ast.Attribute(ast.Name("lab"), "check")):
+                is_check = True
+            case ast.Call(ast.Attribute(_, "check"), [ast.Constant(str(item)), *_]):
+                is_check = item in self.items
+            case _:
+                is_check = False
+        self.found |= is_check
+        return ast.Constant(None) if is_check else self.generic_visit(node)
+
+
+def _unchecked(source: str, items: Set[str]) -> str:
+    """The text of a cell without checks; as it is, if it has none or cannot be read."""
+    without = _Unchecked(items)
+    # What is no Python will not run, and its reader is told why.
+    with suppress(SyntaxError, ValueError, RuntimeError, MemoryError):
+        tree = without.visit(ast.parse(_python(source, one_look=True)))
+        return ast.unparse(tree) if without.found else source
+    return source
 
 
 def _binding(name: str) -> str:

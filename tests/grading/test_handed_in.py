@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nbformat.v4 import new_code_cell
 
 from lab_utils.errors import BadArgument
-from lab_utils.grading.handed_in import described, found, handed_out
+from lab_utils.grading.cases import exercises
+from lab_utils.grading.handed_in import answers, described, found, handed_out, no_notebooks
 from lab_utils.grading.results import SubmissionResult
+from lab_utils.grading.submission import known_cells
 from lab_utils.ledger.predictions import Compared
 from lab_utils.views.tables import prediction_table
 
@@ -41,6 +44,18 @@ def touched(folder: Path, *names: str) -> list[Path]:
 def test_whose_it_is(tmp_path: Path, name: str, learner: str) -> None:
     """A folder a learner, a file a learner, and what Moodle and Canvas hand over."""
     assert [learner] == [each.learner for each in found(touched(tmp_path, name))]
+
+
+def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
+    """An archive in place of a notebook would be no row, and nobody would know."""
+    others = ("ada/more.zip", "bob/lab.ZIP", "eve/03.ipynb.txt", "eve/notes.txt")
+    paths = touched(tmp_path, "ada/03.ipynb", "kim/03.IPYNB", *others)
+    handed = found(paths)
+
+    assert ["ada", "kim"] == [each.learner for each in handed]
+    assert [("bob", "lab.ZIP"), ("eve", "03.ipynb.txt")] == [
+        (each.learner, each.path.name) for each in no_notebooks(paths, handed)
+    ]
 
 
 def test_a_file_alone(tmp_path: Path) -> None:
@@ -191,11 +206,15 @@ def test_time_at_work(tmp_path: Path) -> None:
     assert {"03.1": 720.5, "": 60.0} == result.worked_s
 
 
-def test_answers(tmp_path: Path) -> None:
-    """The text of the answers is kept, bounded, with its control characters shown."""
-    graded = {"nbgrader": {"grade_id": "answer-03-2"}}
-    result = read(tmp_path, cell(["a = 1\n", "b = '\x1b'\n", "c" * 10**6], metadata=graded))
+@pytest.mark.parametrize("metadata", [{"nbgrader": {"grade_id": "answer-03-2"}}, {}])
+def test_answers(metadata: dict[str, Any]) -> None:
+    """The text of the answers is kept, bounded, with its control characters shown.
 
-    assert {"03.2"} == set(result.answers)
-    assert result.answers["03.2"].startswith("a = 1\nb = '\\x1b'\nccc")
-    assert 15_000 > len(result.answers["03.2"])
+    A tool that takes out the metadata of cells takes none of them.
+    """
+    given = new_code_cell("send_once = 1\nb = '\x1b'\n" + "c" * 10**6, metadata=metadata)
+    told = answers(known_cells([given], exercises("03")))
+
+    assert {"03.2"} == set(told)
+    assert told["03.2"].startswith("send_once = 1\nb = '\\x1b'\nccc")
+    assert 15_000 > len(told["03.2"])

@@ -69,13 +69,24 @@ def test_where_an_item_is_due(
     assert (expected, (note,) if note else ()) == (due(submission), submission.notes("90.1"))
 
 
-@pytest.mark.parametrize("after", ["", ";", "  # a look (once)", "; # now"])
-def test_a_check_in_an_answer_is_left_out(tmp_path: Path, after: str) -> None:
+@pytest.mark.parametrize(
+    ("check", "left"),
+    [
+        ('lab.check("90.1", answer_1)', "None"),
+        ('lab.check("90.1", answer_1); # now', "None"),
+        ('verdict = lab.check(\n    "90.1",\n    answer_1,\n)', "verdict = None"),
+        ('if answer_1:\n    print(lab.check("90.1"))', "if answer_1:\n    print(None)"),
+        ('Lab("90").check("90.1", answer_1)', "None"),
+        ('!ls\nlab.check("90.1")', "get_ipython().system('ls')\nNone"),
+        ('spelling.check("word")', 'spelling.check("word")'),
+        ('lab.check("90.1"', 'lab.check("90.1"'),
+    ],
+)
+def test_a_check_in_an_answer_is_left_out(tmp_path: Path, check: str, left: str) -> None:
     """Where it is graded there are no checks: the call would raise, and cost a right answer."""
-    source = f'answer_1 = {{}}\nlab.check("90.1", answer_1){after}'
-    submission = read(tmp_path, cell(source, "answer-90-1"))
+    submission = read(tmp_path, cell(f"answer_1 = {{}}\n{check}", "answer-90-1"))
 
-    assert ["answer_1 = {}\n"] == [each.source for each in submission.cells]
+    assert [f"answer_1 = {{}}\n{left}"] == [each.source for each in submission.cells]
 
 
 def test_the_last_of_two_answers_counts(tmp_path: Path) -> None:
@@ -179,11 +190,11 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_folders_are_searched(tmp_path: Path) -> None:
     """A folder stands for the labs' notebooks below it, each once, without Jupyter's own copies."""
     others = ("a/.ipynb_checkpoints/x.ipynb", "a/further/x.ipynb", "a/notes.txt")
-    for name in ("b/x.ipynb", "a/x.ipynb", *others):
+    for name in ("b/x.ipynb", "a/x.IPYNB", *others):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "folder.ipynb").mkdir()
-    a, b = tmp_path / "a" / "x.ipynb", tmp_path / "b" / "x.ipynb"
+    a, b = tmp_path / "a" / "x.IPYNB", tmp_path / "b" / "x.ipynb"
 
     assert [b, a] == submissions([b, tmp_path])
 
