@@ -41,7 +41,7 @@ class Observer:
         self._leaders = {
             number: OffsetsOfLeader(broker.node.ports.direct) for number, broker in brokers.items()
         }
-        self._closing = asyncio.Event()
+        self._closing, self._begun = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def open(self) -> None:
@@ -51,6 +51,7 @@ class Observer:
     async def close(self) -> None:
         """Look no more."""
         self._closing.set()
+        self._begun.set()
         if self._task is not None:
             await self._task
         for leader in self._leaders.values():
@@ -58,7 +59,7 @@ class Observer:
 
     def begin(self, run: str) -> None:
         """Write down what holds for a run's partitions as the run begins."""
-        self._news()
+        self._begun.set()
         for partition in self.partitions():
             if partition.topic.startswith(f"{run}-"):
                 self._write(run, "controller", "partition", partition, detail=_as_text(partition))
@@ -100,8 +101,11 @@ class Observer:
 
     async def _follow(self) -> None:
         while not self._closing.is_set():
-            if self._event_log.runs:
-                await self.look()
+            if not self._event_log.runs:
+                self._begun.clear()
+                await self._begun.wait()
+                continue
+            await self.look()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), LOOK_S)
 
