@@ -1,0 +1,388 @@
+"""Histories with the judgement of one of their findings, and what allows it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lab_utils.ledger.events import Event
+from tests.histories import (
+    acked,
+    asked,
+    bookmark,
+    created,
+    decision,
+    delivered,
+    effect,
+    end,
+    failed,
+    log,
+    offsets,
+    order,
+    placed,
+    power_cut,
+    processed,
+    record,
+    sent,
+    sent_in,
+    told,
+    topic,
+    unknown,
+    visible,
+    written,
+)  # fmt: skip
+
+PLAIN = created("producer-1", role="producer", enable__idempotence="false")
+NO_RETRIES = created("producer-1", role="producer", retries="0")
+ACKS_1 = created("producer-1", role="producer", acks="1")
+ALL = created("producer-2", role="producer")
+EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
+ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
+COMPACTED = [PLAIN, topic(None, 1, "compact")]
+EXPIRES = topic(None, 1, retention__ms="1000")
+SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
+TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
+MEMBER = {"role": "consumer", "group__id": "group"}
+EARLIEST = MEMBER | {"auto__offset__reset": "earliest"}
+GIVEN = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0), bookmark(2)]
+NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
+LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
+LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
+KEPT = [record("2", 2), record("3", 3), end(offset=4, start=2)]
+UNCLEAN = topic(None, unclean__leader__election__enable="true")
+AGAIN = [placed("assigned"), delivered("2", 2)]
+RESUMED = [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=1), *AGAIN]
+FORGOT = asked("DeleteGroups", topic=None)
+GONE, NOT_HELD = asked("DeleteTopics"), [PLAIN, acked("1", 0), *log()]
+ON_1 = [topic(1, replicas=1), decision("1", replicas="1"), *NOT_HELD]
+MOVED = asked("OffsetCommit", detail={"outside": "true"})
+# name: (history, finding, its judgement, what allows it)
+JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
+    "purged while it waited for its retry": (
+        [PLAIN, sent("1"), failed("1", "_PURGE_QUEUE"), *log("1")],
+        "phantom", "allowed", "message.timeout.ms=300000",
+    ),
+    "one of them has an empty value": (
+        [PLAIN, sent(""), acked("", 0), sent("1"), acked("1", 1), *log()],
+        "lost-write", "breach", None,
+    ),
+    "declined": (
+        [PLAIN, sent("1"), failed("1", "_QUEUE_FULL"), *log("1")], "phantom", "breach", None,
+    ),
+    "declined by one client, and timed out for another": (
+        [created("producer-1", role="producer", message__timeout__ms="1"), ALL, sent("1"),
+         failed("1", "_QUEUE_FULL"), sent("1", actor="producer-2"),
+         unknown("1", actor="producer-2"), *log("1")],
+        "phantom", "allowed", "message.timeout.ms=300000",
+    ),
+    "too large at its last try": (
+        [PLAIN, sent("1"), failed("1", "MSG_SIZE_TOO_LARGE"), *log("1")],
+        "phantom", "allowed", "message.timeout.ms=300000",
+    ),
+    "the earlier one was not acked": (
+        [NO_RETRIES, *SWAPPED, unknown("1")],
+        "nonmonotonic-send", "allowed", "enable.idempotence=false",
+    ),
+    "both were acked": (
+        [NO_RETRIES, *SWAPPED, acked("1", 1)], "nonmonotonic-send", "breach", None,
+    ),
+    "its only replica lost power": ([*ON_1, power_cut()], "lost-write", "allowed", "replicas=1"),
+    "a broker without it did": ([*ON_1, power_cut(3)], "lost-write", "breach", None),
+    "one of two that had to have it": (
+        [PLAIN, topic(2), power_cut(), power_cut(), sent("1"), acked("1", 0), *log()],
+        "lost-write", "breach", None,
+    ),
+    "its topic was deleted": ([GONE, *NOT_HELD], "lost-write", "allowed", None),
+    "another was deleted": ([replace(GONE, topic="b"), *NOT_HELD], "lost-write", "breach", None),
+    "each that had to have it": (
+        [PLAIN, topic(2), power_cut(), power_cut(2), sent("1"), acked("1", 0), *log()],
+        "lost-write", "allowed", "min.insync.replicas=2",
+    ),
+    "deleted": (
+        [PLAIN, sent("1"), acked("1", 0), end(offset=1, start=1)], "lost-write", "allowed", None,
+    ),
+    "compacted, and a later record of its key is there": (
+        [*COMPACTED, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "the last record of a compacted topic's key": (
+        [*COMPACTED, acked("1", 0, key="k"), acked("2", 1, key="k"), record("1", 0, key="k"),
+         end(offset=2)],
+        "lost-write", "breach", None,
+    ),
+    "compacted, and the later record has another key": (
+        [*COMPACTED, acked("1", 0, key="k"), record("2", 1, key="other"), end(offset=2)],
+        "inconsistent-offsets", "breach", None,
+    ),
+    "compacted since, and it has no key": (
+        [*COMPACTED, acked("1", 0), end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "compacted since, and nothing is at its offset": (
+        [*COMPACTED, acked("1", 0), end(offset=2)],
+        "inconsistent-offsets", "allowed", "cleanup.policy=compact",
+    ),
+    "an old tombstone": (
+        [*COMPACTED, acked(None, 0, key="k"), end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "the same in a topic that is not compacted": (
+        [PLAIN, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
+        "lost-write", "breach", None,
+    ),
+    "deleted by retention": (
+        [PLAIN, EXPIRES, acked("1", 0), end(offset=2, start=1)],
+        "lost-write", "allowed", "retention.ms=1000",
+    ),
+    "lost behind what retention deleted": (
+        [PLAIN, EXPIRES, acked("1", 1), end(offset=2, start=1)], "lost-write", "breach", None,
+    ),
+    "a hole behind what retention deleted": (
+        [PLAIN, EXPIRES, acked("1", 1), end(offset=3, start=1)],
+        "inconsistent-offsets", "breach", None,
+    ),
+    "lost beside what was deleted": (
+        [PLAIN, sent("1"), acked("1", 0), sent("1"), acked("1", 1), end(offset=2, start=1)],
+        "lost-write", "breach", None,
+    ),
+    "acked by a leader alone": (
+        [ACKS_1, acked("1", 0), *log("2")], "inconsistent-offsets", "allowed", "acks=1",
+    ),
+    "of equal orders of two producers, the one that needed all": (
+        [ACKS_1, ALL, acked("1", 0), acked("1", 1, actor="producer-2"), *log("1")],
+        "lost-write", "breach", None,
+    ),
+    "of equal orders of two producers, the one that needed the leader": (
+        [ACKS_1, ALL, acked("1", 0, actor="producer-2"), acked("1", 1), *log("1")],
+        "lost-write", "allowed", "acks=1",
+    ),
+    "given to a consumer, and so replicated": (
+        [ACKS_1, LATE, acked("1", 0), delivered("1", 0), *log("2")],
+        "inconsistent-offsets", "breach", None,
+    ),
+    "a consumer by the name of the log's reader": (
+        [EVERYTHING, *ABORTED, delivered("1", 0, "reader")],
+        "aborted-read", "allowed", "isolation.level=read_uncommitted",
+    ),
+    "the log's reader by another name": (
+        [EVERYTHING, *ABORTED, replace(visible("1", 0), actor="auditor")],
+        "aborted-read", "breach", None,
+    ),
+    "nobody recorded its sends": (
+        [written("batch", 0, 0), *log("1", "1")], "duplicate", "undecided", None,
+    ),
+    "nobody has a sequence": (
+        [written("batch", 0, 0, -1), *log("1", "1")],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "the program went back": (
+        [LATE, delivered("1", 0), placed("sought", offset=0), delivered("1", 0)],
+        "duplicate-delivery", "allowed", None,
+    ),
+    "the program went back to the beginning": (
+        [LATE, delivered("1", 0), placed("sought", detail={"to": "beginning"}), delivered("1", 0)],
+        "duplicate-delivery", "allowed", None,
+    ),
+    "the program went back and did the work again": (
+        [LATE, delivered("1", 0), processed("1", 0), placed("sought", offset=0),
+         delivered("1", 0), processed("1", 0)],
+        "duplicate-effect", "allowed", None,
+    ),
+    "the program went back in another partition": (
+        [LATE, delivered("1", 0), processed("1", 0), placed("sought", offset=0, partition=1),
+         delivered("1", 0), processed("1", 0)],
+        "duplicate-effect", "allowed", "enable.auto.commit=true",
+    ),
+    "the program did the work twice for one delivery": (
+        [LATE, delivered("1", 0), processed("1", 0), processed("1", 0)],
+        "duplicate-effect", "allowed", None,
+    ),
+    "the program went to where the bookmark is": (
+        [LATE, delivered("1", 0), placed("sought", detail={"to": "bookmark"}), delivered("1", 0)],
+        "duplicate-delivery", "allowed", "enable.auto.commit=true",
+    ),
+    "a bookmark, and so no reset to the latest offset": (RESUMED, "unseen", "breach", None),
+    "the bookmark of another member": (
+        [LATEST, replace(LATEST, actor="consumer-2"), acked("1", 1), delivered("0", 0),
+         placed("committed", "consumer-2", offset=1), *AGAIN],
+        "unseen", "breach", None,
+    ),
+    "no bookmark": (
+        [LATEST, acked("1", 1), delivered("0", 0), *AGAIN],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "the bookmark of another group": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", "consumer-2", offset=1),
+         *AGAIN],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark that an administrator deleted": ([FORGOT, *RESUMED], "unseen", "allowed", None),
+    "a bookmark that an administrator moved": ([MOVED, *RESUMED], "unseen", "allowed", None),
+    "one moved in another topic": ([replace(MOVED, topic="b"), *RESUMED], "unseen", "breach", None),
+    "a bookmark in another partition": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", partition=1, offset=1),
+         *AGAIN],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark that came after": (
+        [LATEST, acked("1", 1), delivered("0", 0), *AGAIN, placed("committed", offset=1)],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark after the order": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=2), *AGAIN],
+        "unseen", "allowed", None,
+    ),
+    "a bookmark that the log has no more": (
+        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=0), *AGAIN,
+         record("1", 1), end(offset=3, start=1)],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "a bookmark of a log that was truncated": (
+        [topic(2, unclean__leader__election__enable="true"), LATE, acked("1", 1),
+         delivered("0", 0), placed("committed", offset=1), *AGAIN],
+        "unseen", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "a bookmark that the program set ahead": (
+        [LATE, acked("0", 0), placed("committed", offset=1), delivered("1", 1)],
+        "unseen", "allowed", None,
+    ),
+    "a bookmark that a transaction set ahead": (
+        [LATE, acked("0", 0), offsets(1, 1, "a"), told("committed", 1), delivered("1", 1)],
+        "unseen", "allowed", None,
+    ),
+    "the same, and nobody recorded of which group": (
+        [LATE, acked("0", 0), offsets(1, 1), told("committed", 1), delivered("1", 1)],
+        "unseen", "allowed", None,
+    ),
+    "the same, of another group": (
+        [LATE, acked("0", 0), offsets(1, 1, "b"), told("committed", 1), delivered("1", 1)],
+        "unseen", "breach", None,
+    ),
+    "the same, and the transaction was aborted": (
+        [LATE, acked("0", 0), offsets(1, 1, "a"), told("aborted", 1), delivered("1", 1)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark of a transaction, from which the group went on": (
+        [LATEST, acked("1", 1), delivered("0", 0), offsets(1, 1, "a"), told("committed", 1),
+         *AGAIN],
+        "unseen", "breach", None,
+    ),
+    "a bookmark at the order, and nothing but what is after it": (
+        [LATE, acked("0", 0), placed("committed", offset=0), delivered("1", 1)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark that the program set ahead in the middle": (
+        [LATE, acked("1", 1), delivered("0", 0), placed("committed", offset=2), delivered("2", 2)],
+        "unseen", "allowed", None,
+    ),
+    "a bookmark set ahead, and back again": (
+        [LATE, acked("1", 1), delivered("0", 0), placed("committed", offset=2),
+         placed("committed", offset=1), delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark set ahead of the order, by the member of another group": (
+        [LATE, acked("1", 1), delivered("0", 0), placed("committed", "consumer-2", offset=2),
+         delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark ahead, after the group had passed the order": (
+        [LATE, acked("1", 1), delivered("0", 0), delivered("2", 2), placed("committed", offset=3)],
+        "unseen", "breach", None,
+    ),
+    "a bookmark ahead, of a group that did not begin there": (
+        [LATE, acked("1", 1), placed("committed", offset=3), delivered("0", 0),
+         delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "assigned where it begins, and given nothing": (
+        [LATEST, placed("sought", detail={"to": "beginning"}), acked("1", 0)],
+        "unseen", "allowed", "auto.offset.reset=latest",
+    ),
+    "assigned by number, and given nothing": (
+        [LATEST, placed("sought", offset=0), acked("1", 0)], "unseen", "allowed", None,
+    ),
+    "reset to the end, for what came next was deleted": (
+        [LATEST, delivered("0", 0), delivered("3", 3), *KEPT],
+        "poll-skip", "allowed", "auto.offset.reset=latest",
+    ),
+    "reset to the beginning": (
+        [LATE, delivered("0", 0), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
+    ),
+    "passed over by a consumer of whom nothing is known, where a lagging replica may lead": (
+        [UNCLEAN, *log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],
+        "poll-skip", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "lost by a producer of whom nothing is known, where a lagging replica may lead": (
+        [UNCLEAN, sent("1"), acked("1", 0), *log()],
+        "lost-write", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "lost by a producer of whom no more is known than that it is not idempotent": (
+        [sent("1"), acked("1", 0), written("batch", 0, 0, producer_id=-1), *log()],
+        "lost-write", "undecided", None,
+    ),
+    "lost by a producer of whom no more is known than that it is idempotent": (
+        [sent("1"), acked("1", 0), written("batch", 0, 0), *log()], "lost-write", "breach", None,
+    ),
+    "aborted, and taken away from a compacted topic": (
+        [*COMPACTED, sent_in(1, "1", key="k"), acked("1", 0, key="k"), told("aborted", 1),
+         end(offset=2)],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "what came after it in a compacted topic was aborted": (
+        [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k"), sent_in(1, "2", key="k"),
+         acked("2", 1, key="k"), told("aborted", 1), record("2", 1, key="k"), end(offset=3)],
+        "lost-write", "breach", None,
+    ),
+    "the same, and nothing is at its offset": (
+        [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k"), sent_in(1, "2", key="k"),
+         acked("2", 1, key="k"), told("aborted", 1), record("2", 1, key="k"), end(offset=3)],
+        "inconsistent-offsets", "breach", None,
+    ),
+    "what came next is there": (
+        [LATEST, delivered("1", 1), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
+    ),
+    "an effect, and no consumer was seen": (
+        [order("1"), effect("1", times=2)], "duplicate-effect", "allowed", None,
+    ),
+    "stored twice": (
+        [created("producer-1", role="producer"), *TWICE],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "stored twice, with idempotence": (
+        [created("producer-1", role="producer", enable__idempotence="True"), *TWICE],
+        "duplicate", "breach", None,
+    ),
+    "stored twice by a client that was idempotent only after its restart": (
+        [PLAIN, *TWICE, created("producer-1", role="producer", enable__idempotence="True")],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "given, and committed by the timer": (
+        [created("consumer-1", **EARLIEST), *GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
+    "given, and committed by the program": (
+        [created("consumer-1", enable__auto__commit="False", **EARLIEST), *GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=false",
+    ),
+    "given, whatever a new group begins with": (
+        [created("consumer-1", **MEMBER), *GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
+    "not given to a group that began at the end": (
+        [created("consumer-1", **MEMBER), *NOT_GIVEN],
+        "skipped-processing", "allowed", "auto.offset.reset=largest",
+    ),
+    "not given to the group of the bookmark, which began at the beginning": (
+        [created("consumer-1", **EARLIEST), created("consumer-2", role="consumer", group__id="b"),
+         delivered("0", 0, "consumer-2"), delivered("1", 1, "consumer-2"), *NOT_GIVEN],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
+    "aborted, and given to who asks for everything": (
+        [created("consumer-1", role="consumer", isolation__level="read_uncommitted"), *ABORTED,
+         delivered("1", 0)],
+        "aborted-read", "allowed", "isolation.level=read_uncommitted",
+    ),
+    "aborted, and given to who does not": (
+        [created("consumer-1", role="consumer"), *ABORTED, delivered("1", 0)],
+        "aborted-read", "breach", None,
+    ),
+}  # fmt: skip
