@@ -185,8 +185,8 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     return {
         **(topic.settings if topic else {}),
         POWER_CUT: str(len(without_power & holders if holders else without_power)),
-        TOPIC_DELETED: str(bool(about & seen.deleted)),
-        POSITIONS_CHANGED: str(bool(about & seen.repositioned)),
+        TOPIC_DELETED: str(any(seen.deleted[it] > 0 for it in about)),
+        POSITIONS_CHANGED: str(any(seen.repositioned[it] > 0 for it in about)),
     }
 
 

@@ -6,7 +6,7 @@ read, and who reads which topic. The facts are joined with it, and the contracts
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +26,22 @@ READ_WHOLE: Final = (
 BY_ACTOR: Final = "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut')"
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
 # A request that the broker was sent, of the API that follows.
-ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped' AND api ="
+ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped'"
+# One that it refused as a whole. After other errors, as of a time-out, it may have been done.
+REFUSED: Final = (
+    "source = 'wire' AND kind = 'response' AND fate IS DISTINCT FROM 'replaced'"
+    " AND detail['in_part'] IS DISTINCT FROM 'true' AND (endswith(error, '_AUTHORIZATION_FAILED')"
+    " OR error IN ('UNKNOWN_TOPIC_OR_PARTITION', 'UNKNOWN_TOPIC_ID', 'INVALID_TOPIC_EXCEPTION',"
+    " 'TOPIC_DELETION_DISABLED', 'INVALID_REQUEST', 'INVALID_GROUP_ID', 'GROUP_ID_NOT_FOUND',"
+    " 'NON_EMPTY_GROUP', 'GROUP_SUBSCRIBED_TO_TOPIC', 'UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION',"
+    " 'STALE_MEMBER_EPOCH', 'FENCED_INSTANCE_ID', 'REBALANCE_IN_PROGRESS',"
+    " 'OFFSET_METADATA_TOO_LARGE'))"
+)
+DELETES: Final = "api = 'DeleteTopics'"
+REPOSITIONS: Final = (
+    "(api IN ('DeleteGroups', 'OffsetDelete')"
+    " OR api = 'OffsetCommit' AND detail['outside'] = 'true')"
+)
 # What somebody did. A run without any of these proves nothing.
 DONE: Final = (
     "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
@@ -180,8 +195,9 @@ class Survey:
              where a log has batches or markers of several, `stops` where a read_committed reader
              stops before the end of one, `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
-    deleted  the topics that an administrator deleted; NULL where the request names no single one
-    repositioned  those of which one changed or deleted positions of groups; NULL as above
+    deleted  how often an administrator asked to delete a topic and was not refused
+    repositioned  the same of a change of positions of groups, or of a group; the topic is NULL
+             where the request names no single one
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
     """
@@ -189,8 +205,8 @@ class Survey:
     kinds: frozenset[str] = frozenset()
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
-    deleted: set[Topic] = field(default_factory=set)
-    repositioned: set[Topic] = field(default_factory=set)
+    deleted: Counter[Topic] = field(default_factory=Counter)
+    repositioned: Counter[Topic] = field(default_factory=Counter)
     counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
     plans: Plans = ANEW
 
@@ -333,7 +349,7 @@ def counted(events: DataFrame) -> DataFrame:
 
     keys = events.selectExpr(
         "run", "source", "kind", "at_ns", "topic", "offset", "producer_id", "producer_epoch",
-        "detail", "api", "fate",
+        "detail", "api", "fate", "error",
         f"if({BY_ACTOR}, actor, NULL) AS actor",
         f"if(source = 'client' AND {BY_PARTITION} OR kind = '{REPLICATED}', partition, NULL)"
         " AS partition",
@@ -343,9 +359,8 @@ def counted(events: DataFrame) -> DataFrame:
             "count(*) AS count", "max(offset) AS offset", "max(at_ns) AS last_at_ns",
             "min(producer_id) AS first_id", "max(producer_id) AS last_id",
             "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
-            f"count_if({ASKED} 'DeleteTopics') AS deletes",
-            f"count_if({ASKED} 'DeleteGroups' OR {ASKED} 'OffsetDelete'"
-            f" OR {ASKED} 'OffsetCommit' AND detail['outside'] = 'true') AS repositions",
+            *(f"count_if({ASKED} AND {what}) - count_if({REFUSED} AND {what}) AS {name}"
+              for name, what in (("deletes", DELETES), ("repositions", REPOSITIONS))),
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
             "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
             "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
@@ -366,10 +381,8 @@ def _read_whole(events: DataFrame) -> DataFrame:
 def _count(found: Survey, row: Row) -> None:
     key = row["run"], row["source"], row["actor"], row["kind"]
     found.counts[key] = found.counts.get(key, 0) + row["count"]
-    if row["deletes"]:
-        found.deleted.add((row["run"], row["topic"]))
-    if row["repositions"]:
-        found.repositioned.add((row["run"], row["topic"]))
+    found.deleted[row["run"], row["topic"]] += row["deletes"]
+    found.repositioned[row["run"], row["topic"]] += row["repositions"]
     if row["topic"] is None:
         return
     topic = found.topics[row["run"], row["topic"]]

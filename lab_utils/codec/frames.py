@@ -211,6 +211,12 @@ class Response:
         code = first_error(self.body)
         return None if code is None else error_name(code)
 
+    @property
+    def is_in_part(self) -> bool:
+        """Has the broker done a part of what was asked, and refused the rest?"""
+        done = {code is ErrorCode.none for code in _results(self.body)}
+        return self.error is not None and True in done
+
     def _read(self, version: int) -> Any:
         try:
             schema = _response_schema(self.request.api_key, version)
@@ -413,6 +419,13 @@ def first_error(entity: Any) -> ErrorCode | None:
             return value
     errors = (first_error(part) for part in _parts(entity))
     return next((error for error in errors if error is not None), None)
+
+
+def _results(entity: Any) -> Iterator[ErrorCode]:
+    """The error codes of the lowest parts: what became of each thing that was asked."""
+    below = [code for part in _parts(entity) for code in _results(part)]
+    own = (getattr(entity, column) for column in _names(entity.__class__))
+    yield from below or (code for code in own if isinstance(code, ErrorCode))
 
 
 def _parts(entity: Any) -> Iterator[Any]:

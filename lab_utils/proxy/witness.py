@@ -1,9 +1,9 @@
 """The witness of one connection: what it writes into the ledger of each frame that crosses.
 
-A Produce request and its response are one event for each partition; anything else is one event,
-with topic and partition when it names exactly one. What cannot be read is `opaque`. It keeps who
-the connection belongs to, which the first readable request tells; it knows nothing of sockets, and
-never waits.
+A Produce request and its response are one event for each partition, those of DeleteTopics one for
+each topic; anything else is one event, with topic and partition when it names exactly one. What
+cannot be read is `opaque`. It keeps who the connection belongs to, which the first readable request
+tells; it knows nothing of sockets, and never waits.
 """
 
 from __future__ import annotations
@@ -110,6 +110,8 @@ def request_events(request: Request, seen: Sighting) -> Iterator[Event]:
         yield replace(event, kind="opaque", detail=event.detail | {"side": event.kind})
     elif request.produced:
         yield from (_produced(event, request, item) for item in request.produced)
+    elif request.api == "DeleteTopics" and request.topic_partitions:
+        yield from (replace(event, topic=topic) for topic, _ in request.topic_partitions)
     else:
         yield replace(event, **_named_one(request), **_numbers(request.body))
 
@@ -122,9 +124,13 @@ def response_events(response: Response, seen: Sighting) -> Iterator[Event]:
         yield replace(event, kind="opaque", detail=event.detail | {"side": event.kind})
     elif request.api == "Produce":
         yield from _answered(event, response)
+    elif request.api == "DeleteTopics" and response.body.responses:
+        yield from (_told(event, request, topic) for topic in response.body.responses)
     else:
         numbers = _numbers(response.body)
-        yield replace(event, error=response.error, **_named_one(request), **numbers)
+        detail = event.detail | ({"in_part": "true"} if response.is_in_part else {})
+        named = _named_one(request)
+        yield replace(event, error=response.error, detail=detail, **named, **numbers)
 
 
 def opaque_event(run: str, actor: str, side: str, frame: bytes, seen: Sighting) -> Event:
@@ -189,14 +195,18 @@ def _answered(event: Event, response: Response) -> Iterator[Event]:
     """What one partition is told in answer to a Produce request."""
     for topic in response.body.responses:
         for partition in topic.partition_responses:
-            code = partition.error_code
             yield replace(
-                event,
-                topic=topic_name(topic, response.request.topic_names),
+                _told(event, response.request, topic, partition),
                 partition=partition.index,
                 offset=partition.base_offset if partition.base_offset >= 0 else None,
-                error=error_name(code) if code else None,
             )
+
+
+def _told(event: Event, request: Request, topic: Any, partition: Any = None) -> Event:
+    """What is said of a topic, or of one partition of it."""
+    code = (partition or topic).error_code
+    name = topic_name(topic, request.topic_names)
+    return replace(event, topic=name, error=error_name(code) if code else None)
 
 
 def _named_one(request: Request) -> dict[str, Any]:

@@ -28,7 +28,7 @@ KNOWN_RUNS: Final = 1000
 KEPT_TEXT: Final = 500  # so that the events that are kept take a few megabytes at most
 OPEN_RUNS: Final = 200
 WRITES: Final = ("Produce", "CreatePartitions", "OffsetCommit")
-# In the detail of a request that a run's ledger has, and that no client of the run has made.
+# In the detail of a request, and its answer, that no client of the run has made.
 OUTSIDE: Final = {"outside": "true"}
 BY_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 RUN: Final = re.compile(r"(?!\.)[A-Za-z0-9_.-]{1,100}")
@@ -117,7 +117,7 @@ class EventLog:
         """Give an event to its run, and keep it for a panel."""
         if (witness := self._runs.get(event.run)) is not None:
             witness.record(event)
-        elif event.kind in ("request", "opaque"):
+        elif event.kind in ("request", "response", "opaque"):
             for run, each in self._runs.items():
                 if _is_about(event, run):
                     each.record(replace(event, run=run, detail=event.detail | OUTSIDE))
@@ -135,7 +135,7 @@ class EventLog:
 
 
 def _is_about(event: Event, run: str) -> bool:
-    """Is a request that belongs to no run of concern to this one?
+    """Is a frame that belongs to no run of concern to this one?
 
     What changes the cluster, under whatever name, has changed it for each run; so has what is
     written to a topic of Kafka's own, or to one that the request names by its id alone.

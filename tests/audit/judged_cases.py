@@ -55,6 +55,9 @@ FORGOT = asked("DeleteGroups", topic=None)
 GONE, NOT_HELD = asked("DeleteTopics"), [PLAIN, acked("1", 0), *log()]
 ON_1 = [topic(1, replicas=1), decision("1", replicas="1"), *NOT_HELD]
 MOVED = asked("OffsetCommit", detail={"outside": "true"})
+NO_TOPIC = replace(GONE, kind="response", error="UNKNOWN_TOPIC_OR_PARTITION")
+IN_USE = replace(FORGOT, kind="response", error="NON_EMPTY_GROUP")
+FENCED = replace(MOVED, kind="response", error="UNKNOWN_MEMBER_ID")
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "purged while it waited for its retry": (
@@ -93,6 +96,17 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "its topic was deleted": ([GONE, *NOT_HELD], "lost-write", "allowed", None),
     "another was deleted": ([replace(GONE, topic="b"), *NOT_HELD], "lost-write", "breach", None),
+    "its topic was there no more": ([GONE, NO_TOPIC, *NOT_HELD], "lost-write", "breach", None),
+    "it was deleted at the first request of two": (
+        [GONE, GONE, NO_TOPIC, *NOT_HELD], "lost-write", "allowed", None,
+    ),
+    "a request to delete it timed out": (
+        [GONE, replace(NO_TOPIC, error="REQUEST_TIMED_OUT"), *NOT_HELD],
+        "lost-write", "allowed", None,
+    ),
+    "it was deleted, and a fault answered": (
+        [GONE, replace(NO_TOPIC, fate="replaced"), *NOT_HELD], "lost-write", "allowed", None,
+    ),
     "each that had to have it": (
         [PLAIN, topic(2), power_cut(), power_cut(2), sent("1"), acked("1", 0), *log()],
         "lost-write", "allowed", "min.insync.replicas=2",
@@ -216,6 +230,13 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
     "a bookmark that an administrator deleted": ([FORGOT, *RESUMED], "unseen", "allowed", None),
+    "a group in use that nobody could delete": (
+        [FORGOT, IN_USE, *RESUMED], "unseen", "breach", None,
+    ),
+    "one of two groups was in use": (
+        [FORGOT, replace(IN_USE, detail={"in_part": "true"}), *RESUMED], "unseen", "allowed", None,
+    ),
+    "a bookmark that nobody could move": ([MOVED, FENCED, *RESUMED], "unseen", "breach", None),
     "a bookmark that an administrator moved": ([MOVED, *RESUMED], "unseen", "allowed", None),
     "one moved in another topic": ([replace(MOVED, topic="b"), *RESUMED], "unseen", "breach", None),
     "a bookmark in another partition": (

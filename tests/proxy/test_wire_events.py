@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+
 import pytest
 
 from lab_utils.codec.frames import RECORDS_LIMIT, Response, read_request
@@ -121,6 +123,39 @@ def test_heartbeat_answer_as_an_event() -> None:
     (event,) = response_events(Response(wire.heartbeat_answer(1, error=27), request), SEEN)
 
     assert ("Heartbeat", "REBALANCE_IN_PROGRESS") == (event.api, event.error)
+
+
+def named(*names: str, errors: tuple[int, ...] = ()) -> bytes:
+    """An array of names; in an answer each has an error."""
+    codes = [struct.pack(">h", code) for code in errors] or [b""] * len(names)
+    pairs = zip(names, codes, strict=True)
+    return struct.pack(">i", len(names)) + b"".join(wire.string(name) + it for name, it in pairs)
+
+
+def answered(request: bytes, results: bytes) -> list[Event]:
+    """The events of an answer that has a throttle time, and these results."""
+    frame = wire.frame(struct.pack(">ii", 1, 0) + results)
+    return list(response_events(Response(frame, read_request(request)), SEEN))
+
+
+def test_each_topic_of_delete_topics_is_an_event() -> None:
+    """One may be deleted where the other is not there: each has its own error."""
+    request = wire.request(20, 3, 1, named("a", "b") + struct.pack(">i", 1000))
+    told = answered(request, named("a", "b", errors=(0, 3)))
+
+    assert ["a", "b"] == [event.topic for event in events_of(request)]
+    assert [("a", None), ("b", "UNKNOWN_TOPIC_OR_PARTITION")] == [
+        (event.topic, event.error) for event in told
+    ]
+
+
+@pytest.mark.parametrize(("codes", "said"), [((68, 69), None), ((0, 68), "true"), ((0, 0), None)])
+def test_done_in_part(codes: tuple[int, int], said: str | None) -> None:
+    """An answer that refuses one group, and not the other, says so."""
+    request = wire.request(42, 0, 1, named("a", "b"))
+    (event,) = answered(request, named("a", "b", errors=codes))
+
+    assert said == event.detail.get("in_part")
 
 
 def test_frame_that_cannot_be_read_is_opaque() -> None:

@@ -41,9 +41,10 @@ def test_who_changes_the_cluster_is_seen_in_each_run(
     """
     log = EventLog()
     log.open("03-a", tmp_path)
-    log.record(Event(run=run, source="wire", actor="rdkafka", kind="request", api=api, topic=topic))
+    for kind in ("request", "response"):
+        log.record(Event(run=run, source="wire", actor="rdkafka", kind=kind, api=api, topic=topic))
     log.close("03-a")
     rows = read_ledger(tmp_path)
 
-    assert ["03-a"] * kept == [event.run for event in rows]
-    assert [run != "03-a"] * kept == ["outside" in event.detail for event in rows]
+    assert ["03-a"] * kept * 2 == [event.run for event in rows]
+    assert [run != "03-a"] * kept * 2 == ["outside" in event.detail for event in rows]

@@ -41,7 +41,7 @@ def lost_write() -> Found:
     `unclean.leader.election.enable=true`; `cleanup.policy=compact`, if the order has no key, is not
     the last one of its key, is a tombstone, or was aborted; a log that now begins after the order,
     because of retention or DeleteRecords; a `request` on the wire to delete the topic
-    (DeleteTopics). Otherwise it is a breach.
+    (DeleteTopics) that the broker did not refuse. Otherwise it is a breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
     here the drained log decides. An idempotent producer can lose its first batch and report it as a
     success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
@@ -258,10 +258,11 @@ def unseen() -> Found:
     before the position. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the
     group was given nothing of the partition. (5) A `request` on the wire to delete the topic, or to
     change positions of groups (DeleteGroups, OffsetDelete, an OffsetCommit with `outside` in its
-    `detail`). (6) A power cut, as for lost-write, or `unclean.leader.election.enable=true`: the
-    position may be of a log that was truncated. Otherwise it is a breach. A group resumed if it was
-    given records of the partition after its first `committed` there, and if that position is at or
-    before the order and not before the start of the log: it continued there, and was not reset.
+    `detail`), that the broker did not refuse. (6) A power cut, as for lost-write, or
+    `unclean.leader.election.enable=true`: the position may be of a log that was truncated.
+    Otherwise it is a breach. A group resumed if it was given records of the partition after its
+    first `committed` there, and if that position is at or before the order and not before the start
+    of the log: it continued there, and was not reset.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
