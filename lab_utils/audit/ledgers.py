@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 JSONL: Final = (".jsonl", ".jsonl.gz")
 PARQUET: Final = (".parquet",)
+WITNESS: Final = "([^/]*?)[.](jsonl|jsonl[.]gz|parquet)$"
 
 COLUMNS: Final = {
     column.name: SPARK_TYPES[str(column.type).removesuffix(" | None")] for column in fields(Event)
@@ -84,11 +85,15 @@ class Ledger:
 
 
 class Listed(NamedTuple):
-    """The files of a ledger: where Spark begins to look, and how many bytes of each format."""
+    """The files of a ledger: where Spark begins to look, and how many bytes of each format.
+
+    namesakes  have two of the files one name, whatever their formats are?
+    """
 
     roots: list[str]
     jsonl: int
     parquet: int
+    namesakes: bool
 
 
 def is_local(path: str) -> bool:
@@ -114,7 +119,7 @@ def local_files(path: str) -> dict[str, int]:
 
 def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
     """The files of a ledger. Raises LedgerError if there is none at one of the paths."""
-    roots, files = [], Counter[tuple[str, ...]]()
+    roots, files, names = [], Counter[tuple[str, ...]](), Counter[str]()
     for path in paths:
         found = local_files(path) if is_local(path) else _remote_files(spark, path)
         if not found:
@@ -125,12 +130,13 @@ def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
         roots.append(root(path))
         for name, size in found.items():
             files[JSONL if name.endswith(JSONL) else PARQUET] += size
+            names[re.sub(f".*/{WITNESS}", r"\1", name, flags=re.DOTALL)] += 1
     if not files.total():
         raise LedgerError(
             f"there is no ledger at {', '.join(paths)}: each file there is empty. Run the program "
             "that records it, to its end; docs/ledger.md shows one."
         )
-    return Listed(roots, files[JSONL], files[PARQUET])
+    return Listed(roots, files[JSONL], files[PARQUET], max(names.values()) > 1)
 
 
 def root(path: str | Path) -> str:
@@ -194,7 +200,6 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
         rejected.counts.update(survey.joined)
         unknown |= survey.unknown
         rows, counts = _compacted(spark, files.roots, place, sum(survey.lines.values()))
-        _refuse_two_of_a_name(rows, survey.lines)
         parts.append(rows)
         rejected.counts.update(counts)
         rejected.first.extend(_first_lines(spark, rejected.counts))
@@ -205,6 +210,8 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
         _, counts = _counted(rows)
         rejected.counts.update(counts)
         rejected.first.extend(_first_rows(rows) if counts else ())
+    if files.namesakes:
+        _refuse_two_of_a_name(parts)
     events = reduce(lambda some, more: some.unionByName(more), map(whole_events, parts))
     return Ledger(events, rejected, sorted(unknown))
 
@@ -445,20 +452,19 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
     )
 
 
-def _refuse_two_of_a_name(rows: DataFrame, files: Iterable[str]) -> None:
+def _refuse_two_of_a_name(parts: Sequence[DataFrame]) -> None:
     """Two ledgers with runs of one name would be judged as one: acked here, not in that log."""
     from pyspark.sql.functions import expr
 
-    names = Counter(Path(unquote(file)).name for file in files)
-    if not any(times > 1 for times in names.values()):
-        return
-    runs = rows.where("run IS NOT NULL").select("run", "file").distinct()
-    witnesses = runs.selectExpr("*", "regexp_extract(file, '[^/]*$', 0) AS witness")
+    files = (rows.select("run", "file") for rows in parts)
+    runs = reduce(lambda some, more: some.union(more), files)
+    named = runs.where("run IS NOT NULL").distinct()
+    witnesses = named.selectExpr("*", f"regexp_extract(file, '{WITNESS}', 1) AS witness")
     twice = witnesses.groupBy("run", "witness").agg(expr("array_sort(collect_list(file)) AS files"))
     for row in twice.where("size(files) > 1").orderBy("run", "witness").limit(1).collect():
         one, other = map(readable, row["files"][:2])
         raise LedgerError(
-            f"the run {row['run']!r} is in {one} and in {other}: two ledgers with a run of one "
+            f"the run {row['run']!r:.200} is in {one} and in {other}: two ledgers with a run of one "
             "name, whose events would be judged as one. Audit them one by one, or give the files "
             "of one run different names."
         )

@@ -215,11 +215,21 @@ def test_a_schema_from_the_future(tmp_path: Path) -> None:
         ledger(tmp_path, written(tmp_path / "a.jsonl", WHOLE, line(schema=2)))
 
 
-def test_two_ledgers_with_a_run_of_one_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("ada/log.jsonl", "bob/log.jsonl"), ("ada/log.parquet", "bob/log.parquet"),
+     ("ada/log.jsonl", "ada/log.jsonl.gz")],
+)  # fmt: skip
+def test_two_ledgers_with_a_run_of_one_name(tmp_path: Path, one: str, other: str) -> None:
     """Each witness of a run has one file: two files of one name are of two runs."""
-    for learner in ("ada", "bob"):
-        write_ledger(tmp_path / "runs" / learner, in_run("00-a", log("1")), "log")
-    with pytest.raises(LedgerError, match=r"'00-a' is in .*/ada/log.jsonl and in .*/bob/log.jsonl"):
+    for name in (one, other):
+        file = tmp_path / "runs" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if file.suffix == ".parquet":
+            pd.DataFrame([SENT]).to_parquet(file)
+        else:
+            (gzip.open if file.suffix == ".gz" else open)(file, "wt").write(WHOLE)
+    with pytest.raises(LedgerError, match=f"'r' is in .*/{one} and in .*/{other}: two"):
         ledger(tmp_path, tmp_path / "runs")
 
 
