@@ -20,6 +20,9 @@ from pathlib import Path
 from traceback import FrameSummary, extract_tb
 from typing import Final
 
+# A ledger may have a hundred thousand names; all of Kafka's errors take 3,000 characters.
+LONGEST: Final = 4000
+
 
 class LabError(Exception):
     """Something the reader can act on; its message says what happened, why, and what next."""
@@ -75,7 +78,10 @@ Did you mean 'Produce'?
     by_lower_case = {name.lower(): name for name in names}
     close = get_close_matches(str(given).lower(), by_lower_case, n=1, cutoff=0.5)
     question = f" Did you mean '{by_lower_case[close[0]]}'?" if close else ""
-    raise BadArgument(f"{what} must be one of {', '.join(names)}; got {given!r}.{question}")
+    named = ", ".join(names)
+    if len(named) > LONGEST:
+        named = f"{len(names):,} names, {named[:LONGEST]} …"
+    raise BadArgument(f"{what} must be one of {named}; got {given!r}.{question}")
 
 
 def within(what: str, given: object, minimum: int, maximum: int) -> int:

@@ -64,6 +64,8 @@ JAVA: Final = {
                  "message.timeout.ms": "120000"},
     "consumer": {"auto.offset.reset": "latest", "isolation.level": "read_uncommitted"},
 }  # fmt: skip
+# So many names of a ledger are looked at for the one that a strange name may be meant for.
+LOOKED_AT: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +115,9 @@ class Declared:
         ):
             if not settings:
                 continue
-            found = events.where(f"{column} IS NOT NULL").select(column).distinct().limit(10_000)
-            known = {row[0] for row in found.collect()}
+            names = events.where(f"{column} IS NOT NULL").select(column).distinct()
+            ours = names.where(names[column].isin(*settings))
+            known = {row[0] for row in ours.union(names.limit(LOOKED_AT)).collect()}
             for name in settings:
                 one_of(f"the contract's [{what}.{name!r}]", name, known)
 

@@ -117,3 +117,15 @@ def test_what_is_declared_becomes_events(tmp_path: Path) -> None:
     stranger = QUOTED.replace("producer-1", "producr-1")
     with pytest.raises(BadArgument, match=r"got 'producr-1'. Did you mean 'producer-1'"):
         read_contract(contract(tmp_path, stranger)).events(spark(), events)
+
+
+@pytest.mark.kafka
+def test_a_name_among_many(tmp_path: Path) -> None:
+    """Each name of a ledger can be declared; not all of many are listed where one is wrong."""
+    events = spark().range(12_000).selectExpr("'orders-' || id AS topic")
+    every = "".join(f'[topics."orders-{it}"]\nreplicas = 1\n' for it in range(0, 12_000, 100))
+    read_contract(contract(tmp_path, every))._refuse_strangers(events)
+    with pytest.raises(BadArgument, match="one of 1.,... names, .*got 'o'") as refused:
+        read_contract(contract(tmp_path, "[topics.o]"))._refuse_strangers(events)
+
+    assert len(str(refused.value)) < 5_000
