@@ -134,10 +134,17 @@ def _refuse_an_inner_folder(paths: Sequence[str], out: Path | None) -> None:
 @contextmanager
 def _made_beside(out: Path | None) -> Iterator[Path]:
     """A new folder for what is made; at the end it is put into `out`, whole or not at all."""
-    if out is not None:
-        out.parent.mkdir(parents=True, exist_ok=True)
     name = f".{out.name}-" if out else "lab-audit-"
-    place = Path(tempfile.mkdtemp(prefix=name, dir=out.parent if out else None)).absolute()
+    try:
+        if out is not None:
+            out.parent.mkdir(parents=True, exist_ok=True)
+        place = Path(tempfile.mkdtemp(prefix=name, dir=out.parent if out else None)).absolute()
+    except OSError as error:
+        where = f"--out {out}" if out else tempfile.gettempdir()
+        raise BadArgument(
+            f"the audit cannot write to {where}: {error}. Name a folder that you may write to, "
+            "with --out."
+        ) from None
     try:
         yield place
         if out is not None:

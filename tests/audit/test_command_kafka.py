@@ -105,6 +105,7 @@ def test_ctrl_c(tmp_path: Path, state: Path, while_spark: str) -> None:
         (["runs", "--contract", "nothing.toml"], "File 'nothing.toml' does not exist"),
         (["runs", "--contract", "wrong.toml"], "a table of the contract wrong.toml"),
         (["runs", "--out", "wrong.toml"], "--out names wrong.toml, which is a file"),
+        (["runs", "--out", "wrong.toml/out"], "the audit cannot write to --out wrong.toml/out: "),
         (["runs", "--out", "runs/out"], "--out runs/out and the ledger runs lie one within"),
         (["runs", "--out", "."], "--out . and the ledger runs lie one within"),
     ],
