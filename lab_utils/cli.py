@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from lab_utils import course
 from lab_utils.errors import LabError, SetupError
@@ -467,7 +467,9 @@ class _Failed(click.ClickException):
 
 
 def _print_report(report: Report, out: Path | None) -> None:
-    table = Table("finding", "how many", "evidence", "judgement", box=None)
+    # A long name of a run or a topic has no blank: it goes on in the next line.
+    last = [Column(title, overflow="fold") for title in ("evidence", "judgement")]
+    table = Table("finding", "how many", *last, box=None)
     for group in report.groups:
         cells = (group.finding, f"{group.count:,}", "\n".join(group.told()), group.judgement)
         table.add_row(*map(escape, cells), style="bold" if group.is_breach else None)

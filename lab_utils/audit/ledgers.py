@@ -464,9 +464,9 @@ def _refuse_two_of_a_name(parts: Sequence[DataFrame]) -> None:
     for row in twice.where("size(files) > 1").orderBy("run", "witness").limit(1).collect():
         one, other = map(readable, row["files"][:2])
         raise LedgerError(
-            f"the run {row['run']!r:.200} is in {one} and in {other}: two ledgers with a run of one "
-            "name, whose events would be judged as one. Audit them one by one, or give the files "
-            "of one run different names."
+            f"the run {row['run']!r:.200} is in {one} and in {other}: two ledgers with a run of "
+            "one name, whose events would be judged as one. Audit them one by one, or give the "
+            "files of one run different names."
         )
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from html.parser import HTMLParser
+
+import pytest
 
 from lab_utils.audit.finding import RULES
 from lab_utils.audit.ledgers import Rejected
 from lab_utils.audit.report import MISSING, Group, Report, page
+from lab_utils.cli import _print_report
 
 HOSTILE = '<script src="//evil">&\x1b[2J\u202e</script>'
 
@@ -84,3 +88,12 @@ def test_the_findings_that_a_ledger_cannot_have_exist() -> None:
 
     assert {"lost-write", "duplicate", "unseen", "skipped-processing"} <= known
     assert set() == {word for word in named if "-" in word and word not in RULES} - {"--contract"}
+
+
+def test_a_long_name_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a narrow terminal it goes on in the next line: it says where the finding is."""
+    lost = group("breach", 1)
+    lost.first[0]["topic"] = "orders-" * 12
+    _print_report(report(lost), None)
+
+    assert "orders-" * 12 in re.sub(r"\s", "", capsys.readouterr().out)
