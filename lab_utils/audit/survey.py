@@ -23,7 +23,10 @@ READ_WHOLE: Final = (
     " OR (source = 'log' AND kind IN ('end', 'committed'))"
 )
 # Whose actor matters, and whose partition; others are counted together.
-BY_ACTOR: Final = "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut')"
+BY_ACTOR: Final = (
+    "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut'"
+    " OR source = 'wire' AND api IN ('OffsetCommit', 'TxnOffsetCommit'))"
+)
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
 # A request that the broker was sent, of the API that follows.
 ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped'"
@@ -40,13 +43,18 @@ REFUSED: Final = (
 DELETES: Final = "api = 'DeleteTopics'"
 REPOSITIONS: Final = (
     "(api IN ('DeleteGroups', 'OffsetDelete')"
-    " OR api = 'OffsetCommit' AND detail['outside'] = 'true')"
+    " OR api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] = 'true')"
+)
+COMMITS: Final = (
+    "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
 )
 # What somebody did. A run without any of these proves nothing.
 DONE: Final = (
     "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
     "txn_initialised",
 )  # fmt: skip
+# By what a client of the run that records what it does is known.
+RECORDS: Final = ("created", "assigned", "delivered", "committed")
 READS: Final = ("assigned", "delivered", "sought")
 UNKNOWN_GROUP: Final = "the group of "
 REPLICATED: Final = "partition"
@@ -238,6 +246,10 @@ class Survey:
         """Who of a run has events of this kind."""
         return {actor for of, _, actor, it in self.counts if (of, it) == (run, kind)}
 
+    def is_recorded(self, run: str, actor: str | None) -> bool:
+        """Does this client say itself what it does?"""
+        return any((run, "client", actor, kind) in self.counts for kind in RECORDS)
+
     def group(self, run: str, actor: str) -> str:
         """The group of a consumer; one of its own if the ledger does not know it."""
         *_, last = self.clients.get((run, actor), [{}])
@@ -292,6 +304,8 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
     for row in rows:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
+        elif row["commits"] and not found.is_recorded(row["run"], row["actor"]):
+            found.repositioned[row["run"], row["topic"]] += row["commits"]
     found.kinds = frozenset(_kinds(found))
     # Only of what was acked and is read can anything be passed over.
     is_read = any(topic.acked_in and topic.actors for topic in found.topics.values())
@@ -360,7 +374,8 @@ def counted(events: DataFrame) -> DataFrame:
             "min(producer_id) AS first_id", "max(producer_id) AS last_id",
             "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
             *(f"count_if({ASKED} AND {what}) - count_if({REFUSED} AND {what}) AS {name}"
-              for name, what in (("deletes", DELETES), ("repositions", REPOSITIONS))),
+              for name, what in (("deletes", DELETES), ("repositions", REPOSITIONS),
+                                 ("commits", COMMITS))),
             "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
             "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
             "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"

@@ -27,7 +27,7 @@ KEPT_RUNS: Final = 50  # their topics can be read
 KNOWN_RUNS: Final = 1000
 KEPT_TEXT: Final = 500  # so that the events that are kept take a few megabytes at most
 OPEN_RUNS: Final = 200
-WRITES: Final = ("Produce", "CreatePartitions", "OffsetCommit")
+WRITES: Final = ("Produce", "CreatePartitions", "OffsetCommit", "TxnOffsetCommit")
 # In the detail of a request, and its answer, that no client of the run has made.
 OUTSIDE: Final = {"outside": "true"}
 BY_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -238,6 +238,15 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "a bookmark that nobody could move": ([MOVED, FENCED, *RESUMED], "unseen", "breach", None),
     "a bookmark that an administrator moved": ([MOVED, *RESUMED], "unseen", "allowed", None),
+    "a bookmark that a program moved which records nothing": (
+        [replace(MOVED, detail={}), *RESUMED], "unseen", "allowed", None,
+    ),
+    "a bookmark that it moved in a transaction": (
+        [replace(MOVED, api="TxnOffsetCommit", detail={}), *RESUMED], "unseen", "allowed", None,
+    ),
+    "a bookmark that its own consumer moved": (
+        [replace(MOVED, actor="consumer-1", detail={}), *RESUMED], "unseen", "breach", None,
+    ),
     "one moved in another topic": ([replace(MOVED, topic="b"), *RESUMED], "unseen", "breach", None),
     "a bookmark in another partition": (
         [LATEST, acked("1", 1), delivered("0", 0), placed("committed", partition=1, offset=1),

@@ -26,6 +26,7 @@ from lab_utils.stage.event_log import EventLog
         ("", "Produce", "__consumer_offsets", 1),
         ("", "Produce", "8c5d2f0e-6f5b-4f0a-9c53-0a4a3f1b2c3d", 1),
         ("", "OffsetCommit", "03-a-orders", 1),
+        ("", "TxnOffsetCommit", "03-a-orders", 1),
         ("", "OffsetCommit", "03-b-orders", 0),
         ("", "CreatePartitions", "__consumer_offsets", 1),
         ("", "CreatePartitions", None, 1),

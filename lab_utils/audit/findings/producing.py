@@ -257,12 +257,12 @@ def unseen() -> Found:
     had for it: its last one before it was given the order's offset or a later one, which is not
     before the position. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the
     group was given nothing of the partition. (5) A `request` on the wire to delete the topic, or to
-    change positions of groups (DeleteGroups, OffsetDelete, an OffsetCommit with `outside` in its
-    `detail`), that the broker did not refuse. (6) A power cut, as for lost-write, or
-    `unclean.leader.election.enable=true`: the position may be of a log that was truncated.
-    Otherwise it is a breach. A group resumed if it was given records of the partition after its
-    first `committed` there, and if that position is at or before the order and not before the start
-    of the log: it continued there, and was not reset.
+    change positions of groups (DeleteGroups, OffsetDelete, an OffsetCommit or TxnOffsetCommit with
+    `outside` in its `detail` or of a client that records nothing itself), that the broker did not
+    refuse. (6) A power cut, as for lost-write, or `unclean.leader.election.enable=true`: the
+    position may be of a log that was truncated. Otherwise it is a breach. A group resumed if it was
+    given records of the partition after its first `committed` there, and if that position is at or
+    before the order and not before the start of the log: it continued there, and was not reset.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
