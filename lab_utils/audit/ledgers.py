@@ -199,7 +199,7 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
         survey = _surveyed(spark, files.roots)
         rejected.counts.update(survey.joined)
         unknown |= survey.unknown
-        rows, counts = _compacted(spark, files.roots, place, sum(survey.lines.values()))
+        rows, counts = _compacted(spark, files.roots, place, survey)
         parts.append(rows)
         rejected.counts.update(counts)
         rejected.first.extend(_first_lines(spark, rejected.counts))
@@ -217,7 +217,7 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
 
 
 def _compacted(
-    spark: SparkSession, roots: Sequence[str], place: str, lines: int
+    spark: SparkSession, roots: Sequence[str], place: str, survey: Survey
 ) -> tuple[DataFrame, Counter[tuple[str, str]]]:
     from pyspark.errors import PySparkException
 
@@ -227,6 +227,13 @@ def _compacted(
         written, counts = _counted(rows)
     except PySparkException:
         written = 0
+    lines = sum(survey.lines.values())
+    if written != lines and survey.arrays:
+        raise LedgerError(
+            f"{readable(min(survey.arrays))} has a JSON array where a ledger has one object a "
+            "line. Write each event into a line of its own, for example by "
+            "\"jq -c '.[]' FILE > EVENTS.jsonl\"."
+        )
     if written != lines:
         # Workers that do not share the folder write to disks of their own, and nobody complains.
         raise LedgerError(
@@ -416,12 +423,14 @@ class Survey(NamedTuple):
 
     lines    how many there are in each file
     joined   lines with more than one event, as in Rejected
+    arrays   the files with lines that begin like an array, of which Spark makes any number of rows
     unknown  names of columns that are not the format's, in a sample: to read those of every line
              takes as long as all the rest
     """
 
     lines: dict[str, int]
     joined: dict[tuple[str, str], int]
+    arrays: list[str]
     unknown: set[str]
 
 
@@ -435,12 +444,22 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
     found = (
         _lines(spark, roots)
         .where("trim(line) <> ''")
-        .selectExpr("file", f"{_MORE_THAN_ONE} AS joined", f"{others} AS others")
+        .selectExpr(
+            "file",
+            f"{_MORE_THAN_ONE} AS joined",
+            f"{others} AS others",
+            "startswith(ltrim(line), '[') AS is_array",
+        )
         .groupBy("file")
         .agg(
             *map(
                 expr,
-                ("count(*) AS n", "count_if(joined) AS joined", "collect_set(others) AS others"),
+                (
+                    "count(*) AS n",
+                    "count_if(joined) AS joined",
+                    "bool_or(is_array) AS is_array",
+                    "collect_set(others) AS others",
+                ),
             )
         )
     )
@@ -448,6 +467,7 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
     return Survey(
         {row["file"]: row["n"] for row in rows},
         {(row["file"], _REST_LOST): row["joined"] for row in rows if row["joined"]},
+        [row["file"] for row in rows if row["is_array"]],
         {name for row in rows for names in row["others"] for name in names},
     )
 

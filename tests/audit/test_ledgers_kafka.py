@@ -233,6 +233,14 @@ def test_two_ledgers_with_a_run_of_one_name(tmp_path: Path, one: str, other: str
         ledger(tmp_path, tmp_path / "runs")
 
 
+@pytest.mark.parametrize("array", ["[]", f"[{WHOLE}, {WHOLE}]"])
+def test_an_array_of_events(tmp_path: Path, array: str) -> None:
+    """A program that writes its list as one piece of JSON is told so, and what to do."""
+    file = written(tmp_path / "a.jsonl", WHOLE, array)
+    with pytest.raises(LedgerError, match=f"{file} has a JSON array"):
+        ledger(tmp_path, file)
+
+
 @pytest.mark.parametrize("name", ["nowhere", "empty", "notes.txt", "empty.jsonl"])
 def test_no_ledger(tmp_path: Path, name: str) -> None:
     """What is missing, empty or something else is named."""
