@@ -57,6 +57,11 @@ DYNAMIC: Final = frozenset((
 # A cell in which IPython finds a magic asks for it.
 CALL_OF_A_MAGIC: Final = "get_ipython"
 BUILTINS: Final = frozenset(dir(builtins))
+# Expressions that are, or hold, the values of their parts.
+HOLDS: Final = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.IfExp, ast.BoolOp, ast.BinOp,
+                ast.NamedExpr, ast.Starred, ast.Await)  # fmt: skip
+# What leaves a file, which an answer may import or read.
+FILES: Final = frozenset(("open", "os", "pathlib", "Path", "shutil"))
 # What is called with a value and leaves it as it is.
 HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
@@ -162,7 +167,7 @@ class _Piece:
 
     changes  those whose attributes or elements it sets
     touches  those that it may change in other ways, by a call of theirs or with them, or whose
-             value it gives another name
+             value it gives another name or to its caller
     imports  those that it imports, but for the lab's own; "*" stands for any
     reaches_out  does it set something of a module, or of what has no name?
     """
@@ -195,10 +200,10 @@ class _Piece:
         return self.is_own and (bool((self.touches - labs) & names) or self._sets_up(imported))
 
     def _sets_up(self, imported: Set[str]) -> bool:
-        """Is it about what is imported or a file, and nothing of the notebook: `random.seed(1)`?"""
-        calls = (self.touches | self.changes) & (imported | {"open"})
+        """Does it leave a file, or is it about nothing of the notebook: `random.seed(1)`?"""
+        calls = (self.touches | self.changes) & imported
         is_alone = self.loads <= imported | self.binds | BUILTINS
-        return "*" in self.imports or (bool(calls) and is_alone)
+        return bool("*" in self.imports or self.touches & FILES or (calls and is_alone))
 
 
 def read_submission(path: Path, labs: Path = LABS) -> Submission:
@@ -381,9 +386,10 @@ def _root(node: ast.AST) -> str:
 
 
 def _touched(tree: ast.AST) -> set[str]:
-    """The names whose values a call may change: its own, and those it is called with.
+    """The names whose values a call may change, or that get another name.
 
-    What is handed to the lab itself is called `lab` here, as it is everywhere.
+    A call may change its own and those it is called with. What is handed to the lab itself is
+    called `lab` here, as it is everywhere.
     """
     touched: set[str] = set()
     for node in ast.walk(tree):
@@ -395,10 +401,34 @@ def _touched(tree: ast.AST) -> set[str]:
                 touched |= {root} if root == "lab" else set(_loaded(given))
         elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             touched |= set(map(_root, node.decorator_list))
-        elif isinstance(node, ast.Assign | ast.For | ast.comprehension):
-            named = node.value if isinstance(node, ast.Assign) else node.iter
-            touched.add(_root(named))
+        touched |= set(_held(_passed_on(node)))
     return touched - {""}
+
+
+def _passed_on(node: ast.AST) -> Sequence[ast.AST | None]:
+    """The expressions whose values a node gives another name, or to its caller."""
+    match node:
+        case ast.Return() | ast.Yield() | ast.YieldFrom() | ast.NamedExpr():
+            return [node.value]
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
+            return [node.value]
+        case ast.For() | ast.AsyncFor() | ast.comprehension():
+            return [node.iter]
+        case ast.withitem(context_expr=given) | ast.Match(subject=given) | ast.Lambda(body=given):
+            return [given]
+        case ast.arguments():
+            return [*node.defaults, *node.kw_defaults]
+    return []
+
+
+def _held(expressions: Iterable[ast.AST | None]) -> Iterator[str]:
+    """The names whose values expressions may be, hold, or be a part of."""
+    left = [*filter(None, expressions)]
+    while left:
+        node = left.pop()
+        yield _root(node)
+        if isinstance(node, HOLDS):
+            left += ast.iter_child_nodes(node)
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:

@@ -262,6 +262,13 @@ def items(submission: Submission) -> list[str]:
         "@settings.add\ndef mine(run): pass",
         "mine = settings\nmine['acks'] = 'all'",
         "for mine in settings:\n    mine['acks'] = 'all'",
+        "for mine in (settings, {}):\n    mine['acks'] = 'all'",
+        "mine, other = settings, {}\nmine['acks'] = 'all'",
+        "mine: dict = other or settings\nmine['acks'] = 'all'",
+        "def mine():\n    return settings\nmine()['acks'] = 'all'",
+        "mine = lambda: {'a': settings}\nmine()['a']['acks'] = 'all'",
+        "def mine(it=settings):\n    it['acks'] = 'all'\nmine()",
+        "match settings:\n    case dict() as mine: mine['acks'] = 'all'",
         "import nest_asyncio\nnest_asyncio.apply()",
         "with open('settings', 'w') as file:\n    file.write('acks=all')",
     ],
@@ -290,13 +297,18 @@ def test_what_no_answer_rests_on_does_not_run(tmp_path: Path, source: str) -> No
 
 
 def test_what_that_rests_on_runs_too(tmp_path: Path) -> None:
-    """A name leads to the cell that binds it, and so on; also one that is bound later."""
+    """A name leads to the cell that binds it, and so on; also one that is bound later.
+
+    A file may be what an answer imports, whatever is written to it.
+    """
     cells = [
         cell("import json"),
         cell("unused = other_kind = 1"),
         cell("def helper(run):\n    return [other(each) for each in run]"),
         SEND,
         cell("def other(each):\n    return json.dumps(each)"),
+        cell("text = 'x = 1'"),
+        cell("from pathlib import Path\nPath('module.py').write_text(text)"),
     ]
     texts = [each["source"] for each in cells]
 
