@@ -119,19 +119,15 @@ def says_what_was_booked(_, evidence):
     return f"{orders} orders; {kills} {drivers} killed; each order is in bookings once."
 
 
-def driver_killed(*points):
-    """A run of the learner's query; its drivers are killed at these points, one after another."""
-    faults = tuple(crash_client(point, nth=nth) for point, nth in points)
-    return Trial(name="a driver is killed", faults=faults, orders=8, filled=True)
+def drivers_killed():
+    """A run whose driver is killed right before its second commit; the next, right after its own.
 
-
-def killed_twice(nonce):
-    """Right after a commit of the database, and when a batch is done and Spark has not said so.
-
-    The first commit may be of no order: a first row of the sink's own.
+    What counts a batch as done before its rows are safe loses it at the first, also where it says
+    so in a commit of its own; what writes rows that it cannot know again has them twice after the
+    second. The first commit of each may be of no order: a first row of the sink's own.
     """
-    batches = random.Random(nonce).randint(1, 2)
-    return [driver_killed(("after_db_commit", 3), ("before_commit", batches))]
+    faults = (crash_client("before_db_commit", nth=2), crash_client("after_db_commit", nth=2))
+    return Trial(name="a driver is killed", faults=faults, orders=8, filled=True)
 
 
 def how_often(evidence):
@@ -163,8 +159,7 @@ EXERCISES = (
         points=6,
         kind="workload",
         answer="booked_once",
-        public=(driver_killed(("after_db_commit", 3)),),
-        unseen=killed_twice,
+        public=(drivers_killed(),),
         rules=(each_order_is_booked_once,),
         mistakes=(
             Mistake(

@@ -94,8 +94,9 @@ killed.requests("OffsetCommit")
 #
 # A repeated batch has the same number again. Write `book` so that each order is in `bookings` once,
 # wherever the driver is killed. Either the insert skips an order that is in the table, or a second
-# table keeps the numbers of the batches that are done. The check kills the driver after the third
-# transaction that wrote rows; the grader kills it twice. The column `value` holds the order.
+# table keeps the numbers of the batches that are done. The check kills the driver before it commits
+# its second transaction that writes rows, and the next driver after it has committed its second. The
+# column `value` holds the order.
 
 # %% answer="08.1"
 def booked_once(run):

@@ -34,6 +34,15 @@ NUMBER_FIRST: Final = (
 """
     + ROWS
 )
+FILE_FIRST: Final = (
+    """
+        done = pathlib.Path(f"{run.files}-{number}")
+        if done.exists():
+            return
+        done.touch()
+"""
+    + ROWS
+)
 QUERY: Final = """
 def once_in_ten_minutes(orders):
     return orders{calls}
@@ -58,6 +67,7 @@ def _answer(**wrong: str) -> str:
 WRONG: Final = (
     ("08.1", "nothing is booked", _books("pass")),
     ("08.1", "the number before the rows", _books(NUMBER_FIRST)),
+    ("08.1", "the number before the rows", "import pathlib\n" + _books(FILE_FIRST)),
     ("08.1", "twice", _books(ROWS)),
     ("08.2", "no watermark", _query("", '.dropDuplicates(["value"])')),
     (
