@@ -64,7 +64,7 @@ class Carrier(threading.Thread):
         # Also those of a connection that came at the very last.
         while others := asyncio.all_tasks() - {asyncio.current_task()}:
             # Each begins: of one that is cancelled before, Python 3.11 prints a traceback.
-            await asyncio.sleep(0)
+            await asyncio.wait(others, timeout=0)
             for task in others:
                 task.cancel()
             await asyncio.gather(*others, return_exceptions=True)
