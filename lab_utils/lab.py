@@ -87,13 +87,8 @@ class Lab:
             with doing(f"Fetching Kafka {kafka}, once"):
                 kafka_jars(version=kafka)
         many = f"{brokers} brokers and a controller"
-        with (
-            doing(f"Starting {'a broker' if brokers == 1 else many}"),
-            ThreadPoolExecutor(1, thread_name_prefix="load") as pool,
-        ):
-            loading = pool.submit(_load)
-            self.stage = self._joined(brokers)
-            loading.result()
+        with doing(f"Starting {'a broker' if brokers == 1 else many}"):
+            self.stage, _ = _in_threads(lambda: self._joined(brokers), _load)
         from lab_utils.clients.reader import HonestReader
         from lab_utils.views.tables import show_tables_of_spark
 
@@ -388,6 +383,20 @@ class Lab:
                 f'{wanted}. More brokers: Lab("{self.name}", brokers={wanted}).'
             )
         return wanted
+
+
+def _in_threads(*works: Callable[[], Any]) -> list[Any]:
+    """Do these at once, and return what each returns.
+
+    Only threads import meanwhile: an interrupt within an import, while a thread imports, can leave
+    Python's import lock locked for ever. After an interrupt they go on, and nobody waits for them.
+    """
+    pool = ThreadPoolExecutor(len(works), thread_name_prefix="load")
+    try:
+        begun = [pool.submit(work) for work in works]
+        return [each.result() for each in begun]
+    finally:
+        pool.shutdown(wait=False)
 
 
 def _load() -> None:

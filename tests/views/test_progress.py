@@ -43,6 +43,14 @@ for _ in range(2):
 Frame().collect()
 """
 
+STARTING = """
+from threading import Event
+from lab_utils import Lab, lab
+lab._load = lambda: Event().wait(40)
+Lab._joined = lambda *_: None
+Lab("03")
+"""
+
 
 @pytest.fixture(scope="module")
 def manager() -> Iterator[Any]:
@@ -128,6 +136,18 @@ def test_an_interrupt_says_what_is_next(manager: Any, client: Any) -> None:
     assert first.endswith(", in <module>")
     assert "threading" not in "".join(content["traceback"])
     assert "Interrupted: Counting <sheep>. Run the cell again to begin it anew." == last
+
+
+def test_an_interrupt_of_the_first_cell_waits_for_nothing(manager: Any, client: Any) -> None:
+    """What the lab loads meanwhile takes seconds, and goes on for the cell that runs again."""
+
+    def interrupt(message: dict[str, Any]) -> None:
+        if message["msg_type"] == "display_data":
+            manager.interrupt_kernel()
+
+    content = client.execute_interactive(STARTING, output_hook=interrupt, timeout=20)["content"]
+
+    assert "KeyboardInterrupt" == content["ename"]
 
 
 def test_a_plain_program_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
