@@ -133,5 +133,5 @@ def told(error: BaseException) -> str:
 def own_lines(error: BaseException) -> list[FrameSummary]:
     """The lines that an exception passed which are the learner's: no package's, not Python's."""
     paths = sysconfig.get_paths()
-    others = (str(Path(__file__).parent), paths["stdlib"], paths["purelib"])
+    others = (str(Path(__file__).parent), paths["stdlib"], paths["purelib"], "<frozen ")
     return [it for it in extract_tb(error.__traceback__) if not it.filename.startswith(others)]

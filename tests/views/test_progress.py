@@ -6,12 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import pytest
 from jupyter_client.manager import start_new_kernel
 
+from lab_utils.errors import own_lines
 from lab_utils.views.progress import doing
 
 pytestmark = pytest.mark.kafka
@@ -148,6 +150,14 @@ def test_an_interrupt_of_the_first_cell_waits_for_nothing(manager: Any, client: 
     content = client.execute_interactive(STARTING, output_hook=interrupt, timeout=20)["content"]
 
     assert "KeyboardInterrupt" == content["ename"]
+
+
+def test_lines_of_the_learner_are_none_of_python_itself() -> None:
+    """What Python has frozen into itself, as its import, is in no folder."""
+    with pytest.raises(ModuleNotFoundError) as met:
+        import_module("lab_utils.nowhere")
+
+    assert [__file__] == [line.filename for line in own_lines(met.value)]
 
 
 def test_a_plain_program_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
