@@ -33,6 +33,7 @@ STYLES: Final = {
     "sought": Style("seek", palette.ORANGE, symbol="triangle-left-open"),
 }
 BOOKMARK: Final = Style("committed: read on above this line", palette.GREEN, width=2.6)
+NO_WORK: Final = "No call of run.processed was recorded, so no work is drawn"
 NAMED_STEPS: Final = ("killed", "started again", "lost")
 
 
@@ -75,19 +76,23 @@ class Bookmarks:
         """What the picture shows, as a sentence."""
         was_killed = any(step.kind == "killed" for step in self.steps)
         why = "the bookmark had not reached the work" if was_killed else "they were read again"
-        said = [
-            f"{orders_named([self.values.get(it, f'at {it}') for it in offsets])} "
-            f"{'was' if len(offsets) == 1 else 'were'} {what}"
-            for offsets, what in (
-                (self.skipped, "skipped: the bookmark was ahead of the work"),
-                (self.repeated, f"processed more than once: {why}"),
-            )
-            if offsets
-        ]
-        if not any(step.kind == "processed" for step in self.steps):
-            stands = "nowhere" if self.committed is None else f"at offset {self.committed}"
-            return f"The bookmark stands {stands}; the program did not say what it processed"
-        return ". ".join(said) or "Every order before the bookmark was processed once"
+        if any(step.kind == "processed" for step in self.steps):
+            said = [
+                *self._were(self.skipped, "skipped: the bookmark was ahead of the work"),
+                *self._were(self.repeated, f"processed more than once: {why}"),
+            ]
+            return ". ".join(said) or "Every order before the bookmark was processed once"
+        given = Counter(step.offset or 0 for step in self.steps if step.kind == "delivered")
+        again = sorted(offset for offset, times in given.items() if times > 1)
+        stands = "nowhere" if self.committed is None else f"at offset {self.committed}"
+        return ". ".join(
+            (*self._were(again, "delivered again"), f"The bookmark stands {stands}", NO_WORK)
+        )
+
+    def _were(self, offsets: list[int], what: str) -> list[str]:
+        """What became of the orders at these offsets, if there are any."""
+        names = orders_named([self.values.get(it, f"at {it}") for it in offsets])
+        return [f"{names} {'was' if len(offsets) == 1 else 'were'} {what}"] if offsets else []
 
     def summary(self) -> str:
         """The picture in words."""

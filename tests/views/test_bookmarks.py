@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.bookmarks import STEPS_MAX, bookmarks, offset_diagram
+from lab_utils.views.bookmarks import NO_WORK, STEPS_MAX, bookmarks, offset_diagram
 from tests.views.consuming_histories import (
     AGAIN,
     KILLED,
@@ -45,8 +45,9 @@ def test_bookmark_and_work(
         ([delivered(0), processed(0), committed(1)],
          "Every order before the bookmark was processed once"),
         ([delivered(0), committed(1)],
-         "The bookmark stands at offset 1; the program did not say what it processed"),
-        ([delivered(0)], "The bookmark stands nowhere; the program did not say what it processed"),
+         f"The bookmark stands at offset 1. {NO_WORK}"),
+        ([delivered(0), KILLED, AGAIN, delivered(0)],
+         f"Order 0 was delivered again. The bookmark stands nowhere. {NO_WORK}"),
     ],
 )  # fmt: skip
 def test_title_says_no_more_than_was_recorded(events: list[Event], title: str) -> None:
