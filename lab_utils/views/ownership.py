@@ -290,11 +290,11 @@ def _bars(frame: _Frame) -> Iterable[Bar]:
         yield Bar(
             x=[end - start for start, end in zip(starts, ends, strict=True)], base=starts,
             y=[frame.rows[it.place, owner] for it in spans], width=BAR_PX, orientation="h",
-            name=f"{in_picture(owner)} has it", hoverinfo="text",
+            name=f"{in_picture(owner)} has it", hoverinfo="text", opacity=0.55,
             hovertext=[f"{in_picture(owner)}, {frame.seen.ms(it.from_ns)} to "
                        f"{frame.seen.ms(it.to_ns)} ms, {it.end}" for it in spans],
             marker={"color": palette.WHITE if hatch else colour, "line": {"width": 1.5,
-                    "color": colour}, "opacity": 0.55,
+                    "color": colour},
                     "pattern": {"shape": hatch, "fgcolor": colour, "bgcolor": palette.WHITE,
                                 "size": 7, "solidity": 0.3}},
         )  # fmt: skip

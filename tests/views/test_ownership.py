@@ -86,4 +86,5 @@ def test_two_entries_differ_in_more_than_colour() -> None:
     notes = [note.text for note in figure.layout.annotations]
 
     assert 2 == len({bar.marker.pattern.shape for bar in bars})
+    assert {None} == {bar.marker.opacity for bar in bars}  # which the legend would not show
     assert {"<b>partition 0</b>", "consumer-1", "consumer-2"} <= set(notes)

@@ -191,7 +191,7 @@ class _Drawing:
         name = _text(SWATCH_PX, 9, trace["name"], self.font, "left", "middle")
         marker = trace.get("marker", {})
         if trace["type"] == "bar":
-            return self._box((2, 1, 34, 15), marker) + name
+            return self._box((2, 1, 34, 15), trace) + name
         ends = ((2.0, 9.0), (34.0, 9.0))
         way = _way(ends, trace) if "lines" in trace["mode"] else ""
         if "markers" in trace["mode"]:
@@ -268,12 +268,13 @@ class _Drawing:
         wides = [wide] * len(trace["x"]) if isinstance(wide, int | float) else wide
         for long, base, at, high in zip(trace["x"], trace["base"], trace["y"], wides, strict=True):
             ends = (x.px(base), y.px(at - high / 2), x.px(base + long), y.px(at + high / 2))
-            yield self._box(ends, trace["marker"])
+            yield self._box(ends, trace)
 
-    def _box(self, ends: Sequence[float], marker: Part) -> str:
-        """A rectangle, and its hatch, which is drawn in a pattern of its own."""
+    def _box(self, ends: Sequence[float], trace: Part) -> str:
+        """A bar of a trace, and its hatch, which is drawn in a pattern of its own."""
+        marker = trace["marker"]
         pattern = marker.get("pattern", {})
-        look = {"opacity": marker.get("opacity", 1)}
+        look = {"opacity": trace.get("opacity", 1)}
         if not (shape := pattern.get("shape")):
             return _rect(ends, marker["color"], marker["line"], **look)
         ink = _tag("path", d=HATCHES[shape], stroke=pattern["fgcolor"], stroke_width=1)
