@@ -202,7 +202,7 @@ def four_crashes_somewhere(nonce):
 
 
 def who_may_commit(evidence):
-    """Who owned the partition of the refused commit, its error, and how many were done twice."""
+    """Who was given the partition before the refused commit, its error, and what was done twice."""
     run = evidence.history
     refused = next(row for row in run.of("client", "error") if row.detail.get("of") == "commit")
     mine = next(row for row in run.of("client", "delivered") if row.actor == refused.actor)

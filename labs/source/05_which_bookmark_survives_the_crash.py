@@ -268,8 +268,8 @@ stalled.ownership()
 # %% [markdown]
 # ## 05.5 Who may commit? (3 points)
 #
-# Look at the picture above, or at `stalled.rows`. Which actor owned the partition when the busy one
-# committed? Which error refused that commit? How many orders were processed by both?
+# Look at the picture above, or at `stalled.rows`. Which consumer became the partition's `owner`, before
+# the busy one committed? Which error refused that commit? How many orders were processed by both?
 
 # %% answer="05.5"
 answer_5 = {"owner": ..., "refused": ..., "repeated": ...}
