@@ -36,7 +36,7 @@ lab = Lab("73")
 # had set it to a day.
 #
 # The lab does not wait that long. When the group has no member any more, the lab deletes it with all its
-# bookmarks, as an administrator can: what the next process finds is the same, none.
+# bookmarks, as an administrator can. The next process finds the same: no bookmark.
 #
 # ## The program, as it is found
 
@@ -90,9 +90,9 @@ lab.check("73.1", answer_1)
 # `auto.offset.reset=latest`, which is librdkafka's default. What would be read on Monday then, and what
 # would be read on the very first day?
 #
-# The check has the program die, and stay away until its bookmarks are gone; it kills it with an order in
-# hand, and between the database's third commit and Kafka's: book at most two orders in one transaction
-# of the database. The grader does so at other places.
+# In the check the program dies and stays away until its bookmarks are gone. It is also killed with an
+# order in hand, and between the database's third commit and Kafka's: so book at most two orders in one
+# transaction of the database. The grader does so at other places.
 
 # %% answer="73.2"
 ### BEGIN SOLUTION
