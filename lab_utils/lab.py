@@ -88,7 +88,7 @@ class Lab:
                 kafka_jars(version=kafka)
         many = f"{brokers} brokers and a controller"
         with doing(f"Starting {'a broker' if brokers == 1 else many}"):
-            self.stage, _ = _in_threads(lambda: self._joined(brokers), _load)
+            self.stage: Stage = _in_threads(lambda: self._joined(brokers), _load)[0]
         from lab_utils.clients.reader import HonestReader
         from lab_utils.views.tables import show_tables_of_spark
 
