@@ -232,7 +232,7 @@ def _compacted(
         raise LedgerError(
             f"{readable(min(survey.arrays))} has a JSON array where a ledger has one object a "
             "line. Write each event into a line of its own, for example by "
-            "\"jq -c '.[]' FILE > EVENTS.jsonl\"."
+            "\"jq -c 'arrays[], objects' FILE > EVENTS.jsonl\"."
         )
     if written != lines:
         # Workers that do not share the folder write to disks of their own, and nobody complains.
