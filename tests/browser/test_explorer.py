@@ -86,11 +86,17 @@ def test_first_picture_took_one_run(page: Page, tmp_path: Path) -> None:
 
 
 def test_closed_lab_says_so(page: Page) -> None:
-    """When the lab has been closed the explorer says what to run, and keeps its runs."""
+    """When the lab has been closed the explorer says what to run, and keeps its runs.
+
+    When a panel's button has started it again, the explorer no longer says that it is closed.
+    """
+    closed = explorer(page).get_by_text("This lab is closed: Kafka has ended.")
     rig.run_in_kernel(page, "lab.stage.shutdown = lambda: None\nlab.close()")
-    explorer(page).get_by_text("This lab is closed: Kafka has ended.").wait_for()
+    closed.wait_for()
     explorer(page).get_by_role("radio", name="it is refused").press("Space")
-    explorer(page).get_by_text("This lab is closed: Kafka has ended.").wait_for()
+    closed.wait_for()
+    rig.run_in_kernel(page, "lab._explorer.tell('')")
+    closed.wait_for(state="detached")
 
     assert 2 == explorer(page).locator(".earlier button").count()
 

@@ -43,7 +43,7 @@ export function recorded(runs) {
 function kernelSource(model) {
   return {
     hear: (tell, until) => {
-      const heard = (said) => { if (said?.news) tell(said.news); };
+      const heard = (said) => { if (typeof said?.news === "string") tell(said.news); };
       model.on("msg:custom", heard);
       until?.addEventListener("abort", () => model.off("msg:custom", heard));
     },
