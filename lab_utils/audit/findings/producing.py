@@ -251,18 +251,17 @@ def unseen() -> Found:
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: the first of these that applies. (1) Time, if the group was given records of the
-    partition, but none after the order: late and lost look alike to a consumer. (2) The program, if
-    it moved a consumer of the group in this partition to an offset or to the end (`sought`), or if
-    the group continued at a position after the order that it had `committed`, or that a transaction
-    had for it: its last one before it was given the order's offset or a later one, which is not
-    before the position. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the
-    group was given nothing of the partition. (5) A `request` on the wire to delete the topic, or to
-    change positions of groups (DeleteGroups, OffsetDelete, an OffsetCommit or TxnOffsetCommit with
-    `outside` in its `detail` or of a client that records nothing itself), that the broker did not
-    refuse. (6) A power cut, as for lost-write, or `unclean.leader.election.enable=true`: the
-    position may be of a log that was truncated. Otherwise it is a breach. A group resumed if it was
-    given records of the partition after its first `committed` there, and if that position is at or
-    before the order and not before the start of the log: it continued there, and was not reset.
+    partition, but none after the order: late and lost look alike. (2) The program, if it moved a
+    consumer of the group in this partition to an offset or to the end (`sought`), or if the group
+    continued at a position after the order that it had `committed`, or that a transaction had for
+    it: its last one before it was given the order's offset or a later one, which is not before the
+    position. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the group was
+    given nothing of the partition. (5) A `request` on the wire, not refused, to delete the topic,
+    or to change positions of groups (DeleteGroups, OffsetDelete, an OffsetCommit or TxnOffsetCommit
+    with `outside` in its `detail` or of a client without events). (6) A power cut, or
+    `unclean.leader.election.enable=true`, as for lost-write: the position may be of a truncated
+    log. Otherwise it is a breach. A group resumed if it was given records of the partition after
+    its first `committed` there, which is at or before the order and not before the log's start.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
