@@ -28,7 +28,7 @@ BY_ACTOR: Final = (
     " OR source = 'wire' AND api IN ('OffsetCommit', 'TxnOffsetCommit'))"
 )
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
-# A request that the broker was sent, of the API that follows.
+# A request that the broker was sent.
 ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped'"
 # One that it refused as a whole. After other errors, as of a time-out, it may have been done.
 REFUSED: Final = (

@@ -46,7 +46,8 @@ SMALL: Final = MappingProxyType(
         # No record each half second in a log of metadata that nobody changes.
         "metadata.max.idle.interval.ms": "0",  # 500
         # How often a broker notes up to where its logs are flushed; a power cut waits for it. Each
-        # note is flushed itself: ten in a second took half of what a broker takes at rest.
+        # note is flushed itself: ten in a second, and five heartbeats, took half of what a lone
+        # broker takes at rest.
         "log.flush.offset.checkpoint.interval.ms": "500",  # 60000
         "log.initial.task.delay.ms": "100",  # 30000, before it does so for the first time
         "num.network.threads": "2",  # 3
