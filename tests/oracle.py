@@ -25,6 +25,7 @@ from tests.oracle_facts import (
     consumers,
     copies,
     ends,
+    first_transaction,
     found,
     group,
     has_resumed,
@@ -242,6 +243,11 @@ def skipped(rows: Rows) -> Iterator[Found]:
                 continue
             is_known = name in consumers(rows, topic)
             did_it = done and (not is_known or not given or name in given)
+            if topic not in {row.topic for row in worked}:
+                mine = [r for r in said(rows, "delivered") if group(rows, r.actor) == name]
+                did_it = offset <= max(
+                    (r.offset or 0 for r in mine if place(r)[:2] == at[:2]), default=offset
+                )
             copies = [it for it, r in held_places.items() if order(r) == order(record)]
             elsewhere = [row for row in worked if place(row) in copies and place(row) != at]
             acks = {
@@ -249,7 +255,7 @@ def skipped(rows: Rows) -> Iterator[Found]:
             }
             if len(elsewhere) >= max(1, len(acks)):
                 continue
-            if topic in {row.topic for row in worked} and not did_it:
+            if not did_it:
                 why = ["not given"] if is_known else []
                 if given and (not is_known or name in given):
                     why = ["given"]
@@ -553,10 +559,6 @@ def abandoned(rows: Rows) -> Iterator[Found]:
             if gaps and all(is_skipped for *_, is_skipped in gaps):
                 at = gaps[0][:2]
                 yield found("aborted-output", topic, int(partition), None, at, end.actor)
-
-
-def first_transaction(rows: Rows, them: tuple[Any, ...]) -> tuple[str, str]:
-    return min(of(row) or ("", "") for row in same(said(rows, "sent"), them))
 
 
 # Inconclusive.

@@ -279,6 +279,10 @@ def of(row: Event) -> Transaction | None:
     return (row.actor, number) if number is not None else None
 
 
+def first_transaction(rows: Rows, them: tuple[Any, ...]) -> tuple[str, str]:
+    return min(of(row) or ("", "") for row in same(said(rows, "sent"), them))
+
+
 def ends_told(rows: Rows, row: Event) -> Rows:
     """Where the program was told of an end of the transaction that this is of."""
     return [it for it in said(rows, "txn_committed", "txn_aborted")

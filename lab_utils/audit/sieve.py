@@ -247,8 +247,8 @@ SUSPECT_PLACE: Final = (
     "is_told AND NOT is_held AND is_drained AND (offset < end OR deliveries > 0)",
     "deliveries > bit_count(given_to)",
     "worked > 1",
-    f"{READABLE} AND worked_in_topic AND bookmark > offset"
-    " AND (worked = 0 OR deliveries > 0 AND (given_to & owners) <> owners)",
+    f"{READABLE} AND bookmark > offset AND (worked_in_topic AND worked = 0"
+    " OR (deliveries > 0 OR NOT worked_in_topic) AND (given_to & owners) <> owners)",
     JUMPED,
 )
 

@@ -232,6 +232,7 @@ PRODUCING: Cases = {
     ),
 }  # fmt: skip
 
+GROUPED = created("consumer-1", group__id="group")
 CONSUMING: Cases = {
     "groups that nobody knows": (
         "duplicate-delivery",
@@ -307,6 +308,16 @@ CONSUMING: Cases = {
         "skipped-processing",
         [*log("0", "1"), delivered("0", 0), processed("1", 1), bookmark(2)],
         [*log("0", "1"), delivered("0", 0), delivered("1", 1), bookmark(2)],
+    ),
+    "committed beyond what was given, where nobody says that work was done": (
+        "skipped-processing",
+        [GROUPED, *log("0", "1", "2"), delivered("0", 0), bookmark(2)],
+        [GROUPED, *log("0", "1", "2"), delivered("0", 0), delivered("1", 1), bookmark(2)],
+    ),
+    "what an earlier run was given": (
+        "skipped-processing",
+        [GROUPED, *log("0", "1", "2"), delivered("0", 0), bookmark(3)],
+        [GROUPED, *log("0", "1", "2"), delivered("2", 2), bookmark(3)],
     ),
     "aborted records are no work": (
         "skipped-processing",

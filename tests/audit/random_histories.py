@@ -177,11 +177,15 @@ def consuming() -> st.Drawn:
         st.builds(end, st.just(True), partitions, st.none(), st.sampled_from([0, 2])),
         st.sampled_from([MARKER, OPEN]),
     )
-    # A log that is read from its start, in any order and with any gaps.
+    # A log that is read in any order and with any gaps, by a group with any bookmark.
     polled = st.builds(
-        lambda given: [*log(*"0123"), *(delivered(str(offset), offset) for offset in given)],
+        lambda given, at: [
+            created("consumer-1", group__id="a"), *log(*"0123"),
+            *(delivered(str(offset), offset) for offset in given), bookmark(at, group="a"),
+        ],
         st.lists(offsets, max_size=4),
-    )
+        st.integers(0, 4),
+    )  # fmt: skip
     return st.builds(
         lambda first, then: first + then, st.just([]) | polled, st.lists(happenings, max_size=12)
     ).filter(lambda rows: is_created_once(rows) and has_one_log(rows))

@@ -64,26 +64,28 @@ DONE_BY = (
 # Was it handed to a consumer of this group, or to one of which nobody knows the group?
 GIVEN = "(size(given) > 0 AND (NOT it.is_known OR exists(given, x -> x.consumer_group = it.name)))"
 # A copy whose order was worked on at another place is no order of its own, unless each was acked.
-SKIPPED = (
-    f"it.at[partition] > offset AND NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places)"
-)
+NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
+# Where nobody says that work was done: how far the group was given the partition.
+FURTHEST = "get(filter(consumers, x -> x.name = it.name), 0).furthest[partition]"
+SKIPPED = f"it.at[partition] > offset AND if(worked_in_topic, {NOT_WORKED}, offset > {FURTHEST})"
 
 
 @finding(
-    "skipped-processing", places, "committed, processed", role="consumer",
+    "skipped-processing", places, "committed, processed delivered", role="consumer",
     promise="The work is done for every order before the bookmark.",
 )  # fmt: skip
 def skipped_processing() -> Found:
     """A group's bookmark is after an order for which the work was never done.
 
     Rule: at the end of the run the broker holds a bookmark of the group (`committed`) that is after
-    a readable `record`, and nobody in the group has `processed` that record. The topic has at least
-    one `processed`. If an order has several copies, only as many must be processed as were acked,
-    and at least one.
-    Smallest: `log(1, 2) processed(1) committed(2)`.
+    a readable `record`, and nobody in the group has `processed` that record. If an order has
+    several copies, only as many must be processed as were acked, and at least one.
+    In a topic without `processed`, as of a transactional pipeline, it is after such a record that
+    is itself after all that the group was given of the partition.
+    Smallest: `log(1, 2) processed(1) committed(2)`; `log(1, 2) delivered(1) committed(2)`.
     Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
     not at the end; `log(1, 1) processed(1) committed(2)`, where the program recognised the
-    duplicate.
+    duplicate; `log(1, 2) committed(2)`, where nobody says what the group was given before.
     Allowed by: `auto.offset.reset=latest`, or a change of positions as for unseen, for an order
     that was not delivered to the group; `enable.auto.commit=true` with
     `enable.auto.offset.store=true`, for an order that was; in all other cases by the program, which
@@ -92,10 +94,10 @@ def skipped_processing() -> Found:
     processing; KIP-1327.
     """
     return Found(
-        where=f"is_readable AND worked_in_topic AND exists(bookmarks, it -> {SKIPPED})",
+        where=f"is_readable AND exists(bookmarks, it -> {SKIPPED})",
         each=f"filter(bookmarks, it -> {SKIPPED})",
-        said="' was never processed: it is at offset ' || offset || ', the bookmark at '"
-        " || it.at[partition]",
+        said="' was never ' || if(worked_in_topic, 'processed', 'delivered')"
+        " || ': it is at offset ' || offset || ', the bookmark at ' || it.at[partition]",
         about={
             "value": f"{HERE}.value",
             "key": f"{HERE}.key",
