@@ -361,7 +361,9 @@ def _wrong(bad: str = "") -> str:
         f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} "
         f"WHEN NOT source || ' ' || kind IN ({_kinds(KINDS)}) THEN 'unknown source and kind' "
         f"WHEN NOT fate IN {FATES} THEN 'unknown fate' {needed} {limits} {numbers} "
-        f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' END"
+        f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' "
+        f"WHEN partition < 0 AND source || ' ' || kind IN ({_kinds(NEEDED['partition'])})"
+        " THEN 'partition is below 0' END"
     )
 
 

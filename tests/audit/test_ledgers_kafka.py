@@ -46,6 +46,7 @@ LINES: list[tuple[str | bytes, str | None]] = [
     (line(offset=2**62), None),
     (line(records=2**31 + 1), "records is too large"),
     (line(offset=-1001), "offset is below 0"),
+    (line(partition=-1), "partition is below 0"),
     (line(kind="sought", offset=-2), None),
     (line(at_ns=None), "at_ns is missing"),
     ('{"run":"r","source":"client","actor":"p","kind":"acked"}', "at_ns is missing"),
