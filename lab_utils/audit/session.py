@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import format_list
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +25,7 @@ from lab_utils import processes
 from lab_utils.audit import ledgers, spark_server
 from lab_utils.audit.kept_plans import ANEW, KeptPlans, Plans
 from lab_utils.audit.spark_server import LOCAL_MASTER, SparkServer
-from lab_utils.errors import LedgerError, StageError
+from lab_utils.errors import LedgerError, StageError, own_lines
 from lab_utils.folders import state_folder
 from lab_utils.ledger.events import spark_schema
 from lab_utils.ledger.store import torn_lines
@@ -37,6 +39,16 @@ LARGE: Final = 16 * 2**20
 PART: Final = 32 * 2**20
 JOINS: Final = 3
 SESSIONS: Final = "sessions"
+# Where an error of Spark goes on with its plan.
+PLAN: Final = re.compile(r";\n|\n\n|\nJVM stacktrace")
+# What to do next, by how the name of the error begins.
+CARD: Final = "lab.ledger_card() lists the columns of a ledger."
+ADVICE: Final = {
+    "UNRESOLVED_COLUMN": CARD,
+    "ATTRIBUTE_NOT_SUPPORTED": CARD,
+    "AMBIGUOUS": "Two of the joined tables have it. Join them on its name, as in "
+    'one.join(other, "value"), or rename it in one: other.withColumnRenamed("value", "again").',
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,13 +362,25 @@ def _folder() -> Path:
 def _pyspark() -> type[SparkSession]:
     """Import pyspark with its Connect client, which takes a second or two."""
     import pyspark.sql.connect.session
+    from pyspark.errors import PySparkException
     from pyspark.logger import PySparkLogger
     from pyspark.sql import SparkSession
 
+    PySparkException._render_traceback_ = _told  # type: ignore[attr-defined]
     assert pyspark.sql.connect.session
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).disabled = True  # it writes each error that is raised anyway
     return SparkSession
+
+
+def _told(error: Any) -> list[str]:
+    """The learner's own lines, what Spark says of them without its plan, and what to do next."""
+    condition = error.getCondition() or ""
+    return [
+        *(line.rstrip() for line in format_list(own_lines(error))),
+        f"{type(error).__name__}: {re.split(PLAN, str(error))[0].strip()}",
+        *(text for name, text in ADVICE.items() if condition.startswith(name)),
+    ]
 
 
 def _prepare_environment() -> None:

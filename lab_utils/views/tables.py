@@ -42,9 +42,6 @@ REPAIR_OTHERS: Final = 'Start it in the panel, or run "./lab down" and then the 
 
 Finding = Mapping[str, Any]
 
-# Where an error of Spark goes on with its plan.
-PLAN: Final = re.compile(r";\n|\n\n|\nJVM stacktrace")
-
 
 @dataclass(frozen=True, slots=True)
 class Table:
@@ -248,7 +245,7 @@ def _bundle(table: Any) -> tuple[dict[str, str], dict[str, str]]:
     except Exception as error:
         if not type(error).__module__.startswith("pyspark."):
             raise
-        _show_refusal(error)
+        sys.modules["IPython"].get_ipython().showtraceback()
         return {"text/plain": ""}, {}  # without it IPython would ask for the text, and fail again
     if not found:
         return {}, {}
@@ -260,15 +257,6 @@ def _bundle(table: Any) -> tuple[dict[str, str], dict[str, str]]:
     text = f"{Table(head, rows)!r}\n{found.rpartition('</table>')[2]}".strip()
     explained = re.sub(r"<th>(\w+)</th>", _with_hover, found)
     return {"text/html": explained, "text/plain": text}, {}
-
-
-def _show_refusal(error: Any) -> None:
-    """Show what Spark says of a query, once, and neither its plan nor the frames of pyspark."""
-    said = [f"{type(error).__name__}: {re.split(PLAN, str(error))[0]}"]
-    if "UNRESOLVED_COLUMN" in said[0]:
-        said.append("lab.ledger_card() lists the columns of a ledger.")
-    error._render_traceback_ = lambda: said
-    sys.modules["IPython"].get_ipython().showtraceback()
 
 
 def _with_hover(head: re.Match[str]) -> str:

@@ -148,17 +148,27 @@ def test_a_query_that_is_shown_runs_once(notebook: Callable[[DataFrame], dict[st
     assert "only showing top 50 rows" == last
 
 
-def test_a_column_that_is_not_there_is_said_once(
-    notebook: Callable[[DataFrame], dict[str, str]], capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize("way", ["{}", "{}.show()", "{}.toPandas()", "{}.columns"])
+@pytest.mark.parametrize(
+    ("query", "said", "advice"),
+    [
+        ('it.select("client")', "`client` cannot be resolved", "lab.ledger_card()"),
+        ('it.join(it.toDF("id"), how="cross").select("id")', "`id` is ambiguous", "Two of the"),
+    ],
+)
+@pytest.mark.usefixtures("notebook")
+def test_what_spark_refuses_is_said_once(
+    capsys: pytest.CaptureFixture[str], query: str, said: str, advice: str, way: str
 ) -> None:
-    """In Spark's own sentence, without its plan, and with where the columns are explained."""
-    shown = notebook(session.spark().range(3).select("client"))
-    said = capsys.readouterr().out
+    """In its own sentence, without its plan and pyspark's frames, and with what to do next."""
+    shell = InteractiveShell.instance()
+    shell.push({"it": session.spark().range(3)})
+    shell.run_cell(way.format(query))
+    lines = [it for it in capsys.readouterr().out.splitlines() if it]
 
-    assert {"text/plain": ""} == shown
-    assert ["AnalysisException", "lab.ledger_card()"] == [it.split(":")[0].split(" ")[0]
-                                                          for it in said.splitlines()]  # fmt: skip
-    assert "`client` cannot be resolved" in said
+    assert lines[-1].startswith(advice)
+    assert said in lines[-2]
+    assert ["AnalysisException"] == re.findall(r"AnalysisException|pyspark", " ".join(lines))
 
 
 def test_a_notebook_says_that_spark_is_at_work() -> None:
