@@ -78,13 +78,20 @@ class Prediction:
 def predict(expected: dict[str, Answer], because: str) -> Prediction:
     """A prediction from the learner's words.
 
-    Raises BadArgument for a question nobody asked, and for orders where their number is asked:
-    beside a number they would differ, also where they are right.
+    Raises BadArgument for a question nobody asked, for orders where their number is asked, and for
+    what is no sequence of orders: it would differ, also where it is right.
     """
     said = {one_of("what you predict", name, QUESTIONS): _text(it) for name, it in expected.items()}
     for name, it in said.items():
+        given = expected[name]
         if name not in LISTS and not it.isdecimal() and it not in (NO_ANSWER, NOTHING):
-            raise BadArgument(f"{name} is a number, as in {name}=3; got {expected[name]!r}.")
+            raise BadArgument(
+                f"{name} is a whole number, 0 or more, as in {name}=3; got {given!r:.200}."
+            )
+        if name in LISTS and not isinstance(given, int | str | Sequence | EllipsisType | None):
+            raise BadArgument(
+                f'{name} is the orders in sequence, as in {name}="0 1 2"; got {given!r:.200}.'
+            )
     return Prediction(said, text("because", because))
 
 

@@ -57,8 +57,15 @@ def test_question_nobody_asked() -> None:
 @pytest.mark.parametrize("acked", [[0, 1, 2], "0 1 2", "most", -1, True, 2.5])
 def test_a_count_is_a_number(acked: object) -> None:
     """The orders that are acked would differ from their number, also where they are right."""
-    with pytest.raises(BadArgument, match=r"acked is a number, as in acked=3; got"):
+    with pytest.raises(BadArgument, match="acked is a whole number, 0 or more, as in acked=3;"):
         predict({"acked": acked}, "")  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize("log", [(it for it in "01"), {"0", "1"}, {"0": 1}])
+def test_a_log_is_a_sequence(log: object) -> None:
+    """What has no sequence would differ from the log, also where its orders are right."""
+    with pytest.raises(BadArgument, match='log is the orders in sequence, as in log="0 1 2"; got'):
+        predict({"log": log}, "")  # type: ignore[dict-item]
 
 
 @pytest.mark.parametrize("committed", [0, "7", "nothing", ..., "..."])
