@@ -23,7 +23,9 @@ from lab_utils.views import palette
 from lab_utils.views.palette import AGAIN, Style
 from lab_utils.views.picture import (
     LETTER_PX,
+    LINE_PX,
     MS,
+    TURNED,
     Drawn,
     ElasticTime,
     Label,
@@ -79,7 +81,6 @@ ROW_PX: Final = 20  # of the names above the lanes, and of the legend
 AXIS_PX: Final = 64  # what the axis takes above the legend
 CROWDED_PX: Final = 12  # where columns are narrower, symbols are smaller
 TICK_PX: Final = 60
-TURNED: Final = 0.87  # how much of its length a turned label takes in height
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,8 +222,7 @@ def scene(rows: Sequence[Event], apis: Sequence[str] | None = ("Produce",)) -> S
     found = everything[first : first + EXCHANGES_LIMIT]
     reports = [row for row in rows if row.source == "client" and row.kind in ("failed", "unknown")]
     reports, events = reports[:REPORTS_LIMIT], _marks(rows, found)
-    others = [row.at_ns for row in reports] + [mark.at_ns for mark in events]
-    time = _time_of(found, others)
+    time = _time_of(found, [it.at_ns for it in reports] + [it.at_ns for it in events])
     clients = list(dict.fromkeys(it.first.actor for it in found))
     brokers = sorted({broker_of(it.first) for it in found})
     step = LANE_GAP if len(clients) <= CLIENTS_LIMIT else 0.0
@@ -374,18 +374,15 @@ def _fault_mark(row: Event, found: Sequence[Exchange]) -> Mark:
     given = row.detail
     of_client = f'{row.actor}("{given.get("at", "")}", nth={given.get("nth", "1")})'
     text = given.get("call", of_client)
+    # What it acted on: the request, or the copy it made.
+    number = int(given["copy"]) if "copy" in given else row.correlation_id
     for exchange in found:
         first = exchange.first
         place = (first.correlation_id, first.detail.get("connection"))
-        if place == (_number_of(row), given.get("connection")):
+        if place == (number, given.get("connection")):
             struck = _struck(exchange)
             return Mark(struck.at_ns if struck else row.at_ns, text)
     return Mark(row.at_ns, text)
-
-
-def _number_of(row: Event) -> int | None:
-    """The correlation id of the frame that a fault acted on: the request, or the copy it made."""
-    return int(row.detail["copy"]) if "copy" in row.detail else row.correlation_id
 
 
 def _struck(exchange: Exchange) -> Event | None:
@@ -484,18 +481,15 @@ def _lanes(of: Scene) -> list[tuple[float, str]]:
         names = [(1.0, "clients")]
     else:
         names = [(height, shown(name, 12)) for name, height in of.clients.items()]
-    return [
-        *names, *((height, f"broker {name}") for name, height in of.brokers.items()),
-        (PROXY, "proxy"),
-    ]  # fmt: skip
+    brokers = [(height, f"broker {name}") for name, height in of.brokers.items()]
+    return [*names, *brokers, (PROXY, "proxy")]
 
 
 def _lane_names(of: Scene) -> list[Drawn]:
-    is_alone = len(of.clients) == 1
     return [
         *(beside(height, in_picture(name)) for height, name in _lanes(of)),
-        *(beside(1.0, in_picture(name, 14), -15) for name in of.clients if is_alone),
-        beside(of.top, "request" if of.with_api else "order", 14),
+        *(beside(1.0, in_picture(name, 14), -15) for name in of.clients if len(of.clients) == 1),
+        beside(of.top, "request" if of.with_api else "order", 14) | {"xshift": -8 - _before_px(of)},
         *([beside(of.bottom, "offset", -15)] if of.offsets else []),
     ]
 
@@ -526,8 +520,14 @@ def _label_px(of: Scene) -> float:
     """The height of the requests' labels, which may be turned."""
     if not are_turned(of.requests, of.column_px):
         return 18
-    longest = max(len(label.text) for label in of.requests)
-    return min(longest, 40) * LETTER_PX * TURNED + 8
+    return min(max(len(it.text) for it in of.requests), 40) * LETTER_PX * TURNED + LINE_PX
+
+
+def _before_px(of: Scene) -> float:
+    """How far a label on the topmost lane extends into what is beside the lanes."""
+    labels = [] if are_turned(of.requests, of.column_px) else of.requests
+    before = [it.half_px - (it.column + 1) * of.column_px for it in labels if it.height == of.top]
+    return max([0, *before])
 
 
 def hover(row: Event, exchange: Exchange, time: ElasticTime) -> str:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +105,19 @@ def test_hostile_value_is_text(page: Page, value: str) -> None:
     assert 0 == page.locator("#here a, #here b").count()
     assert value[:8] in show(page, records, transaction_timeline)
     assert 0 == page.locator("#here a").count()
+
+
+def test_head_of_the_labels_stands_beside_the_first(page: Page) -> None:
+    """A long label begins left of its arrow, and of the lanes: what is there makes room."""
+    rows = [request(ms, None, ms, api="OffsetCommit", records=None) for ms in range(0, 800, 100)]
+    show(page, rows, partial(timeline, apis=["OffsetCommit"]))
+    texts = page.locator("#here .annotation-text")
+    head = texts.filter(has_text=re.compile("^request$")).bounding_box()
+    label = texts.filter(has_text="OffsetCommit").first.bounding_box()
+
+    assert head
+    assert label
+    assert head["x"] + head["width"] <= label["x"]
 
 
 def test_arrows_are_visible(page: Page) -> None:

@@ -179,6 +179,13 @@ def test_loud_label_displaces_a_quiet_one() -> None:
     assert ["2"] == [label.text for label in thinned(labels, 5, turned=True)]
 
 
+def test_turned_labels_are_a_line_apart() -> None:
+    """Between turned lines is less room than between the columns where they begin."""
+    two = [Label(0, 1, "ListOffsets"), Label(1, 1, "ListOffsets")]
+
+    assert [1, 2] == [len(thinned(two, column_px, turned=True)) for column_px in (14, 15)]
+
+
 def test_turned_name_ends_below_the_next_lane() -> None:
     """The name of a client's request does not reach into those of the client above."""
     names = {"consumer-1": "OffsetCommit", "producer-1": "InitProducerId"}

@@ -44,6 +44,7 @@ TITLE_LIMIT: Final = 344
 TITLE_PX: Final = 30  # of what a view leaves above its figure, what was for one line of title
 LETTER_PX: Final = 7.2  # what a letter of a label takes, and its line
 LINE_PX: Final = 13
+TURNED: Final = 0.87  # the sine of the angle by which a label is turned
 LEGEND: Final = {"orientation": "h", "x": 0, "y": 0.01, "yref": "container", "yanchor": "bottom",
                  "traceorder": "normal"}  # fmt: skip
 
@@ -232,7 +233,7 @@ def thinned(labels: Sequence[Label], column_px: float, *, turned: bool) -> list[
     for label in sorted(labels, key=lambda it: it.column):
         neighbour = next((it for it in reversed(kept) if it.height == label.height), None)
         if neighbour:
-            room = LINE_PX * 0.85 if turned else label.half_px + neighbour.half_px
+            room = LINE_PX / TURNED if turned else label.half_px + neighbour.half_px
             if (label.column - neighbour.column) * column_px < room:
                 if neighbour.is_loud or not label.is_loud:
                     continue
