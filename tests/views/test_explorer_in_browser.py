@@ -183,6 +183,17 @@ def test_narrow_page_does_not_scroll(page: Page, rows: Any, about: str) -> None:
     assert not any("…" in name for name in page.locator(".lane").all_text_contents())
 
 
+def test_last_lane_has_its_whole_name(page: Page) -> None:
+    """In JupyterLab on a phone an explorer has 290 pixels; the name of the last lane ends there."""
+    page.set_viewport_size({"width": 290, "height": 800})
+    show(page, recorded(replica_histories.acked_alone(), CHOICE, about="replicas"))
+    ends = page.locator(".lane").evaluate_all(
+        "all => all.map(it => it.getBoundingClientRect().right)"
+    )
+
+    assert max(ends) <= page.locator(".heading").evaluate("it => it.getBoundingClientRect().right")
+
+
 def test_cell_of_a_sweep_shows_its_run(page: Page) -> None:
     """Each cell says what became of the orders; a click shows the run step by step."""
     runs = [run_data(rows) for rows in (histories.last(), histories.calm(), histories.hole())]

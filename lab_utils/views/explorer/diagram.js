@@ -11,6 +11,7 @@ const HEAD = 26; // the names of the lanes
 const GAP = 16; // more, where the wait was long
 const GAP_MS = 20;
 const LETTER = 6.7;
+const BOLD = 8.1;
 const LABEL_LEFT = 0.62; // a mark further to the right has its label on its left
 const TIME = 52; // the column of milliseconds
 
@@ -106,14 +107,16 @@ function diagram(run, styles, width, pick) {
   const apart = (width - TIME - 4) / lanes.length;
   const x = (lane) => TIME + apart * (lane + 0.5);
   // Names that do not fit beside each other stand in two rows.
-  const rows = lanes.some((name) => name.length * (LETTER + 1.4) > apart) ? 2 : 1;
+  const rows = lanes.some((name) => name.length * BOLD > apart) ? 2 : 1;
   const high = HEAD + 17 * (rows - 1);
   const heading = s("svg", { width, height: high, class: "heading", "aria-hidden": "true" });
   const root = s("svg", { width, height, role: "img", "aria-label": run.finding });
   lanes.forEach((name, lane) => {
     const y = 17 + 17 * (lane % rows);
-    const text = s("text", { x: x(lane), y, class: "lane", "text-anchor": "middle" });
-    text.textContent = short(name, apart * rows - 4);
+    const told = short(name, apart * rows - 4);
+    const at = Math.min(x(lane), width - (told.length * BOLD) / 2); // the last one ends on the page
+    const text = s("text", { x: at, y, class: "lane", "text-anchor": "middle" });
+    text.textContent = told;
     heading.append(text);
     root.append(...laneLines(run, lane, x(lane), ys, height));
   });
