@@ -149,13 +149,14 @@ class Score:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{escape(item)}</td><td>{escape(title)}</td><td>{escape(status)}</td>"
-            f"<td>{points} of {possible}</td></tr>"
+            f"<tr><td {LEFT}>{escape(item)}</td><td {LEFT}>{escape(title)}</td>"
+            f"<td {LEFT}>{escape(status)}</td><td>{points} of {possible}</td></tr>"
             for item, title, status, points, possible in self.rows
         )
+        heads = "".join(f"<th {LEFT}>{name}</th>" for name in ("check", "exercise", "verdict"))
         return (
-            "<table><thead><tr><th>check</th><th>exercise</th><th>verdict</th><th>points</th></tr>"
-            f"</thead><tbody>{rows}</tbody><tfoot><tr><td></td><td>Lab {escape(self.lab)}</td>"
+            f"<table><thead><tr>{heads}<th>points</th></tr></thead><tbody>{rows}</tbody>"
+            f"<tfoot><tr><td></td><td {LEFT}>Lab {escape(self.lab)}</td>"
             f"<td></td><td>{self._sum()}</td></tr></tfoot></table>"
         )
 

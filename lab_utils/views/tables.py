@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lab_utils.audit.streamed import Batch
 
 CELL_LIMIT: Final = 400
+SENTENCE: Final = 40  # letters: what is longer is one
 LEFT: Final = "text-align: left; vertical-align: top"
 EVIDENCE_LIMIT: Final = 3
 NOTHING_FOUND: Final = ("none", 0, "The audit found nothing.", "")
@@ -76,10 +77,13 @@ class Table:
 
     def _row(self, number: int, row: Sequence[object]) -> str:
         style = f"{LEFT}; font-weight: bold" if number in self.marked else LEFT
-        cells = "".join(
-            f'<td style="{style}">{"<br>".join(map(escape, _lines(cell)))}</td>' for cell in row
-        )
-        return f"<tr>{cells}</tr>"
+        return f"<tr>{''.join(_cell(_lines(it), style) for it in row)}</tr>"
+
+
+def _cell(lines: tuple[str, ...], style: str) -> str:
+    """A cell; a sentence has room for a few words a line, on a phone, too."""
+    room = "; min-width: 14em" if max(map(len, lines)) > SENTENCE else ""
+    return f'<td style="{style}{room}">{"<br>".join(map(escape, lines))}</td>'
 
 
 def _lines(cell: object) -> tuple[str, ...]:

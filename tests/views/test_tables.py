@@ -100,6 +100,13 @@ def test_text_is_aligned() -> None:
     assert "a       evidence\nx       one\n        two\nlonger" == repr(table)
 
 
+def test_a_sentence_has_room() -> None:
+    """On a phone it would have a word a line; a number or a name takes what it needs."""
+    row = ("order 0 was acked at offset 0; it is not in the log", "lost-write")
+
+    assert 1 == Table(("evidence", "finding"), [row])._repr_html_().count("min-width: 14em")
+
+
 @pytest.mark.parametrize("make", [
     lambda text: Table((text,), [(text,)], text),
     lambda text: Table(("a",), [((text, text),)]),
