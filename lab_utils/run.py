@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lab_utils.errors import BadArgument
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
@@ -217,6 +218,11 @@ class Predicted:
         """What you expected beside what was observed, as a table; it is not scored."""
         from lab_utils.views.tables import prediction_table
 
+        if not isinstance(run, Run):
+            raise BadArgument(
+                f"compare() needs a run, as lab.run returns it; got {run!r:.200}. Write it as in "
+                "guess.compare(broken)."
+            )
         compared = self._prediction.compare(run.rows)
         self._compared(compared)
         return prediction_table(compared)

@@ -10,6 +10,7 @@ import pytest
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.predictions import predict
+from lab_utils.run import Predicted
 
 
 def record(value: str, offset: int, partition: int = 0) -> Event:
@@ -72,6 +73,12 @@ def test_a_log_is_a_sequence(log: object) -> None:
 def test_a_bookmark_is_a_number_or_nothing(committed: object) -> None:
     """A blank says nothing, and nothing may have been committed."""
     assert "committed" in predict({"committed": committed}, "").expected  # type: ignore[dict-item]
+
+
+def test_compare_needs_a_run() -> None:
+    """A cell that was not run, or run in another sequence, may have left something else there."""
+    with pytest.raises(BadArgument, match=r"needs a run, as lab\.run returns it; got None"):
+        Predicted(predict({}, "")).compare(None)  # type: ignore[arg-type]
 
 
 def test_stored_at_once(tmp_path: Path) -> None:
