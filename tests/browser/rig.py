@@ -158,6 +158,11 @@ def run_new_cell(page: Page, code: str) -> None:
     _command(page, "notebook:run-cell")
 
 
+def save(page: Page) -> None:
+    """Save the notebook, and return when it is."""
+    page.evaluate(f"() => {NOTEBOOK}.context.save()")
+
+
 def wait_for_idle(page: Page, timeout_ms: int = IDLE_MS) -> None:
     """Return when all that was begun has run, and the kernel is idle."""
     page.wait_for_function(

@@ -120,3 +120,14 @@ def test_ended_kernel_is_said_in_words(page: Page) -> None:
     rig.wait_for_text(
         page, explorer(page).locator(".status").inner_text, "the notebook's first cell, then"
     )
+
+
+def test_opened_again_it_says_what_it_was(page: Page, browser: Browser, lab: rig.Lab) -> None:
+    """Without its kernel a widget of a saved notebook is a sentence; with it, there is none."""
+    gone = "This was an explorer, which is shown while its kernel runs."
+    assert 0 == page.get_by_text(gone).locator("visible=true").count()
+    rig.save(page)
+    with rig.new_page(browser, []) as later:
+        rig.open_notebook(later, lab, "explorer.ipynb")
+        later.get_by_text(gone).wait_for()
+        later.get_by_text("Error displaying widget").wait_for(state="hidden")

@@ -37,14 +37,37 @@ BROKEN: Final = (
 
 INTERRUPTED: Final = 'The run was interrupted. Press "Run again", or change a choice.'
 
+# JupyterLab shows a widget that it has no model of as "Error displaying widget: model not found".
+GONE: Final = (
+    '<p class="lab-gone">This was {}, which is shown while its kernel runs. Run the notebook\'s '
+    "first cell, then this cell.</p><style>"
+    ".jp-OutputArea-child:has(.lab-gone):has(+ .jp-OutputArea-child .lab-explorer), .jp-OutputArea"
+    "-child:has(.lab-gone) + .jp-OutputArea-child:not(:has(.lab-explorer)) {{ display: none }}"
+    "</style>"
+)
+
 Perform = Callable[[Mapping[str, str]], RunData]
 
 
-class Explorer(anywidget.AnyWidget):
+class Widget:
+    """What says, where a notebook is opened again without its kernel, what a widget was."""
+
+    was: str
+
+    def _repr_mimebundle_(self, **given: Any) -> Any:
+        from IPython import display
+
+        show: Any = display.display  # it has no types
+        show({"text/html": GONE.format(self.was), "text/plain": ""}, raw=True)
+        return super()._repr_mimebundle_(**given)  # type: ignore[misc]
+
+
+class Explorer(Widget, anywidget.AnyWidget):
     """The widget: what is offered, the runs so far, and how another one is made."""
 
     _esm = MODULE
     _css = CSS
+    was = "an explorer"
 
     offer: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)

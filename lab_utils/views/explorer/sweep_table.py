@@ -13,7 +13,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from lab_utils.views.explorer import CSS, MODULE
+from lab_utils.views.explorer import CSS, MODULE, Widget
 from lab_utils.views.explorer.run_data import RunData, styles
 from lab_utils.views.tables import Table
 
@@ -29,7 +29,7 @@ class Cell:
     data: RunData
 
 
-class SweepTable(anywidget.AnyWidget):
+class SweepTable(Widget, anywidget.AnyWidget):
     """A table of outcomes, each with its run.
 
     cells   in the sequence in which they ran; each has `setting`, `fault`, `position`, `words`
@@ -38,6 +38,7 @@ class SweepTable(anywidget.AnyWidget):
 
     _esm = MODULE
     _css = CSS
+    was = "the table of a sweep"
 
     grid: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)

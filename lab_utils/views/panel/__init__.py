@@ -23,7 +23,7 @@ import traitlets
 
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.proxy.faults import Fault, to_json
-from lab_utils.views.explorer import CSS, DIAGRAM
+from lab_utils.views.explorer import CSS, DIAGRAM, Widget
 from lab_utils.views.explorer.run_data import styles
 
 if TYPE_CHECKING:
@@ -53,11 +53,12 @@ def tell_closed(stage: Stage) -> None:
         shown.closed = True
 
 
-class Panel(anywidget.AnyWidget):
+class Panel(Widget, anywidget.AnyWidget):
     """The widget: what the browser needs to begin with, and the kernel's half of the panel."""
 
     _esm = DIAGRAM + (HERE / "panel.js").read_text(encoding="utf-8")
     _css = CSS + (HERE / "panel.css").read_text(encoding="utf-8")
+    was = "a panel"
 
     stage: Stage
     arms: tuple[Fault, ...]

@@ -15,7 +15,7 @@ import ipywidgets
 import traitlets
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.explorer import CSS, MODULE
+from lab_utils.views.explorer import CSS, MODULE, Widget
 from lab_utils.views.explorer.run_data import RunData, run_data, styles
 
 # What is on each button; what it calls is the same, less "and flush".
@@ -40,13 +40,15 @@ class RunSoFar(anywidget.AnyWidget):
     styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
 
 
-class TransactionPanel(ipywidgets.VBox):  # type: ignore[misc]
+class TransactionPanel(Widget, ipywidgets.VBox):  # type: ignore[misc]
     """A row of buttons for each producer, what the last call was told, and the run so far.
 
     act          called with producer and verb; returns what was told, as a sentence
     rows         the events of the run so far
     begin_again  ends this run and begins another
     """
+
+    was = "a panel of transactions"
 
     def __init__(
         self,
