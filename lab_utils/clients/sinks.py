@@ -131,9 +131,15 @@ class _Points:
     @contextmanager
     def statement(self, connection: Any, text: str) -> Iterator[None]:
         """Around a statement: it may write, commit, or both."""
-        it_writes = writes(text)
+        it_writes, words = writes(text), _words(text)
         is_alone = it_writes and connection.commits_itself()
-        ends = is_alone or (connection.has_written and _words(text)[:1] in COMMITS)
+        is_commit = words[:1] in COMMITS or (
+            words[:1] == ["RELEASE"] and words[-1] == connection.savepoint
+        )
+        # SQLite's begins a transaction where there is none, and its release commits that.
+        if words[:1] == ["SAVEPOINT"] and not getattr(connection, "in_transaction", True):
+            connection.savepoint = words[-1]
+        ends = is_alone or (connection.has_written and is_commit)
         with self.commit(connection, is_one=True) if ends else nullcontext():
             yield
             if it_writes:
@@ -162,6 +168,7 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
 
     class Connection(base.Connection):  # type: ignore[misc]  # of either driver
         has_written = False
+        savepoint = ""
 
         def cursor(self, *given: Any, **settings: Any) -> Any:
             if is_sqlite and not given:

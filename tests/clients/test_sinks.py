@@ -154,6 +154,21 @@ def test_a_commit_in_words(place: Place) -> None:
     assert (expected, expected, ["0"]) == (by_then, points, place.booked())
 
 
+def test_a_savepoint_that_is_a_transaction(tmp_path: Path) -> None:
+    """SQLite commits when the outermost is released, and SQLAlchemy begins none before it."""
+    place = Place(tmp_path)
+    sink, points = place.opened(NO_KEY)
+    with sink.begin() as connection:
+        with connection.begin_nested():
+            with connection.begin_nested():
+                connection.execute(text(INSERT), {"order": "0"})
+            inner = [*points]
+        by_then = [*points]
+
+    expected = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
+    assert (expected[:1], expected, expected) == (inner, by_then, points)
+
+
 @pytest.mark.parametrize("is_closed_by_commit", [False, True])
 def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
     """A write that commits itself has the points of a commit, one time, whatever follows it."""
