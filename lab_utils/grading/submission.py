@@ -40,6 +40,8 @@ from lab_utils.grading.notebook import (
 BYTES_MAX: Final = 50_000_000
 # Objects and lists in its JSON: each takes half a kilobyte of the grader, whatever is in it.
 PARTS_MAX: Final = 1_000_000
+# More values than any notebook has: 22 million in one list held up all other gradings for 17 s.
+COMMAS_MAX: Final = 5_000_000
 # A lab has a tenth of it. Some looks at cells are for each pair of them.
 CELLS_MAX: Final = 1_000
 # No lab has 6,000 characters. What has more than this runs as it is, and is not read: to parse it
@@ -280,9 +282,9 @@ def _text(path: Path) -> str:
 
 def _bounded(text: str) -> str:
     """The text, if its JSON has no more parts than there is memory for; raises NotASubmission."""
-    parts = text.count("{") + text.count("[")
-    if parts > PARTS_MAX:
-        raise NotASubmission(f"the file has {parts:,} braces, and {PARTS_MAX:,} are the limit.")
+    for what, signs, most in (("braces", "{[", PARTS_MAX), ("commas", ",", COMMAS_MAX)):
+        if (parts := sum(map(text.count, signs))) > most:
+            raise NotASubmission(f"the file has {parts:,} {what}, and {most:,} are the limit.")
     return text
 
 

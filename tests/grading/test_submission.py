@@ -445,6 +445,7 @@ def test_what_a_machine_could_not_do_is_tried_again(
     monkeypatch.setattr(grader, "_graded", graded)
     terms: Any = SimpleNamespace(labs=LABS, lab=None)
     found = grader._submission(tmp_path / "90_tiny.ipynb", terms, lambda _: None)
+        ({"cells": [ANSWER], "x": [0] * 5_000_001}, "commas, and 5,000,000 are the limit"),
 
     assert status == found.status
     assert ("temporarily unavailable" in (found.reason or "")) == (status != "graded")
