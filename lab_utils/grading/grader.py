@@ -524,7 +524,7 @@ def _examined(
 ) -> tuple[Verdict, ...]:
     found: dict[str, Verdict] = {}
     for position, cell in enumerate(submission.cells):
-        if not cell.checks and (cell.source or cell.answers):
+        if cell.runs and (cell.source or cell.answers):
             say(f"cell {position + 1} of {len(submission.cells)}")
             session.run_cell(position)
         for exercise in submission.due_after(position):

@@ -175,7 +175,7 @@ def handed_out_answers(lab: str) -> dict[str, str]:
 
 def answers(cells: Iterable[Cell]) -> dict[str, str]:
     """What stands in the answer cells, by item, bounded and safe to show."""
-    return {cell.answers: _lines(cell.source) for cell in cells if cell.answers}
+    return {item: _lines(cell.source) for cell in cells for item in cell.answers}
 
 
 def asked(cells: Sequence[dict[str, Any]]) -> tuple[Asked, ...]:

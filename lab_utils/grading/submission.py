@@ -69,6 +69,12 @@ HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
 ))  # fmt: skip
 
+# What a cell may do anything with that does something with a verdict.
+HAS_PASSED: Final = (
+    "type('Verdict', (), {'status': 'PASS', 'points': 0, '__getattr__': lambda it, _: it,"
+    " '__call__': lambda it, *_, **__: it})()"
+)
+
 
 class NotASubmission(LabError):
     """A file is not a notebook of this course; it cannot be graded."""
@@ -76,11 +82,16 @@ class NotASubmission(LabError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A code cell: its text, and the item it answers or checks."""
+    """A code cell: its text, and the items it answers, or the one it checks."""
 
     source: str
-    answers: str | None = None
+    answers: tuple[str, ...] = ()
     checks: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Is it more than a check, whose part the grader takes?"""
+        return bool(self.answers) or not self.checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +106,7 @@ class Submission:
 
     def answer_cell(self, item: str) -> int | None:
         """Where the answer of an item is; the last one, if a learner doubled the cell."""
-        return self._last(lambda cell: cell.answers == item)
+        return self._last(lambda cell: item in cell.answers)
 
     def check_cell(self, item: str) -> int | None:
         """Where the check of an item is."""
@@ -104,7 +115,7 @@ class Submission:
     def is_untouched(self, item: str) -> bool:
         """Is the cell of this answer as it was handed out, and does no other give one?"""
         answer = self.answer_cell(item)
-        handed_out = [cell.source for cell in self.handed_out if cell.answers == item]
+        handed_out = [cell.source for cell in self.handed_out if item in cell.answers]
         (name,) = (each.answer for each in self.exercises if each.item == item)
         given = {it.source for it in self.cells if re.search(_binding(name), it.source)}
         return answer is not None and given <= {self.cells[answer].source} == {*handed_out}
@@ -138,7 +149,7 @@ class Submission:
         labs = {name for source in handed_out for name in _labs(source)}
         pieces = [
             piece
-            for position, cell in enumerate(self.cells) if not cell.checks
+            for position, cell in enumerate(self.cells) if cell.runs
             for piece in _pieces(position, cell, is_own=cell.source not in handed_out)
         ]  # fmt: skip
         imported = frozenset[str]().union(*(each.imports for each in pieces))
@@ -154,7 +165,7 @@ class Submission:
         for piece in filter(taken.__contains__, pieces):
             texts.setdefault(piece.position, []).append(piece.source)
         return replace(self, cells=tuple(
-            cell if cell.checks else replace(cell, source="\n".join(texts.get(position, [])))
+            replace(cell, source="\n".join(texts.get(position, []))) if cell.runs else cell
             for position, cell in enumerate(self.cells)
         ))  # fmt: skip
 
@@ -299,7 +310,7 @@ def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
     """A cell that is a learner's as one piece, of another one each statement."""
     source = cell.source if is_own or cell.answers else None
     for text in [source] if source is not None else _statements(cell.source):
-        piece, python = _Piece(position, text, cell.answers is not None, is_own), ""
+        piece, python = _Piece(position, text, bool(cell.answers), is_own), ""
         try:
             python = _python(text, one_look=True)
             tree, table = ast.parse(python), symtable.symtable(python, "cell", "exec")
@@ -460,9 +471,9 @@ def known_cells(given: Iterable[Any], items: Sequence[Exercise]) -> tuple[Cell, 
     """The code cells of a notebook's, each with the item that it answers or checks.
 
     A cell is known by its metadata, or by its id. Where an item has none that is known, because a
-    tool has stripped them or the cell was typed anew, it is the cell that binds the answer's name,
-    or the one that calls the check and does nothing else. In others each such call is None: where
-    it is graded there are no checks, and it would raise.
+    tool has stripped them or the cell was typed anew, it is the last that binds the answer's name,
+    or the one that calls the check and does nothing else. In others there is no such call: where it
+    is graded there are no checks, and it would raise.
     """
     answers = {grade_id("answer", each.item): each.item for each in items}
     checks = {grade_id("check", each.item): each.item for each in items}
@@ -470,14 +481,19 @@ def known_cells(given: Iterable[Any], items: Sequence[Exercise]) -> tuple[Cell, 
     for cell in given:
         if cell.get("cell_type") == "code":
             name = _name(cell, answers.keys() | checks.keys())
-            cells.append(Cell(cell.source, answers.get(name), checks.get(name)))
+            answered = (answers[name],) if name in answers else ()
+            cells.append(Cell(cell.source, answered, checks.get(name)))
     for each in items:
         # Possessive: a line of a million blanks would be tried from each of them.
         calls = rf"""\A\s*+lab\.check\(\s*+["']{re.escape(each.item)}["'][^\n]*+\s*+\Z"""
-        for role, pattern in (("answers", _binding(each.answer)), ("checks", calls)):
-            if all(getattr(cell, role) != each.item for cell in cells):
-                cells = _found(cells, role, each.item, pattern)
-    calling = [not each.checks and ".check" in each.source for each in cells]
+        answer = _binding(each.answer)
+        cells = [_also(cell, each.item) if cell.checks and re.search(answer, cell.source) else cell
+                 for cell in cells]  # fmt: skip
+        if not any(each.item in cell.answers for cell in cells):
+            cells = _found(cells, answer, answers=each.item)
+        if not any(each.item == cell.checks for cell in cells):
+            cells = _found(cells, calls, checks=each.item)
+    calling = [each.runs and ".check" in each.source for each in cells]
     if sum(len(each.source) for each in compress(cells, calling)) > CODE_MAX:
         return tuple(cells)
     known = {each.item for each in items}
@@ -488,22 +504,43 @@ def known_cells(given: Iterable[Any], items: Sequence[Exercise]) -> tuple[Cell, 
 
 
 class _Unchecked(ast.NodeTransformer):
-    """Makes None of each call of a lab's check: a method of `lab`, or one that names an item."""
+    """Takes out each call of a lab's check: a method of `lab`, or one that names an item.
+
+    A statement is None then. What the cell goes on with has passed, and shows nothing.
+    """
 
     def __init__(self, items: Set[str]) -> None:
         self.items = items
         self.found = False
 
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        if self._is_check(node.value):
+            return ast.Expr(ast.Constant(None))
+        return self.generic_visit(node)
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        return self._passed(node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        return self._passed(node)
+
+    def _passed(self, node: ast.AST) -> ast.AST:
+        if self._is_check(node):
+            return ast.parse(HAS_PASSED, mode="eval").body
+        return self.generic_visit(node)
+
+    def _is_check(self, node: ast.AST) -> bool:
         match node:
-            case ast.Call(ast.Attribute(ast.Name("lab"), "check")):
+            case ast.Attribute(ast.Name("lab"), "check") | ast.Call(
+                ast.Attribute(ast.Name("lab"), "check")
+            ):
                 is_check = True
             case ast.Call(ast.Attribute(_, "check"), [ast.Constant(str(item)), *_]):
                 is_check = item in self.items
             case _:
                 is_check = False
         self.found |= is_check
-        return ast.Constant(None) if is_check else self.generic_visit(node)
+        return is_check
 
 
 def _unchecked(source: str, items: Set[str]) -> str:
@@ -517,15 +554,29 @@ def _unchecked(source: str, items: Set[str]) -> str:
 
 
 def _binding(name: str) -> str:
-    """The pattern of a cell that gives a name a value at its top."""
-    return rf"(?m)^(def\s+{name}\b|{name}\s*(:[^=\n]*)?=(?!=))"
+    """The pattern of a cell that gives a name a value at its top.
+
+    How long its lines may be is bounded: a name in one of a million would be tried at each place.
+    """
+    taken = rf"(async )?def +{name}\b|class +{name}\b|{name} *:[^=\n]*=(?!=)"
+    imported = rf"import (\([\w\s,]{{,200}}|[\w,. ]{{,200}})\b{name}\b"
+    among = rf"([\w*][\w,*= ]{{,200}}\b)?{name} *+(,[\w,* ]{{,200}})?=(?!=)"
+    return rf"(?m)^({taken}|(from [\w.]+ )?{imported}|{among})"
 
 
-def _found(cells: list[Cell], role: str, item: str, pattern: str) -> list[Cell]:
-    """The cells, of which the last that nobody knows and that has this pattern gets this role."""
+def _also(cell: Cell, item: str) -> Cell:
+    """The cell as one that answers this item, too: of two answers somebody may have made one cell.
+
+    Or the answer stands where it is checked.
+    """
+    return replace(cell, answers=(*cell.answers, item))
+
+
+def _found(cells: list[Cell], pattern: str, answers: str = "", checks: str = "") -> list[Cell]:
+    """The cells, of which the last that has this pattern gets this role; no answer is a check."""
     for position, cell in reversed(list(enumerate(cells))):
-        if cell.answers is cell.checks is None and re.search(pattern, cell.source):
-            known = replace(cell, **{role: item})
+        if (answers or not (cell.answers or cell.checks)) and re.search(pattern, cell.source):
+            known = _also(cell, answers) if answers else replace(cell, checks=checks)
             return [*cells[:position], known, *cells[position + 1 :]]
     return cells
 

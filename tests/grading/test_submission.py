@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from lab_utils.grading import grader
-from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
+from lab_utils.grading.submission import (
+    HAS_PASSED,
+    NotASubmission,
+    Submission,
+    read_submission,
+    submissions,
+)
 
 LABS = Path(__file__).parent / "files" / "labs"
 ROOT_LABS = Path(__file__).parents[2] / "labs"
@@ -74,9 +80,10 @@ def test_where_an_item_is_due(
     [
         ('lab.check("90.1", answer_1)', "None"),
         ('lab.check("90.1", answer_1); # now', "None"),
-        ('verdict = lab.check(\n    "90.1",\n    answer_1,\n)', "verdict = None"),
-        ('if answer_1:\n    print(lab.check("90.1"))', "if answer_1:\n    print(None)"),
+        ('verdict = lab.check(\n    "90.1",\n    answer_1,\n)', f"verdict = {HAS_PASSED}"),
+        ('if answer_1:\n    print(lab.check("90.1"))', f"if answer_1:\n    print({HAS_PASSED})"),
         ('Lab("90").check("90.1", answer_1)', "None"),
+        ('check = lab.check\ncheck("90.1")', f"check = {HAS_PASSED}\ncheck('90.1')"),
         ('!ls\nlab.check("90.1")', "get_ipython().system('ls')\nNone"),
         ('spelling.check("word")', 'spelling.check("word")'),
         ('lab.check("90.1"', 'lab.check("90.1"'),
@@ -87,6 +94,27 @@ def test_a_check_in_an_answer_is_left_out(tmp_path: Path, check: str, left: str)
     submission = read(tmp_path, cell(f"answer_1 = {{}}\n{check}", "answer-90-1"))
 
     assert [f"answer_1 = {{}}\n{left}"] == [each.source for each in submission.cells]
+
+
+def test_what_goes_on_with_a_verdict_goes_on() -> None:
+    """It may ask whether it has passed, and look at its run."""
+    exec(f"verdict = {HAS_PASSED}\nassert verdict.status == 'PASS'\nverdict.timeline().show()")
+
+
+@pytest.mark.parametrize(
+    "check", [CHECK, cell('answer_1 = 2\nlab.check("90.1", answer_1)', "check-90-1")]
+)
+def test_several_answers_in_one_cell(tmp_path: Path, check: dict[str, Any]) -> None:
+    """Two cells made one, or all answers in one of a learner's own, are known by their names.
+
+    So is an answer that stands where it is checked.
+    """
+    both = cell("answer_1, note = 1, 2\nfrom shop import (send_once,\n    f)", "answer-90-2")
+    one = int(check is not CHECK)
+    submission = read(tmp_path, both, check)
+
+    assert (0, one) == (submission.answer_cell("90.2"), submission.answer_cell("90.1"))
+    assert submission.needed().cells[one].source.startswith("answer_1")
 
 
 def test_the_last_of_two_answers_counts(tmp_path: Path) -> None:
@@ -211,7 +239,7 @@ def test_untouched() -> None:
 def test_an_answer_beside_its_cell(tmp_path: Path) -> None:
     """Who leaves the cell of a query as it is, and writes another, has answered."""
     handed_out = read(tmp_path, ANSWER).handed_out
-    cells = [cell(it.source, "answer-90-3") for it in handed_out if it.answers == "90.3"]
+    cells = [cell(it.source, "answer-90-3") for it in handed_out if "90.3" in it.answers]
     asked = read(tmp_path, *cells), read(tmp_path, *cells, cell("def count_acked(events): ..."))
 
     assert [True, False] == [each.is_untouched("90.3") for each in asked]
@@ -417,8 +445,9 @@ def test_what_takes_the_longest_to_look_through(tmp_path: Path, sources: list[st
     [
         ({"cells": [cell("")] * 1_001}, "has 1,001 cells, and 1,000"),
         ({"cells": [ANSWER], "x": [{}] * 1_000_000}, "braces, and 1,000,000 are the limit"),
+        ({"cells": [ANSWER], "x": [0] * 5_000_001}, "commas, and 5,000,000 are the limit"),
     ],
-    ids=["cells", "parts"],
+    ids=["cells", "parts", "values"],
 )
 def test_more_than_anyone_hands_in(tmp_path: Path, notebook: dict[str, Any], reason: str) -> None:
     """Each cell costs the grader time, and each part of the file memory: there is a limit."""
@@ -445,7 +474,6 @@ def test_what_a_machine_could_not_do_is_tried_again(
     monkeypatch.setattr(grader, "_graded", graded)
     terms: Any = SimpleNamespace(labs=LABS, lab=None)
     found = grader._submission(tmp_path / "90_tiny.ipynb", terms, lambda _: None)
-        ({"cells": [ANSWER], "x": [0] * 5_000_001}, "commas, and 5,000,000 are the limit"),
 
     assert status == found.status
     assert ("temporarily unavailable" in (found.reason or "")) == (status != "graded")
