@@ -18,10 +18,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
-from unicodedata import normalize
 
 from lab_utils.errors import BadArgument
-from lab_utils.gradebook.roster import Person, Roster, read_roster, read_rows
+from lab_utils.gradebook.roster import Person, Roster, read_roster, read_rows, spelled
 from lab_utils.gradebook.similarity import alike
 from lab_utils.grading import records
 from lab_utils.grading.handed_in import handed_out_answers
@@ -101,7 +100,7 @@ class Book:
         Of someone on the roster it is the first that is asked for.
         """
         person = self.roster.find(learner)
-        name = normalize("NFC", learner)
+        name = spelled(learner)
         return self._names.setdefault(id(person), name) if person else name
 
     def knows(self, learner: str) -> bool:

@@ -78,17 +78,17 @@ class Roster:
         self._found: dict[str, set[int]] = defaultdict(set)
         for number, person in enumerate(people):
             for key in person.keys():  # noqa: SIM118 - no dictionary
-                self._found[_folded(key)].add(number)
+                self._found[spelled(key.casefold())].add(number)
 
     def find(self, learner: str) -> Person | None:
         """The one person whom a submission calls so; None if there is none, or several."""
-        numbers = self._found.get(_folded(learner), set())
+        numbers = self._found.get(spelled(learner.casefold()), set())
         return self.people[next(iter(numbers))] if learner and len(numbers) == 1 else None
 
 
-def _folded(name: str) -> str:
+def spelled(name: str) -> str:
     """A name in one spelling; a folder from a Mac has its umlauts in two characters."""
-    return normalize("NFC", name.casefold())
+    return normalize("NFC", name)
 
 
 def read_roster(file: Path) -> Roster:

@@ -23,6 +23,7 @@ import orjson
 from lab_utils.audit.ledgers import literal
 from lab_utils.audit.session import own_spark
 from lab_utils.errors import BadArgument, StageError
+from lab_utils.gradebook.roster import spelled
 from lab_utils.grading.records import FOLDER, make_folder, nonce_of, write_whole
 
 if TYPE_CHECKING:
@@ -30,12 +31,12 @@ if TYPE_CHECKING:
 
 # What is read of a submission's file. All else stays where it is.
 COLUMNS: Final = (
-    "path", "lab", "status", "name", "learner", "handed_in", "graded_at", "points", "possible",
+    "path", "lab", "status", "learner", "handed_in", "graded_at", "points", "possible",
     "worked_s", "items", "predictions", "earlier",
 )  # fmt: skip
 ITEM_COLUMNS: Final = ("item", "title", "status", "points", "possible", "reason", "hint")
 SCHEMA: Final = """
-    path STRING, lab STRING, status STRING, name STRING, learner STRING, handed_in STRING,
+    path STRING, lab STRING, status STRING, learner STRING, handed_in STRING,
     graded_at STRING, points DOUBLE, possible DOUBLE, worked_s MAP<STRING, DOUBLE>,
     items ARRAY<STRUCT<item: STRING, title: STRING, status: STRING, points: DOUBLE,
                        possible: DOUBLE, reason: STRING, hint: STRING>>,
@@ -168,6 +169,7 @@ def _line(file: Path) -> bytes:
     """What is analysed of a submission: half of its file is evidence. Nothing of what is none."""
     with suppress(ValueError, KeyError, TypeError):
         columns = orjson.loads(file.read_bytes())
+        columns["learner"] = spelled(columns["learner"] or columns["name"])
         columns["items"] = [{name: it[name] for name in ITEM_COLUMNS} for it in columns["items"]]
         return orjson.dumps({name: columns[name] for name in COLUMNS}) + b"\n"
     return b""
@@ -226,7 +228,7 @@ def _submissions(lines: DataFrame, secret: str | None) -> DataFrame:
 
     whose = lines.where("status = 'graded'").selectExpr(
         "lab", "points", "possible", "worked_s", "predictions", "handed_in", "graded_at", "path",
-        "coalesce(learner, name) AS whose", "size(earlier) AS regraded", ITEMS,
+        "learner AS whose", "size(earlier) AS regraded", ITEMS,
     )  # fmt: skip
     place = (
         "row_number() OVER (PARTITION BY lab, whose "

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import correlation
 from typing import Any
+from unicodedata import normalize
 
 import pandas as pd
 import pytest
@@ -165,7 +166,7 @@ def test_the_command_with_names(tmp_path: Path, state: Path) -> None:
     given = submission(7, 40)
     with records.opened(tmp_path / "grades", {}, 1, None) as kept:
         kept.keep(tmp_path / "a.ipynb", given)
-        for n, learner in enumerate((evil, "Ada")):
+        for n, learner in enumerate((evil, "Ada", "Jörg", normalize("NFD", "Jörg"))):
             belief = tuple(it.__class__(cell="c", where=evil, question="log", predicted=evil)
                            for it in given.predictions[:1])  # fmt: skip
             its = SubmissionResult(path=f"{n}", lab="03", status="graded", learner=learner,
@@ -182,6 +183,7 @@ def test_the_command_with_names(tmp_path: Path, state: Path) -> None:
 
     assert (0, "Open class/class.html.\n") == (done.returncode, done.stderr)
     assert "<td>Ada</td>" in page
+    assert 1 == page.count("rg</td>"), "a Mac spells Jörg otherwise"
     assert "&lt;script&gt;\\x1b[31m" in page
     assert not any(it in page for it in ("<script", "\x1b"))
     assert not (tmp_path / "class" / "items" / "old").exists()
