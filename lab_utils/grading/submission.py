@@ -419,7 +419,7 @@ def _touched(tree: ast.AST) -> set[str]:
 
 
 def _passed_on(node: ast.AST) -> Sequence[ast.AST | None]:
-    """The expressions whose values a node gives another name, or to its caller."""
+    """The expressions whose values a node gives another name, or to its caller or its class."""
     match node:
         case ast.Return() | ast.Yield() | ast.YieldFrom() | ast.NamedExpr():
             return [node.value]
@@ -428,6 +428,11 @@ def _passed_on(node: ast.AST) -> Sequence[ast.AST | None]:
         case ast.For() | ast.AsyncFor() | ast.comprehension():
             return [node.iter]
         case ast.withitem(context_expr=given) | ast.Match(subject=given) | ast.Lambda(body=given):
+            return [given]
+        # A learner's own class may do anything when an attribute is read, or at an operator.
+        case ast.Attribute():
+            return [node]
+        case ast.Expr(value=ast.BinOp() as given):
             return [given]
         case ast.arguments():
             return [*node.defaults, *node.kw_defaults]
