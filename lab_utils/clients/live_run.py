@@ -283,7 +283,8 @@ class LiveRun:
         """The database of this run, which outlives its processes: a SQLAlchemy engine.
 
         `with database.begin() as connection:` is one transaction. The database is SQLite's, or a
-        schema of this run's own in PostgreSQL where LAB_DATABASE names one.
+        schema of this run's own in PostgreSQL where LAB_DATABASE names one. Only this engine's
+        connections come to the points at which a process can be killed.
 
         When the run is over, each row of its table `bookings` is an effect of the order in the
         column `value`; as many as the column `times` says, if there is one.

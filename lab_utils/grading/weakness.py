@@ -45,7 +45,7 @@ def weakness(each: Evidence) -> str | None:
     kills = [it for it in each.trial.faults if type(it).__name__ == "crash_client"]
     if left := kills[len(each.crashes) :]:
         return f"no process came to {left[0].at} for time {left[0].nth} to be killed there, so " \
-               "this run proves nothing."  # fmt: skip
+               f"this run proves nothing.{_past_the_sink(each, left[0])}"  # fmt: skip
     is_restarted = each.trial.members == 1  # else another member takes over
     if kills and is_restarted and not after_crash(each):
         return "the process was not seen to start again after it was killed, so this run proves " \
@@ -58,6 +58,12 @@ def weakness(each: Evidence) -> str | None:
     if not each.history.is_drained:
         return "the log could not be read to its end, so nothing can be said to be missing."
     return None
+
+
+def _past_the_sink(each: Evidence, fault: ClientFault) -> str:
+    """What to do where effects are written, and no connection that the lab knows has written."""
+    is_of_sink = "_db_" in fault.at and each.history.effects
+    return " Only the connections of run.database() come to its points." if is_of_sink else ""
 
 
 def _batched(each: Evidence) -> str:

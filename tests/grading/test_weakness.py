@@ -192,6 +192,15 @@ def test_client_that_hung(rows: tuple[Event, ...], name: str | None) -> None:
     assert name == hung(Evidence(trial=Trial(name="t"), orders=(), rows=rows))
 
 
+def test_a_database_that_is_opened_otherwise() -> None:
+    """Effects without a point at which they were written: the sentence says what has points."""
+    trial = Trial(name="it", faults=(crash_client("after_db_write", nth=3),))
+    booked = Event(run="r", source="sink", actor="bookings", kind="effect", value="0", records=1)
+    said = [weakness(Evidence(trial=trial, orders=(), rows=it)) or "" for it in ((booked,), ())]
+
+    assert [True, False] == [each.endswith("run.database() come to its points.") for each in said]
+
+
 def test_requests_of_many_orders() -> None:
     """The sentence is right for who sets it, and for who makes a client of their own without it."""
     rows = (
