@@ -113,12 +113,10 @@ class Submission:
         return self._last(lambda cell: cell.checks == item)
 
     def is_untouched(self, item: str) -> bool:
-        """Is the cell of this answer as it was handed out, and does no other give one?"""
+        """Is the cell of this answer as it was handed out?"""
         answer = self.answer_cell(item)
         handed_out = [cell.source for cell in self.handed_out if item in cell.answers]
-        (name,) = (each.answer for each in self.exercises if each.item == item)
-        given = {it.source for it in self.cells if re.search(_binding(name), it.source)}
-        return answer is not None and given <= {self.cells[answer].source} == {*handed_out}
+        return answer is not None and [self.cells[answer].source] == handed_out
 
     def due_after(self, position: int) -> list[Exercise]:
         """The exercises that are examined when the cell at this position has run."""
@@ -230,7 +228,8 @@ def read_submission(path: Path, labs: Path = LABS) -> Submission:
         lab = _known(path, _lab(notebook, path), found)
     handed_out = learner_notebook(read_source(found[lab]), lab, exercises(lab, labs))
     items = exercises(lab, labs)
-    cells, before = known_cells(notebook.cells, items), known_cells(handed_out.cells, items)
+    before = known_cells(handed_out.cells, items)
+    cells = known_cells(notebook.cells, items, before)
     return Submission(path, lab, items, cells, before)
 
 
@@ -472,12 +471,15 @@ def _known(path: Path, lab: str | None, found: Any) -> str:
     return lab
 
 
-def known_cells(given: Iterable[Any], items: Sequence[Exercise]) -> tuple[Cell, ...]:
+def known_cells(
+    given: Iterable[Any], items: Sequence[Exercise], before: Sequence[Cell] = ()
+) -> tuple[Cell, ...]:
     """The code cells of a notebook's, each with the item that it answers or checks.
 
     A cell is known by its metadata, or by its id. Where an item has none that is known, because a
-    tool has stripped them or the cell was typed anew, it is the last that binds the answer's name,
-    or the one that calls the check and does nothing else. In others there is no such call: where it
+    tool has stripped them or the cell was typed anew, or only the one that is as it was `before`,
+    for somebody has tried in a new one, it is the last that binds the answer's name; of the checks
+    the one that calls the check and does nothing else. In others there is no such call: where it
     is graded there are no checks, and it would raise.
     """
     answers = {grade_id("answer", each.item): each.item for each in items}
@@ -494,7 +496,8 @@ def known_cells(given: Iterable[Any], items: Sequence[Exercise]) -> tuple[Cell, 
         answer = _binding(each.answer)
         cells = [_also(cell, each.item) if cell.checks and re.search(answer, cell.source) else cell
                  for cell in cells]  # fmt: skip
-        if not any(each.item in cell.answers for cell in cells):
+        blank = {cell.source for cell in before if each.item in cell.answers}
+        if {cell.source for cell in cells if each.item in cell.answers} <= blank:
             cells = _found(cells, answer, answers=each.item)
         if not any(each.item == cell.checks for cell in cells):
             cells = _found(cells, calls, checks=each.item)
@@ -570,10 +573,7 @@ def _binding(name: str) -> str:
 
 
 def _also(cell: Cell, item: str) -> Cell:
-    """The cell as one that answers this item, too: of two answers somebody may have made one cell.
-
-    Or the answer stands where it is checked.
-    """
+    """The cell as one that answers this item, too."""
     return replace(cell, answers=(*cell.answers, item))
 
 
