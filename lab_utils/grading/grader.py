@@ -162,9 +162,8 @@ def grade_and_report(
     that it was given; the table goes to standard output. Whatever ends it, the reports are written.
     """
     chosen = _chosen(found(wanted.paths, wanted.learner), wanted)
-    with records.opened(
-        wanted.out, versions(), len(chosen), wanted.nonce, again=wanted.again
-    ) as kept:
+    all_again = wanted.again and not wanted.only
+    with records.opened(wanted.out, versions(), len(chosen), wanted.nonce, again=all_again) as kept:
         digests = {each.path: records.digest(each.path) for each in chosen}
         todo = [
             each for each in chosen

@@ -297,6 +297,10 @@ def test_the_nonce_is_the_first_ones(tmp_path: Path) -> None:
         assert drawn == second.nonce
     with pytest.raises(BadArgument, match=drawn), records.opened(tmp_path, VERSIONS, 1, "n"):
         pass
+    (tmp_path / "ada.ipynb").write_text("")
+    one = grader.Wanted(paths=[tmp_path], out=tmp_path, nonce="n", again=True, only=["ada"])
+    with pytest.raises(BadArgument, match=drawn):
+        grader.grade_and_report(one, print, print)
     with records.opened(tmp_path, VERSIONS, 1, "n", again=True) as third:
         assert "n" == third.nonce
 
