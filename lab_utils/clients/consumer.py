@@ -201,7 +201,7 @@ def _recorded_commits(
     def on_commit(error: KafkaError | None, places: list[TopicPartition]) -> None:
         for place in places:
             _record_commit(recorder, error or place.error, place)
-        if theirs:
+        if theirs is not None:
             theirs(error, places)
 
     return on_commit
@@ -214,7 +214,7 @@ def _recorded_rebalance(
         for place in places:
             recorder.record(kind, topic=place.topic, partition=place.partition)
             consumer.ended.pop((place.topic, place.partition), None)
-        if theirs:
+        if theirs is not None:
             theirs(consumer, places)
 
     return rebalanced

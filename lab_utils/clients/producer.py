@@ -46,9 +46,7 @@ class RecordingProducer(Producer):
         self._begun = 0
         self.is_in_transaction = False
         # The report of the configuration, which produce() uses when it is given none of its own.
-        self._default_report: Report = configuration.get("on_delivery") or configuration.get(
-            "dr_cb"
-        )
+        self._default_report = _first(configuration.get("on_delivery"), configuration.get("dr_cb"))
         error_cb = recorded_errors(recorder, configuration.get("error_cb"))
         super().__init__({"logger": recorder.logger(), **configuration, "error_cb": error_cb})
         recorder.created("producer", configuration)
@@ -66,7 +64,7 @@ class RecordingProducer(Producer):
     ) -> None:
         """Hand a record to the client, as confluent_kafka.Producer.produce does."""
         order = order_json(value_text(key), value_text(value))
-        report = self._recorded(order, on_delivery or callback or self._default_report)
+        report = self._recorded(order, _first(on_delivery, callback, self._default_report))
         # The parent takes `headers` as it is or not at all: None is not the same as absent.
         optional = {} if headers is None else {"headers": headers}
         place = partition if partition >= 0 else None
@@ -94,9 +92,8 @@ class RecordingProducer(Producer):
         taken = 0
         for message in messages:
             try:
-                self.produce(
-                    topic, **{"partition": partition, "callback": callback or on_delivery} | message
-                )
+                given = {"partition": partition, "callback": _first(callback, on_delivery)}
+                self.produce(topic, **given | message)
                 taken += 1
             except BufferError:
                 message["_error"] = KafkaError(KafkaError._QUEUE_FULL)
@@ -165,7 +162,7 @@ class RecordingProducer(Producer):
             recorder.reported(error, message, order)
             if crashes and error is None:
                 crashes.reached("after_ack")
-            if theirs:
+            if theirs is not None:
                 theirs(error, message)
             if fatal is not None:
                 raise fatal
@@ -199,3 +196,8 @@ def _being_raised() -> BaseException | None:
     except SystemError as error:
         return error.__cause__
     return None
+
+
+def _first(*reports: Report) -> Report:
+    """The first that there is: one that is a dict, which is called, is false while it is empty."""
+    return next((report for report in reports if report is not None), None)

@@ -173,7 +173,7 @@ def recorded_errors(
 
     def error_cb(error: KafkaError) -> None:
         recorder.record("error", error=error.name(), detail={"text": error.str()})
-        if theirs:
+        if theirs is not None:
             theirs(error)
 
     return error_cb

@@ -115,6 +115,21 @@ def test_callbacks(opened: Opened) -> None:
     assert [("acked", str(number), number, None) for number in range(4)] == outcomes(opened)
 
 
+def test_a_report_that_is_an_empty_list(opened: Opened) -> None:
+    """It is called as any other: what has no length yet is there all the same."""
+
+    class Reports(list[Any]):
+        def __call__(self, error: KafkaError | None, message: Any) -> None:
+            self.append(message.value())
+
+    reports = Reports()
+    producer = opened.live.producer()
+    producer.produce(opened.live.topic, "0", on_delivery=reports)
+    producer.flush()
+
+    assert [b"0"] == reports
+
+
 def test_values(opened: Opened) -> None:
     """Text, bytes and nothing reach the log as they are, and the ledger as text."""
     producer = opened.live.producer()
