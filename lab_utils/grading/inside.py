@@ -24,6 +24,8 @@ BATCH: Final = 2  # records in each batch of a streaming query
 TRACEBACK: Final = "Traceback (most recent call last):"
 OF_A_GROUP: Final = f"  + Exception Group {TRACEBACK}"  # each line below it begins with a frame
 FRAME: Final = "  | "
+# Python puts its module before the name of an exception; a learner knows the name.
+MODULES: Final = re.compile(r"^(\w+\.)+(?=\w+(:|$))")
 REPLICAS_MAX: Final = 3
 TOPIC_SETTINGS: Final = ("min.insync.replicas", "unclean.leader.election.enable")
 PRODUCER_SETTINGS: Final = (
@@ -275,7 +277,8 @@ def raised(error: BaseException) -> str:
         line = f"KafkaException: {setting}"
     else:
         line = _first_unindented("".join(traceback.format_exception_only(error)).splitlines())
-    return f"your function raised {' '.join(line.split())}"[:500]
+    named = MODULES.sub("", " ".join(line.split())).rstrip("; ")
+    return f"your function raised {named}"[:500]
 
 
 def _first_unindented(lines: Sequence[str]) -> str:
