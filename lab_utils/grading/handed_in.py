@@ -28,7 +28,13 @@ from lab_utils.grading.cases import LABS, exercises
 from lab_utils.grading.notebook import grade_id, lab_of, learner_notebook, read_source
 from lab_utils.grading.records import content
 from lab_utils.grading.results import LONGEST, Believed, SubmissionResult
-from lab_utils.grading.submission import Cell, files_below, known_cells, submissions
+from lab_utils.grading.submission import (
+    HAS_PASSED,
+    Cell,
+    files_below,
+    known_cells,
+    submissions,
+)
 from lab_utils.ledger.predictions import NO_ANSWER, predict
 
 # How learning platforms name what they hand over. Moodle: a folder for each learner. Canvas: the
@@ -175,7 +181,11 @@ def handed_out_answers(lab: str) -> dict[str, str]:
 
 def answers(cells: Iterable[Cell]) -> dict[str, str]:
     """What stands in the answer cells, by item, bounded and safe to show."""
-    return {item: _lines(cell.source) for cell in cells for item in cell.answers}
+    return {
+        item: _lines(cell.source.replace(HAS_PASSED, "lab.check(...)"))
+        for cell in cells
+        for item in cell.answers
+    }
 
 
 def asked(cells: Sequence[dict[str, Any]]) -> tuple[Asked, ...]:

@@ -69,6 +69,10 @@ HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
 ))  # fmt: skip
 
+# The lines that give a name a value.
+GIVES: Final = re.compile(
+    r"(?m)^(?:async +)?(?:def|class) ++(\w++)|^(\w++)[ \t]*+(?::[^=\n]*+)?=(?!=)"
+)
 # What a cell may do anything with that does something with a verdict.
 HAS_PASSED: Final = (
     "type('Verdict', (), {'status': 'PASS', 'points': 0, '__getattr__': lambda it, _: it,"
@@ -490,17 +494,17 @@ def known_cells(
             name = _name(cell, answers.keys() | checks.keys())
             answered = (answers[name],) if name in answers else ()
             cells.append(Cell(cell.source, answered, checks.get(name)))
+    is_read = sum(len(cell.source) for cell in cells) <= CODE_MAX
+    bound = [_bound(cell.source, is_read=is_read) for cell in cells]
     for each in items:
-        # Possessive: a line of a million blanks would be tried from each of them.
-        calls = rf"""\A\s*+lab\.check\(\s*+["']{re.escape(each.item)}["'][^\n]*+\s*+\Z"""
-        answer = _binding(each.answer)
-        cells = [_also(cell, each.item) if cell.checks and re.search(answer, cell.source) else cell
-                 for cell in cells]  # fmt: skip
+        binding = [at for at, names in enumerate(bound) if each.answer in names]
         blank = {cell.source for cell in before if each.item in cell.answers}
-        if {cell.source for cell in cells if each.item in cell.answers} <= blank:
-            cells = _found(cells, answer, answers=each.item)
-        if not any(each.item == cell.checks for cell in cells):
-            cells = _found(cells, calls, checks=each.item)
+        known = {cell.source for cell in cells if each.item in cell.answers}
+        # A check's cell that binds the name is the answer's, too.
+        for at in [at for at in binding if cells[at].checks] or binding[-1:] * (known <= blank):
+            cells[at] = _answering(cells[at], each.item)
+        if not any(cell.checks == each.item for cell in cells):
+            cells = _with_check(cells, each.item)
     calling = [each.runs and ".check" in each.source for each in cells]
     if sum(len(each.source) for each in compress(cells, calling)) > CODE_MAX:
         return tuple(cells)
@@ -561,28 +565,26 @@ def _unchecked(source: str, items: Set[str]) -> str:
     return source
 
 
-def _binding(name: str) -> str:
-    """The pattern of a cell that gives a name a value at its top.
-
-    How long its lines may be is bounded: a name in one of a million would be tried at each place.
-    """
-    taken = rf"(async )?def +{name}\b|class +{name}\b|{name} *:[^=\n]*=(?!=)"
-    imported = rf"import (\([\w\s,]{{,200}}|[\w,. ]{{,200}})\b{name}\b"
-    among = rf"([\w*][\w,*= ]{{,200}}\b)?{name} *+(,[\w,* ]{{,200}})?=(?!=)"
-    return rf"(?m)^({taken}|(from [\w.]+ )?{imported}|{among})"
+def _bound(source: str, *, is_read: bool) -> Set[str]:
+    """The names of the notebook that a cell binds; by its lines where these are not Python."""
+    if is_read and not source.startswith("%%"):
+        with suppress(SyntaxError, ValueError, RuntimeError, MemoryError):
+            return names_of(symtable.symtable(_python(source, one_look=True), "cell", "exec"))[0]
+    return {name for found in GIVES.findall(source) for name in found}
 
 
-def _also(cell: Cell, item: str) -> Cell:
+def _answering(cell: Cell, item: str) -> Cell:
     """The cell as one that answers this item, too."""
-    return replace(cell, answers=(*cell.answers, item))
+    return replace(cell, answers=tuple(dict.fromkeys((*cell.answers, item))))
 
 
-def _found(cells: list[Cell], pattern: str, answers: str = "", checks: str = "") -> list[Cell]:
-    """The cells, of which the last that has this pattern gets this role; no answer is a check."""
-    for position, cell in reversed(list(enumerate(cells))):
-        if (answers or not (cell.answers or cell.checks)) and re.search(pattern, cell.source):
-            known = _also(cell, answers) if answers else replace(cell, checks=checks)
-            return [*cells[:position], known, *cells[position + 1 :]]
+def _with_check(cells: list[Cell], item: str) -> list[Cell]:
+    """The cells, of which the last that calls this check, and is nothing else, is the check's."""
+    # Possessive: a line of a million blanks would be tried from each of them.
+    calls = re.compile(rf"""\s*+lab\.check\(\s*+["']{re.escape(item)}["'][^\n]*+\s*+\Z""")
+    for at, cell in reversed([*enumerate(cells)]):
+        if not (cell.answers or cell.checks) and calls.match(cell.source):
+            return [*cells[:at], replace(cell, checks=item), *cells[at + 1 :]]
     return cells
 
 

@@ -218,3 +218,13 @@ def test_answers(metadata: dict[str, Any]) -> None:
     assert {"03.2"} == set(told)
     assert told["03.2"].startswith("send_once = 1\nb = '\\x1b'\nccc")
     assert 15_000 > len(told["03.2"])
+
+
+def test_an_answer_that_uses_its_verdict() -> None:
+    """The reader of an answer is shown no stand-in for its check."""
+    text = "send_once = 1\nif lab.check('03.2', send_once).points:\n    pass"
+    given = new_code_cell(text)
+
+    assert {"03.2": text.replace("'03.2', send_once", "...")} == answers(
+        known_cells([given], exercises("03"))
+    )

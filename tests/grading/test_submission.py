@@ -152,10 +152,15 @@ def test_a_source_is_a_submission() -> None:
     assert all(submission.answer_cell(each.item) is not None for each in submission.exercises)
 
 
-def test_cells_without_metadata(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "text",
+    ["fault_4: object = 4", "if True:\n    fault_4 = 4", "(fault_4 := 4)", "fault_4 = 4 if",
+     "from faults import fault_4", "%%time\nfault_4 = 4"],
+)  # fmt: skip
+def test_cells_without_metadata(tmp_path: Path, text: str) -> None:
     """Where a tool has stripped them, a cell's id tells; where it was typed anew, what it binds."""
     by_id = {**cell("answer_1 = 1"), "id": "answer-90-1"}
-    by_text = cell("# mine\nfault_4: object = drop_response('Produce')")
+    by_text = cell(text)
     function = cell("def send_once(run):\n    answer_1 = 2")
     check = cell('lab.check("90.4", fault_4)')
     more = cell('lab.check("90.2", send_once)\nx = 1')
@@ -442,8 +447,9 @@ BLANKS = " " * 100_000
         [f'lab.check("90.1"{BLANKS}\n x'],
         [f'lab.check("90.1"{BLANKS}{BLANKS}\n x', f"answer_1{BLANKS}x"],
         [f"a{number} = a{number + 1}" for number in range(900)] + ["answer_1 = a0"],
+        ["a\n" * 200_000, "answer_1, " * 40_000],
     ],
-    ids=["blanks in a check", "blanks in an answer", "a chain of names"],
+    ids=["blanks in a check", "blanks in an answer", "a chain of names", "lines"],
 )
 def test_what_takes_the_longest_to_look_through(tmp_path: Path, sources: list[str]) -> None:
     """Who looks for a learner's cells holds up all other gradings, so it takes no time."""
