@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
 from typing import Any, Final, TypeAlias
 
 from confluent_kafka import (
@@ -30,6 +32,10 @@ IDLE_S_MAX: Final = 15.0
 WAIT_S: Final = 0.1
 # How long a batch that is not full waits for its next record.
 FILLED_UP_S: Final = 0.3
+# How long a thread that polls keeps another one waiting that closes the consumer.
+TURN_S: Final = 0.1
+# And how long a callback may, in which that thread is.
+CALLBACK_S: Final = 5.0
 
 # Places that have a name and no number; without an offset it is where the group's bookmark is.
 LOGICAL: Final = {OFFSET_BEGINNING: "beginning", OFFSET_END: "end", OFFSET_STORED: "bookmark",
@@ -64,31 +70,57 @@ class RecordingConsumer(Consumer):
         # The end of a partition is an event for us alone, unless the learner asked for it.
         self._hides_ends = "enable.partition.eof" not in configuration
         self.ended: dict[tuple[str, int], int] = {}
+        self._turn = RLock()
+        self._is_closing = False
         told = {"enable.partition.eof": True, "logger": recorder.logger()}
         super().__init__({**told, **configuration, **callbacks})
         recorder.created("consumer", configuration)
 
     def poll(self, timeout: float = -1) -> Any:
         """The next message or event, as confluent_kafka.Consumer.poll returns it."""
-        until = None if timeout < 0 else time.monotonic() + timeout
+        until = _until(timeout)
         while True:
-            message = super().poll(timeout)
-            read = self._delivered([message] if message is not None else [])
-            if message is None or read:
+            left_s = max(0.0, until - time.monotonic())
+            with self._unless_closed():
+                message = super().poll(min(left_s, TURN_S))
+            if message is None and left_s <= TURN_S:
+                return None
+            if message is not None and self._delivered([message]):
                 return message
-            timeout = -1 if until is None else max(0.0, until - time.monotonic())
 
     def consume(self, num_messages: int = 1, timeout: float = -1) -> list[Any]:
         """A list of messages, as confluent_kafka.Consumer.consume returns it."""
-        until = None if timeout < 0 else time.monotonic() + timeout
+        until = _until(timeout)
         handed_on: list[Any] = []
         while True:
-            read = super().consume(num_messages - len(handed_on), timeout)
+            left_s = max(0.0, until - time.monotonic())
+            with self._unless_closed():
+                read = super().consume(num_messages - len(handed_on), min(left_s, TURN_S))
             visible = self._delivered(read)
             handed_on += visible
-            if len(visible) == len(read) or len(handed_on) == num_messages:
+            is_over = left_s <= TURN_S and len(visible) == len(read)
+            if is_over or len(handed_on) == num_messages:
                 return handed_on
-            timeout = -1 if until is None else max(0.0, until - time.monotonic())
+
+    def close(self) -> None:
+        """Close it, as confluent_kafka.Consumer.close does, when no other thread polls.
+
+        The client itself would wait for ever: the poll takes from it what it waits for.
+        """
+        self._is_closing = True
+        if not self._turn.acquire(timeout=CALLBACK_S):
+            raise RuntimeError("Another thread is in a callback of this consumer")
+        try:
+            super().close()
+        finally:
+            self._turn.release()
+
+    @contextmanager
+    def _unless_closed(self) -> Iterator[None]:
+        with self._turn:
+            if self._is_closing:
+                raise RuntimeError("Consumer closed")
+            yield
 
     def subscribe(
         self,
@@ -183,6 +215,11 @@ class RecordingConsumer(Consumer):
             self._recorder.about("delivered", message)
             self._crashes.reached("after_poll", value_text(message.value()))
         return handed_on
+
+
+def _until(timeout: float) -> float:
+    """The moment at which a timeout is over; a negative one never is."""
+    return float("inf") if timeout < 0 else time.monotonic() + timeout
 
 
 def _record_commit(recorder: Recorder, error: KafkaError | None, place: TopicPartition) -> None:

@@ -158,6 +158,7 @@ class LiveRun:
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
         self._streams: Streams | None = None
+        self._is_over = False
 
     def __repr__(self) -> str:
         return f"<LiveRun {self._ticket.run}: {len(self.orders)} orders for {self.topic!r}>"
@@ -179,6 +180,11 @@ class LiveRun:
         """A confluent_kafka.Consumer, recorded; its group is the run's unless you name one."""
         name = self._name("consumer", len(self._consumers))
         given = configuration or {}
+        if not given.get("group.id", True):  # the client would end this process
+            raise BadArgument(
+                f"group.id must name a group; got {given['group.id']!r}. Leave group.id out of the "
+                "configuration, and the group is one of this run's own."
+            )
         is_classic = given.get("group.protocol") != "consumer"
         settings = {"group.id": f"{self._ticket.run}-group"}
         settings |= CONSUMER | (CLASSIC if is_classic else {})
@@ -385,6 +391,7 @@ class LiveRun:
 
     def close(self) -> str | None:
         """Close every client and this part of the ledger; return what went wrong with it."""
+        self._is_over = True
         for consumer in self._consumers:
             with suppress(KafkaException, RuntimeError):
                 consumer.close()
@@ -414,6 +421,11 @@ class LiveRun:
         self, name: str, settings: dict[str, Any], given: dict[str, Any]
     ) -> dict[str, Any]:
         """The lab's settings and what the workload gave, which wins; some are the lab's own."""
+        if self._is_over:
+            raise BadArgument(
+                f"run {self._ticket.run} is over; got a call for its {name}. What a client does now "
+                "would be in no ledger. Join each thread before the workload returns."
+            )
         for setting in OWN.keys() & given.keys():
             raise BadArgument(
                 f"{setting} is set by the lab; got {given[setting]!r}. In a lab {OWN[setting]}. "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -74,6 +76,21 @@ def test_consumed(filled: Opened) -> None:
         it.error().name() if it.error() else None for it in messages
     ]
     assert [0, 1, 2] == [row.offset for row in filled.rows("delivered")]
+
+
+@pytest.mark.parametrize("poll", ["poll", "consume"])
+def test_closed_while_a_thread_polls(opened: Opened, poll: str) -> None:
+    """It is closed, and the thread is told; the client itself would wait for ever."""
+    consumer = subscribed(opened)
+    with ThreadPoolExecutor(1) as thread:
+        polled = thread.submit(getattr(consumer, poll))
+        closed = Thread(target=consumer.close, daemon=True)
+        closed.start()
+        with pytest.raises(RuntimeError, match="closed"):
+            polled.result(30)
+        closed.join(30)
+
+    assert not closed.is_alive()
 
 
 @pytest.mark.parametrize("with_callback", [False, True])

@@ -106,6 +106,22 @@ def test_settings_that_are_no_text(ticket: Ticket, client: Any, setting: Any) ->
         client(LiveRun(ticket), setting)
 
 
+@pytest.mark.parametrize("group", ["", None])
+def test_no_group(ticket: Ticket, group: Any) -> None:
+    """The client itself would end the process."""
+    with pytest.raises(BadArgument, match="group.id must name a group; got "):
+        LiveRun(ticket).consumer({"group.id": group})
+
+
+@pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
+def test_over(ticket: Ticket, client: Any) -> None:
+    """A thread that outlives its workload gets no further client, whose work nobody would see."""
+    live = LiveRun(ticket)
+    live.close()
+    with pytest.raises(BadArgument, match="is over; got a call for its .* Join each thread"):
+        client(live)
+
+
 def test_an_error_keeps_no_client(ticket: Ticket) -> None:
     """Who keeps what a workload raised keeps nothing alive that its lines had in hand."""
     held: list[weakref.ref[set[int]]] = []
