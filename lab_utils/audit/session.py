@@ -49,6 +49,7 @@ ADVICE: Final = {
     "AMBIGUOUS": "Two of the joined tables have it. Join them on its name, as in "
     'one.join(other, "value"), or rename it in one: other.withColumnRenamed("value", "again").',
 }
+LOOPBACK: Final = "localhost,127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,7 +388,10 @@ def _prepare_environment() -> None:
     """What pyspark and gRPC read when they are imported: no noise, no proxy, and Connect."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    os.environ.setdefault("no_grpc_proxy", "localhost,127.0.0.1")
+    # gRPC asks the second of these only where the first one is not set.
+    direct = os.environ.get("no_grpc_proxy") or os.environ.get("no_proxy") or ""
+    if not direct.endswith(LOOPBACK):
+        os.environ["no_grpc_proxy"] = ",".join(filter(None, [direct, LOOPBACK]))
     # Then `F.col` and its like work before the session stands.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     # The error that follows says it, or the next server that is joined makes good for it.

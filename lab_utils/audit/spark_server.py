@@ -35,7 +35,7 @@ from lab_utils import processes
 from lab_utils.errors import SetupError, StageError, WaitTimeout
 from lab_utils.folders import cache_folder, state_folder
 from lab_utils.machine.jars import Progress
-from lab_utils.machine.java import LOCALE, find_java
+from lab_utils.machine.java import LOCALE, environment, find_java
 from lab_utils.machine.quick_start import ARCHIVED_S, archive_key, make_archive
 from lab_utils.single_server import Joining, Life, end, is_served, read, remove
 from lab_utils.waiting import wait_until
@@ -90,6 +90,8 @@ JVM_ENVIRONMENT: Final = {
     "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     **LOCALE,
 }
+# How the names begin of what says where a cluster and its files are, and who may use them.
+CLUSTERS: Final = ("SPARK_", "HADOOP_", "YARN_")
 # A cluster's workers call the driver back: it has to have the machine's own address there.
 LOCAL: Final = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 # What a session may change, and what suits the tables of a lab, which are tiny: compiling a query
@@ -388,7 +390,11 @@ def reading_archive() -> str:
 def write_properties(folder: Path, settings: Mapping[str, str]) -> Path:
     """The file of settings that spark-submit reads."""
     properties = folder / "spark.properties"
-    kept = {name: value.replace("\\", r"\\") for name, value in settings.items() if value}
+    kept = {
+        name: value.replace("\\", r"\\").replace("\n", r"\n")
+        for name, value in settings.items()
+        if value
+    }
     lines = (f"{name}={value}\n" for name, value in kept.items())
     properties.write_text("".join(lines), encoding="utf-8")
     return properties
@@ -402,16 +408,27 @@ def spark_home() -> Path:
     return Path(found.submodule_search_locations[0])
 
 
+def local_environment() -> dict[str, str]:
+    """The environment of a JVM of this machine alone, whatever cluster its user works with."""
+    ours = {it: value for it, value in environment().items() if not it.startswith(CLUSTERS)}
+    return ours | JVM_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1", **_java_home()}
+
+
 def _environment(home: Path, token: str, is_local: bool) -> dict[str, str]:
     """The environment of the JVM: the lab's Java; Spark settings of this machine for a cluster."""
-    kept = () if is_local else ("SPARK_CONF_DIR", "SPARK_LOCAL_IP")
-    given = os.environ.items()
-    ours = {it: value for it, value in given if not it.startswith("SPARK_") or it in kept}
-    ours |= {"SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token, **JVM_ENVIRONMENT}
     if is_local:
-        ours["SPARK_LOCAL_IP"] = "127.0.0.1"
-    # The Java that the archive is of; Spark would take any that JAVA_HOME names.
-    return ours | {"JAVA_HOME": str(find_java().home)}
+        ours = local_environment()
+    else:
+        kept = ("SPARK_CONF_DIR", "SPARK_LOCAL_IP")
+        given = os.environ.items()
+        ours = {it: value for it, value in given if not it.startswith("SPARK_") or it in kept}
+        ours |= JVM_ENVIRONMENT | _java_home()
+    return ours | {"SPARK_HOME": str(home), "SPARK_CONNECT_AUTHENTICATE_TOKEN": token}
+
+
+def _java_home() -> dict[str, str]:
+    """The Java that the archive is of; Spark would take any that JAVA_HOME names."""
+    return {"JAVA_HOME": str(find_java().home)}
 
 
 def _answers(port: int) -> bool:

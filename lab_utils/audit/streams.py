@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, Final
 from lab_utils.audit import spark_server
 from lab_utils.errors import LabError, own_lines
 from lab_utils.machine.jars import spark_kafka_jars
-from lab_utils.machine.java import find_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -175,11 +174,10 @@ def _driver(folder: Path) -> SparkSession:
     }
     properties = spark_server.write_properties(folder, settings)
     # A notebook's Python speaks Spark Connect; this one has the JVM beside it.
-    for name in [name for name in os.environ if name.startswith("SPARK_")]:
+    ours = spark_server.local_environment()
+    for name in os.environ.keys() - ours:
         del os.environ[name]
-    os.environ |= spark_server.JVM_ENVIRONMENT | {
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "JAVA_HOME": str(find_java().home),
+    os.environ |= ours | {
         "PYSPARK_SUBMIT_ARGS": f"--properties-file {shlex.quote(str(properties))} pyspark-shell",
     }
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ import psutil
 from lab_utils import processes
 from lab_utils.errors import BadArgument, StageError, WaitTimeout
 from lab_utils.machine.guardian import Guardian
-from lab_utils.machine.java import LOCALE
+from lab_utils.machine.java import environment
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node, Ports, text
 from lab_utils.waiting import wait_until
@@ -112,7 +112,7 @@ class Broker:
             command,
             log=self.log,
             cwd=self.folder,
-            environment={**os.environ, **LOCALE},
+            environment=environment(),
             preexec_fn=self._guardian.from_birth() if self._guardian else None,
         )
         if self._guardian:

@@ -25,9 +25,12 @@ FIX: Final = (
     "Debian and Ubuntu: apt-get install openjdk-17-jre-headless · macOS: brew install openjdk@17 "
     "· conda: conda install -c conda-forge openjdk=17"
 )
-# The environment of what Java runs: it can name any file, which it cannot in the locale C, and the
-# system's errors, which are read, are in English.
+# So Java can name any file, which it cannot in the locale C, and the system's errors, which are
+# read, are in English.
 LOCALE: Final = {"LC_ALL": "C.UTF-8"}
+# Options for every JVM of this user. A second collector beside the lab's own, a small heap or an
+# agent that is not there, and none starts.
+OPTIONS: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,11 @@ class Java:
     def home(self) -> Path:
         """The folder that JAVA_HOME would name."""
         return self.executable.resolve().parents[1]
+
+
+def environment() -> dict[str, str]:
+    """The environment of what Java runs: its options are the lab's alone."""
+    return {name: it for name, it in os.environ.items() if name not in OPTIONS} | LOCALE
 
 
 def find_java(
@@ -66,11 +74,11 @@ def find_java(
 def _candidates() -> Iterator[tuple[str, Path]]:
     for variable in ("LAB_JAVA", "JAVA_HOME"):
         if os.environ.get(variable):
-            path = Path(os.environ[variable])
+            path = Path(os.environ[variable]).absolute()  # Kafka runs in another folder
             yield variable, path / "bin" / "java" if path.is_dir() else path
     found = shutil.which("java")
     if found:
-        yield "PATH", Path(found)
+        yield "PATH", Path(found).absolute()
     if _fetched_home().exists():
         yield "the lab's cache", _fetched_home() / "bin" / "java"
 
@@ -84,7 +92,12 @@ def _ask(executable: Path) -> Java | None:
     """Ask an executable for its version; None if it is no Java."""
     try:
         said = subprocess.run(
-            [executable, "-version"], capture_output=True, text=True, timeout=30, check=True
+            [executable, "-version"],
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=30,
+            check=True,
         ).stderr
     except (OSError, subprocess.SubprocessError):
         return None

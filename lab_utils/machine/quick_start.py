@@ -30,7 +30,7 @@ from filelock import FileLock
 from lab_utils.errors import LabError, SetupError
 from lab_utils.folders import cache_folder
 from lab_utils.machine.jars import CURRENT, Progress, kafka_jars
-from lab_utils.machine.java import LOCALE, Java, find_java
+from lab_utils.machine.java import Java, environment, find_java
 from lab_utils.machine.settings import text
 
 LOGGING: Final = Path(__file__).with_name("log4j2.xml")
@@ -225,7 +225,7 @@ def _format(kafka: Kafka, data: Path) -> None:
     done = subprocess.run(
         command,
         cwd=data.parent,
-        env={**os.environ, **LOCALE},
+        env=environment(),
         capture_output=True,
         text=True,
         timeout=60,

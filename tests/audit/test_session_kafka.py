@@ -80,6 +80,16 @@ def is_closed(server: SparkServer, number: str) -> bool:
         other.client.close()
 
 
+def test_a_proxy_for_the_internet_is_not_asked() -> None:
+    """Also where the environment names other machines that are reached without one."""
+    proxied = {"http_proxy": "http://127.0.0.1:9", "no_grpc_proxy": "corp.example"}
+    code = "from lab_utils.audit.session import spark; print(spark().range(3).count())"
+    command = [sys.executable, "-c", code]
+    asked = subprocess.run(command, env=os.environ | proxied, capture_output=True, timeout=200)
+
+    assert b"3\n" == asked.stdout
+
+
 def test_a_killed_process_leaves_no_session() -> None:
     """Who joins next gives it up, with the plans that it kept: all share one memory."""
     server = spark_server.join(spark_server.LOCAL_MASTER)

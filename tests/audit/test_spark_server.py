@@ -158,6 +158,18 @@ def test_a_spark_that_does_not_start(
 
 
 @pytest.mark.kafka
+def test_a_machine_that_works_with_a_cluster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its settings of Java, Hadoop and Spark are not the lab's, and a folder may have any name."""
+    for name in ("HADOOP_CONF_DIR", "SPARK_HOME", "_JAVA_OPTIONS"):
+        monkeypatch.setenv(name, "/no/such")
+    properties = spark_server.write_properties(tmp_path, {"tmp": "a\nb\\"})
+
+    assert "/no/such" not in spark_server.local_environment().values()
+    assert "tmp=a\\nb\\\\\n" == properties.read_text()
+
+
 def test_a_spark_that_is_too_slow(tmp_path: Path) -> None:
     """The error has what Spark had printed, although its server removes that when it is ended."""
     logs = ("server.log", "spark.log")

@@ -19,7 +19,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import BadArgument, StageError
 from lab_utils.machine import prepare as preparing
 from lab_utils.machine.broker import Broker, answers, new_ports
-from lab_utils.machine.java import Java
+from lab_utils.machine.java import OPTIONS, Java
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka, make_archive
 from lab_utils.machine.settings import TIMERS, Node
@@ -211,6 +211,13 @@ def test_java_that_is_too_old(make: MakeBroker, tmp_path: Path) -> None:
     java.chmod(0o755)
 
     assert "Its Java is too old; run ./lab doctor." in refusal(make(java=str(java)))
+
+
+def test_options_for_every_jvm(make: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second collector beside the lab's own, from a variable of the user's, would end each."""
+    for name in OPTIONS:
+        monkeypatch.setenv(name, "-XX:+UseG1GC")
+    make().start()
 
 
 def test_a_folder_that_cannot_be(make: MakeBroker, tmp_path: Path) -> None:

@@ -80,6 +80,15 @@ def test_lab_java_is_a_wish(machine: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert "LAB_JAVA must name Java 17 or newer; LAB_JAVA has Java 11" in str(raised.value)
 
 
+def test_a_path_from_here(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LAB_JAVA may be named from the folder that one is in; Kafka runs in another one."""
+    here = java(machine / "jdk" / "bin", 17)
+    monkeypatch.chdir(machine)
+    monkeypatch.setenv("LAB_JAVA", "jdk")
+
+    assert here == find_java().executable
+
+
 def test_only_old_java(machine: Path) -> None:
     """Where only an old Java is, the message names it, and what to type on each system."""
     java(machine / "path", 11)
