@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count
@@ -131,6 +132,6 @@ def _digest(text: bytes) -> str:
 def write_whole(path: Path, text: bytes) -> None:
     """Write a file, whole or not at all; its folder is made if it is not there."""
     path.parent.mkdir(exist_ok=True)
-    aside = path.with_name(f".{path.name}.writing")
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(4)}.writing")  # two starts at once
     aside.write_bytes(text)
     aside.replace(path)

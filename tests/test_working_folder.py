@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -89,6 +90,14 @@ def test_what_is_changed_is_kept(labs: Path, tmp_path: Path) -> None:
         edition(labs, text)
         assert Handed(kept={"00_one.ipynb": "00_one-new-2.ipynb"}) == hand_out(work, labs)
     assert {"mine", "mine, too", "E"} == set(contents(work).values())
+
+
+def test_two_starts_at_once(labs: Path, tmp_path: Path) -> None:
+    """Neither takes away what the other is writing."""
+    with ThreadPoolExecutor(4) as starts:
+        done = [starts.submit(hand_out, tmp_path / "work", labs) for _ in range(40)]
+
+    assert [None] * 40 == [each.exception() for each in done]
 
 
 def test_what_is_deleted_comes_back(labs: Path, tmp_path: Path) -> None:
