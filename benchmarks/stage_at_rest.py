@@ -34,11 +34,11 @@ def stage_at_rest() -> Iterator[Figure]:
     """Megabytes of all and of each part (its proportional share of the memory)."""
     labs = Path(__file__).parents[1] / "labs"
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as state:
-        variables = environment(labs) | {"LAB_STATE": state}
+        variables = environment(labs, "bench") | {"LAB_STATE": state}
         os.environ.update({"LAB_STATE": state, "PYTHONPATH": variables["PYTHONPATH"],
                            "LAB_OWNER": str(os.getpid())})  # fmt: skip
         server = subprocess.Popen(
-            command(labs, processes.free_port(0), "bench", browser=False), env=variables,
+            command(labs, processes.free_port(0), browser=False), env=variables,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )  # fmt: skip
         manager, client = start_new_kernel(kernel_name="python3", env=dict(os.environ))

@@ -19,7 +19,7 @@ import httpx
 from lab_utils import processes
 from lab_utils.course import FOLDER, PAGE
 from lab_utils.errors import SetupError
-from lab_utils.folders import state_folder
+from lab_utils.folders import cache_folder, state_folder
 from lab_utils.waiting import wait_until
 
 SETTINGS: Final = f"--LabApp.app_settings_dir={Path(__file__).parent / 'jupyter_settings'}"
@@ -28,23 +28,29 @@ SERVING_S: Final = 300  # beside other work
 LOOPBACK: Final = "127.0.0.1"
 # Where it is reached from here if it listens on every interface.
 HERE: Final = {"": LOOPBACK, "*": LOOPBACK, "0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104
+# Its token is in no command line, which every user of the machine may read; what a person's own
+# settings of Jupyter say of a token comes after this.
+START: Final = """
+import os, sys
+from jupyterlab.labapp import main
+sys.exit(main([*sys.argv[1:], f"--IdentityProvider.token={os.environ['JUPYTER_TOKEN']}"]))
+"""
 # Who starts a container chooses the token, to hand out its address.
 TOKEN_VARIABLE: Final = "LAB_TOKEN"  # noqa: S105  (the name of one)
 
 
-def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOOPBACK) -> list[str]:
+def command(folder: Path, port: int, *, browser: bool, ip: str = LOOPBACK) -> list[str]:
     """The command that starts JupyterLab on `folder`; nothing in it needs a network."""
     return [
         sys.executable,
-        "-m",
-        "jupyterlab",
+        "-c",
+        START,
         f"--ServerApp.root_dir={folder}",
         f"--ServerApp.ip={ip}",
         f"--ServerApp.port={port}",
         "--ServerApp.port_retries=0",
         f"--ServerApp.open_browser={browser}",
         f"--LabApp.default_url=/lab/tree/{PAGE}",
-        f"--IdentityProvider.token={token}",
         "--ServerApp.allow_root=True",
         # Else JupyterLab asks each learner whether it may fetch news from the internet.
         SETTINGS,
@@ -55,13 +61,15 @@ def command(folder: Path, port: int, token: str, *, browser: bool, ip: str = LOO
     ]
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """The kernels' environment: they find lab_utils, and their stages end with this process."""
+def environment(folder: Path, token: str) -> dict[str, str]:
+    """JupyterLab's environment, and its kernels', whose stages end with this process."""
     own = {
         "PYTHONPATH": processes.python_path(),
         processes.OWNER: str(os.getpid()),
         "LAB_STATE": str(state_folder()),
+        "LAB_CACHE": str(cache_folder()),
         FOLDER: str(folder.absolute()),
+        "JUPYTER_TOKEN": token,
     }
     return {**os.environ, **own}
 
@@ -79,9 +87,9 @@ def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     log = state_folder() / "jupyter.log"
     log.unlink(missing_ok=True)
-    jupyter = command(folder.absolute(), port, token, browser=browser, ip=ip)
+    jupyter = command(folder.absolute(), port, browser=browser, ip=ip)
     server = processes.spawn(
-        jupyter, log=log, environment=environment(folder), preexec_fn=processes.end_with_parent
+        jupyter, log=log, environment=environment(folder, token), preexec_fn=processes.end_with_parent
     )
     processes.at_the_end(signal.default_int_handler)
     try:

@@ -367,7 +367,7 @@ def test_the_hubs_configurations_are_read(spawner: str) -> None:
 def test_a_hub_tells_jupyterlab_the_same() -> None:
     """A hub's JupyterLab has the settings that ./lab up gives: it asks the internet for nothing."""
     text = (DOCKER / "hub" / "jupyter_server_config.json").read_text()
-    ours = command(Path("work"), 0, "token", browser=False)
+    ours = command(Path("work"), 0, browser=False)
     given = [one.removeprefix("--LabApp.").split("=") for one in ours if "--LabApp." in one]
     wanted = dict(given) | {"app_settings_dir": "/opt/lab/lab_utils/jupyter_settings"}
 

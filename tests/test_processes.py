@@ -194,13 +194,18 @@ def test_jupyterlab_ends_with_its_command(
 ) -> None:
     """It is served at the address that was asked for, and ends when its terminal is closed.
 
-    A proxy for the internet, which nobody reaches here, has no part in it.
+    A proxy for the internet, which nobody reaches here, has no part in it. Its token is in the
+    address alone: every user of the machine may read a command line.
     """
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     ip = "127.0.0.2" if sys.platform == "linux" else jupyter.LOOPBACK
     command = start(SERVE, tmp_path, ip)
     assert command.stdout is not None
-    assert f"The labs are at http://{ip}:".encode() in command.stdout.readline()
+    said = command.stdout.readline().decode()
+    assert f"The labs are at http://{ip}:" in said
+    token = said.strip().partition("token=")[2]
+    (pid,) = jupyter.running()
+    assert token not in " ".join(processes.words(psutil.Process(pid)))
     command.send_signal(end)
     command.wait(timeout=60)
 

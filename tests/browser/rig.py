@@ -62,11 +62,11 @@ def jupyterlab(home: Path) -> Iterator[Lab]:
     folder = home / "notebooks"
     folder.mkdir(parents=True)
     port, token = free_port(0), secrets.token_urlsafe(16)
-    command = jupyter.command(folder, port, token, browser=False)
+    command = jupyter.command(folder, port, browser=False)
     # The page then offers its commands to us: to run all cells is a command, not a guessed click.
     command.append("--LabApp.expose_app_in_browser=True")
     server = processes.spawn(
-        command, log=home / "jupyter.log", environment=_settings(home, folder),
+        command, log=home / "jupyter.log", environment=_settings(home, folder, token),
         preexec_fn=processes.end_with_parent,
     )  # fmt: skip
     try:
@@ -92,12 +92,12 @@ def _answers(lab: Lab, server: subprocess.Popen[bytes]) -> bool:
         return False
 
 
-def _settings(home: Path, folder: Path) -> dict[str, str]:
+def _settings(home: Path, folder: Path, token: str) -> dict[str, str]:
     """Nothing of this machine's Jupyter settings is read or written."""
     names = ("CONFIG_DIR", "CONFIG_PATH", "DATA_DIR", "RUNTIME_DIR")
     own = {f"JUPYTER_{name}": str(home / name) for name in names}
     own |= {f"JUPYTERLAB_{name}_DIR": str(home / name) for name in ("SETTINGS", "WORKSPACES")}
-    return {**jupyter.environment(folder), **own, "LAB_OWNER": str(os.getpid())}
+    return {**jupyter.environment(folder, token), **own, "LAB_OWNER": str(os.getpid())}
 
 
 @contextmanager
