@@ -91,7 +91,7 @@ def up(port: int, ip: str, folder: Path, browser: bool) -> None:
 
     _hand_out(folder)
     _prepare()
-    sys.exit(serve(folder, ip=ip, port=port, browser=browser, say=console.print))
+    sys.exit(serve(folder, ip=ip, port=port, browser=browser, say=_line))
 
 
 @main.command()

@@ -5,6 +5,7 @@ It ends with its parent, and everything that a learner's kernels started ends wi
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import signal
@@ -83,18 +84,25 @@ def running() -> list[int]:
 def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str], object]) -> int:
     """Serve the notebooks of `folder` until Ctrl-C, SIGTERM or a hang-up; return the exit code."""
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
+    # Two starts at once would find the same port free.
+    turn = os.open(state_folder(), os.O_RDONLY)
+    fcntl.flock(turn, fcntl.LOCK_EX)
     host, port = HERE.get(ip, ip), processes.free_port(port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     log = state_folder() / "jupyter.log"
     log.unlink(missing_ok=True)
     jupyter = command(folder.absolute(), port, browser=browser, ip=ip)
     server = processes.spawn(
-        jupyter, log=log, environment=environment(folder, token), preexec_fn=processes.end_with_parent
+        jupyter,
+        log=log,
+        environment=environment(folder, token),
+        preexec_fn=processes.end_with_parent,
     )
     processes.at_the_end(signal.default_int_handler)
     try:
         _wait_until_serving(server, address, token, log)
         say(f"The labs are at {address}/lab/tree/{PAGE}?token={token}\nCtrl-C ends them.")
+        os.close(turn)
         return processes.wait(server)
     except KeyboardInterrupt:
         say("Ending JupyterLab and its stages.")

@@ -60,7 +60,8 @@ from pathlib import Path
 from lab_utils import jupyter
 print("started", flush=True)
 say = lambda text: print(text, flush=True)
-sys.exit(jupyter.serve(Path(sys.argv[1]), ip=sys.argv[2], port=0, browser=False, say=say))
+where = {"ip": sys.argv[2], "port": int(sys.argv[3])}
+sys.exit(jupyter.serve(Path(sys.argv[1]), **where, browser=False, say=say))
 """
 
 Start = Callable[..., "subprocess.Popen[Any]"]
@@ -199,7 +200,7 @@ def test_jupyterlab_ends_with_its_command(
     """
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     ip = "127.0.0.2" if sys.platform == "linux" else jupyter.LOOPBACK
-    command = start(SERVE, tmp_path, ip)
+    command = start(SERVE, tmp_path, ip, 0)
     assert command.stdout is not None
     said = command.stdout.readline().decode()
     assert f"The labs are at http://{ip}:" in said
@@ -212,6 +213,20 @@ def test_jupyterlab_ends_with_its_command(
     if end == signal.SIGHUP or sys.platform == "linux":
         wait_until(lambda: not jupyter.running(), "JupyterLab to end", timeout_s=20)
     processes.end(map(psutil.Process, jupyter.running()))
+
+
+@pytest.mark.kafka  # it takes seconds
+def test_two_jupyterlabs_at_once(start: Start, state: Path, tmp_path: Path) -> None:
+    """The one that comes second takes another port."""
+    (port,) = processes.free_ports(1)
+    commands = [start(SERVE, tmp_path, jupyter.LOOPBACK, port) for _ in range(2)]
+    said = {it.stdout.readline().partition(b"/lab/")[0] for it in commands if it.stdout}
+    for command in commands:
+        command.send_signal(signal.SIGTERM)
+        command.wait(timeout=60)
+
+    assert 2 == len(said)
+    assert all(it.startswith(b"The labs are at http://127.0.0.1:") for it in said)
 
 
 def test_free_ports_are_free_and_differ() -> None:
