@@ -22,6 +22,7 @@ from typing import Final
 
 # A ledger may have a hundred thousand names; all of Kafka's errors take 3,000 characters.
 LONGEST: Final = 4000
+DAY_S: Final = 86_400
 
 
 class LabError(Exception):
@@ -95,6 +96,15 @@ def within(what: str, given: object, minimum: int, maximum: int) -> int:
             f"{what} must be a whole number from {minimum} to {maximum:,}; got {got}."
         )
     return given  # type: ignore[return-value]
+
+
+def seconds(what: str, given: object) -> float:
+    """Return `given` if it is a time of up to a day, else raise BadArgument."""
+    if not (isinstance(given, int | float) and 0 < given <= DAY_S):
+        raise BadArgument(
+            f"{what} must be a number of seconds, up to {DAY_S:,}; got {given!r:.100}."
+        )
+    return given
 
 
 def truth(what: str, given: object) -> bool:

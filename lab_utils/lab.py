@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils import course, folders
 from lab_utils.classroom.seat import take_seat
-from lab_utils.errors import BadArgument, LabError, one_of, own_lines, text, within
+from lab_utils.errors import BadArgument, LabError, one_of, own_lines, seconds, text, truth, within
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.machine.jars import CURRENT, SECTIONS, kafka_jars, locked, missing
 from lab_utils.proxy.faults import (
@@ -140,20 +140,21 @@ class Lab:
         from lab_utils.clients.workload import MEMBERS_MAX
         from lab_utils.experiment import fault_values, order_values, topic_names
 
+        timeout_s = seconds("timeout_s", timeout_s)
         experiment = self._experiment(
             workload,
             order_values(orders),
             fault_values(faults),
             partitions=within("partitions", partitions, 1, PARTITIONS_MAX),
             topics=topic_names(topics),
-            topic_settings=_texts(topics) if isinstance(topics, Mapping) else {},
-            filled=filled,
+            topic_settings=self._topic_settings(topics) if isinstance(topics, Mapping) else {},
+            filled=truth("filled", filled),
             members=within("members", members, 1, MEMBERS_MAX),
-            until_stable=until_stable,
-            patient=patient,
-            supervised=supervised,
+            until_stable=truth("until_stable", until_stable),
+            patient=truth("patient", patient),
+            supervised=truth("supervised", supervised),
             replicas=self._replicas(replicas),
-            topic_config=_texts({"": topic_config or {}})[""],
+            topic_config=_texts(topic_config or {}),
         )
         with doing(f"Run {experiment.run}"):
             error = _performed(experiment, workload, timeout_s)
@@ -374,6 +375,14 @@ class Lab:
 
         return begin, lambda: experiments[-1].finish()
 
+    def _topic_settings(
+        self, topics: Mapping[str, Mapping[str, object]]
+    ) -> dict[str, dict[str, str]]:
+        settings = {topic: _texts(given) for topic, given in topics.items()}
+        for given in topics.values():
+            self._replicas(given.get("replicas"))  # type: ignore[arg-type]
+        return settings
+
     def _replicas(self, wanted: int | None) -> int:
         if wanted is None:
             return self.stage.brokers
@@ -470,12 +479,14 @@ def perform_choice(lab: Lab, offer: Offer, choice: Mapping[str, str]) -> Run:
     return run
 
 
-def _texts(settings: Mapping[str, Mapping[str, object]]) -> dict[str, dict[str, str]]:
-    """Settings by topic, each value as the text that Kafka takes."""
-    return {
-        topic: {text("a setting's name", name): text(name, str(it)) for name, it in given.items()}
-        for topic, given in settings.items()
-    }
+def _texts(settings: Mapping[str, object]) -> dict[str, str]:
+    """A topic's settings, each value as the text that Kafka takes."""
+    if not isinstance(settings, Mapping):
+        raise BadArgument(
+            f"a topic's settings are given by name, as in {{'min.insync.replicas': 2}}; got "
+            f"{settings!r}."
+        )
+    return {text("a setting's name", name): text(name, str(it)) for name, it in settings.items()}
 
 
 def _require_name(name: str) -> None:

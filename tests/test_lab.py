@@ -304,6 +304,12 @@ def test_prediction_comes_first(lab: Lab) -> None:
         ({"orders": 2.5}, "orders is a number or a list of texts; got 2.5"),
         ({"orders": ["a", "\ud800"]}, "an order must be a text that UTF-8 can hold; got"),
         ({"topic_config": {"\ud800": 1}}, "a setting's name must be a text that UTF-8 can hold"),
+        ({"topic_config": 5}, "settings are given by name, as in .*; got 5"),
+        ({"topics": {"one": 5}}, "settings are given by name, as in .*; got 5"),
+        ({"topics": {"one": {"replicas": 0}}}, "replicas must be a whole number from 1 to 9"),
+        ({"filled": "no"}, "filled must be True or False; got 'no'"),
+        ({"timeout_s": float("nan")}, "timeout_s must be a number of seconds, .* got nan"),
+        ({"timeout_s": "5"}, "timeout_s must be a number of seconds, .* got '5'"),
         ({"faults": drop_response("Produce")}, r"faults is a list .* got drop_response"),
     ],
 )

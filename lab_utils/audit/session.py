@@ -389,9 +389,10 @@ def _prepare_environment() -> None:
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     # gRPC asks the second of these only where the first one is not set.
-    direct = os.environ.get("no_grpc_proxy") or os.environ.get("no_proxy") or ""
+    name, other = "no_grpc_proxy", "no_proxy"
+    direct = os.environ.get(name) or os.environ.get(other) or ""
     if not direct.endswith(LOOPBACK):
-        os.environ["no_grpc_proxy"] = ",".join(filter(None, [direct, LOOPBACK]))
+        os.environ[name] = ",".join(filter(None, [direct, LOOPBACK]))
     # Then `F.col` and its like work before the session stands.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     # The error that follows says it, or the next server that is joined makes good for it.

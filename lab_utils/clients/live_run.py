@@ -28,7 +28,7 @@ from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import RECONNECTING, HonestReader
 from lab_utils.clients.recorder import Recorder, kafka_name, refused_setting
-from lab_utils.errors import BadArgument, own_lines, text, told
+from lab_utils.errors import BadArgument, own_lines, seconds, text, told
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.programs import ROLE
 from lab_utils.ledger.store import Witness
@@ -246,7 +246,7 @@ class LiveRun:
             folder=Path(self._ticket.folder),
             given="".join(f"{order}\n" for order in self.orders) if given is None else given,
             environment={**os.environ, **own, **(environment or {})},
-            timeout_s=timeout_s,
+            timeout_s=seconds("timeout_s", timeout_s),
         )
         sys.stdout.write(ended.output)
         return ended
@@ -423,8 +423,8 @@ class LiveRun:
         """The lab's settings and what the workload gave, which wins; some are the lab's own."""
         if self._is_over:
             raise BadArgument(
-                f"run {self._ticket.run} is over; got a call for its {name}. What a client does now "
-                "would be in no ledger. Join each thread before the workload returns."
+                f"run {self._ticket.run} is over; got a call for its {name}. What a client does "
+                "now would be in no ledger. Join each thread before the workload returns."
             )
         for setting in OWN.keys() & given.keys():
             raise BadArgument(

@@ -15,11 +15,12 @@ from typing import Any, Final
 import httpx
 
 from lab_utils import errors, single_server
-from lab_utils.errors import LabError, StageError
+from lab_utils.errors import BadArgument, LabError, StageError, within
 from lab_utils.folders import stage_folder
 from lab_utils.machine.jars import CURRENT
 from lab_utils.processes import STAGE_SERVER, own_name
 from lab_utils.proxy.faults import Fault, to_json
+from lab_utils.proxy.faults.fault import ID_LIMIT
 from lab_utils.waiting import wait_until
 
 READY_TIMEOUT_S: Final = 300
@@ -111,10 +112,13 @@ class Stage:
 
     def broker(self, verb: str, broker_id: int = 1) -> dict[str, Any]:
         """Start, stop, kill, pause or resume a broker; returns when it is so."""
+        within("broker", broker_id, 1, ID_LIMIT)
         return self._ask("POST", f"/brokers/{broker_id}/{verb}")
 
     def link(self, a: int, b: int, verb: str) -> dict[str, Any]:
         """Cut, hold or heal the link between two brokers."""
+        for broker_id in (a, b):
+            within("broker", broker_id, 1, ID_LIMIT)
         return self._ask("POST", f"/links/{a}/{b}/{verb}")
 
     def settle(self, topics: Iterable[str], *, whole: bool) -> bool:
@@ -270,9 +274,13 @@ class Brokers:
         return f"<Brokers: {', '.join(states)}>"
 
     def _decided(self, topic: str, partition: int) -> dict[str, Any]:
-        return next(
-            each for each in self._stage.partitions(topic) if each["partition"] == partition
-        )
+        found = {each["partition"]: each for each in self._stage.partitions(topic)}
+        if partition not in found:
+            raise BadArgument(
+                f"this stage has no partition {partition!r} of a topic {topic!r}. The topic of a "
+                "run is run.topic, and others are in run.topics."
+            )
+        return found[partition]
 
 
 def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = None) -> Stage:

@@ -109,7 +109,7 @@ def test_settings_that_are_no_text(ticket: Ticket, client: Any, setting: Any) ->
 @pytest.mark.parametrize("group", ["", None])
 def test_no_group(ticket: Ticket, group: Any) -> None:
     """The client itself would end the process."""
-    with pytest.raises(BadArgument, match="group.id must name a group; got "):
+    with pytest.raises(BadArgument, match=r"group\.id must name a group; got "):
         LiveRun(ticket).consumer({"group.id": group})
 
 
@@ -118,7 +118,7 @@ def test_over(ticket: Ticket, client: Any) -> None:
     """A thread that outlives its workload gets no further client, whose work nobody would see."""
     live = LiveRun(ticket)
     live.close()
-    with pytest.raises(BadArgument, match="is over; got a call for its .* Join each thread"):
+    with pytest.raises(BadArgument, match=r"is over; got a call for its .* Join each thread"):
         client(live)
 
 
