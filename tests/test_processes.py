@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -317,6 +318,16 @@ def test_a_server_that_ends_at_once(tmp_path: Path) -> None:
     """A program that does not serve is not tried for ever; its last words are in the error."""
     with pytest.raises(StageError, match=r"ended with exit code 1(.|\n)*No module named"):
         joining(tmp_path).join(60)
+
+
+def test_a_server_without_room_for_its_log(
+    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it could not print is said for it."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Mock(free=0))
+    silent = single_server.Joining(tmp_path / "own", "lab_utils.errors", [], lambda _: 1, "it")
+    with pytest.raises(StageError, match=rf"The disk is full in {re.escape(str(state))}\. Make"):
+        silent.join(60)
 
 
 def test_an_error_that_nobody_expected(tmp_path: Path) -> None:
