@@ -8,6 +8,7 @@ known by the folder that its command line names.
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import platformdirs
@@ -17,6 +18,7 @@ from lab_utils.errors import SetupError
 APPLICATION = "delivery-lab"
 # Of the labs: the notebooks without exercises. No two notebooks share a name.
 FURTHER = "further"
+FULL_BYTES = 1_000_000
 
 
 def cache_folder() -> Path:
@@ -43,6 +45,11 @@ def runs_folder(lab: str) -> Path:
 def stage_folder(stage: str) -> Path:
     """The folder of the stage server named `stage`: its address, token, brokers and their logs."""
     return state_folder() / "stages" / stage
+
+
+def is_full(folder: Path) -> bool:
+    """Has the disk of this folder no room, not even for a log that would say so?"""
+    return shutil.disk_usage(folder).free < FULL_BYTES
 
 
 def _private_folder(variable: str, default: Path) -> Path:

@@ -31,7 +31,7 @@ import psutil
 
 from lab_utils import processes
 from lab_utils.errors import LabError, StageError, WaitTimeout
-from lab_utils.folders import state_folder
+from lab_utils.folders import is_full, state_folder
 from lab_utils.waiting import wait_until
 
 State = Literal["starting", "serving", "ending", "failed"]
@@ -42,7 +42,6 @@ ANSWER_S: Final = 30.0
 # And one that has not said who it is: it says so as soon as Python has its modules.
 SAYS_S: Final = 120.0
 STARTS: Final = 3
-FULL_BYTES: Final = 1_000_000
 KEPT: Final = ("lock", "server.log")
 
 
@@ -254,7 +253,7 @@ class Joining(Generic[Client]):
     def _said(self) -> str:
         tails = {name: processes.tail(self._folder / name) for name in self._logs}
         said = [f"The last lines of {name}:\n{log}" for name, log in tails.items() if log]
-        if shutil.disk_usage(state_folder()).free < FULL_BYTES:  # nothing could be printed either
+        if is_full(state_folder()):  # nothing could be printed either
             said.append(
                 f"The disk is full in {state_folder()}. Make room, or set LAB_STATE to a folder "
                 "elsewhere."

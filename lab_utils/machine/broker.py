@@ -20,6 +20,7 @@ import psutil
 
 from lab_utils import processes
 from lab_utils.errors import BadArgument, StageError, WaitTimeout
+from lab_utils.folders import is_full
 from lab_utils.machine.guardian import Guardian
 from lab_utils.machine.java import environment
 from lab_utils.machine.quick_start import Kafka
@@ -195,6 +196,8 @@ class Broker:
         with self.log.open("rb") as log:
             log.seek(log_starts_at)
             said = log.read().decode(errors="replace")
+        if is_full(self.folder):  # then there is nothing in its log
+            said += "No space left on device"
         return StageError(
             f"broker {self.broker_id} {what}. {why(said)}The last lines of its log:\n"
             + "\n".join(telling(said)[-8:])

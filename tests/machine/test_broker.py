@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -218,6 +219,15 @@ def test_options_for_every_jvm(make: MakeBroker, monkeypatch: pytest.MonkeyPatch
     for name in OPTIONS:
         monkeypatch.setenv(name, "-XX:+UseG1GC")
     make().start()
+
+
+def test_a_broker_without_room_for_its_log(
+    make: MakeBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it could not write is said for it."""
+    monkeypatch.setattr("shutil.disk_usage", lambda _: Mock(free=0))
+
+    assert "The disk is full; make room, then start it again." in refusal(make(java="/bin/false"))
 
 
 def test_a_folder_that_cannot_be(make: MakeBroker, tmp_path: Path) -> None:
