@@ -133,7 +133,6 @@ class Lab:
 
         `replicas` is the replication factor, by default the number of brokers; broker 1 leads at
         first. `topic_config` is the topic's, as {"min.insync.replicas": 2}. A run ends healed.
-
         Several `members` are as many processes at once. `filled` then writes the orders when each
         has its partitions. A process that is killed is not restarted.
         """
