@@ -409,9 +409,14 @@ def spark_home() -> Path:
 
 
 def local_environment() -> dict[str, str]:
-    """The environment of a JVM of this machine alone, whatever cluster its user works with."""
+    """The environment of a JVM of this machine alone, whatever cluster its user works with.
+
+    A learner's own function in a query runs in the Python of the notebooks; Spark would take the
+    first in PATH, which has neither its version nor its libraries.
+    """
     ours = {it: value for it, value in environment().items() if not it.startswith(CLUSTERS)}
-    return ours | JVM_ENVIRONMENT | {"SPARK_LOCAL_IP": "127.0.0.1", **_java_home()}
+    own = {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+    return ours | JVM_ENVIRONMENT | own | _java_home()
 
 
 def _environment(home: Path, token: str, is_local: bool) -> dict[str, str]:

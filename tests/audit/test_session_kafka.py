@@ -16,7 +16,7 @@ import pytest
 from IPython.core.interactiveshell import InteractiveShell
 from jupyter_client.manager import start_new_kernel
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import SparkSession, functions
 
 from lab_utils.audit import session, spark_server
 from lab_utils.audit.spark_server import SparkServer
@@ -48,6 +48,14 @@ def test_warm_up_does_not_block() -> None:
 
     assert session.spark().range(3).count() == 3
     assert session.spark() is session.spark()
+
+
+def test_a_function_in_a_query_has_the_notebooks_python() -> None:
+    """A learner may write a UDF; the first Python in PATH need not have Spark's libraries."""
+    which = functions.udf(lambda _: sys.executable)
+
+    ((path,),) = session.spark().range(1).select(which("id")).collect()
+    assert sys.executable == path
 
 
 def test_it_is_active_in_each_thread_that_has_it() -> None:
