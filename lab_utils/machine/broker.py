@@ -145,6 +145,14 @@ class Broker:
         self._signal(signal.SIGCONT, "paused")
         self._state = "running"
 
+    def look(self) -> State:
+        """Its state, also if somebody else has paused it: a shell, a debugger."""
+        with suppress(psutil.Error):
+            is_running = self.state == "running"
+            if is_running and psutil.Process(self.pid).status() == psutil.STATUS_STOPPED:
+                self._state = "paused"
+        return self.state
+
     def send(self, how: signal.Signals) -> None:
         """Send a signal, if there is a process, and do not wait for its end; the verbs do.
 

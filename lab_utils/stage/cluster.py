@@ -320,7 +320,7 @@ class Cluster:
         """The brokers that need a repair; one that was killed a moment ago has to end first."""
         members = self._members.values()
         await until(lambda: not any(each.broker.is_ending for each in members), ENDING_S)
-        return [each for each in members if each.broker.state in REPAIRS]
+        return [each for each in members if each.broker.look() in REPAIRS]
 
     async def reset(self) -> None:
         """No fault is armed, every link is whole, every broker runs."""

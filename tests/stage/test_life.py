@@ -136,6 +136,11 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     kill(killed["Kafka"])  # outside a run
     assert ["0", "1"] == performed(stage, tmp_path, "own-a")
 
+    paused = programs(state)["Kafka"]
+    paused.suspend()  # and by nobody of the lab
+    wait_until(lambda: paused.status() == psutil.STATUS_STOPPED, "SIGSTOP", timeout_s=60)
+    assert ["0", "1"] == performed(stage, tmp_path, "own-stopped")
+
     kill(programs(state)["Kafka"])
     wait_until(lambda: stage.state()["brokers"][0]["state"] == "died", "its death", timeout_s=300)
     joined = join("own")
