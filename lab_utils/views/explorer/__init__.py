@@ -38,9 +38,11 @@ BROKEN: Final = (
 INTERRUPTED: Final = 'The run was interrupted. Press "Run again", or change a choice.'
 
 # JupyterLab shows a widget that it has no model of as "Error displaying widget: model not found".
+# A page of another program has no such areas, and shows neither.
 GONE: Final = (
-    '<p class="lab-gone">This was {}, which is shown while its kernel runs. Run the notebook\'s '
-    "first cell, then this cell.</p><style>"
+    '<p class="lab-gone" style="display: none">This was {}, which is shown while its kernel runs. '
+    "Run the notebook's first cell, then this cell.</p><style>"
+    ".jp-OutputArea-child .lab-gone {{ display: block !important }}"
     ".jp-OutputArea-child:has(.lab-gone):has(+ .jp-OutputArea-child .lab-explorer), .jp-OutputArea"
     "-child:has(.lab-gone) + .jp-OutputArea-child:not(:has(.lab-explorer)) {{ display: none }}"
     "</style>"
