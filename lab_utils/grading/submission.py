@@ -543,7 +543,7 @@ class _Unchecked(ast.NodeTransformer):
 
     def _is_check(self, node: ast.AST) -> bool:
         match node:
-            case ast.Attribute(ast.Name("lab"), "check") | ast.Call(
+            case ast.Attribute(ast.Name("lab"), "check", ast.Load()) | ast.Call(
                 ast.Attribute(ast.Name("lab"), "check")
             ):
                 is_check = True
