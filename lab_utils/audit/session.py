@@ -49,6 +49,8 @@ ADVICE: Final = {
     "AMBIGUOUS": "Two of the joined tables have it. Join them on its name, as in "
     'one.join(other, "value"), or rename it in one: other.withColumnRenamed("value", "again").',
 }
+# Where gRPC reads what it reaches without a proxy: in the second only if the first is not set.
+DIRECT: Final = ("no_grpc_proxy", "no_proxy")
 LOOPBACK: Final = "localhost,127.0.0.1"
 
 
@@ -388,11 +390,9 @@ def _prepare_environment() -> None:
     """What pyspark and gRPC read when they are imported: no noise, no proxy, and Connect."""
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
-    # gRPC asks the second of these only where the first one is not set.
-    name, other = "no_grpc_proxy", "no_proxy"
-    direct = os.environ.get(name) or os.environ.get(other) or ""
+    direct = next(filter(None, map(os.environ.get, DIRECT)), "")
     if not direct.endswith(LOOPBACK):
-        os.environ[name] = ",".join(filter(None, [direct, LOOPBACK]))
+        os.environ[DIRECT[0]] = ",".join(filter(None, [direct, LOOPBACK]))
     # Then `F.col` and its like work before the session stands.
     os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"
     # The error that follows says it, or the next server that is joined makes good for it.

@@ -68,12 +68,11 @@ FILES: Final = frozenset(("open", "os", "pathlib", "Path", "shutil"))
 HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
 ))  # fmt: skip
-
-# The lines that give a name a value.
+# A line that gives a name a value.
 GIVES: Final = re.compile(
     r"(?m)^(?:async +)?(?:def|class) ++(\w++)|^(\w++)[ \t]*+(?::[^=\n]*+)?=(?!=)"
 )
-# What a cell may do anything with that does something with a verdict.
+# Stands for the verdict in a cell that goes on with it: whatever it is asked, it has passed.
 HAS_PASSED: Final = (
     "type('Verdict', (), {'status': 'PASS', 'points': 0, '__getattr__': lambda it, _: it,"
     " '__call__': lambda it, *_, **__: it})()"
@@ -499,9 +498,10 @@ def known_cells(
     for each in items:
         binding = [at for at, names in enumerate(bound) if each.answer in names]
         blank = {cell.source for cell in before if each.item in cell.answers}
-        known = {cell.source for cell in cells if each.item in cell.answers}
-        # A check's cell that binds the name is the answer's, too.
-        for at in [at for at in binding if cells[at].checks] or binding[-1:] * (known <= blank):
+        where = [at for at in binding if cells[at].checks]  # it may stand where it is checked
+        if {cell.source for cell in cells if each.item in cell.answers} <= blank:
+            where = where or binding[-1:]
+        for at in where:
             cells[at] = _answering(cells[at], each.item)
         if not any(cell.checks == each.item for cell in cells):
             cells = _with_check(cells, each.item)
