@@ -3,9 +3,11 @@
 It reads notebooks (and sources, whose solutions are the submission then) and says which cell is
 what. A learner may have edited, moved, doubled or deleted any of them; nothing here trusts them.
 
-    answer cells ── the names that they use ──▶ the cells that bind or change these ──▶ and so on
+    Lab, _ ── used by ──▶ statements that ask the lab ── bind, change ──▶ names ── used by ──▶ …
+    answers, a learner's own statements ── use ──▶ names ── bound by ──▶ statements ── use ──▶ …
 
-Most cells show something, and no answer rests on them: they need not run to be graded.
+What was handed out and no answer uses need not run to be graded, nor what asks the lab to show
+something; all else of a learner's own runs, as nobody can tell what it is for.
 """
 
 from __future__ import annotations
@@ -53,20 +55,20 @@ SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
 # Who asks for one of these may use or change any name.
 DYNAMIC: Final = frozenset((
     "globals", "locals", "vars", "exec", "eval", "compile", "setattr", "delattr", "__import__",
-    "importlib", "builtins", "__builtins__", "gc", "get_ipython", "In", "Out", "_", "__", "___",
-    "SparkSession",  # which a demonstration has started
+    "importlib", "builtins", "__builtins__", "gc", "get_ipython",
 ))  # fmt: skip
+# Through one of these a cell has the lab, or what a cell before it made or showed with the lab.
+WITH_LAB: Final = ("Lab", "SparkSession", "In", "Out", "_", "__", "___")
 # A cell in which IPython finds a magic asks for it.
 CALL_OF_A_MAGIC: Final = "get_ipython"
 BUILTINS: Final = frozenset(dir(builtins))
-# Expressions that are, or hold, the values of their parts.
-HOLDS: Final = (ast.Tuple, ast.List, ast.Set, ast.Dict, ast.IfExp, ast.BoolOp, ast.BinOp,
-                ast.NamedExpr, ast.Starred, ast.Await)  # fmt: skip
-# What leaves a file, which an answer may import or read.
-FILES: Final = frozenset(("open", "os", "pathlib", "Path", "shutil"))
+# What Python raises of a text that is none of its own, or that has too much in it.
+UNREADABLE: Final = (SyntaxError, ValueError, RuntimeError, MemoryError)
+DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # What is called with a value and leaves it as it is.
 HARMLESS: Final = frozenset((
-    "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
+    "lab", "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list",
+    "set",
 ))  # fmt: skip
 # A line that gives a name a value.
 GIVES: Final = re.compile(
@@ -139,35 +141,33 @@ class Submission:
         return ()
 
     def needed(self) -> Submission:
-        """The same submission, without the text of cells that no answer rests on.
+        """The same submission, without the statements that only ask the lab for something.
 
-        Of a cell that is as it was handed out, its statements are looked at one by one. Where an
-        answer, or what it rests on, uses the lab itself or finds names by their text, all stays.
+        All others of a learner's own run, and what they and the answers use of what was handed
+        out. Where an answer rests on the lab, or a name may be found by its text, all stays: what
+        the lab says depends on all that was done with it.
         """
         if sum(len(cell.source) for cell in self.cells) > CODE_MAX:
             return self
-        handed_out = {cell.source for cell in self.handed_out}
-        labs = {name for source in handed_out for name in _labs(source)}
-        pieces = [
-            piece
-            for position, cell in enumerate(self.cells) if cell.runs
-            for piece in _pieces(position, cell, is_own=cell.source not in handed_out)
-        ]  # fmt: skip
-        imported = frozenset[str]().union(*(each.imports for each in pieces))
-        names = {each.answer for each in self.exercises}
-        left, taken = pieces, set[_Piece]()
-        while more := {each for each in left if each.matters(names, labs, imported)}:
-            taken |= more
-            left = [each for each in left if each not in more]
-            names = names.union(*(each.leads_to for each in more))
-        if names & labs or any(each.is_dynamic for each in taken):
+        known = {text for cell in self.handed_out for text, _ in _statements(cell.source)}
+        cells = [*enumerate(self.cells)]
+        pieces = [it for at, cell in cells if cell.runs for it in _pieces(at, cell, known)]
+        _pass_on(pieces)
+        makers, users = _by_name(pieces, "makes"), _by_name(pieces, "loads")
+        with_lab = _reached(WITH_LAB, users, "makes")
+        rests_on = _reached((each.answer for each in self.exercises), makers, "loads")
+        if rests_on & with_lab or any(each.is_dynamic for each in pieces):
             return self
+        runs = {each for each in pieces if each.always and each not in with_lab}
+        runs |= _reached((name for each in runs for name in each.loads), makers, "loads")
         texts: dict[int, list[str]] = {}
-        for piece in filter(taken.__contains__, pieces):
+        for piece in filter(runs.__contains__, pieces):
             texts.setdefault(piece.position, []).append(piece.source)
+        whole = texts.keys() - {each.position for each in pieces if each not in runs}
         return replace(self, cells=tuple(
-            replace(cell, source="\n".join(texts.get(position, []))) if cell.runs else cell
-            for position, cell in enumerate(self.cells)
+            cell if at in whole or not cell.runs
+            else replace(cell, source="\n".join(texts.get(at, [])))
+            for at, cell in cells
         ))  # fmt: skip
 
     def _last(self, wanted: Any) -> int | None:
@@ -175,49 +175,32 @@ class Submission:
         return found[-1] if found else None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Piece:
-    """A cell, or a statement of one: the names of the notebook that it binds, uses and changes.
+    """A statement of a cell, or a cell that is no Python: the names of the notebook in it.
 
-    changes  those whose attributes or elements it sets
-    touches  those that it may change in other ways, by a call of theirs or with them, or whose
-             value it gives another name or to its caller
-    imports  those that it imports, but for the lab's own; "*" stands for any
-    reaches_out  does it set something of a module, or of what has no name?
+    changes  those whose attributes or elements it sets, or whose methods it calls
+    given    those that it calls something with, but for the lab and what only shows
+    makes    those whose values it may decide: see _pass_on()
+    always   is it of an answer, or a learner's own?
     """
 
     position: int
     source: str
-    is_answer: bool
     is_own: bool
+    always: bool
     binds: Set[str] = frozenset()
     loads: Set[str] = frozenset()
     changes: Set[str] = frozenset()
-    touches: Set[str] = frozenset()
-    imports: Set[str] = frozenset()
-    reaches_out: bool = False
+    given: Set[str] = frozenset()
+    is_import: bool = False
+    is_definition: bool = False
+    makes: Set[str] = frozenset()
 
     @property
     def is_dynamic(self) -> bool:
         """May it use or change what nobody sees in its text? Nothing handed out does."""
-        return (self.is_own or self.is_answer) and (self.reaches_out or bool(self.loads & DYNAMIC))
-
-    @property
-    def leads_to(self) -> Set[str]:
-        """The names that matter where it does: what a learner's own binds may change others."""
-        return self.loads | self.binds if self.is_own else self.loads
-
-    def matters(self, names: Set[str], labs: Set[str], imported: Set[str]) -> bool:
-        """Can it make a difference to these names? A lab changes no function that it performs."""
-        if self.is_answer or self.is_dynamic or (self.binds | self.changes) & names:
-            return True
-        return self.is_own and (bool((self.touches - labs) & names) or self._sets_up(imported))
-
-    def _sets_up(self, imported: Set[str]) -> bool:
-        """Does it leave a file, or is it about nothing of the notebook: `random.seed(1)`?"""
-        calls = (self.touches | self.changes) & imported
-        is_alone = self.loads <= imported | self.binds | BUILTINS
-        return bool("*" in self.imports or self.touches & FILES or (calls and is_alone))
+        return self.always and bool(self.loads & DYNAMIC)
 
 
 def read_submission(path: Path, labs: Path = LABS) -> Submission:
@@ -308,31 +291,72 @@ def _lab(notebook: Any, path: Path) -> str | None:
     return lab if isinstance(lab, str) else lab_of(path.stem)
 
 
-def _pieces(position: int, cell: Cell, *, is_own: bool) -> Iterator[_Piece]:
-    """A cell that is a learner's as one piece, of another one each statement."""
-    source = cell.source if is_own or cell.answers else None
-    for text in [source] if source is not None else _statements(cell.source):
-        piece, python = _Piece(position, text, bool(cell.answers), is_own), ""
-        try:
-            python = _python(text, one_look=True)
-            tree, table = ast.parse(python), symtable.symtable(python, "cell", "exec")
-            binds, loads = names_of(table)
-        except (SyntaxError, ValueError, RuntimeError, MemoryError):
-            if CALL_OF_A_MAGIC in python:
-                yield replace(piece, loads={CALL_OF_A_MAGIC})
-            elif cell.answers:
-                yield piece  # it will not run, and its reader is told why
-            continue
-        changes = set(map(_root, _stores(tree)))
-        yield replace(
-            piece,
-            binds=binds,
-            loads=loads,
-            changes=changes,
-            touches=_touched(tree),
-            imports=set(_imported(tree)),
-            reaches_out=any(not name or _is_imported(table, name) for name in changes),
-        )
+def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
+    """The statements of a cell; what is no Python is one, if its reader is told why, or none."""
+    python, pieces = "", []
+    try:
+        python = _python(cell.source, one_look=True)
+        for text, statement in _statements(python):
+            binds, loads = names_of(symtable.symtable(text, "cell", "exec"))
+            is_own = text not in handed_out
+            piece = _Piece(
+                position,
+                text,
+                is_own=is_own,
+                always=is_own or bool(cell.answers),
+                binds=binds,
+                loads=loads,
+                changes=loads & set(_changed(statement)),
+                given=loads & set(_given(statement)),
+                is_import=isinstance(statement, ast.Import | ast.ImportFrom),
+                is_definition=isinstance(statement, DEFINITIONS),
+            )
+            pieces.append(piece)
+    except UNREADABLE:
+        loads = {CALL_OF_A_MAGIC} if CALL_OF_A_MAGIC in python else set()
+        whole = _Piece(position, cell.source, is_own=True, always=True, loads=loads)
+        return [whole] if cell.answers or loads else []
+    return pieces
+
+
+def _pass_on(pieces: Sequence[_Piece]) -> None:
+    """Say of each piece which names it may decide: it binds them, or what it calls may change them.
+
+    A lab changes nothing that it performs; a module is the same for all. A function that is called
+    may change what its body does, not itself.
+    """
+    imported = {name for each in pieces if each.is_import for name in each.binds}
+    defined = {
+        name: (each.binds | each.changes) - {name}
+        for each in pieces if each.is_definition for name in each.binds
+    }  # fmt: skip
+    for each in pieces:
+        more = set(each.changes)
+        if each.is_own and not each.is_definition:
+            more |= {name for name in each.given if name not in defined}
+            more |= {name for it in each.loads & defined.keys() for name in defined[it]}
+        each.makes = each.binds | (more - imported - BUILTINS)
+
+
+def _by_name(pieces: Iterable[_Piece], names: str) -> dict[str, list[_Piece]]:
+    found: dict[str, list[_Piece]] = {}
+    for piece in pieces:
+        for name in getattr(piece, names):
+            found.setdefault(name, []).append(piece)
+    return found
+
+
+def _reached(names: Iterable[str], by_name: dict[str, list[_Piece]], then: str) -> set[_Piece]:
+    """The pieces to which names lead, by what `by_name` has of each, and then by their names."""
+    left, seen, found = [*names], set[str](), set[_Piece]()
+    while left:
+        if (name := left.pop()) not in seen:
+            seen.add(name)
+            for piece in by_name.get(name, ()):
+                if piece not in found:
+                    found.add(piece)
+                    left += getattr(piece, then)
+    return found
 
 
 def _python(text: str, *, one_look: bool = False) -> str:
@@ -353,16 +377,8 @@ def _python(text: str, *, one_look: bool = False) -> str:
     return text
 
 
-def _statements(source: str) -> list[str]:
-    return [ast.unparse(statement) for statement in ast.parse(_python(source)).body]
-
-
-def _labs(source: str) -> Iterator[str]:
-    """The names that a cell gives to a Lab."""
-    for statement in ast.parse(_python(source)).body:
-        match statement:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=ast.Name(id="Lab"))):
-                yield name
+def _statements(source: str) -> list[tuple[str, ast.stmt]]:
+    return [(ast.unparse(statement), statement) for statement in ast.parse(source).body]
 
 
 def names_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
@@ -382,89 +398,30 @@ def names_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
     return binds, loads
 
 
-def _is_imported(table: symtable.SymbolTable, name: str) -> bool:
-    return any(each.get_name() == name and each.is_imported() for each in table.get_symbols())
-
-
-def _stores(tree: ast.AST) -> Iterator[ast.expr]:
-    """Whatever has an attribute or an element set or deleted."""
+def _changed(tree: ast.AST) -> Iterator[str]:
+    """The names of whose values an attribute or an element is set, or a method called."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            yield node
+            yield _root(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            yield _root(node.func)
+
+
+def _given(tree: ast.AST) -> Iterator[str]:
+    """The names that something is called with; what is handed to the lab goes to `lab` here."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and _root(node.func) not in HARMLESS:
+            for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+                yield from (it.id for it in ast.walk(given) if isinstance(it, ast.Name))
 
 
 def _root(node: ast.AST) -> str:
-    """The name at the beginning of an expression like a.b[0].c(); empty if there is none."""
+    """The name whose value a.b[0].c() may be a part of; empty if there is none, as for f(x).c()."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            return ""
     return node.id if isinstance(node, ast.Name) else ""
-
-
-def _touched(tree: ast.AST) -> set[str]:
-    """The names whose values a call may change, or that get another name.
-
-    A call may change its own and those it is called with. What is handed to the lab itself is
-    called `lab` here, as it is everywhere.
-    """
-    touched: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            root = _root(node.func)
-            touched.add(root)
-            if root not in HARMLESS:
-                given = (*node.args, *(keyword.value for keyword in node.keywords))
-                touched |= {root} if root == "lab" else set(_loaded(given))
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            touched |= set(map(_root, node.decorator_list))
-        touched |= set(_held(_passed_on(node)))
-    return touched - {""}
-
-
-def _passed_on(node: ast.AST) -> Sequence[ast.AST | None]:
-    """The expressions whose values a node gives another name, or to its caller or its class."""
-    match node:
-        case ast.Return() | ast.Yield() | ast.YieldFrom() | ast.NamedExpr():
-            return [node.value]
-        case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            return [node.value]
-        case ast.For() | ast.AsyncFor() | ast.comprehension():
-            return [node.iter]
-        case ast.withitem(context_expr=given) | ast.Match(subject=given) | ast.Lambda(body=given):
-            return [given]
-        # A learner's own class may do anything when an attribute is read, or at an operator.
-        case ast.Attribute():
-            return [node]
-        case ast.Expr(value=ast.BinOp() as given):
-            return [given]
-        case ast.arguments():
-            return [*node.defaults, *node.kw_defaults]
-    return []
-
-
-def _held(expressions: Iterable[ast.AST | None]) -> Iterator[str]:
-    """The names whose values expressions may be, hold, or be a part of."""
-    left = [*filter(None, expressions)]
-    while left:
-        node = left.pop()
-        yield _root(node)
-        if isinstance(node, HOLDS):
-            left += ast.iter_child_nodes(node)
-
-
-def _imported(tree: ast.AST) -> Iterator[str]:
-    """The names that a cell imports of anything but the lab."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            place = getattr(node, "module", None)
-            names = (it.asname or it.name.partition(".")[0] for it in node.names)
-            yield from names if not place or not place.startswith("lab_utils") else ()
-
-
-def _loaded(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    for each in nodes:
-        for node in ast.walk(each):
-            if isinstance(node, ast.Name):
-                yield node.id
 
 
 def _known(path: Path, lab: str | None, found: Any) -> str:
@@ -559,7 +516,7 @@ def _unchecked(source: str, items: Set[str]) -> str:
     """The text of a cell without checks; as it is, if it has none or cannot be read."""
     without = _Unchecked(items)
     # What is no Python will not run, and its reader is told why.
-    with suppress(SyntaxError, ValueError, RuntimeError, MemoryError):
+    with suppress(*UNREADABLE):
         tree = without.visit(ast.parse(_python(source, one_look=True)))
         return ast.unparse(tree) if without.found else source
     return source
@@ -568,7 +525,7 @@ def _unchecked(source: str, items: Set[str]) -> str:
 def _bound(source: str, *, is_read: bool) -> Set[str]:
     """The names of the notebook that a cell binds; by its lines where these are not Python."""
     if is_read and not source.startswith("%%"):
-        with suppress(SyntaxError, ValueError, RuntimeError, MemoryError):
+        with suppress(*UNREADABLE):
             return names_of(symtable.symtable(_python(source, one_look=True), "cell", "exec"))[0]
     return {name for found in GIVES.findall(source) for name in found}
 

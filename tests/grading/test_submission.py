@@ -317,10 +317,15 @@ def items(submission: Submission) -> list[str]:
         "settings << {'acks': 'all'}",
         "import nest_asyncio\nnest_asyncio.apply()",
         "with open('settings', 'w') as file:\n    file.write('acks=all')",
+        "import lab_utils.lab\nlab_utils.lab.x = 1",
+        "import json\njson.settings['x'] = 1",
+        "(a or b).settings = 1",
+        "print(settings, helper)",
+        "x = [settings for settings in 'ab']",
     ],
 )
-def test_what_an_answer_rests_on_runs(tmp_path: Path, source: str) -> None:
-    """A learner's own cell runs that binds, or may change, what an answer uses."""
+def test_what_is_a_learners_own_runs(tmp_path: Path, source: str) -> None:
+    """Nobody can tell what it is for: it may change what an answer uses in many ways."""
     assert [source, ANSWERS] == left(read(tmp_path, OPENS, cell(source), SEND))
 
 
@@ -330,53 +335,41 @@ def test_what_an_answer_rests_on_runs(tmp_path: Path, source: str) -> None:
         "lab.run(send_once, orders=6)",
         "mine = lab.run(send_once)\nmine.findings()\nmine.settings = 3",
         "guess = lab.predict(acked=3, because='settings')",
-        "print(settings, helper)",
-        "x = [settings for settings in 'ab']",
+        "runs = [lab.run(send_once, orders=each) for each in (1, 2)]\nprint(runs[0], settings)",
+        "runs = Lab('90').run(send_once)\nfor run in runs:\n    run.timeline()",
+        "send_once(lab.run(send_once).events()).show()",
+        "_.timeline(apis=None)\nlast = _.runs[-1]",
+        "spark = SparkSession.getActiveSession()\nspark.range(3).show()",
         "this is no Python",
-        ">>> y = 1\n... this is none",
+        ">>> y = 1\n... this is no Python",
+        "y = 1\ndef mine():\n    nonlocal y",
         "",
     ],
 )
-def test_what_no_answer_rests_on_does_not_run(tmp_path: Path, source: str) -> None:
+def test_what_only_asks_the_lab_does_not_run(tmp_path: Path, source: str) -> None:
     """What only shows something is left out, a run with an answer, too."""
     assert [ANSWERS] == left(read(tmp_path, OPENS, cell(source), SEND))
 
 
 def test_what_that_rests_on_runs_too(tmp_path: Path) -> None:
-    """A name leads to the cell that binds it, and so on; also one that is bound later.
+    """A learner's own statement leads to what was handed out that it uses, and so on."""
+    own = cell("again = drop_response('Produce', nth=2)")
 
-    A file may be what an answer imports, whatever is written to it.
-    """
-    cells = [
-        cell("import json"),
-        cell("unused = other_kind = 1"),
-        cell("def helper(run):\n    return [other(each) for each in run]"),
-        SEND,
-        cell("def other(each):\n    return json.dumps(each)"),
-        cell("text = 'x = 1'"),
-        cell("from pathlib import Path\nPath('module.py').write_text(text)"),
+    assert [OPENS["source"].partition("\n")[0], own["source"]] == left(
+        read(tmp_path, OPENS, cell("x = lab.orders"), own)
+    )
+
+
+@pytest.mark.parametrize("source", ["lab.run(print)", "print(lab)", "for _ in lab.runs: ..."])
+def test_what_asks_the_lab_beside_an_answer(tmp_path: Path, source: str) -> None:
+    """The lab need not be opened for what stands in one cell with it."""
+    own = cell(OPENS["source"].replace("drop", "delay_response, drop") + f"\n{source}")
+    answer = cell(f"fault_4 = drop_response('Produce', nth=1)\n{source}", "answer-90-4")
+
+    assert left(read(tmp_path, own, answer)) == [
+        "from lab_utils import Lab, delay_response, drop_response",
+        "fault_4 = drop_response('Produce', nth=1)",
     ]
-    texts = [each["source"] for each in cells]
-
-    assert [texts[0], *texts[2:]] == left(read(tmp_path, *cells))
-
-
-def test_what_changes_it_by_another_name_runs_too(tmp_path: Path) -> None:
-    """A learner's own function may change a name of the notebook when it is called."""
-    cells = [cell("def change():\n    global settings\n    settings = {}"), cell("change()"), SEND]
-
-    assert [each["source"] for each in cells] == left(read(tmp_path, *cells))
-
-
-def test_of_a_cell_that_was_handed_out_only_statements_run(tmp_path: Path) -> None:
-    """The lab need not be opened for what is imported beside it; in a learner's cell it is."""
-    answer = cell("fault_4 = drop_response('Produce', nth=1)", "answer-90-4")
-
-    assert left(read(tmp_path, OPENS, answer)) == [
-        "from lab_utils import Lab, drop_response", answer["source"]
-    ]  # fmt: skip
-    own = cell(OPENS["source"] + "\nprint(lab)")
-    assert left(read(tmp_path, own, answer)) == [own["source"], answer["source"]]
 
 
 @pytest.mark.parametrize(
@@ -390,16 +383,20 @@ def test_of_a_cell_that_was_handed_out_only_statements_run(tmp_path: Path) -> No
         "%%time\nsettings = {}",
         pytest.param("!ls\nsettings = {}\n" + "y = 1\n" * 5_000, id="a long cell with a magic"),
         "get_ipython().user_ns['settings'] = {}",
-        "import lab_utils.lab\nlab_utils.lab.x = 1",
-        "import json\njson.settings['x'] = 1",
-        "(a or b).settings = 1",
         "settings = lab.run(print).settings",
+        "settings = _.runs[-1].settings",
+        "settings.update(lab.run(print).settings)",
+        "settings['acks'] = lab.acks",
+        "fill(settings, lab.run(print))",
+        "def fill(run):\n    global settings\n    settings = run\nfill(lab.run(print))",
+        "def fill(run):\n    settings.append(run)\nfill(lab.run(print))",
+        "runs = {}\nruns['x'] = lab.run(print)\nsettings = runs['x'].settings",
         "from pyspark.sql import SparkSession\nsettings = SparkSession.getActiveSession()",
         "def helper(run):\n    return lab",
     ],
 )
 def test_where_nobody_can_tell_all_runs(tmp_path: Path, source: str) -> None:
-    """A cell that finds names by their text, changes a module or uses the lab: nothing is left out.
+    """A cell that finds names by their text, or what an answer rests on uses the lab: all stays.
 
     What the lab says depends on all that was done with it.
     """
