@@ -55,12 +55,13 @@ SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
 # Who asks for one of these may use or change any name.
 DYNAMIC: Final = frozenset((
     "globals", "locals", "vars", "exec", "eval", "compile", "setattr", "delattr", "__import__",
-    "importlib", "builtins", "__builtins__", "gc", "get_ipython",
+    "importlib", "builtins", "__builtins__", "gc",
 ))  # fmt: skip
 # Through one of these a cell has the lab, or what a cell before it made or showed with the lab.
 WITH_LAB: Final = ("Lab", "SparkSession", "In", "Out", "_", "__", "___")
-# A cell in which IPython finds a magic asks for it.
+# A cell in which IPython finds a magic asks for it: any word of its text may be a name then.
 CALL_OF_A_MAGIC: Final = "get_ipython"
+WORD: Final = re.compile(r"[^\W\d]\w*+")
 BUILTINS: Final = frozenset(dir(builtins))
 # What Python raises of a text that is none of its own, or that has too much in it.
 UNREADABLE: Final = (SyntaxError, ValueError, RuntimeError, MemoryError)
@@ -298,6 +299,8 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
         python = _python(cell.source, one_look=True)
         for text, statement in _statements(python):
             binds, loads = names_of(symtable.symtable(text, "cell", "exec"))
+            if CALL_OF_A_MAGIC in loads:
+                binds, loads = (each | set(WORD.findall(text)) for each in (binds, loads))
             is_own = text not in handed_out
             piece = _Piece(
                 position,
@@ -313,9 +316,9 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
             )
             pieces.append(piece)
     except UNREADABLE:
-        loads = {CALL_OF_A_MAGIC} if CALL_OF_A_MAGIC in python else set()
-        whole = _Piece(position, cell.source, is_own=True, always=True, loads=loads)
-        return [whole] if cell.answers or loads else []
+        words = set(WORD.findall(python)) if CALL_OF_A_MAGIC in python else set[str]()
+        whole = _Piece(position, cell.source, is_own=True, always=True, binds=words, loads=words)
+        return [whole] if cell.answers or words else []
     return pieces
 
 

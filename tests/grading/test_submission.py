@@ -320,6 +320,12 @@ def items(submission: Submission) -> list[str]:
         "import lab_utils.lab\nlab_utils.lab.x = 1",
         "import json\njson.settings['x'] = 1",
         "(a or b).settings = 1",
+        "%run settings.py",
+        "!ls",
+        "!ls\n%time settings = {}\nfiles = !ls",
+        "%%time\nsettings = {}",
+        pytest.param("!ls\nsettings = {}\n" + "y = 1\n" * 5_000, id="a long cell with a magic"),
+        "get_ipython().user_ns['settings'] = {}",
         "print(settings, helper)",
         "x = [settings for settings in 'ab']",
     ],
@@ -343,6 +349,8 @@ def test_what_is_a_learners_own_runs(tmp_path: Path, source: str) -> None:
         "this is no Python",
         ">>> y = 1\n... this is no Python",
         "y = 1\ndef mine():\n    nonlocal y",
+        "%time mine = lab.run(print)",
+        "%%time\nmine = lab.run(print)\nmine.findings()",
         "",
     ],
 )
@@ -353,11 +361,11 @@ def test_what_only_asks_the_lab_does_not_run(tmp_path: Path, source: str) -> Non
 
 def test_what_that_rests_on_runs_too(tmp_path: Path) -> None:
     """A learner's own statement leads to what was handed out that it uses, and so on."""
-    own = cell("again = drop_response('Produce', nth=2)")
-
-    assert [OPENS["source"].partition("\n")[0], own["source"]] == left(
-        read(tmp_path, OPENS, cell("x = lab.orders"), own)
-    )
+    owns = "again = drop_response('Produce', nth=2)", "%time again = drop_response('Fetch')"
+    for own in owns:
+        assert [OPENS["source"].partition("\n")[0], own] == left(
+            read(tmp_path, OPENS, cell("x = lab.orders"), cell(own))
+        )
 
 
 @pytest.mark.parametrize("source", ["lab.run(print)", "print(lab)", "for _ in lab.runs: ..."])
@@ -377,12 +385,8 @@ def test_what_asks_the_lab_beside_an_answer(tmp_path: Path, source: str) -> None
     [
         "globals()['settings'] = {}",
         "exec('settings = {}')",
-        "%run settings.py",
-        "!ls",
-        "!ls\n%time settings = {}\nfiles = !ls",
-        "%%time\nsettings = {}",
-        pytest.param("!ls\nsettings = {}\n" + "y = 1\n" * 5_000, id="a long cell with a magic"),
-        "get_ipython().user_ns['settings'] = {}",
+        "%time settings = lab.run(print).settings",
+        "!ls\n%time settings = lab.acks\nfiles = !ls",
         "settings = lab.run(print).settings",
         "settings = _.runs[-1].settings",
         "settings.update(lab.run(print).settings)",
