@@ -86,7 +86,11 @@ def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str
     token = os.environ.get(TOKEN_VARIABLE) or secrets.token_urlsafe(24)
     # Two starts at once would find the same port free.
     turn = os.open(state_folder(), os.O_RDONLY)
-    fcntl.flock(turn, fcntl.LOCK_EX)
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        say("Another ./lab up is starting; waiting for it.")
+        fcntl.flock(turn, fcntl.LOCK_EX)
     host, port = HERE.get(ip, ip), processes.free_port(port)
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     log = state_folder() / "jupyter.log"
