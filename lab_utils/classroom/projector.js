@@ -113,7 +113,9 @@ async function look() {
     if (now !== drawn || $("state").textContent) draw(board);
     drawn = now;
   } catch (error) {
-    $("state").textContent = `The classroom does not answer: ${error.message}`;
+    const refused = error.name === "Error"; // with a sentence of the classroom's
+    $("state").textContent =
+      refused ? error.message : `The classroom does not answer: ${error.message}`;
   }
 }
 

@@ -53,6 +53,7 @@ ENDS: Final = ("revoked", "lost")
 # Colour, hatch and colour of the hatch of each consumer, in turn.
 OWNERS: Final = (
     (palette.BLUE, ""), (palette.ORANGE, "/"), (palette.PURPLE, "\\"), (palette.GREEN, "x"),
+    (palette.SKY, "."), (palette.GREY, "+"),
 )  # fmt: skip
 MARKS: Final = {
     "once": Style("order processed", palette.BLACK, symbol="square"),

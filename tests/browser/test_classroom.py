@@ -80,3 +80,7 @@ def test_a_vote(
         assert classroom.token not in page.url
         assert [] == rig.elsewhere(asked)
         page.screenshot(path=tmp_path / "projector.png")
+    with rig.new_page(browser, []) as stranger:
+        stranger.goto(f"{classroom.address}/#another")
+        stranger.get_by_text("this is the teacher's: open the address", exact=False).wait_for()
+        assert 0 == stranger.get_by_text("does not answer").count()
