@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from lab_utils.audit.report import counted
 from lab_utils.grading.cases import Evidence
 from lab_utils.grading.rules import after_crash
 from lab_utils.ledger.events import Event
@@ -44,8 +45,8 @@ def weakness(each: Evidence) -> str | None:
                "this run proves nothing."  # fmt: skip
     kills = [it for it in each.trial.faults if type(it).__name__ == "crash_client"]
     if left := kills[len(each.crashes) :]:
-        return f"no process came to {left[0].at} for time {left[0].nth} to be killed there, so " \
-               f"this run proves nothing.{_past_the_sink(each, left[0])}"  # fmt: skip
+        return f"no process came to {left[0].at} {counted(left[0].nth, 'time')}, to be killed " \
+               f"there, so this run proves nothing.{_past_the_sink(each, left[0])}"  # fmt: skip
     is_restarted = each.trial.members == 1  # else another member takes over
     if kills and is_restarted and not after_crash(each):
         return "the process was not seen to start again after it was killed, so this run proves " \
@@ -242,12 +243,13 @@ def not_done(
     there = effects if name == "effects" else done[name]
     if there >= wanted:
         return None
-    return f"a process came to {fault.at} for time {fault.nth}, and {there} {words}, not {wanted}"
+    times = counted(fault.nth, "time")
+    return f"a process came to {fault.at} {times}, and {there} {words}, not {wanted}"
 
 
 def _done(rows: Iterable[Event]) -> dict[str, int]:
     """What has crossed the wire, counted: records and answers."""
-    counted = dict.fromkeys(("sent", "acked", "fetches", "asked", "commits", "offsets"), 0)
+    crossed = dict.fromkeys(("sent", "acked", "fetches", "asked", "commits", "offsets"), 0)
     open_requests: dict[tuple[object, ...], int] = {}
     for row in rows:
         if row.source != "wire" or row.kind not in ("request", "response"):
@@ -255,17 +257,17 @@ def _done(rows: Iterable[Event]) -> dict[str, int]:
         place = (row.detail.get("connection"), row.correlation_id, row.topic, row.partition)
         is_request = row.kind == "request"
         if row.api == "Produce" and is_request:
-            counted["sent"] += row.records or 0
+            crossed["sent"] += row.records or 0
             open_requests[place] = row.records or 0
         elif row.api == "Produce" and row.error is None:
-            counted["acked"] += open_requests.pop(place, 0)
+            crossed["acked"] += open_requests.pop(place, 0)
         elif row.api in COMMITS and is_request:
             open_requests[place] = row.detail.get("committed") != "False"  # an abort is no commit
-            counted["asked"] += open_requests[place]
+            crossed["asked"] += open_requests[place]
         elif row.api in COMMITS and row.error is None:
-            counted["commits"] += open_requests.pop(place, 0)
+            crossed["commits"] += open_requests.pop(place, 0)
         elif row.api == "TxnOffsetCommit" and not is_request:
-            counted["offsets"] += row.error is None
+            crossed["offsets"] += row.error is None
         elif row.api == "Fetch" and not is_request:
-            counted["fetches"] += 1
-    return counted
+            crossed["fetches"] += 1
+    return crossed

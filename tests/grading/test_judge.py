@@ -118,7 +118,7 @@ def test_a_mistake_that_cannot_be_looked_for_is_not_made() -> None:
         (evidence(*TWICE[:3]), "the log could not be read to its end"),
         (evidence(*TWICE, trouble=("no space left",)), "the evidence is not whole: no space left."),
         (evidence(trouble=("Rename it.",)), "the evidence is not whole: Rename it."),
-        (evidence(*TWICE, faults=(KILL,)), "no process came to after_ack for time 3 to be killed"),
+        (evidence(*TWICE, faults=(KILL,)), "no process came to after_ack 3 times, to be killed"),
         (evidence(*TWICE, UNFIRED), "the fault never fired, so this run proves nothing. It waits"),
     ],
 )

@@ -132,7 +132,7 @@ def test_a_process_dies_at_its_work(at: str, rows: list[Event]) -> None:
 
     assert not_done(fault, rows, 0, writes=True) is None
     lacking = not_done(fault, rows[2:], 0, writes=True) or ""
-    assert f"a process came to {at} for time 2" in lacking
+    assert f"a process came to {at} 2 times" in lacking
 
 
 @pytest.mark.parametrize(
