@@ -22,13 +22,13 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import orjson
 
 from lab_utils.grading import cases
 from lab_utils.grading.cases import Evidence, Exercise, Trial
-from lab_utils.grading.notebook import part, read_source
+from lab_utils.grading.notebook import grade_id, part, read_source
 from lab_utils.ledger.events import Event
 from lab_utils.machine.jars import ROOTS
 from lab_utils.proxy.faults import StageFault
@@ -42,18 +42,19 @@ LABS: Final = tuple(SOURCES)
 def held(source: Path) -> dict[str, Any]:
     """What the cells for the tests in a source define, given its solution to change."""
     text = read_source(source)
-
-    def changed(*pairs: tuple[str, str]) -> str:
-        solution = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", text, re.DOTALL)[-1]
-        for old, new in pairs:
-            assert old in solution, old
-            solution = solution.replace(old, new)
-        return str(solution)
-
-    names: dict[str, Any] = {"changed": changed}
+    solution = re.findall(r"### BEGIN SOLUTION\n(.*?)### END SOLUTION", text, re.DOTALL)[-1]
+    names: dict[str, Any] = {"changed": lambda *pairs: changed(solution, pairs)}
     for cell in part(text, "tests"):
         exec(cell, names)
     return names
+
+
+def changed(text: str, pairs: Iterable[tuple[str, str]]) -> str:
+    """A text in which each first text of a pair, which must be there, is the second one."""
+    for old, new in pairs:
+        assert old in text, old
+        text = text.replace(old, new)
+    return text
 
 
 HELD: Final = tuple(held(path) for path in SOURCES.values())
@@ -72,18 +73,21 @@ DRAWS: Final = tuple(f"the nonce of learner {number}" for number in range(200))
 NOT_DRAWN: Final = ("07.2", "71.2", "74.2", "75.2", "76.2")
 NEVER: Final = 999
 ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
+# A cell; or of the lab's own answer the names that have other values, or texts of its cell with
+# what stands there instead.
+Answer: TypeAlias = str | dict[str, Any] | list[tuple[str, str]]
 
 
 @dataclass(frozen=True)
 class Case:
-    """An answer whose verdict is known; without a cell it is the lab's own.
+    """An answer whose verdict is known; if nothing is given it is the lab's own.
 
     is_drawn  its trials are all that are ever drawn for a learner, and not the public ones
     """
 
     item: str
     name: str
-    cell: str = ""
+    given: Answer = ""
     is_drawn: bool = False
 
     def __str__(self) -> str:
@@ -114,10 +118,13 @@ class Case:
 
     @property
     def answer(self) -> Any:
-        """The answer: the cell stands below those of the notebook, and finds what they define."""
+        """The answer: a cell stands below those of the notebook, and finds what they define."""
         names = dict(_answers(self.lab, is_blank=self.name == BLANK))
-        if self.cell:
-            execute(ast.parse(self.cell).body, self.cell, names)
+        if isinstance(self.given, dict):
+            return _otherwise(names[self.exercise.answer], self.given)
+        is_cell = isinstance(self.given, str)
+        if cell := self.given if is_cell else changed(_solution(self.item), self.given):
+            execute(ast.parse(cell).body, cell, names)
         return names[self.exercise.answer]
 
 
@@ -244,6 +251,20 @@ def read(columns: dict[str, Any], trial: Trial) -> Evidence:
 @cache
 def _answers(lab: str, *, is_blank: bool) -> dict[str, Any]:
     return answers_in(blank_notebook(lab) if is_blank else source_notebook(lab))
+
+
+@cache
+def _solution(item: str) -> str:
+    """The cell that answers an exercise, as the lab has solved it."""
+    cells = source_notebook(item.partition(".")[0]).cells
+    return next(str(cell.source) for cell in cells if cell.id == grade_id("answer", item))
+
+
+def _otherwise(value: Any, other: Any) -> Any:
+    """The value, in which the names of the other have its values."""
+    if not isinstance(other, dict):
+        return other
+    return value | {name: _otherwise(value.get(name), it) for name, it in other.items()}
 
 
 def _never(fault: Any) -> Any:

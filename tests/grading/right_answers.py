@@ -1,31 +1,17 @@
 """Right answers by other means than the lab's own: item, what is different, and the cell.
 
-With that of the lab there are three for each exercise that is performed. The cells stand behind
-those of the notebook: its helpers are there.
+With that of the lab there are three for each exercise that is performed. A cell stands behind those
+of the notebook: its helpers are there. Else it is the lab's own with these texts replaced.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from tests.grading.wrong_answers import BOOKMARK, SORTED
 from tests.grading.wrong_answers_07 import REPAIRED
 
-SORTS: Final = """
-def send_and_sort(run):
-    {words}
-    def on_report(error, message):
-        order = message.value().decode()
-        {sort}
-    producer = run.producer({{"acks": "all", "message.timeout.ms": 1500}})
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0, on_delivery=on_report)
-        {each}
-    producer.flush()
-    patient = run.producer({{"acks": "all"}})
-    for order, word in words.items():
-        patient.produce(run.topics["words"], f"{{word}} {{order}}", partition=0)
-    patient.flush()
-"""
+AND_A_FLUSH: Final = ("patient =", "producer.flush()\n    patient =")
 ONE_TRANSACTION: Final = """
 def send_once(run):
     producer = run.producer({"transactional.id": run.topic})
@@ -35,29 +21,8 @@ def send_once(run):
         producer.produce(run.topic, order, partition=0)
     producer.commit_transaction()
 """
-AUTO: Final = '{{"enable.auto.commit": False}}'
-NAMES_ITS_GROUP: Final = '{{"enable.auto.commit": False, "group.id": "billing"}}'
-LOOP: Final = """
-from confluent_kafka import TopicPartition
-
-def exactly_once(run):
-    producer = biller(run)
-    consumer = run.consumer({{"enable.auto.commit": False}})
-    consumer.subscribe([run.topic])
-    for batch in run.batches(consumer, size={size}):
-        producer.begin_transaction()
-        try:
-            for message in batch:
-                producer.produce(run.topics["invoices"], message.value(), partition=0)
-            {offsets}
-            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
-            producer.commit_transaction()
-        except KafkaException as error:
-            if not error.args[0].txn_requires_abort():
-                raise
-            producer.abort_transaction()
-            {rewind}
-"""
+IS_BY_HAND: Final = '"enable.auto.commit": False'
+NAMES_ITS_GROUP: Final = f'{IS_BY_HAND}, "group.id": "billing"'
 SINK: Final = """
 def booked_once(run):
     database = run.database()
@@ -88,34 +53,30 @@ RIGHT: Final = (
     (
         "01.2",
         "unknown until a report says otherwise",
-        SORTS.format(
-            words='words = dict.fromkeys(run.orders, "unknown")',
-            sort='words[order] = "acked" if error is None else'
-            ' "failed" if error.code() >= 0 else words[order]',
-            each="producer.flush()",
-        ),
+        [
+            AND_A_FLUSH,
+            ("words = {}", 'words = dict.fromkeys(run.orders, "unknown")'),
+            (
+                SORTED,
+                'words[order] = "acked" if error is None else'
+                ' "failed" if error.code() >= 0 else words[order]\n',
+            ),
+        ],
     ),
     (
         "01.2",
         "poll after each, one flush",
-        SORTS.format(
-            words="words = {}",
-            sort='local = error is not None and error.name().startswith("_")\n'
-            '        words[order] = "unknown" if local else "failed" if error else "acked"',
-            each="producer.poll(0)",
-        ),
+        [
+            (
+                SORTED,
+                'local = error is not None and error.name().startswith("_")\n'
+                '        words[order] = "unknown" if local else "failed" if error else "acked"\n',
+            ),
+            AND_A_FLUSH,
+            ("on_report)\n        producer.flush()", "on_report)\n        producer.poll(0)"),
+        ],
     ),
-    (
-        "01.4",
-        "one flush for all orders",
-        """
-def send_safely(run):
-    producer = run.producer({"acks": "all"})
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-    producer.flush()
-""",
-    ),
+    ("01.4", "one flush for all orders", [("    producer.flush()", "producer.flush()")]),
     (
         "01.4",
         "idempotent, with callbacks",
@@ -242,53 +203,54 @@ def loses_nothing(run):
     (
         "05.3",
         "counts up from the first",
-        """
-def with_four_threads(run):
-    def bookmark(given, done):
-        offset = min(given)
+        [
+            (
+                BOOKMARK,
+                """offset = min(given)
         while offset in done:
             offset += 1
-        return offset
-    by_threads(run, bookmark)
-""",
+        return offset""",
+            )
+        ],
     ),
     (
         "05.3",
         "the first that is not done",
-        """
-def with_four_threads(run):
-    def bookmark(given, done):
-        for offset in sorted(given):
+        [
+            (
+                BOOKMARK,
+                """for offset in sorted(given):
             if offset not in done:
                 return offset
-        return offset + 1
-    by_threads(run, bookmark)
-""",
+        return offset + 1""",
+            )
+        ],
     ),
     (
         "06.1",
         "behind the last of the batch, and back to its first",
-        LOOP.format(
-            size=2,
-            offsets="offsets = [TopicPartition(run.topic, batch[-1].partition(),"
-            " batch[-1].offset() + 1)]",
-            rewind="consumer.seek(TopicPartition(run.topic, batch[0].partition(),"
-            " batch[0].offset()))",
-        ),
+        [
+            ("def exactly", "from confluent_kafka import TopicPartition\ndef exactly"),
+            (
+                "consumer.position(consumer.assignment())",
+                "[TopicPartition(run.topic, batch[-1].partition(), batch[-1].offset() + 1)]",
+            ),
+            (
+                "rewind(consumer)",
+                "consumer.seek("
+                "TopicPartition(run.topic, batch[0].partition(), batch[0].offset()))",
+            ),
+        ],
     ),
     (
         "06.1",
         "one order in each transaction, in a group with a name",
-        LOOP.replace(AUTO, NAMES_ITS_GROUP).format(
-            size=1,
-            offsets="offsets = consumer.position(consumer.assignment())",
-            rewind="rewind(consumer)",
-        ),
+        [(IS_BY_HAND, NAMES_ITS_GROUP), ("size=2", "size=1")],
     ),
     (
         "06.2",
         "replaces the row, in a group with a name",
-        SINK.replace(AUTO, NAMES_ITS_GROUP).format(
+        SINK.replace(IS_BY_HAND, NAMES_ITS_GROUP).format(
             key=" PRIMARY KEY",
             write='insert = text("INSERT OR REPLACE INTO bookings VALUES (:order)")\n'
             "            connection.execute(insert, row)",

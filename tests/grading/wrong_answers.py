@@ -1,18 +1,19 @@
-"""A wrong answer for each named mistake of the labs: item, the mistake's name, and the cell."""
+"""A wrong answer for each named mistake of labs 00 to 05: item, the mistake's name, the answer.
+
+It is what differs from the lab's own answer, or a cell of its own: see recorded.Answer.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-SEND = """
+SEND: Final = """
 def {name}(run):
     producer = run.producer({settings})
     for order in run.orders:
         producer.produce(run.topic, order, partition=0)
     {after}
 """
-
-
 GIVES_UP: Final = """
 def send_the_rest(run):
     if run.attempt > 1:
@@ -22,75 +23,186 @@ def send_the_rest(run):
         producer.produce(run.topic, order, partition=0)
     producer.flush()
 """
+COUNTED_TWICE: Final = "count(distinct value) - count(distinct if(kind = 'unknown', value, NULL))"
+FIRST: Final = 'groupBy("value", "partition").agg(F.min("offset").alias("offset"))'
+SORTED: Final = """\
+if error is None:
+            words[order] = "acked"
+        else:
+            words[order] = "unknown" if error.code() < 0 else "failed"
+"""
+BOOKMARK: Final = "return min(given - done, default=max(given) + 1)"
+BY_THE_ISR: Final = """
+def acked_alone(events):
+    acked = events.where("source = 'client' AND kind = 'acked'").selectExpr("value", "at_ns AS acked_ns")
+    isr = events.where("kind = 'partition'").selectExpr("at_ns", "size(split(detail.isr, ' ')) AS members")
+    before = acked.crossJoin(isr).where("at_ns <= acked_ns")
+    latest = before.groupBy("value").agg(F.max_by("members", "at_ns").alias("members"))
+    return latest.where("members = 1").select("value")
+"""  # noqa: E501
+BRIEF: Final = {"message.timeout.ms": 1000}
+SEND_EACH: Final = """
+def send_each(run):
+    producer = run.producer({{"transactional.id": run.topic}})
+    producer.init_transactions()
+    for order in run.orders:
+        try:
+            send_both(run, producer, order)
+        except KafkaException as error:
+            {refused}
+"""
+AGAIN: Final = """
+def send_each(run):
+    left = list(run.orders)
+    while left:
+        producer = run.producer({"transactional.id": run.topic})
+        producer.init_transactions()
+        try:
+            while left:
+                send_both(run, producer, left[0])
+                left.pop(0)
+        except KafkaException:
+            pass
+"""
+PLAIN: Final = """
+def send_each(run):
+    producer = run.producer({"enable.idempotence": True})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.produce(run.topics["invoices"], order, partition=0)
+    producer.flush()
+"""
+SEEN: Final = """
+def visible_records(events):
+    return events.where("kind = 'visible'").select("topic", "partition", "offset", "value")
+"""
+LOOP: Final = """
+def loses_nothing(run):
+    consumer = run.consumer({settings})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        {first}
+        {then}
+"""
+COMMIT: Final = "consumer.commit(message, asynchronous=False)"
+WORK: Final = "run.processed(message)"
+# The orders themselves are in the log, read or not.
+EVERY_ORDER: Final = """
+def skipped_and_repeated(events):
+    done = events.where("kind = 'processed'").groupBy("value").agg(F.count("*").alias("times"))
+    orders = events.where("kind = 'record'").select("value").join(done, "value", "left")
+    outcome = F.expr("CASE WHEN times > 1 THEN 'repeated' WHEN times IS NULL THEN 'skipped' END")
+    return orders.select("value", outcome.alias("outcome")).where("outcome IS NOT NULL")
+"""
+TIMES: Final = '.alias("times"))'
+DELIVERED: Final = '.alias("times"), F.count_if(F.col("kind") == "delivered").alias("given"))'
 
 
 def _send(name: str, settings: str = "", after: str = "producer.flush()") -> str:
     return SEND.format(name=name, settings=settings, after=after)
 
 
-def _counts(where: str, select: str) -> str:
-    return f"def count_acked(events):\n    return events.where({where!r}).selectExpr({select!r})\n"
+def _loop(first: str, then: str, settings: str = '{"enable.auto.commit": False}') -> str:
+    return LOOP.format(first=first, then=then, settings=settings)
 
 
-RESENT: Final = """
-def resent(events):
-    requests = events.where("{where}")
-    key = [{key}]
-    counted = requests.groupBy(key).count().withColumnRenamed("count", "times")
-    return counted.where("times {least}").selectExpr(
-        {partition}, "producer_id", "producer_epoch", "sequence", "times")
-"""
-OF_A_BATCH: Final = '"producer_id", "producer_epoch", "sequence"'
-COPIES: Final = """
-def first_copies(events):
-    records = events.where("source = 'log' AND kind = 'record'")
-    return records.{result}
-"""
-
-
-def _resent(**other: str) -> str:
-    right = {
-        "where": "api = 'Produce' AND kind = 'request' AND producer_id >= 0",
-        "key": f'"partition", {OF_A_BATCH}',
-        "least": ">= 2",
-        "partition": '"partition"',
-    }
-    return RESENT.format(**right | other)
-
-
-def _which(**wrong: object) -> str:
-    return f"answer_1 = { ({'order': '2', 'first_copy': 2, 'reported': 3} | wrong)!r}"
-
-
-def _became(**wrong: object) -> str:
-    return f"answer_2 = { ({'outcome': 'unknown', 'offset': 3} | wrong)!r}"
+def _where(poll: Any, process: Any, commit: Any) -> dict[str, Any]:
+    return {"after_poll": poll, "after_process": process, "after_commit": commit}
 
 
 WRONG: Final = (
-    ("00.1", "counted reports", _counts("kind = 'acked'", "count(*) AS acked")),
-    ("00.1", "counted what was sent", _counts("kind = 'sent'", "count(distinct value) AS acked")),
+    ("00.1", "counted reports", [("countDistinct", "count")]),
+    ("00.1", "counted what was sent", [("'acked'", "'sent'")]),
     (
         "00.1",
         "took away what is unknown",
-        _counts(
-            "kind IN ('sent', 'unknown')",
-            "count(distinct value) - count(distinct if(kind = 'unknown', value, NULL)) AS acked",
-        ),
+        [
+            ("= 'acked'", "IN ('sent', 'unknown')"),
+            ('countDistinct("value")', f'expr("{COUNTED_TWICE}")'),
+        ],
     ),
-    ("00.1", "counted the log", _counts("kind = 'record'", "count(*) AS acked")),
-    ("00.2", "an error is a failure", _became(outcome="failed")),
-    ("00.2", "a stored order is acked", _became(outcome="acked")),
-    ("00.2", "not in the log", _became(offset=None)),
-    ("00.2", "another place", _became(offset=4)),
-    ("00.2", "a number as text", _became(offset="3")),
-    ("00.3", "too late", 'fault_3 = drop_response("Produce", nth=30)'),
-    ("03.1", "order as a number", _which(order=2)),
-    ("03.1", "another order", _which(order="3")),
-    ("03.1", "the other way round", _which(first_copy=3, reported=2)),
-    ("03.1", "the lost answer's offset", _which(reported=2)),
-    ("03.1", "counted requests", _which(first_copy=3, reported=4)),
-    ("03.1", "the second copy", _which(first_copy=3)),
-    ("03.1", "offset as text", _which(first_copy="2", reported="3")),
+    ("00.1", "counted the log", [("'acked'", "'record'"), ("'client'", "'log'"), ("Distinct", "")]),
+    ("00.2", "an error is a failure", {"outcome": "failed"}),
+    ("00.2", "a stored order is acked", {"outcome": "acked"}),
+    ("00.2", "not in the log", {"offset": None}),
+    ("00.2", "another place", {"offset": 4}),
+    ("00.2", "a number as text", {"offset": "3"}),
+    ("00.3", "too late", [("nth=7", "nth=30")]),
+    ("01.1", "acked means flushed", {"one replica, power cut": "once"}),
+    ("01.1", "kill means loss", {"one replica, kill -9": "lost"}),
+    ("01.1", "all is one", {"acks=all, the leader dies": "lost"}),
+    ("01.1", "sent again is stored again", {"acks=all, the leader dies": "twice"}),
+    ("01.1", "a report is a record", {"acks=0, a request is lost": "once"}),
+    ("01.1", "one ack is enough", {"acks=1, the leader dies": "once"}),
+    ("01.1", "acked is sent again", {"one replica, kill -9": "twice"}),
+    # Two are wrong: the hint is about the one that is told.
+    ("01.1", "all is one", {"acks=all, the leader dies": "lost", "one replica, kill -9": "lost"}),
+    (
+        "01.2",
+        "every error is a failure",
+        [(SORTED, 'words[order] = "failed" if error else "acked"\n')],
+    ),
+    (
+        "01.2",
+        "every error is unknown",
+        [(SORTED, 'words[order] = "unknown" if error else "acked"\n')],
+    ),
+    ("01.2", "no word at all", [(SORTED, "pass\n")]),
+    ("01.2", "no error is looked at", [(SORTED, 'words[order] = "acked"\n')]),
+    ("01.3", "sent, and not acked", [("'acked'", "'sent'")]),
+    ("01.3", "sent, and not acked", [("'acked'", "'failed'")]),
+    ("01.3", "everything acked", [('acked.join(stored, "value", "left_anti")', "acked")]),
+    (
+        "01.3",
+        "by offset",
+        [
+            ('select("value").distinct()', 'select("value", "offset")'),
+            ('"value", "left_anti")', '"offset", "left_anti").select("value")'),
+        ],
+    ),
+    ("01.4", "acks too low", [('"all"', "1")]),
+    ("01.4", "gave up too early", [('"all"', '"all", "message.timeout.ms": 500')]),
+    ("01.5", "promises too much", {"room temperature": {"may_lose": False}}),
+    ("01.5", "promises too little", {"room temperature": {"acks": "all"}}),
+    ("01.5", "payments may be lost", {"payments": {"acks": "1", "may_lose": True}}),
+    ("02.1", "paused is in sync", {"3 is paused": [1, 2, 3]}),
+    ("02.1", "once out, always out", {"3 is back": [1, 2]}),
+    ("02.1", "the dead are in sync", {"1 is dead": [1, 2, 3]}),
+    ("02.1", "others leave, too", {"3 is paused": [1], "1 is dead": [1, 2, 3]}),
+    ("02.1", "others leave, too", {"at the start": [1]}),
+    ("02.2", "all acked", [('copies.where("count < 2")', "acked")]),
+    ("02.2", "an ISR of one", BY_THE_ISR),
+    ("02.2", "when all was repaired", [("at_ns < healed_ns", "true")]),
+    (
+        "02.2",
+        "stored, and not acked",
+        [("'client' AND kind = 'acked'", "'log' AND kind = 'record'")],
+    ),
+    ("02.2", "not on every broker", [("count < 2", "count < 3")]),
+    ("02.3", "acks too low", {"producer": {"acks": "1"}}),
+    ("02.3", "too few replicas", {"replicas": 2, "producer": BRIEF}),
+    ("02.3", "no replica to spare", {"topic": {"min.insync.replicas": 3}, "producer": BRIEF}),
+    (
+        "02.3",
+        "one is enough",
+        {"topic": {"min.insync.replicas": 1, "unclean.leader.election.enable": "true"}},
+    ),
+    ("02.4", "refused is lost", {"retries": "lost"}),
+    ("02.4", "acked is stored", {"acks=all": "nothing"}),
+    ("02.4", "given up is stored", {"replicas > min.insync.replicas": "nothing"}),
+    ("02.5", "acked is everywhere", {"the last order before": [1, 2, 3]}),
+    (
+        "02.5",
+        "acked by all is on one",
+        {"the first order": [1], "the last order before": [1, 2, 3]},
+    ),
+    ("03.1", "order as a number", {"order": 2}),
+    ("03.1", "another order", {"order": "3"}),
+    ("03.1", "the other way round", {"first_copy": 3, "reported": 2}),
+    ("03.1", "the lost answer's offset", {"reported": 2}),
+    ("03.1", "counted requests", {"first_copy": 3, "reported": 4}),
+    ("03.1", "the second copy", {"first_copy": 3}),
+    ("03.1", "offset as text", {"first_copy": "2", "reported": "3"}),
     ("03.2", "no producer id", _send("send_once", '{"acks": "all"}')),
     ("03.2", "gave up", _send("send_once", '{"acks": "all", "retries": 0}')),
     (
@@ -102,34 +214,107 @@ WRONG: Final = (
             "producer.produce(run.topic, run.orders[0], partition=0); producer.flush()",
         ),
     ),
-    ("03.3", "no producer id", _resent(where="api = 'Produce' AND kind = 'request'")),
-    ("03.3", "counted the log, too", _resent(where="producer_id >= 0")),
-    ("03.3", "without the partition", _resent(key=OF_A_BATCH, partition='"0 AS partition"')),
-    ("03.3", "just twice", _resent(least="= 2")),
-    ("03.3", "everything", _resent(least=">= 1")),
-    ("03.4", "every copy", COPIES.format(result='select("value", "partition", "offset")')),
+    ("03.3", "no producer id", [(" AND producer_id >= 0", "")]),
+    ("03.3", "counted the log, too", [("kind = 'request' AND api = 'Produce' AND ", "")]),
     (
-        "03.4",
-        "the last copy",
-        COPIES.format(
-            result='groupBy("value", "partition").agg({"offset": "max"})'
-            '.withColumnRenamed("max(offset)", "offset")'
-        ),
+        "03.3",
+        "without the partition",
+        [
+            ('["partition", ', "["),
+            (TIMES, '.alias("times"), F.min("partition").alias("partition"))'),
+        ],
     ),
+    ("03.3", "just twice", [("times > 1", "times = 2")]),
+    ("03.3", "everything", [("times > 1", "times > 0")]),
+    ("03.4", "every copy", [(FIRST, 'select("value", "partition", "offset")')]),
+    ("03.4", "the last copy", [("F.min", "F.max")]),
     (
         "03.4",
         "the last copy",
-        COPIES.format(result='dropDuplicates(["value"]).select("value", "partition", "offset")'),
+        [(FIRST, 'dropDuplicates(["value"]).select("value", "partition", "offset")')],
     ),
     (
         "03.4",
         "only the doubled ones",
-        COPIES.format(
-            result='groupBy("value", "partition")'
-            '.agg({"offset": "min", "*": "count"}).where("`count(1)` > 1")'
-            '.withColumnRenamed("min(offset)", "offset")'
-        ),
+        [('"offset"))', '"offset"), F.count("*").alias("times")).where("times > 1")')],
     ),
     ("03.5", "began anew", _send("send_the_rest", '{"enable.idempotence": True}')),
     ("03.5", "gave up", GIVES_UP),
+    ("04.1", "the aborted one is gone", {"read_uncommitted": "0 2 3 4 5"}),
+    ("04.1", "uncommitted waits", {"read_uncommitted": "0 1 2 3"}),
+    ("04.1", "what is open is committed", {"read_committed": "0 2 3 4 5"}),
+    ("04.1", "what is aborted is read", {"read_committed": "0 1 2 3 5"}),
+    ("04.1", "plain records are free", {"read_committed": "0 2 3 5"}),
+    ("04.1", "what is open is committed", {"read_committed": "0 2 3 4"}),
+    ("04.1", "plain records are hidden", {"read_committed": "3"}),
+    ("04.2", "no transaction", PLAIN),
+    ("04.2", "went on when fenced", AGAIN),
+    ("04.2", "never aborted", SEND_EACH.format(refused="return")),
+    (
+        "04.2",
+        "aborted and left out",
+        SEND_EACH.format(
+            refused="return None if error.args[0].fatal() else producer.abort_transaction()"
+        ),
+    ),
+    ("04.3", "everything", [('given.where("stop IS NULL OR offset < stop")', "log")]),
+    ("04.3", "no plain records", [("NOT transactional OR ", "")]),
+    ("04.3", "behind the open transaction", [("stop IS NULL OR offset < stop", "true")]),
+    ("04.3", "behind the open transaction", [("F.min", "F.max")]),
+    (
+        "04.3",
+        "stopped everywhere",
+        [
+            ('groupBy("topic", "partition").', ""),
+            ('join(stable, ["topic", "partition"], "left")', "crossJoin(stable)"),
+        ],
+    ),
+    (
+        "04.3",
+        "without the topic",
+        [
+            ('groupBy("topic", "partition")', 'groupBy("partition")'),
+            ('["topic", "partition"], "left"', '"partition", "left"'),
+        ],
+    ),
+    ("04.3", "asked the reader", SEEN),
+    (
+        "04.4",
+        "every refusal",
+        [("error IN ('INVALID_PRODUCER_EPOCH', 'PRODUCER_FENCED')", "error IS NOT NULL")],
+    ),
+    ("04.4", "by itself", [(" AND taker <> actor", ""), ("max_by", "min_by")]),
+    ("04.4", "another name", [('join(takers, "producer_id")', "crossJoin(takers)")]),
+    ("04.4", "the first taker", [("max_by", "min_by")]),
+    ("04.4", "the last taker", [("taken_ns < first.at_ns AND ", "")]),
+    ("04.5", "a lost answer doubles", {"idempotent": ["0 1 1 2", "0 1", "0 1 0 1 2"]}),
+    ("04.5", "a lost answer loses", {"transactional": ["0 2", "", "0 1 2"]}),
+    ("04.5", "all records wait", {"idempotent": ["0 1 2", "", "0 1 2"]}),
+    ("04.5", "idempotence survives a restart", {"idempotent": ["0 1 2", "0 1", "0 1 2"]}),
+    ("04.5", "half a transaction", {"transactional": ["0 1 2", "0 1", "0 1 2"]}),
+    ("04.5", "the successor's are gone", {"transactional": ["0 1 2", "", ""]}),
+    ("04.5", "the dead one's orders", {"transactional": ["0 1 2", "", "0 1 0 1 2"]}),
+    ("05.1", "text", _where("2", "2", "3")),
+    ("05.1", "the last one", _where(1, 1, 2)),
+    ("05.1", "done is committed", _where(2, 3, 3)),
+    ("05.1", "delivered is committed", _where(3, 2, 3)),
+    ("05.1", "nothing is committed", _where(2, 2, 2)),
+    ("05.1", "an earlier one", _where(1, 2, 3)),
+    ("05.2", "does nothing", _loop("pass", COMMIT)),
+    ("05.2", "commits first", _loop(COMMIT, WORK)),
+    ("05.2", "commits on a timer", _loop("pass", WORK, "{}")),
+    ("05.2", "commits nothing", _loop("pass", WORK)),
+    ("05.3", "past the slow one", [(BOOKMARK, "return max(done) + 1")]),
+    ("05.3", "stays behind", [("max(given) + 1", "max(given)")]),
+    ("05.4", "not read yet", EVERY_ORDER),
+    ("05.4", "not read yet", [(" AND offset < end", "")]),
+    ("05.4", "not read yet", [('F.max_by("offset", "at_ns")', 'F.max("offset")')]),
+    ("05.4", "counted deliveries", [(TIMES, DELIVERED), ("times > 1", "given > 1")]),
+    ("05.4", "one short", [("offset < end", "offset < end - 1")]),
+    ("05.4", "only one kind", [("times = 0 AND offset < end", "false")]),
+    ("05.5", "the old owner", {"owner": "consumer-2"}),
+    ("05.5", "the poll's error", {"refused": "_MAX_POLL_EXCEEDED"}),
+    ("05.5", "another name", {"refused": "ILLEGAL_GENERATION"}),
+    ("05.5", "counted one", {"repeated": 1}),
+    ("05.5", "counted one", {"repeated": 0}),
 )

@@ -1,4 +1,4 @@
-"""A wrong answer for each named mistake of lab 08: item, the mistake's name, and the cell.
+"""A wrong answer for each named mistake of lab 08: item, the mistake's name, the answer.
 
 The cells stand behind those of the notebook: its helpers are there.
 """
@@ -43,25 +43,10 @@ FILE_FIRST: Final = (
 """
     + ROWS
 )
-QUERY: Final = """
-def once_in_ten_minutes(orders):
-    return orders{calls}
-"""
-LATE: Final = '.withWatermark("timestamp", "{delay}")'
-WITHIN: Final = '.dropDuplicatesWithinWatermark(["value"])'
 
 
 def _books(steps: str) -> str:
     return BOOKS.replace("STEPS", steps.strip())
-
-
-def _query(delay: str, drop: str) -> str:
-    return QUERY.format(calls=(LATE.format(delay=delay) if delay else "") + drop)
-
-
-def _answer(**wrong: str) -> str:
-    right = {"topic": "twice", "table": "twice", "spark": "once", "files": "twice"}
-    return f"answer_3 = {right | wrong!r}"
 
 
 WRONG: Final = (
@@ -69,17 +54,21 @@ WRONG: Final = (
     ("08.1", "the number before the rows", _books(NUMBER_FIRST)),
     ("08.1", "the number before the rows", "import pathlib\n" + _books(FILE_FIRST)),
     ("08.1", "twice", _books(ROWS)),
-    ("08.2", "no watermark", _query("", '.dropDuplicates(["value"])')),
+    (
+        "08.2",
+        "no watermark",
+        [('.withWatermark("timestamp", "10 minutes")', ""), ("WithinWatermark", "")],
+    ),
     (
         "08.2",
         "the time is part of the key",
-        _query("10 minutes", '.dropDuplicates(["value", "timestamp"])'),
+        [('WithinWatermark(["value"])', '(["value", "timestamp"])')],
     ),
-    ("08.2", "too impatient", _query("5 minutes", WITHIN)),
-    ("08.2", "remembers too long", _query("10 minutes", '.dropDuplicates(["value"])')),
-    ("08.3", "a list deletes nothing", _answer(files="once")),
-    ("08.3", "Spark reads the list", _answer(spark="twice")),
-    ("08.3", "the bookmark is enough", _answer(topic="once")),
-    ("08.3", "the bookmark is enough", _answer(table="once", spark="twice", files="once")),
-    ("08.3", "a repeated batch loses nothing", _answer(topic="lost", files="once")),
+    ("08.2", "too impatient", [("10 minutes", "5 minutes")]),
+    ("08.2", "remembers too long", [("WithinWatermark", "")]),
+    ("08.3", "a list deletes nothing", {"files": "once"}),
+    ("08.3", "Spark reads the list", {"spark": "twice"}),
+    ("08.3", "the bookmark is enough", {"topic": "once"}),
+    ("08.3", "the bookmark is enough", {"table": "once", "spark": "twice", "files": "once"}),
+    ("08.3", "a repeated batch loses nothing", {"topic": "lost", "files": "once"}),
 )
