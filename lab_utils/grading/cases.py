@@ -270,11 +270,9 @@ class Exercise:
             **points | told,
         )
 
-    def trials(self, nonce: str | None = None) -> tuple[Trial, ...]:
-        """The trials that decide: the public ones, or those drawn from the grader's nonce."""
-        if nonce is None or self.unseen is None:
-            return self.public
-        return tuple(self.unseen(nonce))
+    def trials(self, nonce: str) -> tuple[Trial, ...]:
+        """The trials drawn from the grader's nonce; the public ones, where none are drawn."""
+        return self.public if self.unseen is None else tuple(self.unseen(nonce))
 
 
 def exercises(lab: str, labs: Path = LABS) -> tuple[Exercise, ...]:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
+from lab_utils.audit.report import counted
 from lab_utils.errors import LEFT, BadArgument
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
@@ -162,7 +163,7 @@ def _report_card(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) 
     told = f" {len(weak)} proved nothing: {weak[0]}" if weak else ""
     return exercise.verdict(
         PASS if held == len(card) else status,
-        f"{held} of {_count(len(card), 'schedule')} passed.{told}",
+        f"{held} of {counted(len(card), 'schedule')} passed.{told}",
         points=exercise.points * held // len(card),
         hint=_hint(exercise, answer, failing, "") if failing else None,
         evidence=tuple(map(_line, evidence)),
@@ -220,9 +221,9 @@ def summary(evidence: Sequence[Evidence]) -> str:
     twice = sum(len(it) - len(set(it)) for it in given)
     faults = sum(len(each.trial.faults) for each in evidence)
     in_log = f"{stored} in the log" + (f" ({hidden} not committed)" if hidden else "")
-    under = f" under {_count(faults, 'fault')}" if faults else ""
+    under = f" under {counted(faults, 'fault')}" if faults else ""
     return (
-        f"{orders} orders in {_count(len(evidence), 'run')}{under}: {in_log}, {missing} missing, "
+        f"{orders} orders in {counted(len(evidence), 'run')}{under}: {in_log}, {missing} missing, "
         f"{twice} duplicated."
     )
 
@@ -232,13 +233,9 @@ def _passed(exercise: Exercise, evidence: Sequence[Evidence]) -> str:
         return "that is what happened."
     if exercise.is_query:
         rows = sum(len(each.returned or ()) for each in evidence)
-        runs = _count(len(evidence), "run")
-        return f"the rows are right: {_count(rows, 'row')} for {runs}."
+        runs = counted(len(evidence), "run")
+        return f"the rows are right: {counted(rows, 'row')} for {runs}."
     return summary(evidence)
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _failure(exercise: Exercise, each: Evidence) -> str | None:

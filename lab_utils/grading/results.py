@@ -282,7 +282,7 @@ def presentable(result: SubmissionResult) -> SubmissionResult:
     )
 
 
-def safe_name(path: bytes, longest: int = 60) -> str:
+def safe_name(path: bytes) -> str:
     """A name for the files about the file at this path, which no other path has.
 
     Also where the system knows no upper case, or no name longer than 255 bytes.
@@ -291,7 +291,7 @@ def safe_name(path: bytes, longest: int = 60) -> str:
     ('ada-03-f915a037cf03', 'Ada-03-7fe1984e68b2')
     """
     parts = path.decode("ascii", errors="replace").removesuffix(".ipynb").split("/")[-2:]
-    readable = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-")[:longest]
+    readable = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(parts)).strip("-")[:60]
     return f"{readable}-{hashlib.sha256(path).hexdigest()[:12]}".lstrip("-")
 
 

@@ -10,6 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from lab_utils.audit.report import counted
 from lab_utils.grading.cases import Evidence, Rule
 from lab_utils.ledger.events import (
     CLIENTS_NEED,
@@ -240,6 +241,16 @@ def rows_equal(expected: Callable[[Evidence], Iterable[dict[str, Any]]]) -> Rule
     return equals
 
 
+def orders_in_runs(what: str) -> Callable[[Any, Sequence[Evidence]], str]:
+    """Say of a workload that passed how many orders there were in how many runs, and this."""
+
+    def said(_: Any, evidence: Sequence[Evidence]) -> str:
+        orders = sum(len(each.orders) for each in evidence)
+        return f"{orders} orders in {len(evidence)} {what}"
+
+    return said
+
+
 def after_crash(evidence: Evidence, api: str = "") -> list[Event]:
     """The requests, of one API if it is named, that crossed the wire after the last crash."""
     if not evidence.crashes:
@@ -250,18 +261,14 @@ def after_crash(evidence: Evidence, api: str = "") -> list[Event]:
 
 
 def _difference(yours: Counter[Any], right: Counter[Any]) -> str:
-    text = f"your query returns {_rows(yours.total())}; there should be {right.total()}."
+    text = f"your query returns {counted(yours.total(), 'row')}; there should be {right.total()}."
     if yours.total() == right.total():
         is_wrong = "it is another one" if yours.total() == 1 else "not all are right"
-        text = f"your query returns {_rows(yours.total())}, but {is_wrong}."
+        text = f"your query returns {counted(yours.total(), 'row')}, but {is_wrong}."
     for title, rows in (("Not right", yours - right), ("Not found", right - yours)):
         if rows:
             text += f" {title}: {dict(next(iter(rows)))}."
     return text
-
-
-def _rows(number: int) -> str:
-    return "1 row" if number == 1 else f"{number} rows"
 
 
 def _row(row: dict[str, Any], columns: Iterable[str] | None) -> tuple[tuple[str, Any], ...]:
@@ -391,11 +398,6 @@ def both_levels(evidence: Evidence) -> dict[str, str]:
         "read_uncommitted": " ".join(evidence.stored),
         "read_committed": " ".join(visible(evidence)),
     }
-
-
-def no_transaction(_: Any, evidence: Evidence) -> bool:
-    """Was no transaction ever ended?"""
-    return not evidence.requests("EndTxn")
 
 
 def aborts(evidence: Evidence) -> list[Event]:

@@ -1,7 +1,5 @@
 """The checks of lab 00: Where is my message?"""
 
-from __future__ import annotations
-
 import random
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial

@@ -1,7 +1,5 @@
 """The checks of lab 01: What did the acknowledgement promise?"""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

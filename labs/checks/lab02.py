@@ -1,13 +1,11 @@
 """The checks of lab 02: Who must have it before I am safe?"""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 
 from lab_utils.errors import WaitTimeout
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import Misshapen, rows_equal
+from lab_utils.grading.rules import Misshapen, orders_in_runs, rows_equal
 from lab_utils.proxy.faults import cut_link, drop_response, kill_broker, pause_broker, resume_broker
 from lab_utils.waiting import wait_until
 
@@ -424,10 +422,7 @@ EXERCISES = (
                 look="Look at who could lead when that leader died.",
             ),
         ),
-        passed=lambda _, evidence: (
-            f"{sum(len(each.orders) for each in evidence)} orders in {len(evidence)} failures, "
-            "nothing acked was lost, and writes went on."
-        ),
+        passed=orders_in_runs("failures, nothing acked was lost, and writes went on."),
         blank="Fill in all settings that are `...`.",
     ),
     Exercise(

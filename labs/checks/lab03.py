@@ -1,7 +1,5 @@
 """The checks of lab 03: Why did the order arrive twice, and why last?"""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 
@@ -180,11 +178,6 @@ def crashed_somewhere(nonce):
     """The same at moments drawn from the nonce."""
     place = random.Random(nonce)
     return crashed(place.randint(1, 5), place.randint(1, 4))
-
-
-def second_process(evidence):
-    """The Produce requests of the process that was started after the crash."""
-    return after_crash(evidence, "Produce")
 
 
 EXERCISES = (
@@ -378,13 +371,13 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="began anew",
-                is_made=lambda _, seen: len(second_process(seen)) >= len(seen.orders),
+                is_made=lambda _, seen: len(after_crash(seen, "Produce")) >= len(seen.orders),
                 likely="the second process sent every order; its producer id is new.",
                 look="Look at which orders were in the log when it started.",
             ),
             Mistake(
                 name="gave up",
-                is_made=lambda _, seen: not second_process(seen),
+                is_made=lambda _, seen: not after_crash(seen, "Produce"),
                 likely="the second process sent nothing, and the first had not finished.",
                 look="Look at what is missing from the log.",
             ),

@@ -1,7 +1,5 @@
 """The checks of lab 05: Which bookmark survives the crash?"""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

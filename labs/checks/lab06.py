@@ -1,7 +1,5 @@
 """The checks of lab 06: Exactly once, from where to where?"""
 
-from __future__ import annotations
-
 import random
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -15,6 +13,7 @@ from lab_utils.grading.rules import (
     names_what_became,
     not_once,
     nothing_else_is_stored,
+    orders_in_runs,
     repeated,
     rows_equal,
 )
@@ -192,12 +191,6 @@ def out_equals_in(_, evidence):
     return final_reader or not_once(evidence, concurrent, "invoice", ", for the concurrent reader")
 
 
-def says_what_was_equal(_, evidence):
-    """What is said of a loop that passed."""
-    orders = sum(len(each.orders) for each in evidence)
-    return f"{orders} orders in {len(evidence)} runs: out equals in, for both readers."
-
-
 def lost(evidence):
     """The orders that no read_committed reader has."""
     return missing(evidence, final(evidence, "invoices"))
@@ -249,12 +242,6 @@ def everything(nonce):
 def each_effect_is_there_once(_, evidence):
     """Has each order one effect?"""
     return not_once(evidence, evidence.history.effects, "effect", " in bookings")
-
-
-def says_what_was_booked(_, evidence):
-    """What is said of a sink that passed."""
-    orders = sum(len(each.orders) for each in evidence)
-    return f"{orders} orders in {len(evidence)} runs, each with one effect in bookings."
 
 
 def booking(point, nth, **given):
@@ -374,7 +361,7 @@ EXERCISES = (
                 look="Look at what your loop does with an error that asks for no abort.",
             ),
         ),
-        passed=says_what_was_equal,
+        passed=orders_in_runs("runs: out equals in, for both readers."),
         blank="Look at what the loop does with each batch.",
     ),
     Exercise(
@@ -424,7 +411,7 @@ EXERCISES = (
                 look="Look at what comes first, the database's commit or Kafka's.",
             ),
         ),
-        passed=says_what_was_booked,
+        passed=orders_in_runs("runs, each with one effect in bookings."),
         blank="Look at which table the sink creates, and what it writes for each message.",
     ),
     Exercise(

@@ -1,7 +1,5 @@
 """The checks of lab 07: Would you sign it off?"""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import replace

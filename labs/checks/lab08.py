@@ -1,7 +1,5 @@
 """The checks of lab 08: Spark is the consumer."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from datetime import UTC, datetime
@@ -91,14 +89,9 @@ def returned(evidence, number):
     return evidence.column("value").count(evidence.orders[number])
 
 
-def booked(evidence):
-    """How often each order is in the table."""
-    return evidence.history.effects
-
-
 def each_order_is_booked_once(_, evidence):
     """Is each order in the table once, and nothing else?"""
-    found = booked(evidence)
+    found = evidence.history.effects
     wrong = [order for order in (*evidence.orders, *found) if found[order] != 1]
     strange = sorted(set(found) - set(evidence.orders))
     if strange:
@@ -164,19 +157,21 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="nothing is booked",
-                is_made=lambda _, seen: not booked(seen),
+                is_made=lambda _, seen: not seen.history.effects,
                 likely="nothing was written to the table bookings.",
                 look="Write each order to it; if you do, look at the names of table and column.",
             ),
             Mistake(
                 name="the number before the rows",
-                is_made=lambda _, seen: any(not booked(seen)[order] for order in seen.orders),
+                is_made=lambda _, seen: any(
+                    not seen.history.effects[order] for order in seen.orders
+                ),
                 likely="the batch was said to be done before its orders were safe.",
                 look="Look at what lies between your two transactions.",
             ),
             Mistake(
                 name="twice",
-                is_made=lambda _, seen: any(times > 1 for times in booked(seen).values()),
+                is_made=lambda _, seen: any(times > 1 for times in seen.history.effects.values()),
                 likely="the batch came again, and nothing in the database could tell.",
                 look="Look at what one transaction holds, and at what it asks before it writes.",
             ),

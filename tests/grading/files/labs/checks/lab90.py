@@ -1,7 +1,5 @@
 """The checks of a tiny lab with one exercise of each kind, for the tests of the grader."""
 
-from __future__ import annotations
-
 import random
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
