@@ -293,32 +293,13 @@ def test_a_function_that_sends_nothing_fails() -> None:
     assert EXERCISE.blank == verdict.hint
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        ({"detail": {"compression": "zstd"}}, "(compression.type=zstd)"),
-        ({"records": 100_001}, "100,010 records, and 100,000"),
-        ({"detail": {"bytes": "20000001"}}, "20,000,001 bytes, and 20,000,000"),
-        ({"records": 90_000, "detail": {"bytes": "19000000"}}, ""),
-    ],
-)
-def test_what_no_witness_looks_at_fails(more: dict[str, Any], said: str) -> None:
+def test_what_no_witness_looks_at_fails() -> None:
     """Whatever else is true of it: it was not read, and is nobody's bad luck."""
-    seen = evidence(*STORED, replace(produce(), **more), raised=None)
-    verdict = judge(EXERCISE, None, [seen])
+    compressed = replace(produce(), detail={"compression": "zstd"})
+    verdict = judge(EXERCISE, None, [evidence(*STORED, compressed)])
 
-    assert said in verdict.reason
-    assert ("FAIL" if said else "PASS") == str(verdict.status)
-
-
-def test_a_request_to_several_partitions_counts_once() -> None:
-    """It is an event for each of them, and each has the size of all of it."""
-    detail = {"bytes": "15000000", "connection": "b1-1"}
-    rows = [replace(produce(), correlation_id=7, partition=it, detail=detail) for it in range(3)]
-    another = replace(rows[0], correlation_id=8)
-
-    assert "PASS" == judge(EXERCISE, None, [evidence(*STORED, *rows)]).status
-    assert "FAIL" == judge(EXERCISE, None, [evidence(*STORED, *rows, another)]).status
+    assert "FAIL" == verdict.status
+    assert "(compression.type=zstd)" in verdict.reason
 
 
 def test_a_function_that_raises_fails() -> None:
@@ -336,16 +317,6 @@ def test_records_that_did_not_cross_the_proxy_fail() -> None:
 
     assert "FAIL" == verdict.status
     assert "2 records" in verdict.reason
-
-
-def test_a_log_that_was_cut_at_its_beginning_fails() -> None:
-    """Nothing is doubled in what is left, and nobody knows what was there."""
-    end = replace(END, detail={**END.detail, "start": "2"})
-
-    verdict = judge(EXERCISE, None, [evidence(produce(), record("0", 2), record("1", 3), end)])
-
-    assert ("FAIL", 0) == (str(verdict.status), verdict.points)
-    assert verdict.reason.startswith("partition None begins at offset 2")
 
 
 def test_a_rule_that_finds_nothing_to_judge_gives_no_points() -> None:

@@ -45,6 +45,10 @@ BATCH = Event(run="r", source="log", actor="broker-1", kind="batch", topic="t", 
 IN_TRANSACTIONS = (BATCH, record("0", 0), record("1", 1))
 
 
+# A log that somebody has cut at its beginning.
+CUT = replace(record("", 2), kind="end", value=None, detail={"drained": "true", "start": "2"})
+
+
 def produce(records: int = 1, fate: str = "forwarded", actor: str = "producer-1") -> Event:
     return Event(run="r", source="wire", actor=actor, kind="request", api="Produce", topic="t",
                  partition=0, records=records, fate=fate)  # fmt: skip
@@ -115,6 +119,7 @@ def says(sentence: str | None, facts: Facts) -> bool:
             seen(produce(), produce(fate="dropped"), record("0", 0), record("1", 1)),
             ("partition 0 ", "2 records", "only 1 "),
         ),
+        (everything_crossed_the_proxy, seen(produce(2), CUT), ("partition 0 begins at offset 2",)),
         (only_what_clients_need, seen(asked("CreatePartitions", topic="r-orders")), None),
         (
             only_what_clients_need,
@@ -274,6 +279,10 @@ def placed(partition: int) -> Event:
                  partition=partition)  # fmt: skip
 
 
+LARGE = [
+    replace(produce(), correlation_id=number, partition=it, detail={"bytes": "15000000"})
+    for number in (7, 8) for it in range(3)
+]  # fmt: skip
 EXAMINED: dict[str, tuple[list[Event], Facts]] = {
     "some groups": ([by(1, group=str(each % 20)) for each in range(40)], None),
     "many groups": ([by(1, group=str(each)) for each in range(21)], ("21 groups", "20 are")),
@@ -286,6 +295,11 @@ EXAMINED: dict[str, tuple[list[Event], Facts]] = {
     "some partitions": ([placed(number) for number in range(50)], None),
     "many partitions": ([placed(number) for number in range(51)], ("51 partitions", "50 are")),
     "many bytes": ([replace(produce(), detail={"bytes": "20000001"})], ("20,000,001 bytes",)),
+    "one large request to three partitions": (LARGE[:3], None),
+    "two of them": (LARGE, ("30,000,000 bytes",)),
+    "as much as is looked at": (
+        [replace(produce(100_000), detail={"bytes": "20000000"})], None,
+    ),
     "compressed": (
         [replace(produce(), detail={"compression": "gzip"})], ("compression.type=gzip",),
     ),
