@@ -136,7 +136,7 @@ def gradebook(
     lists = [roster] if roster else [it / ROSTER for it in outs if (it / ROSTER).exists()]
     people = read_roster(lists[0]) if lists else Roster([])
     book = Book(people)
-    submissions = [each for folder in outs for each in _submissions(folder, line)]
+    submissions = [each for folder in outs for each in records.results(folder, line).submissions]
     for each in submissions:
         book.known_as(each.learner or each.path)
     times = _times(handed_in, book)
@@ -165,13 +165,6 @@ def gradebook(
         line(f"{len(similar)} pairs of answers are alike: {out / 'similar.csv'}. Look at them; "
              "that two answers are alike is no proof of anything.")  # fmt: skip
     return book
-
-
-def _submissions(folder: Path, line: Callable[[str], object]) -> Sequence[SubmissionResult]:
-    results, unreadable = records.results(folder)
-    for file in unreadable:
-        line(f"{file} cannot be read and was left out. Delete it and grade again.")
-    return results.submissions
 
 
 def _enter(

@@ -24,7 +24,7 @@ from lab_utils.audit.ledgers import literal
 from lab_utils.audit.session import own_spark
 from lab_utils.errors import BadArgument, StageError
 from lab_utils.gradebook.roster import spelled
-from lab_utils.grading.records import FOLDER, make_folder, nonce_of, write_whole
+from lab_utils.grading.records import files, make_folder, nonce_of, write_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -133,7 +133,7 @@ def _lines(outs: Sequence[Path], folder: Path) -> int:
     """
     folder.mkdir(mode=0o700)
     size = 0
-    for number, part in enumerate(_parts(_files(outs))):
+    for number, part in enumerate(_parts(it for out in outs for it in files(out))):
         (folder / f"{number}.jsonl").write_bytes(part)
         size += len(part)
     if not size:
@@ -142,16 +142,6 @@ def _lines(outs: Sequence[Path], folder: Path) -> int:
             f"there is no submission in {named}. Name what ./lab grade wrote to with --out."
         )
     return size
-
-
-def _files(outs: Sequence[Path]) -> Iterator[Path]:
-    for out in outs:
-        if not (out / FOLDER).is_dir():
-            raise BadArgument(
-                f"{out} is not the folder of a grading: it has no folder {FOLDER}. "
-                "Name what ./lab grade wrote to with --out."
-            )
-        yield from (out / FOLDER).glob("*.json")
 
 
 def _parts(files: Iterator[Path]) -> Iterator[bytes]:

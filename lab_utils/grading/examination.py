@@ -187,9 +187,7 @@ class Examiner:
             unmet.clear()
             return self._in_processes(path, experiment, ticket, unmet)
 
-        evidence = self._run(
-            trial, in_processes if in_children else in_kernel, plain_names=False, of=exercise
-        )
+        evidence = self._run(exercise, trial, in_processes if in_children else in_kernel)
         if only_what_clients_need(None, evidence):  # the cluster may be another one now
             self._is_odd = True
         return replace(evidence, rows=witnessed(evidence.rows), unmet=tuple(unmet))
@@ -258,7 +256,7 @@ class Examiner:
                 return WITH_THE_ANSWER
             return None
 
-        evidence = self._run(trial, perform, plain_names=exercise.kind == "value")
+        evidence = self._run(exercise, trial, perform)
         if evidence.trouble and not own_trouble(exercise, evidence):
             raise Infrastructure(f"a reference run left no whole evidence: {evidence.trouble[0]}")
         return evidence
@@ -315,25 +313,17 @@ class Examiner:
         return said or {"raised": "the kernel's answer could not be read."}
 
     def _run(
-        self,
-        trial: Trial,
-        perform: Callable[[Experiment, Ticket], str | None],
-        *,
-        plain_names: bool,
-        of: Exercise | None = None,
+        self, exercise: Exercise, trial: Trial, perform: Callable[[Experiment, Ticket], str | None]
     ) -> Evidence:
         """Begin an experiment, have it performed, finish it.
 
-        What the machine or the stage has spoiled is tried once more, on a new stage. `of` is the
-        exercise whose answer is performed, if it is a learner's.
+        What the machine or the stage has spoiled is tried once more, on a new stage.
         """
-        is_learners = of is not None
+        is_learners = exercise.is_performed
         for last_time in (False, True):
-            trial = self._unseen(of, trial) if of is not None else trial
+            trial = self._unseen(exercise, trial) if is_learners else trial
             try:
-                experiment, ticket = self._begun(
-                    trial, plain_names=plain_names, in_kernel=is_learners
-                )
+                experiment, ticket = self._begun(exercise, trial)
                 evidence = self._performed(experiment, ticket, trial, perform)
             except PortTaken as error:
                 said = "a process of your notebook holds a port that the examination needs."
@@ -386,13 +376,11 @@ class Examiner:
         copies.mkdir(mode=0o700)
         return _taken_sink(self._session, ticket, copies)
 
-    def _begun(
-        self, trial: Trial, *, plain_names: bool, in_kernel: bool
-    ) -> tuple[Experiment, Ticket]:
+    def _begun(self, exercise: Exercise, trial: Trial) -> tuple[Experiment, Ticket]:
         for last_time in (False, True):
             try:
-                experiment = self._experiment(trial, plain_names=plain_names)
-                folder = self._client_folder() if in_kernel else None
+                experiment = self._experiment(trial, plain_names=exercise.kind == "value")
+                folder = self._client_folder() if exercise.is_performed else None
                 return experiment, experiment.begin(folder)
             except (LabError, KafkaException, OSError) as error:
                 self.close(is_odd=True)

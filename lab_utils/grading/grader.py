@@ -201,7 +201,7 @@ def grade_and_report(
             line(f"Ended after {board.done} of {len(todo)}.")
             raise
         finally:
-            results, _ = records.results(wanted.out)
+            results = records.results(wanted.out)
             write_reports(results, wanted.out)
         names = {kept.name(each.path) for each in chosen}
         mine = tuple(each for each in results.submissions if each.name in names)
@@ -213,11 +213,9 @@ def grade_and_report(
 
 def report(out: Path, line: Callable[[str], object]) -> None:
     """Write the reports again from what OUT holds, also while it is being graded."""
-    results, unreadable = records.results(out)
+    results = records.results(out, line)
     write_reports(results, out)
     sys.stdout.write(table(results) + "\n")
-    for each in unreadable:
-        line(f"{each} cannot be read and was left out. Delete it and grade again.")
     line(f"The reports are in {out}.")
 
 

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -125,30 +125,32 @@ def opened(
         yield Store(out, _nonce(out, nonce, again=again), versions)
 
 
-def results(out: Path) -> tuple[Results, list[str]]:
-    """What OUT holds, and the names of files that cannot be read.
-
-    Raises BadArgument when it is not the folder of a grading.
-    """
+def files(out: Path) -> Iterator[Path]:
+    """The files of submissions in OUT; raises BadArgument when it is no folder of a grading."""
     if not (out / FOLDER).is_dir():
         raise BadArgument(
-            f"{out} is not the folder of a grading: it has no folder {FOLDER}. "
-            f"Make one: ./lab grade SUBMISSIONS --out {out}"
+            f"{out} is not the folder of a grading: it has no folder {FOLDER}. Name what ./lab "
+            "grade wrote to with --out."
         )
-    found, unreadable = [], []
-    for file in sorted((out / FOLDER).glob("*.json")):
+    return (out / FOLDER).glob("*.json")
+
+
+def results(out: Path, line: Callable[[str], object] = lambda _: None) -> Results:
+    """What OUT holds; `line` is told of files that cannot be read. Raises BadArgument as files."""
+    found = []
+    for file in sorted(files(out)):
         try:
             found.append(_read(file))
         except (OSError, LedgerError):
-            unreadable.append(str(file))
+            line(f"{file} cannot be read and was left out. Delete it and grade again.")
     found.sort(key=lambda each: each.path)
     last = max(found, key=lambda each: each.graded_at or "", default=None)
     if last is None:
-        return Results(nonce="", versions={}), unreadable
+        return Results(nonce="", versions={})
     about: dict[str, Any] = {
         "nonce": last.nonce or "", "versions": last.versions, "isolation": last.isolation
     }  # fmt: skip
-    return Results(submissions=tuple(found), **about), unreadable
+    return Results(submissions=tuple(found), **about)
 
 
 def content(path: Path) -> bytes | None:
