@@ -13,7 +13,7 @@ from lab_utils.checking import decide, perform
 from lab_utils.grading.cases import exercise
 from lab_utils.lab import Lab
 from lab_utils.stage import client
-from tests.grading.wrong_answers_07 import REPAIRED, WRONG
+from tests.grading.wrong_answers_from_06 import REPAIRED, WRONG
 from tests.notebooks import answers_in, execute, source_notebook
 
 # LAB_REPEATS=20 repeats it more often.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.grading.wrong_answers import BOOKMARK, SORTED
-from tests.grading.wrong_answers_07 import REPAIRED
+from tests.grading.wrong_answers_from_06 import REPAIRED
 
 AND_A_FLUSH: Final = ("patient =", "producer.flush()\n    patient =")
 ONE_TRANSACTION: Final = """

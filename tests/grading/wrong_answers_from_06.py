@@ -1,6 +1,7 @@
-"""A wrong answer for each named mistake of lab 06: item, the mistake's name, the answer.
+"""A wrong answer for each named mistake of labs 06 to 08: item, the mistake's name, the answer.
 
-The cells stand behind those of the notebook: its helpers are there.
+It is what differs from the lab's own answer, or a cell of its own: see recorded.Answer. Each
+pipeline of lab 07 is the repaired one with one thing changed.
 """
 
 from __future__ import annotations
@@ -115,6 +116,86 @@ FIRST_DROP: Final = """with database.begin() as connection:
         connection.execute(text("DROP TABLE IF EXISTS bookings"))
     with"""
 COMMIT: Final = "consumer.commit(message, asynchronous=False)"
+REPAIRED: Final = """
+def repaired(run):
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT PRIMARY KEY)"))
+    notices = run.producer({"acks": "all"})
+    billing = run.producer({"transactional.id": f"{run.topic}-billing"})
+    billing.init_transactions()
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        with database.begin() as connection:
+            for message in batch:
+                connection.execute(
+                    text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING"),
+                    {"order": message.value().decode()},
+                )
+        for message in batch:
+            notices.produce(run.topics["notices"], message.value(), partition=0)
+        notices.flush()
+        billing.begin_transaction()
+        try:
+            for message in batch:
+                billing.produce(run.topics["invoices"], message.value(), partition=0)
+            offsets = consumer.position(consumer.assignment())
+            billing.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
+            billing.commit_transaction()
+        except KafkaException:
+            billing.abort_transaction()
+            consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))
+
+answer_2 = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "workload": repaired}
+"""
+READS_ONLY: Final = """
+def reads(run):
+    consumer = run.consumer()
+    consumer.subscribe([run.topic])
+    for batch in run.batches(consumer, size=2):
+        pass
+
+answer_2 = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "workload": reads}
+"""
+SEEK: Final = "consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))"
+OFFSETS: Final = "billing.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())"
+BOOKS: Final = """
+def booked_once(run):
+    database = run.database()
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT)"))
+        connection.execute(text("CREATE TABLE IF NOT EXISTS done (batch INTEGER PRIMARY KEY)"))
+
+    def book(batch, number):
+        orders = [{"value": row.value} for row in batch.collect()]
+        STEPS
+
+    run.start(run.stream().writeStream.foreachBatch(book), "table")
+"""
+ROWS: Final = """
+        with database.begin() as connection:
+            connection.execute(text("INSERT INTO bookings VALUES (:value)"), orders)
+"""
+NUMBER_FIRST: Final = (
+    """
+        with database.begin() as connection:
+            mine = connection.execute(
+                text("INSERT INTO done VALUES (:n) ON CONFLICT DO NOTHING"), {"n": number})
+        if not mine.rowcount:
+            return
+"""
+    + ROWS
+)
+FILE_FIRST: Final = (
+    """
+        done = pathlib.Path(f"{run.files}-{number}")
+        if done.exists():
+            return
+        done.touch()
+"""
+    + ROWS
+)
 
 
 def _loop(send: str = SEND, after: str = "pass", rewind: str = "rewind(consumer)") -> str:
@@ -124,6 +205,15 @@ def _loop(send: str = SEND, after: str = "pass", rewind: str = "rewind(consumer)
 def _sink(table: str, insert: str, *, commits_first: bool = False) -> str:
     before, after = (COMMIT, "pass") if commits_first else ("pass", COMMIT)
     return SINK.format(table=table, insert=insert, before=before, after=after)
+
+
+def _with(old: str, new: str) -> str:
+    assert old in REPAIRED, old
+    return REPAIRED.replace(old, new)
+
+
+def _books(steps: str) -> str:
+    return BOOKS.replace("STEPS", steps.strip())
 
 
 WRONG: Final = (
@@ -177,4 +267,40 @@ WRONG: Final = (
     ("06.5", "the broker checks the owner", {"kept": "once"}),
     ("06.5", "a transaction reaches further", {"database": "once"}),
     ("06.5", "a kill loses", {"killed": "lost"}),
+    ("07.1", "twice", {"killed": {"bookings": "twice"}}),
+    ("07.1", "an abort undoes reading", {"refused": {"invoices": "once"}}),
+    ("07.1", "an abort undoes everything", {"refused": {"notices": "lost"}}),
+    ("07.1", "the bookmark waits", {"killed": {"invoices": "once"}}),
+    ("07.1", "acked is safe", {"dark": {"notices": "once"}}),
+    ("07.1", "the database waits", {"dark": {"bookings": "lost"}}),
+    ("07.2", "nothing is processed", READS_ONLY),
+    ("07.2", "acks too weak", _with('{"acks": "all"}', '{"acks": 1}')),
+    ("07.2", "floor too low", _with('"min.insync.replicas": 2', '"min.insync.replicas": 1')),
+    ("07.2", "no replica to spare", _with('"replicas": 3', '"replicas": 2')),
+    ("07.2", "gave up", _with("billing.abort_transaction()", "raise")),
+    ("07.2", "not rewound", _with(SEEK, "pass")),
+    ("07.2", "committed before the work", _with('{"enable.auto.commit": False}', "")),
+    ("07.2", "no bookmark", _with(OFFSETS, "pass")),
+    ("07.2", "no key", _with(" PRIMARY KEY", "").replace(" ON CONFLICT DO NOTHING", "")),
+    ("08.1", "nothing is booked", _books("pass")),
+    ("08.1", "the number before the rows", _books(NUMBER_FIRST)),
+    ("08.1", "the number before the rows", "import pathlib\n" + _books(FILE_FIRST)),
+    ("08.1", "twice", _books(ROWS)),
+    (
+        "08.2",
+        "no watermark",
+        [('.withWatermark("timestamp", "10 minutes")', ""), ("WithinWatermark", "")],
+    ),
+    (
+        "08.2",
+        "the time is part of the key",
+        [('WithinWatermark(["value"])', '(["value", "timestamp"])')],
+    ),
+    ("08.2", "too impatient", [("10 minutes", "5 minutes")]),
+    ("08.2", "remembers too long", [("WithinWatermark", "")]),
+    ("08.3", "a list deletes nothing", {"files": "once"}),
+    ("08.3", "Spark reads the list", {"spark": "twice"}),
+    ("08.3", "the bookmark is enough", {"topic": "once"}),
+    ("08.3", "the bookmark is enough", {"table": "once", "spark": "twice", "files": "once"}),
+    ("08.3", "a repeated batch loses nothing", {"topic": "lost", "files": "once"}),
 )
