@@ -8,7 +8,6 @@ import stat
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -180,17 +179,12 @@ def test_reports_are_written(tmp_path: Path) -> None:
     assert {0o600} == {stat.S_IMODE(path.stat().st_mode) for path in files}
 
 
-def verdict(status: str, reason: str, **columns: Any) -> Verdict:
-    return Verdict(item="03.2", title="Once", kind="workload", status=status, points=0, possible=5,
-                   reason=reason, **columns)  # fmt: skip
-
-
-FAIL = verdict("FAIL", "order <3> is there twice.", hint="Likely: no id.\nLook at the wire.")
+FAIL = replace(ONCE, reason="order <3> is there twice.")
 
 
 def test_reasons_stand_in_one_column() -> None:
     """Status and item take nineteen characters; hints stand below the reason."""
-    assert "INCONCLUSIVE 03.2  no fault." == repr(verdict("INCONCLUSIVE", "no fault."))
+    assert "INCONCLUSIVE 03.3  no fault." == repr(replace(WEAK, reason="no fault."))
     assert (
         "FAIL 03.2          order <3> is there twice.\n"
         "                   Likely: no id.\n"
@@ -200,7 +194,7 @@ def test_reasons_stand_in_one_column() -> None:
 
 def test_long_reasons_are_wrapped() -> None:
     """No line is longer than a hundred characters."""
-    lines = repr(verdict("FAIL", "word " * 60)).splitlines()
+    lines = repr(replace(WEAK, reason="word " * 60)).splitlines()
 
     assert 100 >= max(map(len, lines))
     assert all(line.startswith(" " * 19 + "word") for line in lines[1:])
