@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.grading.wrong_answers import BOOKMARK, SORTED
-from tests.grading.wrong_answers_from_06 import REPAIRED
+from tests.grading.wrong_answers_from_06 import EACH_ERROR, EACH_ROW, INSERT
 
 AND_A_FLUSH: Final = ("patient =", "producer.flush()\n    patient =")
 ONE_TRANSACTION: Final = """
@@ -36,18 +36,10 @@ def booked_once(run):
             {write}
         consumer.commit(message, asynchronous=False)
 """
-EACH_ROW: Final = """
-            for message in batch:
-                connection.execute(
-                    text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING"),
-                    {"order": message.value().decode()},
-                )
+ALL_ROWS: Final = f"""\
+insert = {INSERT}
+            connection.execute(insert, [{{"order": it.value().decode()}} for it in batch])
 """
-ALL_ROWS: Final = """
-            insert = text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING")
-            connection.execute(insert, [{"order": it.value().decode()} for it in batch])
-"""
-assert EACH_ROW in REPAIRED
 
 RIGHT: Final = (
     (
@@ -266,7 +258,7 @@ def loses_nothing(run):
             '                connection.execute(text("INSERT INTO bookings VALUES (:order)"), row)',
         ),
     ),
-    ("07.2", "the rows of a batch in one statement", REPAIRED.replace(EACH_ROW, ALL_ROWS)),
+    ("07.2", "the rows of a batch in one statement", [(EACH_ROW, ALL_ROWS), EACH_ERROR]),
     (
         "08.1",
         "a key",
