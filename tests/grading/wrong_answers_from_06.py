@@ -7,22 +7,9 @@ from __future__ import annotations
 
 from typing import Final
 
-LOOP: Final = """
-def exactly_once(run):
-    producer = biller(run)
-    consumer = run.consumer({"enable.auto.commit": False})
-    consumer.subscribe([run.topic])
-    for batch in run.batches(consumer, size=2):
-        producer.begin_transaction()
-        try:
-            for message in batch:
-                producer.produce(run.topics["invoices"], message.value(), partition=0)
-            SEND
-            producer.commit_transaction()
-            AFTER
-        except KafkaException:
-            producer.abort_transaction()
-            REWIND
+TOGETHER: Final = """\
+offsets = consumer.position(consumer.assignment())
+            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
 """
 SEND: Final = (
     "producer.send_offsets_to_transaction("
@@ -159,8 +146,15 @@ FILE_FIRST: Final = (
 )
 
 
-def _loop(send: str = SEND, after: str = "pass", rewind: str = "rewind(consumer)") -> str:
-    return LOOP.replace("SEND", send).replace("AFTER", after).replace("REWIND", rewind)
+def _loop(
+    send: str, after: str = "pass", rewind: str = "rewind(consumer)"
+) -> list[tuple[str, str]]:
+    """The lab's own loop that sends this, does that after its commit, and takes any error."""
+    done = f"producer.commit_transaction()\n            {after}\n"
+    return [
+        (TOGETHER, f"{send}\n"), ("producer.commit_transaction()\n", done), EACH_ERROR,
+        ("rewind(consumer)", rewind),
+    ]  # fmt: skip
 
 
 def _sink(table: str, insert: str, *, commits_first: bool = False) -> str:
