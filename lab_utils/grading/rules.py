@@ -333,6 +333,11 @@ def is_transactional(evidence: Evidence) -> bool:
     )
 
 
+def acked(evidence: Evidence) -> set[str | None]:
+    """The orders that have an acked event; only trials of our own have these rows."""
+    return {row.value for row in evidence.history.of("client", "acked")}
+
+
 def missing(evidence: Evidence, copies: Mapping[Any, int]) -> list[str]:
     """The orders of which there is none."""
     return [order for order in evidence.orders if not copies.get(order)]

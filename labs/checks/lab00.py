@@ -3,7 +3,7 @@
 import random
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import answer_equals, rows_equal
+from lab_utils.grading.rules import acked, answer_equals, rows_equal
 from lab_utils.ledger.history import REPORTS
 from lab_utils.proxy.faults import delay_response, drop_response
 
@@ -61,11 +61,6 @@ def eventful_somewhere(nonce):
 UNKNOWN = ("client", "unknown")
 
 
-def acked_orders(evidence):
-    """The orders that have an acked event."""
-    return {row.value for row in evidence.history.of("client", "acked")}
-
-
 def returned_count(evidence):
     """The one number that the learner's query returned, or None."""
     rows = evidence.returned or ()
@@ -78,7 +73,7 @@ def outcome_of_order_3(evidence):
     A run proves nothing on a machine that is too slow for it: another order was late, too, so the
     offsets are others; or the client looked at its clock so late that it still took the answer.
     """
-    if {*evidence.orders} - acked_orders(evidence) != {"3"}:
+    if {*evidence.orders} - acked(evidence) != {"3"}:
         raise StopIteration
     reports = evidence.history.of("client", *REPORTS)
     kinds = [row.kind for row in reports if row.value == "3"]
@@ -95,7 +90,7 @@ EXERCISES = (
         answer="count_acked",
         public=(eventful(6, unheard=1, lost=3, late=7),),
         unseen=eventful_somewhere,
-        rules=(rows_equal(lambda evidence: [{"acked": len(acked_orders(evidence))}]),),
+        rules=(rows_equal(lambda evidence: [{"acked": len(acked(evidence))}]),),
         mistakes=(
             Mistake(
                 name="counted reports",

@@ -5,7 +5,13 @@ from collections import Counter
 
 from lab_utils.audit.contracts import MAY, clause
 from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import and_more, names_what_became, nothing_else_is_stored, rows_equal
+from lab_utils.grading.rules import (
+    acked,
+    and_more,
+    names_what_became,
+    nothing_else_is_stored,
+    rows_equal,
+)
 from lab_utils.proxy.faults import (
     cut_link,
     delay_response,
@@ -63,11 +69,6 @@ def acked_alone(nth, orders):
         name="the leader dies", faults=(refuse("Produce", error=REFUSED), *leader_dies(nth)),
         orders=orders, brokers=3, topic_config=FLOOR, workload=with_acks("1"),
     )  # fmt: skip
-
-
-def acked(evidence):
-    """The orders that the client reported as acked; only trials of our own have these rows."""
-    return {row.value for row in evidence.history.of("client", "acked")}
 
 
 def lost(evidence):
