@@ -1,4 +1,4 @@
-"""docs/adding-a-lab.md, followed word for word: its files are built, checked and graded."""
+"""docs/adding-a-lab.md, followed word for word: its files are built, and its checks performed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import pytest
 
 from lab_utils.checking import decide, perform
 from lab_utils.grading.cases import exercise
-from lab_utils.grading.grader import grade
 from lab_utils.grading.notebook import build_labs, write_checks
 from lab_utils.lab import Lab
 from tests.grading.recorded import held
@@ -98,22 +97,3 @@ def test_checked(
 
     assert status == verdict.status
     assert likely is None or (verdict.hint or "").startswith(likely)
-
-
-@pytest.mark.labs
-@pytest.mark.long
-def test_graded(labs: Path) -> None:
-    """Handed in, the source gets all points and the blank notebook none, each with its reason.
-
-    In each run of the suite the page's trials are performed above, and test_grading.py grades a lab
-    of another folder.
-    """
-    build_labs(labs)
-    solved, blank = grade(
-        [labs / "source" / "90_store_once.py", labs / "90_store_once.ipynb"], labs=labs
-    ).submissions
-
-    assert [("PASS", 3), ("FAIL", 0)] == [
-        (each.items[0].status, each.items[0].points) for each in (solved, blank)
-    ]
-    assert ((), ()) == (solved.notes, blank.notes)

@@ -19,6 +19,7 @@ from lab_utils.grading.rules import (
 )
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import crash_client
+from tests.histories import TOPIC, end, record
 
 
 def event(source: str, kind: str, **columns: Any) -> Event:
@@ -26,18 +27,13 @@ def event(source: str, kind: str, **columns: Any) -> Event:
 
 
 def produce(actor: str = "producer-1") -> Event:
-    return event("wire", "request", actor=actor, api="Produce", partition=0, records=9,
+    return event("wire", "request", actor=actor, api="Produce", topic=TOPIC, partition=0, records=9,
                  fate="forwarded")  # fmt: skip
-
-
-def record(value: str, offset: int) -> Event:
-    return event("log", "record", partition=0, offset=offset, value=value)
 
 
 KILL, DIED = crash_client("after_ack", nth=3), event("workload", "crashed")
 ARMED, FIRED, UNFIRED = (event("fault", kind) for kind in ("armed", "fired", "unfired"))
-END = event("log", "end", detail={"drained": "true"})
-STUCK = event("log", "end", detail={"drained": "false"})
+END, STUCK = end(), end(drained=False)
 STORED = (produce(), record("0", 0), record("1", 1), END)
 TWICE = (*STORED, record("1", 2))
 
@@ -311,7 +307,7 @@ def test_a_function_that_raises_fails() -> None:
 
 def test_records_that_did_not_cross_the_proxy_fail() -> None:
     """A workload that writes past the proxy gets no points, whatever the log looks like."""
-    rows = [*STORED[1:], event("wire", "request", api="Produce", partition=0, records=1)]
+    rows = [*STORED[1:], replace(produce(), records=1)]
 
     verdict = judge(EXERCISE, None, [evidence(*rows)])
 
