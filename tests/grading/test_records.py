@@ -32,13 +32,13 @@ ENDLESS: Final = "answer_1 = {}\nwhile True: __import__('signal').pause()"
 VERSIONS: Final = {"kafka": "4.3.1"}
 
 
-def notebook(*cells: str, lab: str = "03") -> str:
-    """A notebook of a lab without any of its cells: it is graded at once, with no kernel."""
+def notebook(*cells: str) -> str:
+    """A notebook of lab 03 without any of its cells: it is graded at once, with no kernel."""
     code: list[dict[str, Any]] = [
         {"cell_type": "code", "id": f"c{number}", "source": source, "metadata": {}, "outputs": [],
          "execution_count": None} for number, source in enumerate(cells)
     ]  # fmt: skip
-    about = {"delivery_lab": {"lab": lab}}
+    about = {"delivery_lab": {"lab": "03"}}
     return json.dumps({"cells": code, "metadata": about, "nbformat": 4, "nbformat_minor": 5})
 
 
