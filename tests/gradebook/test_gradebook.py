@@ -188,15 +188,6 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
     assert [f"In {tmp_path / 't.csv'}, and nobody handed in anything by this name: eve."] == said
 
 
-def test_canvas_knows_its_own_names(tmp_path: Path) -> None:
-    """What Canvas calls a file's learner is found in its list."""
-    (tmp_path / "people.csv").write_text(CANVAS_LIST)
-    found = read_roster(tmp_path / "people.csv").find("lovelaceada_11")
-
-    assert found is not None
-    assert "Lovelace, Ada" == found.name
-
-
 def test_a_list_of_nobody(tmp_path: Path) -> None:
     """A file without a known column is refused with those that are known."""
     (tmp_path / "x.csv").write_text("colour\nred\n")
