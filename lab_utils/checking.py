@@ -18,7 +18,7 @@ from lab_utils.errors import BadArgument, LabError
 from lab_utils.experiment import order_values
 from lab_utils.grading import cases, inside, judge
 from lab_utils.grading.cases import Evidence, Exercise, Trial
-from lab_utils.grading.results import INDENT, PASS, Score, Verdict
+from lab_utils.grading.results import FAIL, INCONCLUSIVE, INDENT, PASS, Score, Verdict
 from lab_utils.ledger.store import write_ledger
 
 if TYPE_CHECKING:
@@ -120,9 +120,9 @@ def decide(
         try:
             answer = inside.read_answer(json.loads(text(answer)), exercise.kind)
         except ValueError as error:
-            return judge.failed(exercise, str(error))
+            return exercise.verdict(FAIL, str(error))
     elif not callable(answer):
-        return judge.failed(exercise, f"your answer is {answer!r}, and that is no function.")
+        return exercise.verdict(FAIL, f"your answer is {answer!r}, and that is no function.")
 
     made: list[Evidence] = []
 
@@ -137,7 +137,7 @@ def decide(
             tell(judge.first_of(exercise, answer, made, verdict.status))
         return verdict
     except LabError as error:
-        return judge.inconclusive(exercise, str(error))
+        return exercise.verdict(INCONCLUSIVE, str(error))
 
 
 def perform(

@@ -37,14 +37,13 @@ from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
 from lab_utils.grading.judge import (
     decide,
-    failed,
     left_unreadable,
     no_answer,
     own_trouble,
     witnessed,
 )
 from lab_utils.grading.kernel import KernelSession
-from lab_utils.grading.results import Verdict
+from lab_utils.grading.results import FAIL, Verdict
 from lab_utils.grading.rules import it_can_be_examined, only_what_clients_need
 from lab_utils.grading.sandbox import PortTaken, take
 from lab_utils.grading.weakness import not_done
@@ -115,7 +114,7 @@ class Examiner:
             try:
                 answer = read_answer(said, exercise.kind)
             except ValueError as error:
-                return failed(exercise, str(error))
+                return exercise.verdict(FAIL, str(error))
             if answer is None:
                 return no_answer(exercise)
         return decide(
@@ -331,9 +330,14 @@ class Examiner:
                     trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),)
                 )
                 self.close(is_odd=True)  # its run is still open
-            asked = _own_doing(evidence) if is_learners else None
-            if evidence.trouble and asked:
-                evidence = replace(evidence, raised=asked, trouble=())
+            if evidence.trouble and is_learners:
+                # What of the workload's own spoils it: what it left, did not do, or did to a topic.
+                own = (
+                    left_unreadable(evidence)
+                    or it_can_be_examined(evidence)
+                    or only_what_clients_need(None, evidence)
+                )
+                evidence = replace(evidence, raised=own, trouble=()) if own else evidence
             if evidence.trouble or not evidence.history.is_drained:
                 self.close(is_odd=True)  # whoever reads next has another reader
             if not evidence.trouble or last_time:
@@ -488,15 +492,6 @@ def _taken_sink(session: KernelSession, ticket: Ticket, to: Path) -> Path:
     for name in SINK_FILES:
         take(session.working, str(within / name), to / name)
     return to
-
-
-def _own_doing(evidence: Evidence) -> str | None:
-    """What of the workload's own spoils its run: what it left, did not do, or did to a topic."""
-    return (
-        left_unreadable(evidence)
-        or it_can_be_examined(evidence)
-        or only_what_clients_need(None, evidence)
-    )
 
 
 def _filled(experiment: Experiment) -> tuple[Path, ...]:

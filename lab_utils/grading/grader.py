@@ -46,11 +46,12 @@ from lab_utils.grading.handed_in import (
     shown_path,
     stems,
 )
-from lab_utils.grading.judge import failed, no_answer
+from lab_utils.grading.judge import no_answer
 from lab_utils.grading.kernel import Budget, KernelSession, keep_bytecode
 from lab_utils.grading.notebook import lab_of
 from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
+    FAIL,
     GRADED,
     INFRASTRUCTURE,
     REJECTED,
@@ -557,7 +558,7 @@ def _item(
         return no_answer(exercise)  # Spark need not start to say so
     reply = session.replies[answer]
     if reply.status != "ok":
-        return failed(exercise, UNWELL[reply.status].format(reply.error))
+        return exercise.verdict(FAIL, UNWELL[reply.status].format(reply.error))
     return examiner.examine(exercise, position)
 
 

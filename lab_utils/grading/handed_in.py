@@ -120,11 +120,8 @@ def _expression(pattern: str) -> str:
     """
     if pattern.count(LEARNER) != 1:
         raise BadArgument(f"--learner must have {LEARNER} once; got {pattern!r}.")
-    parts = {re.escape(LEARNER): "(?P<learner>[^/]+?)", r"\*": "[^/]*"}
-    escaped = re.escape(pattern)
-    for old, new in parts.items():
-        escaped = escaped.replace(old, new)
-    return f"(?:^|/){escaped}$"
+    before, after = (re.escape(it).replace(r"\*", "[^/]*") for it in pattern.split(LEARNER))
+    return f"(?:^|/){before}(?P<learner>[^/]+?){after}$"
 
 
 def _learner(path: Path, paths: Sequence[Path]) -> str:

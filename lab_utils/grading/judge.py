@@ -54,16 +54,6 @@ def no_answer(exercise: Exercise, reason: str = "there is no answer yet.") -> Ve
     return exercise.verdict(FAIL, reason, hint=exercise.blank)
 
 
-def failed(exercise: Exercise, reason: str) -> Verdict:
-    """The verdict on an answer that could not be judged by what it does."""
-    return exercise.verdict(FAIL, reason)
-
-
-def inconclusive(exercise: Exercise, reason: str) -> Verdict:
-    """The verdict on an answer that could not be examined."""
-    return exercise.verdict(INCONCLUSIVE, reason)
-
-
 def decide(
     exercise: Exercise,
     trials: Iterable[Trial],
@@ -178,7 +168,7 @@ def _graded(exercise: Exercise, answer: Any, each: Evidence) -> dict[str, str]:
     return {
         "schedule": each.trial.name,
         "status": status,
-        "finding": (made.finding if made else "") if status == FAIL else "",
+        "finding": made.finding if made else "",
         "claim": (made.claim if made else "") or exercise.claims[each.trial.name],
         "reason": found,
         "hint": _thought(made) if made else "",
