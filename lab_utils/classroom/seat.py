@@ -98,7 +98,8 @@ class Seat:
         try:
             if not self._token and not self._join(client):
                 return True  # That is no code of this classroom: nothing is told there.
-            answer = client.post("/tell", json=told, headers=self._authorization)
+            known_by = {"Authorization": f"Bearer {self._token}"}
+            answer = client.post("/tell", json=told, headers=known_by)
             if answer.status_code in GONE:  # Another classroom is there now.
                 self._token = ""
                 _file().unlink(missing_ok=True)
@@ -133,10 +134,6 @@ class Seat:
             file = os.open(_file(), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
             with os.fdopen(file, "w") as target:
                 json.dump(kept | {"token": self._token}, target)
-
-    @property
-    def _authorization(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self._token}"}
 
 
 def take_seat() -> Seat | None:

@@ -243,7 +243,8 @@ def _observed(cells: list[dict[str, Any]]) -> dict[str, str]:
     """What the tables in these cells' outputs say was observed, by question."""
     seen = {}
     for cell in cells:
-        for output in _list(cell.get("outputs")):
+        outputs = cell.get("outputs")
+        for output in outputs if isinstance(outputs, list) else ():
             data = output.get("data") if isinstance(output, dict) else None
             lines = _joined(data.get("text/plain") if isinstance(data, dict) else "").splitlines()
             if lines and lines[0].split() == TABLE:
@@ -288,10 +289,6 @@ def _joined(text: Any) -> str:
     if isinstance(text, list):
         return "".join(line for line in text if isinstance(line, str))
     return text if isinstance(text, str) else ""
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _lines(source: str) -> str:

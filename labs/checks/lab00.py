@@ -58,9 +58,6 @@ def eventful_somewhere(nonce):
     return [eventful(place.randint(7, 9), unheard, lost, late)]
 
 
-UNKNOWN = ("client", "unknown")
-
-
 def returned_count(evidence):
     """The one number that the learner's query returned, or None."""
     rows = evidence.returned or ()
@@ -113,7 +110,9 @@ EXERCISES = (
                 name="took away what is unknown",
                 is_made=lambda _, seen: (
                     returned_count(seen)
-                    == len({*seen.orders} - {row.value for row in seen.history.of(*UNKNOWN)})
+                    == len(
+                        {*seen.orders} - {row.value for row in seen.history.of("client", "unknown")}
+                    )
                 ),
                 likely="an order that was sent more than once may be both unknown and acked.",
                 look="Look at all reports about the first order.",

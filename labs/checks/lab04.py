@@ -347,7 +347,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="without the topic",
-                is_made=lambda _, seen: len(_of_the_orders(seen, partition=0)) < 2,
+                is_made=lambda _, seen: len(_of_the_orders(seen)) < 2,
                 likely="partition 0 of one topic is not partition 0 of another.",
                 look="Look at where the open transaction begins in each topic.",
             ),
@@ -475,11 +475,11 @@ def _plain(evidence):
     return [row for row in evidence.returned or () if row.get("value") in plain]
 
 
-def _of_the_orders(evidence, partition):
-    """The returned rows of one partition of the orders."""
+def _of_the_orders(evidence):
+    """The returned rows of partition 0 of the orders."""
     return [
         row for row in evidence.returned or ()
-        if str(row.get("topic")).endswith("-orders") and row.get("partition") == partition
+        if str(row.get("topic")).endswith("-orders") and row.get("partition") == 0
     ]  # fmt: skip
 
 
@@ -489,5 +489,5 @@ def _behind_the_open_one(evidence):
         row.offset for row in evidence.log
         if row.value == evidence.orders[8] and row.topic.endswith("-orders")
     )  # fmt: skip
-    rows = _of_the_orders(evidence, partition=0)
+    rows = _of_the_orders(evidence)
     return [row for row in rows if row.get("offset", -1) >= open_at]
