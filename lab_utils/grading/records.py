@@ -129,8 +129,8 @@ def files(out: Path) -> Iterator[Path]:
     """The files of submissions in OUT; raises BadArgument when it is no folder of a grading."""
     if not (out / FOLDER).is_dir():
         raise BadArgument(
-            f"{out} is not the folder of a grading: it has no folder {FOLDER}. Name what ./lab "
-            "grade wrote to with --out."
+            f"{out} is not the folder of a grading: it has no folder {FOLDER}. Name one, or make "
+            f"it: ./lab grade SUBMISSIONS --out {out}"
         )
     return (out / FOLDER).glob("*.json")
 
