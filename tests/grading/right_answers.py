@@ -51,7 +51,7 @@ RIGHT: Final = (
             (
                 SORTED,
                 'words[order] = "acked" if error is None else'
-                ' "failed" if error.code() >= 0 else words[order]\n',
+                ' "failed" if error.code() >= 0 else words[order]',
             ),
         ],
     ),
@@ -62,7 +62,7 @@ RIGHT: Final = (
             (
                 SORTED,
                 'local = error is not None and error.name().startswith("_")\n'
-                '        words[order] = "unknown" if local else "failed" if error else "acked"\n',
+                '        words[order] = "unknown" if local else "failed" if error else "acked"',
             ),
             AND_A_FLUSH,
             ("on_report)\n        producer.flush()", "on_report)\n        producer.poll(0)"),

@@ -5,7 +5,7 @@ It is what differs from the lab's own answer, or a cell of its own: see recorded
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 SEND: Final = """
 def {name}(run):
@@ -25,12 +25,12 @@ def send_the_rest(run):
 """
 COUNTED_TWICE: Final = "count(distinct value) - count(distinct if(kind = 'unknown', value, NULL))"
 FIRST: Final = 'groupBy("value", "partition").agg(F.min("offset").alias("offset"))'
-SORTED: Final = """\
+SORTED: Final = """
 if error is None:
             words[order] = "acked"
         else:
             words[order] = "unknown" if error.code() < 0 else "failed"
-"""
+""".strip()
 BOOKMARK: Final = "return min(given - done, default=max(given) + 1)"
 BY_THE_ISR: Final = """
 def acked_alone(events):
@@ -106,10 +106,6 @@ def _loop(first: str, then: str, settings: str = '{"enable.auto.commit": False}'
     return LOOP.format(first=first, then=then, settings=settings)
 
 
-def _where(poll: Any, process: Any, commit: Any) -> dict[str, Any]:
-    return {"after_poll": poll, "after_process": process, "after_commit": commit}
-
-
 WRONG: Final = (
     ("00.1", "counted reports", [("countDistinct", "count")]),
     ("00.1", "counted what was sent", [("'acked'", "'sent'")]),
@@ -140,15 +136,15 @@ WRONG: Final = (
     (
         "01.2",
         "every error is a failure",
-        [(SORTED, 'words[order] = "failed" if error else "acked"\n')],
+        [(SORTED, 'words[order] = "failed" if error else "acked"')],
     ),
     (
         "01.2",
         "every error is unknown",
-        [(SORTED, 'words[order] = "unknown" if error else "acked"\n')],
+        [(SORTED, 'words[order] = "unknown" if error else "acked"')],
     ),
-    ("01.2", "no word at all", [(SORTED, "pass\n")]),
-    ("01.2", "no error is looked at", [(SORTED, 'words[order] = "acked"\n')]),
+    ("01.2", "no word at all", [(SORTED, "pass")]),
+    ("01.2", "no error is looked at", [(SORTED, 'words[order] = "acked"')]),
     ("01.3", "sent, and not acked", [("'acked'", "'sent'")]),
     ("01.3", "sent, and not acked", [("'acked'", "'failed'")]),
     ("01.3", "everything acked", [('acked.join(stored, "value", "left_anti")', "acked")]),
@@ -294,12 +290,12 @@ WRONG: Final = (
     ("04.5", "half a transaction", {"transactional": ["0 1 2", "0 1", "0 1 2"]}),
     ("04.5", "the successor's are gone", {"transactional": ["0 1 2", "", ""]}),
     ("04.5", "the dead one's orders", {"transactional": ["0 1 2", "", "0 1 0 1 2"]}),
-    ("05.1", "text", _where("2", "2", "3")),
-    ("05.1", "the last one", _where(1, 1, 2)),
-    ("05.1", "done is committed", _where(2, 3, 3)),
-    ("05.1", "delivered is committed", _where(3, 2, 3)),
-    ("05.1", "nothing is committed", _where(2, 2, 2)),
-    ("05.1", "an earlier one", _where(1, 2, 3)),
+    ("05.1", "text", {"after_poll": "2", "after_process": "2", "after_commit": "3"}),
+    ("05.1", "the last one", {"after_poll": 1, "after_process": 1, "after_commit": 2}),
+    ("05.1", "done is committed", {"after_process": 3}),
+    ("05.1", "delivered is committed", {"after_poll": 3}),
+    ("05.1", "nothing is committed", {"after_commit": 2}),
+    ("05.1", "an earlier one", {"after_poll": 1}),
     ("05.2", "does nothing", _loop("pass", COMMIT)),
     ("05.2", "commits first", _loop(COMMIT, WORK)),
     ("05.2", "commits on a timer", _loop("pass", WORK, "{}")),
