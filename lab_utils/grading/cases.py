@@ -9,10 +9,11 @@ module runs nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
+from random import Random
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
@@ -273,6 +274,11 @@ class Exercise:
     def trials(self, nonce: str) -> tuple[Trial, ...]:
         """The trials drawn from the grader's nonce; the public ones, where none are drawn."""
         return self.public if self.unseen is None else tuple(self.unseen(nonce))
+
+
+def drawn(trials: Callable[[Random], Iterable[Trial]]) -> Callable[[str], Sequence[Trial]]:
+    """Trials for `Exercise.unseen`: their places are drawn from what the nonce seeds."""
+    return lambda nonce: tuple(trials(Random(nonce)))
 
 
 def exercises(lab: str, labs: Path = LABS) -> tuple[Exercise, ...]:

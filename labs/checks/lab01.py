@@ -1,10 +1,9 @@
 """The checks of lab 01: What did the acknowledgement promise?"""
 
-import random
 from collections import Counter
 
 from lab_utils.audit.contracts import MAY, clause
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     acked,
     and_more,
@@ -129,12 +128,6 @@ def report_kinds(refused, late):
     )
 
 
-def report_kinds_somewhere(nonce):
-    """The same at positions drawn from the nonce."""
-    refused, late = random.Random(nonce).sample(range(1, 7), 2)
-    return [report_kinds(refused, late)]
-
-
 def nothing_acked_is_lost(_, evidence):
     """Is each order in the log of which the client was told that it is?"""
     gone = evidence.history.told_stored - set(evidence.stored)
@@ -160,12 +153,6 @@ def every_in_sync_replica_is_asked(_, evidence):
     """Does each request ask for all in-sync replicas? With less, a loss is a matter of luck."""
     low = sorted(only_acks(evidence) & {"0", "1"})
     return f"requests asked for acks={low[0]}: what is acked may be lost." if low else None
-
-
-def killed_somewhere(nonce):
-    """The leader dies at moments drawn from the nonce: with and without its followers."""
-    place = random.Random(nonce)
-    return survive(place.randint(2, 6), place.randint(2, 6))
 
 
 def survive(first, second):
@@ -310,7 +297,7 @@ EXERCISES = (
         kind="workload",
         answer="send_and_sort",
         public=(report_kinds(refused=2, late=4),),
-        unseen=report_kinds_somewhere,
+        unseen=drawn(lambda place: [report_kinds(*place.sample(range(1, 7), 2))]),
         rules=(the_words_are_right,),
         mistakes=(
             Mistake(
@@ -350,7 +337,7 @@ EXERCISES = (
         kind="query",
         answer="acked_and_gone",
         public=(acked_alone(3, 6),),
-        unseen=lambda nonce: [acked_alone(random.Random(nonce).randint(2, 4), 7)],
+        unseen=drawn(lambda place: [acked_alone(place.randint(2, 4), 7)]),
         rules=(rows_equal(lambda seen: [{"value": each} for each in sorted(lost(seen))]),),
         mistakes=(
             Mistake(
@@ -380,7 +367,7 @@ EXERCISES = (
         kind="workload",
         answer="send_safely",
         public=survive(3, 4),
-        unseen=killed_somewhere,
+        unseen=drawn(lambda place: survive(place.randint(2, 6), place.randint(2, 6))),
         rules=(
             nothing_else_is_stored,
             nothing_acked_is_lost,

@@ -4,7 +4,7 @@ import random
 from contextlib import suppress
 
 from lab_utils.errors import WaitTimeout
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import Misshapen, orders_in_runs, rows_equal
 from lab_utils.proxy.faults import cut_link, drop_response, kill_broker, pause_broker, resume_broker
 from lab_utils.waiting import wait_until
@@ -346,7 +346,7 @@ EXERCISES = (
         kind="query",
         answer="acked_alone",
         public=(alone(1),),
-        unseen=lambda nonce: [alone(random.Random(nonce).randint(1, 3))],
+        unseen=drawn(lambda place: [alone(place.randint(1, 3))]),
         rules=(rows_equal(acked_alone),),
         mistakes=(
             Mistake(

@@ -1,9 +1,8 @@
 """The checks of lab 03: Why did the order arrive twice, and why last?"""
 
-import random
 from collections import Counter
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     after_crash,
     answer_equals,
@@ -126,12 +125,6 @@ def lost(answer_at, request_at):
     )
 
 
-def lost_somewhere(nonce):
-    """The same at positions drawn from the nonce; there are at least six requests."""
-    place = random.Random(nonce)
-    return lost(place.randint(1, 6), place.randint(1, 6))
-
-
 def answers_lost(nth, orders=6):
     """The producer with a key loses two answers, the second to a retry; the other one loses one.
 
@@ -172,12 +165,6 @@ def crashed(acked, sent):
         Trial(name="a crash after an ack", faults=(crash_client("after_ack", nth=acked),)),
         Trial(name="a crash after a send", faults=(crash_client("after_send", nth=sent),)),
     )
-
-
-def crashed_somewhere(nonce):
-    """The same at moments drawn from the nonce."""
-    place = random.Random(nonce)
-    return crashed(place.randint(1, 5), place.randint(1, 4))
 
 
 EXERCISES = (
@@ -255,7 +242,7 @@ EXERCISES = (
         kind="workload",
         answer="send_once",
         public=lost(answer_at=3, request_at=2),
-        unseen=lost_somewhere,
+        unseen=drawn(lambda place: lost(place.randint(1, 6), place.randint(1, 6))),
         rules=STORED_ONCE,
         mistakes=(
             Mistake(
@@ -289,7 +276,7 @@ EXERCISES = (
         kind="query",
         answer="resent",
         public=(answers_lost(3),),
-        unseen=lambda nonce: [answers_lost(random.Random(nonce).randint(2, 5))],
+        unseen=drawn(lambda place: [answers_lost(place.randint(2, 5))]),
         rules=(rows_equal(resent),),
         mistakes=(
             Mistake(
@@ -332,7 +319,7 @@ EXERCISES = (
         kind="query",
         answer="first_copies",
         public=(stored_twice(3),),
-        unseen=lambda nonce: [stored_twice(random.Random(nonce).randint(3, 6), orders=8)],
+        unseen=drawn(lambda place: [stored_twice(place.randint(3, 6), orders=8)]),
         rules=(rows_equal(first_copies),),
         mistakes=(
             Mistake(
@@ -366,7 +353,7 @@ EXERCISES = (
         kind="workload",
         answer="send_the_rest",
         public=crashed(acked=3, sent=2),
-        unseen=crashed_somewhere,
+        unseen=drawn(lambda place: crashed(place.randint(1, 5), place.randint(1, 4))),
         rules=(*STORED_ONCE, the_process_was_restarted),
         mistakes=(
             Mistake(

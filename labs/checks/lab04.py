@@ -1,10 +1,8 @@
 """The checks of lab 04: All or nothing: who decides?"""
 
-import random
-
 from confluent_kafka import KafkaException
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     FENCED,
     aborts,
@@ -180,23 +178,14 @@ def in_trouble(produce_at, end_at, answer_at, error="PRODUCER_FENCED"):
     )
 
 
-def in_trouble_somewhere(nonce):
-    """The same at positions drawn from the nonce."""
-    place = random.Random(nonce)
-    return in_trouble(
-        place.randint(2, 8), place.randint(2, 4), place.randint(1, 4), place.choice(FENCED)
-    )
-
-
 def takeovers(names):
     """A run in which these names are taken over, one after the other."""
     name = f"{len(names)} producers"
     return Trial(name=name, orders=len(names), workload=taken_over(names))
 
 
-def takeovers_somewhere(nonce):
+def takeovers_somewhere(place):
     """Four to seven producers: a name that is taken twice at least, and another one after it."""
-    place = random.Random(nonce)
     times = {"x": place.randint(0, 1), "a": place.randint(3, 4), "b": place.randint(1, 2)}
     return [takeovers([name for name in times for _ in range(times[name])])]
 
@@ -259,7 +248,11 @@ EXERCISES = (
         kind="workload",
         answer="send_each",
         public=in_trouble(produce_at=3, end_at=3, answer_at=2),
-        unseen=in_trouble_somewhere,
+        unseen=drawn(
+            lambda place: in_trouble(
+                place.randint(2, 8), place.randint(2, 4), place.randint(1, 4), place.choice(FENCED)
+            )
+        ),
         rules=(each_order_has_its_invoice, all_that_should_be_there, nothing_after_the_end),
         passed=pairs_that_can_be_read,
         mistakes=(
@@ -360,7 +353,7 @@ EXERCISES = (
         kind="query",
         answer="fenced_clients",
         public=(takeovers("aaab"),),
-        unseen=takeovers_somewhere,
+        unseen=drawn(takeovers_somewhere),
         rules=(rows_equal(fenced),),
         mistakes=(
             Mistake(

@@ -1,11 +1,10 @@
 """The checks of lab 05: Which bookmark survives the crash?"""
 
-import random
 from collections import Counter
 
 from confluent_kafka import TopicPartition
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     and_more,
     nothing_else_is_stored,
@@ -135,12 +134,6 @@ def killed(at_work, done):
     )
 
 
-def killed_somewhere(nonce):
-    """The same at moments drawn from the nonce."""
-    place = random.Random(nonce)
-    return killed(place.randint(3, 5), place.randint(2, 5))
-
-
 def one_is_slow(nth):
     """One of four threads is slow when the process is killed, after its first commit."""
     faults = (stall_client("before_process", nth=nth, for_ms=3000), crash_client("after_commit"))
@@ -191,12 +184,6 @@ def four_crashes(skip, repeat):
         crash_client("before_process", nth=LAST_SKIPPED - repeat),
     )
     return Trial(name="four crashes", faults=faults, orders=12, filled=True, workload=both_ways)
-
-
-def four_crashes_somewhere(nonce):
-    """The same with other orders."""
-    place = random.Random(nonce)
-    return [four_crashes(place.choice((1, 3)), place.choice((4, 6)))]
 
 
 def who_may_commit(evidence):
@@ -288,7 +275,7 @@ EXERCISES = (
         kind="workload",
         answer="loses_nothing",
         public=killed(at_work=4, done=3),
-        unseen=killed_somewhere,
+        unseen=drawn(lambda place: killed(place.randint(3, 5), place.randint(2, 5))),
         rules=(
             nothing_else_is_stored,
             each_order_is_processed,
@@ -332,7 +319,7 @@ EXERCISES = (
         kind="workload",
         answer="with_four_threads",
         public=(one_is_slow(2),),
-        unseen=lambda nonce: [one_is_slow(random.Random(nonce).randint(2, 5))],
+        unseen=drawn(lambda place: [one_is_slow(place.randint(2, 5))]),
         rules=(
             nothing_else_is_stored,
             each_order_is_processed,
@@ -366,7 +353,7 @@ EXERCISES = (
         kind="query",
         answer="skipped_and_repeated",
         public=(four_crashes(skip=1, repeat=4),),
-        unseen=four_crashes_somewhere,
+        unseen=drawn(lambda place: [four_crashes(place.choice((1, 3)), place.choice((4, 6)))]),
         rules=(rows_equal(skipped_and_repeated),),
         mistakes=(
             Mistake(
