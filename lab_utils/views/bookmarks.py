@@ -20,7 +20,7 @@ from lab_utils.views import palette
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import Picture, axis, figure, line, note, points
 from lab_utils.views.tables import Table
-from lab_utils.views.words import counted, in_picture, listed, orders_named
+from lab_utils.views.words import WERE, counted, in_picture, listed, said_of
 
 STEPS_MAX: Final = 120
 ROW_PX: Final = 34
@@ -91,8 +91,7 @@ class Bookmarks:
 
     def _were(self, offsets: list[int], what: str) -> list[str]:
         """What became of the orders at these offsets, if there are any."""
-        names = orders_named([self.values.get(it, f"at {it}") for it in offsets])
-        return [f"{names} {'was' if len(offsets) == 1 else 'were'} {what}"] if offsets else []
+        return said_of([self.values.get(it, f"at {it}") for it in offsets], what, WERE)
 
     def summary(self) -> str:
         """The picture in words."""

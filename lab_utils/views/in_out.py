@@ -20,7 +20,7 @@ from lab_utils.views import palette
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import Picture, axis, figure, points, ticks
 from lab_utils.views.tables import Table
-from lab_utils.views.words import counted, in_picture, listed, orders_named
+from lab_utils.views.words import counted, in_picture, listed, said_of
 
 ROW_PX: Final = 46
 STYLES: Final = (
@@ -62,14 +62,14 @@ class InOut:
         if self.is_equal:
             equal = f"Out equals in: {counted(len(self.orders), 'order')}, each once"
             again = self.repeated(READERS[0])
-            return ". ".join([equal, *_said(again, "there again for a read_uncommitted reader")])
+            return ". ".join([equal, *said_of(again, "there again for a read_uncommitted reader")])
         final = READERS[-1]
         gone = self.missing(READERS[0])
         hidden = [order for order in self.missing(final) if order not in gone]
         said = [
-            *_said(gone, f"missing in {self.topic}"),
-            *_said(hidden, f"in {self.topic}, but not for the final reader"),
-            *_said(self.repeated(final), f"in {self.topic} more than once"),
+            *said_of(gone, f"missing in {self.topic}"),
+            *said_of(hidden, f"in {self.topic}, but not for the final reader"),
+            *said_of(self.repeated(final), f"in {self.topic} more than once"),
         ]
         return ". ".join(said) or "The two readers were given different things"
 
@@ -88,13 +88,6 @@ class InOut:
         ]
         wrong = {n for n, row in enumerate(rows) if row[-1] != 1 or row[-2] != 1}
         return Table(("order", "in", *READERS), rows, f"Orders and {self.topic}.", frozenset(wrong))
-
-
-def _said(orders: Sequence[str], what: str) -> list[str]:
-    """A sentence of these orders, if there are any."""
-    return (
-        [f"{orders_named(orders)} {'is' if len(orders) == 1 else 'are'} {what}"] if orders else []
-    )
 
 
 def in_out(rows: Sequence[Event], topic: str) -> InOut:

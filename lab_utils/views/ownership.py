@@ -38,7 +38,7 @@ from lab_utils.views.picture import (
     points,
 )
 from lab_utils.views.tables import Table
-from lab_utils.views.words import in_picture, listed, orders_named
+from lab_utils.views.words import WERE, in_picture, listed, said_of
 
 ROW_PX: Final = 30
 BAR_PX: Final = 16
@@ -166,9 +166,7 @@ class Ownership:
         """What happened, as sentences without the last full stop."""
         said = [*self._two_owners(), *self._deaths()]
         repeated = list(dict.fromkeys(it.text for it in self.marks if it.kind == "again"))
-        if repeated:
-            many = "was" if len(repeated) == 1 else "were"
-            said.append(f"{orders_named(repeated)} {many} processed more than once")
+        said += said_of(repeated, "processed more than once", WERE)
         if said or not self.spans:
             return ". ".join(said) or "No partition was assigned"
         owners = {place: {it.owner for it in self.spans if it.place == place}

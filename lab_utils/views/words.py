@@ -16,6 +16,8 @@ from lab_utils.ledger.history import History, Order, carried
 
 LENGTH_LIMIT: Final = 40
 NAMED_LIMIT: Final = 4
+ARE: Final = ("is", "are")
+WERE: Final = ("was", "were")
 
 
 def shown(text: object, limit: int = LENGTH_LIMIT) -> str:
@@ -71,6 +73,11 @@ def orders_named(values: Sequence[object]) -> str:
         return counted(len(values), "order")
     many = "s" if len(values) > 1 else ""
     return f"Order{many} {listed([shown(value, 16) for value in values])}"
+
+
+def said_of(values: Sequence[object], what: str, verbs: tuple[str, str] = ARE) -> list[str]:
+    """A sentence of these orders without its full stop, if there are any."""
+    return [f"{orders_named(values)} {verbs[len(values) > 1]} {what}"] if values else []
 
 
 def headline(rows: Sequence[Event]) -> str:

@@ -59,13 +59,8 @@ def _effects(rows: Sequence[Event]) -> str:
     run = History(rows)
     found = {times: [it for it in run.given if run.effects[it] == times] for times in (0, 1)}
     more = [it for it in run.given if run.effects[it] > 1]
-    said = [
-        f"{words.orders_named(orders)} {'is' if len(orders) == 1 else 'are'} {what}"
-        for orders, what in (
-            (found[0], "not in the database"), (more, "in the database more than once"),
-        )
-        if orders
-    ]  # fmt: skip
+    said = words.said_of(found[0], "not in the database")
+    said += words.said_of(more, "in the database more than once")
     return ". ".join(said) or f"Each of the {len(found[1])} orders is in the database once"
 
 
