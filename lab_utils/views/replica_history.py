@@ -205,20 +205,22 @@ class Replication:
         """What held at this moment."""
         return next((it for it in reversed(self.decisions) if it.at_ns <= at_ns), None)
 
+    def leader(self, at_ns: int) -> int | None:
+        """Who led at this moment."""
+        decision = self.decided(at_ns)
+        return decision.leader if decision else None
+
     def holders(self, report: Event) -> set[int]:
         """The brokers whose log reached beyond this acked record before somebody else led."""
-        now = self.decided(report.at_ns)
-        led_by = now.leader if now else None
-        changes = [it.at_ns for it in self.decisions if it.at_ns > report.at_ns]
-        until = next((at for at in changes if self._leader(at) not in (led_by, None)), self.end_ns)
+        led_by, new = self.leader(report.at_ns), self.next_leader(report.at_ns)
+        until = new.at_ns if new else self.end_ns
         offset = report.offset if report.offset is not None else -1
         reached = {it.broker for it in self.ends if it.at_ns < until and it.offset > offset >= 0}
         return reached | ({led_by} if led_by is not None else set())
 
     def next_leader(self, at_ns: int) -> Decision | None:
         """The first decision after this moment by which somebody else leads."""
-        now = self.decided(at_ns)
-        led_by = now.leader if now else None
+        led_by = self.leader(at_ns)
         later = (it for it in self.decisions if it.at_ns > at_ns)
         return next((it for it in later if it.leader not in (led_by, None)), None)
 
@@ -234,16 +236,12 @@ class Replication:
         """
         offset = report.offset if report.offset is not None else -1
         passed = [it.at_ns for it in self.watermarks if it.offset > offset]
-        leader = self._leader(report.at_ns)
+        leader = self.leader(report.at_ns)
         ends = [it.start_ns for it in self.states(leader or 0) if it.end_ns > report.at_ns]
         ends += [it.at_ns for it in self.decisions
                  if it.at_ns > report.at_ns and it.leader != leader]  # fmt: skip
         until = min([*passed, *ends, self.finished_ns or self.end_ns])
         return max(until - report.at_ns, 0), until in passed
-
-    def _leader(self, at_ns: int) -> int | None:
-        decision = self.decided(at_ns)
-        return decision.leader if decision else None
 
     def _of(self, kind: str) -> list[Event]:
         rows = self.history.of("broker", kind)
@@ -397,7 +395,7 @@ def _why_lost(seen: Replication, first: Event, it: str) -> str:
     new = seen.next_leader(first.at_ns)
     if new is not None:
         return f"broker {new.leader} became leader without {it}"
-    leader = (seen.decided(first.at_ns) or Decision(0, None, frozenset())).leader
+    leader = seen.leader(first.at_ns)
     ends = [span.word for span in seen.states(leader or 0) if span.end_ns > first.at_ns]
     if ends and ends[0] != "fenced":
         return f"broker {leader} {_became(ends[0])}"

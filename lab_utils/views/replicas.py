@@ -81,9 +81,8 @@ ACKS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One bar: its word in BARS, its height and its middle in pixels, and its time."""
+    """One bar: its height and its middle in pixels, its time, and its word in BARS."""
 
-    word: str
     height: float
     middle: float
     span: Span
@@ -195,10 +194,10 @@ class Frame:
         found = []
         for number, broker in enumerate(self.seen.replicas):
             role, log = self.role_y(number), self.log_y(number) + LOG_PX / 2
-            found += [Lane(it.word, ROLE_PX, role, it) for it in self.seen.roles(broker)]
-            found += [Lane(it.word, LOG_PX, log, it) for it in self.seen.states(broker)]
+            found += [Lane(ROLE_PX, role, it) for it in self.seen.roles(broker)]
+            found += [Lane(LOG_PX, log, it) for it in self.seen.states(broker)]
         for number, spans in enumerate(self.seen.links.values()):
-            found += [Lane(it.word, 14, self.link_y(number), it) for it in spans]
+            found += [Lane(14, self.link_y(number), it) for it in spans]
         return found
 
 
@@ -246,7 +245,7 @@ def replicas(rows: Sequence[Event], partition: int = 0) -> Picture:
 def _bars(frame: Frame) -> Iterable[Bar]:
     """One entry of the legend for each role and each thing that was broken."""
     for word, (fill, hatch, colour) in BARS.items():
-        lanes = [it for it in frame.lanes if it.word == word]
+        lanes = [it for it in frame.lanes if it.span.word == word]
         if lanes:
             starts = [frame.column(it.span.start_ns) for it in lanes]
             ends = [frame.ends_at(it.span.end_ns) for it in lanes]
@@ -265,7 +264,7 @@ def _bars(frame: Frame) -> Iterable[Bar]:
 def _about(lane: Lane, frame: Frame) -> str:
     moments = (lane.span.start_ns, lane.span.end_ns)
     start, end = (replica_history.ms(at_ns, frame.seen) for at_ns in moments)
-    return f"{IN_LEGEND.get(lane.word, lane.word)}, {start} to {end} ms"
+    return f"{IN_LEGEND.get(lane.span.word, lane.span.word)}, {start} to {end} ms"
 
 
 def _logs(frame: Frame) -> list[Scatter]:
@@ -359,15 +358,16 @@ def _names(frame: Frame) -> Iterable[Drawn]:
 def _words(frame: Frame) -> Iterable[Drawn]:
     """The word of each bar that has room for it."""
     for it in frame.lanes:
+        word = it.span.word
         start, end = frame.column(it.span.start_ns), frame.ends_at(it.span.end_ns)
-        name = "out" if it.word == OUT and not frame.fits(it.word, start, end) else it.word
+        name = "out" if word == OUT and not frame.fits(word, start, end) else word
         if frame.fits(name, start, end):
-            is_leader, is_state = it.word == LEADER, it.height == LOG_PX
+            is_leader, is_state = word == LEADER, it.height == LOG_PX
             yield note(
                 end if is_state else start, it.middle, name, size=11,
                 colour=palette.WHITE if is_leader else palette.BLACK,
                 xanchor="right" if is_state else "left", xshift=-4 if is_state else 4,
-                bgcolor=BARS[it.word][0] if it.word in (LEADER, IN_SYNC) else palette.WHITE,
+                bgcolor=BARS[word][0] if word in (LEADER, IN_SYNC) else palette.WHITE,
             )  # fmt: skip
 
 

@@ -115,7 +115,7 @@ def _topic_rows(run: History, *, is_read_back: bool) -> Iterable[Row]:
     names = _names(run)
     end = " read back" if is_read_back else ""
     found = {place: Row(f"{name}{end}") for place, name in names.items()}
-    seen: dict[tuple[str, int, str], list[tuple[int, int]]] = defaultdict(list)
+    seen: dict[tuple[str, int, str], list[int]] = defaultdict(list)
     for row in sorted(run.log, key=lambda it: known.get(place_of(it), END_NS)):
         topic, partition, offset = place_of(row)
         into, value = found[topic, partition], row.value or ""
@@ -126,9 +126,9 @@ def _topic_rows(run: History, *, is_read_back: bool) -> Iterable[Row]:
             into.put(offset, at_ns, value, "once")
         else:
             into.put(offset, at_ns, value, kind)
-            for column, _ in earlier[:1] if len(earlier) == 1 else ():
-                into.put(column, at_ns, value, kind)
-        earlier.append((offset, at_ns))
+            if len(earlier) == 1:
+                into.put(earlier[0], at_ns, value, kind)
+        earlier.append(offset)
     for row in run.of("log", "marker"):
         topic, partition, offset = place_of(row)
         text = row.detail.get("type", "?")[:1]
@@ -184,8 +184,7 @@ def _replica_rows(run: History, seen: Replication) -> list[Row]:
         if seen.healing_ns is not None and step.at_ns >= seen.healing_ns:
             continue
         row, before = found[step.broker], reach[step.broker]
-        decision = seen.decided(step.at_ns)
-        leader = decision.leader if decision and decision.leader else step.broker
+        leader = seen.leader(step.at_ns) or step.broker
         for offset in range(before, step.offset):
             row.put(offset, step.at_ns, _value(answered[offset], leader), "copy")
         for offset in range(step.offset, before):
@@ -209,9 +208,9 @@ def _answered(run: History, seen: Replication) -> dict[int, dict[int, str]]:
                 for number, value in enumerate(values):
                     found[row.offset + number][int(row.detail.get("broker", "1"))] = value
     for row in seen.reports:
-        decision = seen.decided(row.at_ns)
-        if row.offset is not None and decision and decision.leader:
-            found[row.offset].setdefault(decision.leader, row.value or "")
+        leader = seen.leader(row.at_ns)
+        if row.offset is not None and leader:
+            found[row.offset].setdefault(leader, row.value or "")
     return found
 
 
