@@ -64,20 +64,27 @@ class Widget:
         return super()._repr_mimebundle_(**given)  # type: ignore[misc]
 
 
-class Explorer(Widget, anywidget.AnyWidget):
-    """The widget: what is offered, the runs so far, and how another one is made."""
+class Drawn(Widget, anywidget.AnyWidget):
+    """A widget that the explorer's module draws; the browser is given all styles with it."""
 
     _esm = MODULE
     _css = CSS
-    was = "an explorer"
-
-    offer: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(styles=styles(), **given)
+
+
+class Explorer(Drawn):
+    """The widget: what is offered, the runs so far, and how another one is made."""
+
+    was = "an explorer"
+    offer: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     runs: traitlets.List[RunData] = traitlets.List().tag(sync=True)
     closed = traitlets.Unicode().tag(sync=True)
 
     def __init__(self, offer: Offer, perform: Perform, runs: list[RunData]) -> None:
-        super().__init__(offer=offer.to_json(), styles=styles(), runs=runs)
+        super().__init__(offer=offer.to_json(), runs=runs)
         self._perform = perform
         self.on_msg(self._answer)
 

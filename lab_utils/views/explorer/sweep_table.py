@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-import anywidget
 import traitlets
 
-from lab_utils.views.explorer import CSS, MODULE, Widget
-from lab_utils.views.explorer.run_data import RunData, styles
+from lab_utils.views.explorer import Drawn
+from lab_utils.views.explorer.run_data import RunData
 from lab_utils.views.tables import Table
 
 
@@ -29,26 +28,20 @@ class Cell:
     data: RunData
 
 
-class SweepTable(Widget, anywidget.AnyWidget):
+class SweepTable(Drawn):
     """A table of outcomes, each with its run.
 
     cells   in the sequence in which they ran; each has `setting`, `fault`, `position`, `words`
             and `data`, its run as data
     """
 
-    _esm = MODULE
-    _css = CSS
     was = "the table of a sweep"
-
     grid: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
-    styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
     runs: traitlets.List[RunData] = traitlets.List().tag(sync=True)
 
     def __init__(self, cells: Sequence[Cell]) -> None:
         self.cells = tuple(cells)
-        super().__init__(
-            grid=grid(self.cells), styles=styles(), runs=[cell.data for cell in self.cells]
-        )
+        super().__init__(grid=grid(self.cells), runs=[cell.data for cell in self.cells])
 
     @property
     def table(self) -> Table:

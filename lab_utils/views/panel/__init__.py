@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
-import anywidget
 import traitlets
 
 from lab_utils.errors import BadArgument, LabError
 from lab_utils.proxy.faults import Fault, to_json
-from lab_utils.views.explorer import CSS, DIAGRAM, Widget
-from lab_utils.views.explorer.run_data import styles
+from lab_utils.views.explorer import CSS, DIAGRAM, Drawn
 
 if TYPE_CHECKING:
     from lab_utils.stage.client import Stage
@@ -53,7 +51,7 @@ def tell_closed(stage: Stage) -> None:
         shown.closed = True
 
 
-class Panel(Widget, anywidget.AnyWidget):
+class Panel(Drawn):
     """The widget: what the browser needs to begin with, and the kernel's half of the panel."""
 
     _esm = DIAGRAM + (HERE / "panel.js").read_text(encoding="utf-8")
@@ -67,7 +65,6 @@ class Panel(Widget, anywidget.AnyWidget):
     token = traitlets.Unicode().tag(sync=True)
     closed = traitlets.Bool(default_value=False).tag(sync=True)
     faults: traitlets.List[Any] = traitlets.List().tag(sync=True)
-    styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
 
     def __init__(
         self, stage: Stage, faults: Sequence[Fault] = (), start: Start | None = None
@@ -78,7 +75,6 @@ class Panel(Widget, anywidget.AnyWidget):
             port=urlsplit(stage.url).port,
             token=stage.token,
             faults=[_button(fault) for fault in faults],
-            styles=styles(),
         )
         self.stage = stage
         self._start = start

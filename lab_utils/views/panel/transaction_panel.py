@@ -10,13 +10,12 @@ from collections.abc import Callable, Sequence
 from html import escape
 from typing import Any, Final
 
-import anywidget
 import ipywidgets
 import traitlets
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.explorer import CSS, MODULE, Widget
-from lab_utils.views.explorer.run_data import RunData, run_data, styles
+from lab_utils.views.explorer import Drawn, Widget
+from lab_utils.views.explorer.run_data import RunData, run_data
 
 # What is on each button; what it calls is the same, less "and flush".
 VERBS: Final = {
@@ -30,14 +29,10 @@ PRODUCERS: Final = {"A": "producer-1", "B": "producer-2"}
 APIS: Final = ("InitProducerId", "Produce", "EndTxn")
 
 
-class RunSoFar(anywidget.AnyWidget):
+class RunSoFar(Drawn):
     """A run as data, drawn as the explorer draws one, and drawn again when it has grown."""
 
-    _esm = MODULE
-    _css = CSS
-
     run: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
-    styles: traitlets.Dict[str, Any] = traitlets.Dict().tag(sync=True)
 
 
 class TransactionPanel(Widget, ipywidgets.VBox):  # type: ignore[misc]
@@ -58,7 +53,7 @@ class TransactionPanel(Widget, ipywidgets.VBox):  # type: ignore[misc]
     ) -> None:
         self._act, self._rows = act, rows
         self.value = ""
-        self.drawn = RunSoFar(styles=styles())
+        self.drawn = RunSoFar()
         self._told = ipywidgets.HTML()
         self.buttons = {
             (name, verb): _button(words, f"{words} {name}", self.press, name, verb)
