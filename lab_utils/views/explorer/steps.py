@@ -55,17 +55,20 @@ BROKEN: Final = {
 }  # fmt: skip
 WHOLE: Final = {"started": "is started again", "resumed": "is resumed (SIGCONT)"}
 LINKS: Final = {"link_cut": "cut", "link_held": "held", "link_slow": "slowed down"}
+# What a call that has returned is called, and what it says.
 TXN: Final = {
-    "txn_initialised": "init_transactions() returns: the transactional.id is taken over",
-    "txn_began": "begin_transaction() returns: a local step",
-    "txn_offsets_sent": "send_offsets_to_transaction() returns",
-    "txn_committed": "commit_transaction() returns: committed",
-    "txn_aborted": "abort_transaction() returns: aborted",
-}
-SHORT: Final = {
-    "txn_initialised": "init", "txn_began": "begin", "txn_offsets_sent": "offsets sent",
-    "txn_committed": "committed", "txn_aborted": "aborted",
+    "txn_initialised": (
+        "init", "init_transactions() returns: the transactional.id is taken over",
+    ),
+    "txn_began": ("begin", "begin_transaction() returns: a local step"),
+    "txn_offsets_sent": ("offsets sent", "send_offsets_to_transaction() returns"),
+    "txn_committed": ("committed", "commit_transaction() returns: committed"),
+    "txn_aborted": ("aborted", "abort_transaction() returns: aborted"),
 }  # fmt: skip
+KNOWS: Final = {
+    "failed": "The record is not in the log.",
+    "unknown": "The client cannot know whether it is stored.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,49 +244,36 @@ class Steps:
         return f"{name} has stored {what(it)} at offset {places} and answers."
 
     def _client(self) -> Iterator[Step]:
-        for row in self.history.rows:
-            if row.source == "client":
-                step = self._report(row) or self._consumed(row) or self._transaction(row)
-                if step is not None:
-                    yield step
+        for row in (it for it in self.history.rows if it.source == "client"):
+            lane = self._lane(row.actor)
+            if said := self._said(row, lane):
+                style, label, text = said
+                yield Step(row.at_ns, style, (lane,), text, label)
 
-    def _report(self, row: Event) -> Step | None:
-        lane, order = self._lane(row.actor), f"order {shown(row.value, 16)}"
-        if row.kind == "acked":
-            place = "without an offset" if row.offset is None else f"at offset {row.offset}"
-            text = f"{_the(lane)} reports {order} as acked, {place}."
-            return Step(row.at_ns, "told", (lane,), text, f"{shown(row.value, 8)} acked")
-        if row.kind in ("failed", "unknown"):
-            knows = {
-                "failed": "The record is not in the log.",
-                "unknown": "The client cannot know whether it is stored.",
-            }
-            text = f"{_the(lane)} reports {order} as not acked: {row.error}. {knows[row.kind]}"
-            return Step(row.at_ns, "unsure", (lane,), text, f"{shown(row.value, 8)} {row.kind}")
-        return None
-
-    def _consumed(self, row: Event) -> Step | None:
-        lane, order = self._lane(row.actor), f"order {shown(row.value, 16)}"
-        if row.kind == "delivered":
-            text = f"poll() returns {order}, at offset {row.offset}."
-            return Step(row.at_ns, "given", (lane,), text, f"poll {shown(row.value, 8)}")
-        if row.kind == "processed":
-            text = f"The work for {order} is done."
-            return Step(row.at_ns, "work", (lane,), text, f"work {shown(row.value, 8)}")
-        if row.kind == "db_committed":
-            text = "The database has committed what the process wrote into it: it stays there."
-            return Step(row.at_ns, "work", (lane,), text, "database")
-        return None
-
-    def _transaction(self, row: Event) -> Step | None:
-        lane = self._lane(row.actor)
+    def _said(self, row: Event, lane: str) -> tuple[str, str, str] | None:
+        """What a client says, if it is a step: its style, its label and its sentence."""
+        name, order = shown(row.value, 8), f"order {shown(row.value, 16)}"
         who = f"{lane}: " if lane[-1].isdecimal() else ""
-        if row.kind in TXN:
-            return Step(row.at_ns, "told", (lane,), f"{who}{TXN[row.kind]}.", SHORT[row.kind])
-        if row.kind == "txn_failed":
-            call = row.detail.get("call", "the call")
-            text = f"{who}{call}() raises {row.error}."
-            return Step(row.at_ns, "unsure", (lane,), text, (row.error or "").lstrip("_"))
+        match row.kind:
+            case "acked":
+                place = "without an offset" if row.offset is None else f"at offset {row.offset}"
+                return "told", f"{name} acked", f"{_the(lane)} reports {order} as acked, {place}."
+            case "failed" | "unknown":
+                text = f"{_the(lane)} reports {order} as not acked: {row.error}. {KNOWS[row.kind]}"
+                return "unsure", f"{name} {row.kind}", text
+            case "delivered":
+                return "given", f"poll {name}", f"poll() returns {order}, at offset {row.offset}."
+            case "processed":
+                return "work", f"work {name}", f"The work for {order} is done."
+            case "db_committed":
+                text = "The database has committed what the process wrote into it: it stays there."
+                return "work", "database", text
+            case "txn_failed":
+                text = f"{who}{row.detail.get('call', 'the call')}() raises {row.error}."
+                return "unsure", (row.error or "").lstrip("_"), text
+            case kind if kind in TXN:
+                label, text = TXN[kind]
+                return "told", label, f"{who}{text}."
         return None
 
     def _process(self) -> Iterator[Step]:
