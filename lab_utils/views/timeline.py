@@ -364,8 +364,6 @@ def _marks(rows: Sequence[Event], found: Sequence[Exchange]) -> list[Mark]:
             marks.append(_fault_mark(row, found))
         elif row.source == "broker" and row.kind in BROKER_KINDS:
             marks.append(Mark(row.at_ns, f"{row.actor} {row.kind}"))
-        elif (row.source, row.kind) == ("workload", "restarted"):
-            marks.append(Mark(row.at_ns, "the process starts again"))
     return sorted(marks, key=lambda mark: mark.at_ns)
 
 

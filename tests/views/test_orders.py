@@ -65,8 +65,8 @@ def test_report_says_which_record_is_whose() -> None:
 
 
 def test_crash_ends_the_wait_for_a_report() -> None:
-    """A report after a restart belongs to a call after the restart."""
-    rows = [sent(0, "0"), event(1, "workload", "lab", "restarted"), sent(2, "0", attempt=2),
+    """A report after a crash belongs to a call after the crash."""
+    rows = [sent(0, "0"), event(1, "workload", "lab", "crashed"), sent(2, "0", attempt=2),
             acked(3, "0", 1), *log("0", "0")]  # fmt: skip
 
     assert ["no report", "acked, offset 1"] == list(map(told, History(rows).calls))
