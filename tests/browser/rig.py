@@ -50,11 +50,6 @@ class Lab:
         nbformat.write(notebook, self.folder / name)
         return name
 
-    def bring(self, notebook: Path) -> str:
-        """Copy a notebook to where JupyterLab serves it; return its path for `open_notebook`."""
-        shutil.copy(notebook, self.folder)
-        return notebook.name
-
 
 @contextmanager
 def jupyterlab(home: Path) -> Iterator[Lab]:
@@ -186,28 +181,13 @@ def in_the_dark(page: Page) -> None:
     page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
 
 
-def outputs(page: Page) -> list[list[dict[str, Any]]]:
-    """The outputs of each code cell, as the notebook file would hold them."""
-    found: list[list[dict[str, Any]]] = page.evaluate(
+def texts(page: Page) -> list[str]:
+    """The outputs of each code cell as plain text."""
+    cells: list[list[dict[str, Any]]] = page.evaluate(
         f"() => {NOTEBOOK}.content.model.toJSON().cells"
         ".filter(cell => cell.cell_type === 'code').map(cell => cell.outputs)"
     )
-    return found
-
-
-def texts(page: Page) -> list[str]:
-    """The outputs of each code cell as plain text."""
-    return ["".join(map(_text, cell)) for cell in outputs(page)]
-
-
-def errors(page: Page) -> list[str]:
-    """What went wrong in cells: name and sentence of each exception."""
-    return [
-        f"{output['ename']}: {output['evalue']}"
-        for cell in outputs(page)
-        for output in cell
-        if output["output_type"] == "error"
-    ]
+    return ["".join(map(_text, outputs)) for outputs in cells]
 
 
 def wait_for_text(page: Page, look: Callable[[], str], wanted: str, timeout_s: float = 60) -> str:
