@@ -50,11 +50,13 @@ HOSTILE: list[dict[str, Any]] = [
 ]
 
 
-@pytest.fixture
-def gone() -> Stage:
+def gone_stage() -> Stage:
     """A stage that has ended: nobody listens on its port."""
     address = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "brokers": 1}
     return Stage("03", {**address, "bootstrap": "", "direct": ""})
+
+
+gone = pytest.fixture(gone_stage, name="gone")
 
 
 @pytest.fixture
@@ -129,8 +131,7 @@ def test_start_that_is_interrupted_is_answered(gone: Stage, tell: Any) -> None:
 def test_panel_is_told_that_its_lab_is_closed(gone: Stage) -> None:
     """It is told of its own stage alone; a lab without a panel is closed as well."""
     shown, other = panel(gone), Panel(gone)
-    tell_closed(Stage("03", {"url": gone.url, "token": "t", "pid": 0, "brokers": 1,
-                             "bootstrap": "", "direct": ""}))  # fmt: skip
+    tell_closed(gone_stage())
     before = shown.closed
     tell_closed(gone)
 

@@ -13,15 +13,13 @@ from playwright.sync_api import Page
 
 from lab_utils.lab import PANEL_FAULTS
 from lab_utils.proxy.faults import Fault, cut_link, drop_response, kill_broker, to_json
-from lab_utils.stage.client import Stage
 from lab_utils.views.panel import Panel
+from tests.views.test_panel import gone_stage
 
 pytestmark = pytest.mark.browser
 
 LINK = {"brokers": [2, 3], "state": "cut"}
 HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
-ADDRESS = {"url": "http://127.0.0.1:9", "token": "t", "pid": 0, "brokers": 1}
-GONE = {**ADDRESS, "bootstrap": "", "direct": ""}
 # A kernel, and a place that anywidget would give. It answers with `answer`, the part that is asked
 # for, and a click with `after`; a state in it holds from then on, as a stage's does.
 SETTING = """async ([module, traits]) => {
@@ -88,7 +86,7 @@ def show(page: Page, said: dict[str, Any] | None, after: dict[str, Any] | None =
 
     Returns its text, once it has the first.
     """
-    shown = Panel(Stage("03", GONE), PANEL_FAULTS)
+    shown = Panel(gone_stage(), PANEL_FAULTS)
     names = ("lab", "port", "token", "faults", "styles")
     page.evaluate("given => Object.assign(window, given)", {"answer": said, "after": after})
     page.evaluate(SETTING, [shown._esm, {name: getattr(shown, name) for name in names}])
@@ -98,14 +96,19 @@ def show(page: Page, said: dict[str, Any] | None, after: dict[str, Any] | None =
 
 
 def test_each_control_has_a_name(page: Page) -> None:
-    """Who cannot see the panel hears its name, each button's, and each change."""
-    show(page, answer())
+    """Who cannot see the panel hears its name, each button's, and each change.
+
+    On a stage with one broker there is neither a link nor a role to show.
+    """
+    text = show(page, answer())
     tree = page.locator("body").aria_snapshot()
 
     assert 'region "Panel of lab 03"' in tree
     assert 'button "pause broker 1"' in tree
     assert 'button "Drop the next answer to a Produce request, drop_response' in tree
     assert "- status:" in tree
+    assert "Links between brokers" not in text
+    assert "in the ISR" not in text
 
 
 def told(page: Page) -> list[str]:
@@ -122,38 +125,33 @@ def orders(run: str, *values: int) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def test_fate_is_said_in_words(page: Page) -> None:
-    """A request that arrived and whose answer was dropped says both, as the legend does."""
-    events = (wire("request", value="2", records=1), wire("response", fate="dropped"))
-    text = show(page, answer(*events))
+FATES = {
+    "the answer is dropped": (
+        [wire("request", value="2", records=1), wire("response", fate="dropped")],
+        ["producer-1 → broker 1: order 2",
+         "broker 1 → proxy: answer to order 2: ok, dropped by the proxy"],
+    ),
+    "the request is dropped": (
+        [wire("request", value="2", records=1, fate="dropped"), wire("closed")],
+        ["producer-1 → proxy: order 2, dropped by the proxy"],
+    ),
+    "it is refused, and counted once": (
+        [wire("request", value="2", records=1, fate="dropped"),
+         wire("response", fate="replaced", error="NOT_ENOUGH_REPLICAS")],
+        ["producer-1 → proxy: order 2, answered by the proxy",
+         "proxy → producer-1: answer to order 2: NOT_ENOUGH_REPLICAS, answered by the proxy"],
+    ),
+}  # fmt: skip
 
-    assert [
-        "producer-1 → broker 1: order 2",
-        "broker 1 → proxy: answer to order 2: ok, dropped by the proxy",
-    ] == told(page)
-    assert "dropped by the proxy" in text
 
+@pytest.mark.parametrize(("events", "steps"), FATES.values(), ids=FATES)
+def test_fate_is_said_in_words(page: Page, events: list[dict[str, Any]], steps: list[str]) -> None:
+    """Each step says what the proxy did, as the legend does; one that ends there, ends it."""
+    text = show(page, answer(*({**event, "run": "03-a"} for event in events)))
 
-def test_request_that_is_lost_has_no_answer(page: Page) -> None:
-    """A request that the proxy dropped is one arrow that ends there."""
-    show(page, answer(wire("request", value="2", records=1, fate="dropped"), wire("closed")))
-
-    assert ["producer-1 → proxy: order 2, dropped by the proxy"] == told(page)
-
-
-def test_refused_request_is_counted_once(page: Page) -> None:
-    """The proxy stops the request and answers it: that is one broken request, and two arrows."""
-    refused = (
-        wire("request", run="03-a", value="2", records=1, fate="dropped"),
-        wire("response", run="03-a", fate="replaced", error="NOT_ENOUGH_REPLICAS"),
-    )
-    text = show(page, answer(*refused))
-
+    assert steps == told(page)
     assert "Run 03-a: 1 request, 1 broken" in text
-    assert [
-        "producer-1 → proxy: order 2, answered by the proxy",
-        "proxy → producer-1: answer to order 2: NOT_ENOUGH_REPLICAS, answered by the proxy",
-    ] == told(page)
+    assert steps[-1].rpartition(", ")[2] in text
 
 
 def test_what_was_broken_stays_on_top(page: Page) -> None:
@@ -279,16 +277,17 @@ def test_panel_that_saw_no_run_says_so(page: Page) -> None:
 
 
 def test_hostile_text_is_text(page: Page) -> None:
-    """Markup in a value, a client, an error or a state is shown letter by letter."""
+    """Markup in a value, a client, an error, a state or a link is shown letter by letter."""
     events = (
         wire("request", actor=HOSTILE, value=HOSTILE, records=1, topic=HOSTILE),
         wire("response", error=HOSTILE),
     )
-    brokers = [{"id": HOSTILE, "state": HOSTILE}]
+    brokers = [{"id": HOSTILE, "state": "running", "leads": HOSTILE}, {"id": 2, "state": HOSTILE}]
+    links = [{"brokers": [HOSTILE, 2], "state": HOSTILE}]
     faults = [{"id": HOSTILE, "run": HOSTILE, "fault": {"fault": HOSTILE, "api": HOSTILE}}]
-    text = show(page, answer(*events, brokers=brokers, faults=faults))
+    text = show(page, answer(*events, brokers=brokers, faults=faults, links=links))
 
-    assert text.count("<img src=x") >= 6
+    assert text.count("<img src=x") >= 10
     assert 0 == page.locator(".lab-panel img, .lab-panel b").count()
     assert page.evaluate("window.hurt === undefined")
 
@@ -325,31 +324,26 @@ def test_views_share_what_is_known(clocked: Page) -> None:
 
 
 def test_removed_view_asks_no_more(clocked: Page) -> None:
-    """When the last view is removed nothing is asked, and nobody listens to the kernel."""
+    """When the last view is removed nothing is asked, and nobody listens to the kernel.
+
+    A view that comes after it is live, until the widget is closed.
+    """
+
+    def asked() -> int:
+        before: int = clocked.evaluate("window.sent.length")
+        clocked.clock.run_for(10_000)
+        return clocked.evaluate("window.sent.length") - before
+
     show(clocked, answer())
     clocked.evaluate("window.views.forEach(view => view.abort())")
-    sent = clocked.evaluate("window.sent.length")
-    clocked.clock.run_for(10_000)
+    removed = asked(), clocked.evaluate("window.hear.size")
+    clocked.evaluate("window.views = [window.show()]")
+    again = asked()
+    clocked.evaluate("window.life.abort()")
 
-    assert [0, sent] == clocked.evaluate("[window.hear.size, window.sent.length]")
-
-
-def test_shown_again_it_follows_again(page: Page) -> None:
-    """A view that comes after the last was removed is live."""
-    show(page, answer())
-    page.evaluate("window.views.forEach(view => view.abort())")
-    before = page.evaluate("window.sent.length")
-    page.evaluate("window.views = [window.show()]")
-
-    page.wait_for_function(f"window.sent.length > {before} + 1")
-
-
-def test_closed_widget_asks_no_more(page: Page) -> None:
-    """A widget that is closed leaves its kernel alone, whatever is still on the page."""
-    show(page, answer())
-    page.evaluate("window.life.abort()")
-
-    assert 0 == page.evaluate("window.hear.size")
+    assert (0, 0) == removed
+    assert again > 1
+    assert 0 == asked()
 
 
 def test_silent_kernel_is_said_in_words(page: Page) -> None:
@@ -380,24 +374,18 @@ def three(*, links: list[dict[str, Any]] | None = None, **first: Any) -> dict[st
     return answer(brokers=brokers, links=links or [])
 
 
-def test_several_brokers_have_a_tile_each(page: Page) -> None:
-    """A tile says the broker's state and its role, in words."""
-    show(page, three(state="paused", in_sync=1))
+def test_each_broker_and_each_pair_has_a_tile(page: Page) -> None:
+    """A broker's has its state and its role, a link's its state, and only what fits is clicked."""
+    show(page, three(state="paused", in_sync=1, links=[{"brokers": [1, 2], "state": "cut"}]))
     tiles = page.locator(".tiles > div").all_inner_texts()
+    links = [text.split("\n") for text in page.locator(".links > div").all_inner_texts()]
 
     assert 3 == len(tiles)
     assert "paused" in tiles[0]
     assert "leads 2, in the ISR of 1 of 2 partitions" in tiles[0]
     assert "leads 0, in the ISR of 2 of 2 partitions" in tiles[1]
-
-
-def test_every_pair_has_a_link(page: Page) -> None:
-    """Each link says whether it is open, held or cut, and only what fits may be clicked."""
-    show(page, three(links=[{"brokers": [1, 2], "state": "cut"}]))
-    rows = page.locator(".links > div").all_inner_texts()
-
-    assert ["link 1-2", "link 1-3", "link 2-3"] == [row.split("\n")[0].strip() for row in rows]
-    assert "cut" in rows[0].split("\n")[1]
+    assert ["link 1-2", "link 1-3", "link 2-3"] == [name.strip() for name, *_ in links]
+    assert "cut" in links[0][1]
     assert page.get_by_role("button", name="cut link 1-2").is_disabled()
     assert page.get_by_role("button", name="heal link 1-2").is_enabled()
     assert page.get_by_role("button", name="heal link 1-3").is_disabled()
@@ -433,14 +421,6 @@ def test_tile_that_changes_keeps_the_keyboard(page: Page) -> None:
     assert "pause broker 2" == page.evaluate("document.activeElement.ariaLabel")
 
 
-def test_one_broker_has_no_links(page: Page) -> None:
-    """On a stage with one broker there is neither a link nor a role to show."""
-    text = show(page, answer())
-
-    assert "Links between brokers" not in text
-    assert "in the ISR" not in text
-
-
 def test_fault_of_a_broker_is_named_by_its_call(page: Page) -> None:
     """A fault of a run that no button has is written as its call."""
     faults = [
@@ -451,12 +431,3 @@ def test_fault_of_a_broker_is_named_by_its_call(page: Page) -> None:
 
     assert 'kill_broker(1, api="Produce", nth=3' in text
     assert "cut_link(1, 2) of run 02-a" in text
-
-
-def test_hostile_link_is_text(page: Page) -> None:
-    """Markup in a link's state or in a broker's name is shown letter by letter."""
-    brokers = [{"id": HOSTILE, "state": "running", "leads": HOSTILE}, {"id": 2, "state": HOSTILE}]
-    show(page, answer(brokers=brokers, links=[{"brokers": [HOSTILE, 2], "state": HOSTILE}]))
-
-    assert 0 == page.locator(".lab-panel img, .lab-panel b").count()
-    assert page.evaluate("window.hurt === undefined")
