@@ -74,16 +74,3 @@ def test_same_choice_is_the_same_run(page: Page) -> None:
     assert 2 == page.locator(".earlier button").count()
     assert 1 == page.locator('.earlier [aria-pressed="true"]').count()
     assert 0 == page.get_by_role("button", name="Run again").count()
-
-
-def test_keyboard_and_text(page: Page) -> None:
-    """Keys move through choices and steps; what is drawn is there as a table of text."""
-    page.get_by_role("slider", name="At which Produce request?").press("Home")
-    page.get_by_text("Order 0 was stored twice").first.wait_for()
-    scrubber = page.get_by_role("slider", name="Step of the run")
-    scrubber.press("Home")
-    page.get_by_text("The same as text").click()
-
-    assert "The producer sends order 0." == scrubber.get_attribute("aria-valuetext")
-    assert "The producer sends order 0." in page.locator(".steps tbody tr").first.inner_text()
-    assert ["", "", "", "", ""] == log(page)

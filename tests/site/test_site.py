@@ -97,18 +97,6 @@ def test_each_page_stands_alone(site: Path, page: Page, asked: list[str]) -> Non
         asked.clear()
 
 
-def test_explorer_of_lab_03(site: Path, page: Page) -> None:
-    """A control of the explorer is moved: another log, and the sentence of another finding."""
-    page.goto((site / "03_why_did_the_order_arrive_twice.html").as_uri())
-    log = page.locator(".log tbody tr").first.locator("td")
-    page.get_by_text("Order 2 was stored twice").first.wait_for()
-    before = log.all_inner_texts()
-    page.get_by_role("radio", name="the request is lost").check()
-    page.get_by_text("Order 2 crossed the wire twice and was stored once").first.wait_for()
-
-    assert [["0", "1", "2", "2", "3"], ["0", "1", "2", "3"]] == [before, log.all_inner_texts()]
-
-
 def test_each_lab_has_its_explorer(site: Path) -> None:
     """The explorer stands where the notebook calls it, in each lab once."""
     found = [path.name[:2] for path in html(site) if 'class="lab-recorded"' in path.read_text()]
