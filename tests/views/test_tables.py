@@ -25,13 +25,33 @@ LOST = {"finding": "lost-write", "evidence": "order 0 is nowhere", "judgement": 
 TWICE = {"finding": "duplicate", "judgement": "allowed", "allowed_by": "enable.idempotence=false"}
 
 
-def test_findings_are_counted_and_breaches_come_first() -> None:
-    """One row for each finding, with its number, and the breach on top and marked."""
-    table = findings_table([TWICE | {"evidence": "a"}, TWICE | {"evidence": "b"}, LOST])
+FINDINGS = {
+    "breaches come first": (
+        [TWICE | {"evidence": "a"}, TWICE | {"evidence": "b"}, LOST],
+        [("lost-write", 1, ("order 0 is nowhere",), "breach"),
+         ("duplicate", 2, ("a", "b"), "allowed by enable.idempotence=false")],
+        {0},
+    ),
+    "evidence is limited": (
+        [TWICE | {"evidence": str(number)} for number in range(9)],
+        [("duplicate", 9, ("0", "1", "2", "and 6 more"), "allowed by enable.idempotence=false")],
+        set(),
+    ),
+    "not judged": (
+        [{"finding": "unseen", "evidence": "order 1 was never polled"}],
+        [("unseen", 1, ("order 1 was never polled",), "")],
+        set(),
+    ),
+    "nothing is found": ([], [("none", 0, "The audit found nothing.", "")], set()),
+}  # fmt: skip
 
-    assert ("lost-write", 1, ("order 0 is nowhere",), "breach") == table.rows[0]
-    assert ("duplicate", 2, ("a", "b"), "allowed by enable.idempotence=false") == table.rows[1]
-    assert {0} == table.marked
+
+@pytest.mark.parametrize(("findings", "rows", "marked"), FINDINGS.values(), ids=FINDINGS)
+def test_findings(findings: list[dict[str, str]], rows: list[object], marked: set[int]) -> None:
+    """One row for each finding of a name, with its number; breaches are on top and marked."""
+    table = findings_table(findings)
+
+    assert (rows, marked) == (table.rows, table.marked)
 
 
 def test_card_of_the_ledger() -> None:
@@ -42,31 +62,12 @@ def test_card_of_the_ledger() -> None:
     assert "record, batch, marker" in told["kind, where source = 'log'"]
 
 
-def test_evidence_is_limited() -> None:
-    """Three sentences are shown, and how many more there are."""
-    table = findings_table(TWICE | {"evidence": str(number)} for number in range(9))
-
-    assert [("0", "1", "2", "and 6 more")] == [row[2] for row in table.rows]
-
-
-def test_unjudged_finding() -> None:
-    """A finding without a judgement is shown without one."""
-    table = findings_table([{"finding": "unseen", "evidence": "order 1 was never polled"}])
-
-    assert [("unseen", 1, ("order 1 was never polled",), "")] == table.rows
-
-
-def test_nothing_found_is_said() -> None:
-    """An empty audit is a row that says so, not an empty table."""
-    assert [("none", 0)] == [row[:2] for row in findings_table([]).rows]
-
-
 def test_coordinator_log_in_sequence() -> None:
     """Each entry of the coordinator's log is a row, by its offset, without the run's name."""
     rows = list(coordinator_log(reversed(commit_and_abort())).rows)
 
     assert ["Empty", "Ongoing", "PrepareCommit"] == [row[3] for row in rows[:3]]
-    assert (7, 1, "04-b-orders", "Empty", 1, 0, ("orders-0",)) == rows[0]
+    assert (7, 1, "03-b-orders", "Empty", 1, 0, ("orders-0",)) == rows[0]
 
 
 def test_difference_is_marked() -> None:

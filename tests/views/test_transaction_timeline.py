@@ -8,13 +8,12 @@ import pytest
 
 from lab_utils.ledger.events import Event
 from lab_utils.views.transaction_timeline import BAR, MARKS, OPEN, scene, transaction_timeline
+from tests.views.histories import TOPIC, event
 from tests.views.transaction_histories import (
     MS,
-    TOPIC,
     WALL_MS,
     asked,
     commit_and_abort,
-    event,
     left_open,
     marker,
     sent,

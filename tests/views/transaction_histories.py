@@ -5,15 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from lab_utils.ledger.events import Event
+from tests.views.histories import TOPIC, event
 
-RUN = "04-b"
-TOPIC = f"{RUN}-orders"
 MS = 1_000_000
 WALL_MS = 1_700_000_000_000  # what the broker's clock shows when the ledger's shows 0
-
-
-def event(ms: float, source: str, actor: str, kind: str, **columns: Any) -> Event:
-    return Event(run=RUN, source=source, actor=actor, kind=kind, at_ns=int(ms * MS), **columns)
 
 
 def txn(ms: float, kind: str, number: int = 1, actor: str = "producer-1", **columns: Any) -> Event:
