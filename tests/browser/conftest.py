@@ -9,6 +9,12 @@ import pytest
 from tests.browser import rig
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Give all tests to one worker, that of the three brokers, or there were two JupyterLabs."""
+    item.add_marker("browser")
+    item.add_marker("stage_of_three")
+
+
 @pytest.fixture(scope="module")
 def asked() -> list[str]:
     """Every address that the page of a module has asked for."""

@@ -15,11 +15,6 @@ from tests.browser import rig
 from tests.classroom.test_classroom_server import Classroom
 from tests.classroom.test_room import VOTE
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.stage_of_three,  # with its worker, or there were two JupyterLabs
-]
-
 OPEN = """\
 import os
 os.environ["LAB_CLASSROOM"] = "{classroom.address} {classroom.code}"

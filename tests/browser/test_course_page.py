@@ -7,17 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Browser
 
 from lab_utils import course
 from lab_utils.working_folder import hand_out
 from tests.browser import rig
-
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.stage_of_three,  # with its worker, or there were two JupyterLabs
-]
 
 IN_VIEW = """heading => {
     const { top, bottom } = heading.getBoundingClientRect();

@@ -11,11 +11,6 @@ from playwright.sync_api import Browser, Locator, Page
 from lab_utils.stage.client import Stage
 from tests.browser import rig
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.stage_of_three,  # with its worker, or there were two JupyterLabs
-]
-
 SHOW = """\
 from lab_utils import Lab
 lab = Lab({stage.name!r})

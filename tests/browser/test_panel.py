@@ -15,11 +15,6 @@ from lab_utils.stage.client import Stage
 from lab_utils.views.picture.static import WIDTH
 from tests.browser import rig
 
-pytestmark = [
-    pytest.mark.browser,
-    pytest.mark.stage_of_three,  # with its worker, or there were two JupyterLabs
-]
-
 # What the other cells need, and then a cell or two for each test.
 BEGIN = """\
 from pathlib import Path
