@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
-from lab_utils import course
+from lab_utils import Lab, course
 from lab_utils.errors import BadArgument, SetupError
+from lab_utils.lab import perform_choice
 from lab_utils.site import build, pages, recordings
 from lab_utils.site.recordings import keep, page_data, recorded
 from lab_utils.views.explorer.offers import OFFERS
+from lab_utils.views.explorer.run_data import offered
 
 PAGE_BYTES = 1_000_000
 KEPT_BYTES = 1_000_000
@@ -87,6 +90,21 @@ def test_what_is_recorded_is_not_made_again() -> None:
 
     assert [] == said
     assert {entry.lab for entry in course.entries()} > OFFERS.keys()
+
+
+@pytest.mark.kafka
+def test_a_run_that_is_recorded_today(stage: Any, tmp_path: Path) -> None:
+    """Made again on a broker, a recorded run has the same finding and the same counts."""
+    offer = OFFERS["03"]
+    code, choice = offer.code({}), offer.chosen({})
+    perform = partial(perform_choice, Lab(stage.name), offer, choice)
+    keep("03", [recordings._proof(code, perform)], tmp_path)
+    (found,) = recorded("03", tmp_path).values()
+    now = offered(offer, choice, found.rows, found.trouble)
+    before = offered(offer, choice, recorded("03")[code].rows)
+
+    for name in ("choice", "code", "finding", "outcomes", "counts", "lanes"):
+        assert before[name] == now[name], name
 
 
 def test_what_is_kept_is_read_again(tmp_path: Path) -> None:

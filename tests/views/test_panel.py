@@ -164,13 +164,9 @@ def test_hostile_message_is_refused(stage: Any, tell: Any, message: dict[str, An
 @pytest.fixture
 def ask(tell: Any) -> Callable[..., Any]:
     """Let a panel pass a request on; return what the stage said."""
-
-    def asked(shown: Panel, method: str, path: str, body: object = None) -> Any:
-        message = {"number": 1, "method": method, "path": path, "body": body}
-        (answer,) = tell(shown, message)
-        return answer["said"]
-
-    return asked
+    return lambda shown, method, path, body=None: tell(
+        shown, {"number": 1, "method": method, "path": path, "body": body}
+    )[0]["said"]
 
 
 @pytest.mark.kafka

@@ -15,6 +15,7 @@ import pytest
 from nbconvert import HTMLExporter
 from playwright.sync_api import Page
 
+from docs.draw_lost_acknowledgement import PICTURE, draw
 from lab_utils.errors import BadArgument
 from lab_utils.views.orders import orders_by_offset
 from lab_utils.views.palette import BLUE, Style
@@ -198,6 +199,15 @@ def test_static_picture_is_whole(page: Page, name: str, width: int) -> None:
         if not (sheet["x"] <= box["left"] and box["right"] <= sheet["x"] + sheet["width"]
                 and sheet["y"] <= box["top"] and box["bottom"] <= sheet["y"] + sheet["height"])
     ]  # fmt: skip
+
+
+def test_picture_in_the_repository() -> None:
+    """The README's is what `python -m docs.draw_lost_acknowledgement` draws; it loads nothing."""
+    text = PICTURE.read_text(encoding="utf-8")
+
+    assert draw() == text
+    assert 'drop_response("Produce", nth=3)' in "".join(ElementTree.fromstring(text).itertext())
+    assert not any(word in text for word in ("href", "<script", "@import", "<style"))
 
 
 def test_exported_notebook_has_it() -> None:

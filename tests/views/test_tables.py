@@ -70,28 +70,30 @@ def test_coordinator_log_in_sequence() -> None:
     assert (7, 1, "03-b-orders", "Empty", 1, 0, ("orders-0",)) == rows[0]
 
 
-def test_difference_is_marked() -> None:
-    """A prediction that differs is marked; one that came true is not."""
-    table = prediction_table([Compared("acked", "10", "10"), Compared("stored", "10", "11")])
+PREDICTIONS = {
+    "a difference is marked": (
+        [Compared("acked", "10", "10"), Compared("stored", "10", "11")],
+        [("acked", "10", "10", "as predicted"), ("stored", "10", "11", "differs")],
+        {1},
+    ),
+    "no prediction is not wrong": (
+        predict({"stored": ...}, "").compare([]), [("stored", "no answer", "0", "")], set(),
+    ),
+    "nothing is said in a word": (
+        [Compared("visible", "0 1", ""), Compared("log", "", "")],
+        [("visible", "0 1", "nothing", "differs"),
+         ("log", "nothing", "nothing", "as predicted")],
+        {0},
+    ),
+}  # fmt: skip
 
-    assert [("acked", "10", "10", "as predicted"), ("stored", "10", "11", "differs")] == table.rows
-    assert {1} == table.marked
 
+@pytest.mark.parametrize(("compared", "rows", "marked"), PREDICTIONS.values(), ids=PREDICTIONS)
+def test_predictions(compared: list[Compared], rows: list[object], marked: set[int]) -> None:
+    """What was predicted stands beside what was observed; a difference is marked, not scored."""
+    table = prediction_table(compared)
 
-def test_no_prediction_is_not_wrong() -> None:
-    """Who has predicted nothing is shown what was observed, and is not told to differ."""
-    (compared,) = predict({"stored": ...}, "").compare([])
-    table = prediction_table([compared])
-
-    assert [("stored", "no answer", "0", "")] == table.rows
-    assert not table.marked
-
-
-def test_nothing_observed_is_said() -> None:
-    """An empty log is a word in the table, and no empty cell."""
-    table = prediction_table([Compared("visible", "0 1", ""), Compared("log", "", "")])
-
-    assert [("0 1", "nothing"), ("nothing", "nothing")] == [row[1:3] for row in table.rows]
+    assert (rows, marked) == (table.rows, table.marked)
 
 
 def test_text_is_aligned() -> None:
