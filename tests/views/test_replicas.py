@@ -74,13 +74,6 @@ def test_title_is_the_finding(rows: list[Event], words: str) -> None:
     assert words == title(Replication(rows))
 
 
-def test_dead_leader_tells_no_watermark() -> None:
-    """That nobody saw the watermark pass after the leader was killed proves nothing."""
-    (first, *_) = Replication(histories.taken_over()).reports
-
-    assert (64 * MS, False) == Replication(histories.taken_over()).unreadable_ns(first)
-
-
 def test_roles_follow_the_controller() -> None:
     """A lane says what the controller made of the replica, one span for each role."""
     rows = histories.acked_alone()

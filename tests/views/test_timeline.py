@@ -127,14 +127,6 @@ def test_mark_of_a_killed_broker() -> None:
     assert ["broker-1 killed"] == [mark.text for mark in scene(rows, None).marks]
 
 
-def test_orders_and_offsets_are_labels() -> None:
-    """Orders stand where they leave the client, offsets where the broker answers."""
-    shown = scene(histories.lost_answer())
-
-    assert ["0", "1", "2", "↻2", "3", "4"] == [label.text for label in shown.requests]
-    assert ["0", "1", "2", "3", "4", "5"] == [label.text for label in shown.offsets]
-
-
 def test_batch_is_named_by_its_ends() -> None:
     """A batch of many is its first and last value, and its answer the first and last offset."""
     rows = [request(1, None, 1, records=4, detail={"values": '["0","1","2","3"]'}),
