@@ -147,8 +147,8 @@ def test_nothing_leaves_its_script() -> None:
     assert "</script" not in pages.MODULE + pages.START
 
 
-def test_first_page_says_which_labs_have_an_explorer() -> None:
-    """The labs that it names are those whose notebooks call one."""
+def test_first_page() -> None:
+    """It has each lab's question, minutes and points, and which notebooks call an explorer."""
     page = pages.first_page(course.entries(), course.further())
     calling = [
         entry.lab
@@ -158,12 +158,6 @@ def test_first_page_says_which_labs_have_an_explorer() -> None:
 
     assert f"Labs {calling[0]} to {calling[-1]} begin with an explorer" in page
     assert page.startswith(course.HEAD.partition("\n")[0])
-
-
-def test_first_page_has_every_lab() -> None:
-    """The course page has each lab's question, minutes and points, and no learner's points."""
-    page = pages.first_page(course.entries(), course.further())
-
     assert all(each.link in page for each in (*course.entries(), *course.further()))
     assert "| 50 | 20 | one broker | lab 00 |" in page
 
