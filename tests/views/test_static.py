@@ -33,9 +33,9 @@ ELEMENTS = {
 HOSTILE = ("<script>1", "</svg>", '"&amp;', "$x^2$", "\x00\x1b", "<br>1")
 
 
-def drawn(picture: Picture, width: int = 900) -> ElementTree.Element:
+def drawn(picture: Picture) -> ElementTree.Element:
     """The picture as XML, which is well-formed or not read."""
-    return ElementTree.fromstring(picture.static(width).svg)
+    return ElementTree.fromstring(picture.static().svg)
 
 
 def elements(svg: ElementTree.Element, *names: str) -> list[ElementTree.Element]:
@@ -180,19 +180,18 @@ def test_title_has_the_lines_it_needs(page: Page, width: int) -> None:
 
 @pytest.mark.browser
 @pytest.mark.parametrize("name", WORDS)
-@pytest.mark.parametrize("width", [390, 900, 1400])
-def test_static_picture_is_whole(page: Page, name: str, width: int) -> None:
+def test_static_picture_is_whole(page: Page, name: str) -> None:
     """Drawn without JavaScript no text and no mark leaves the sheet, and nothing is asked for."""
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     draw, given, *_ = WORDS[name]
-    page.evaluate("svg => { document.body.innerHTML = svg }", draw(given).static(width).svg)
+    page.evaluate("svg => { document.body.innerHTML = svg }", draw(given).static().svg)
     sheet = page.locator("svg").bounding_box()
     drawn = page.locator("svg :is(text, circle, polygon, line)")
     boxes = drawn.evaluate_all("all => all.map(it => it.getBoundingClientRect().toJSON())")
 
     assert sheet is not None
-    assert sheet["width"] == max(width, WIDTH)
+    assert sheet["width"] == WIDTH
     assert [] == asked
     assert [] == [
         box for box in boxes

@@ -77,10 +77,10 @@ class Picture:
             f"{self.table._repr_html_()}</details></div>"
         )
 
-    def static(self, width: int = WIDTH, *, titled: bool = True) -> Static:
-        """The figure as SVG of so many pixels or WIDTH, for a page without JavaScript."""
+    def static(self, *, titled: bool = True) -> Static:
+        """The figure as SVG, WIDTH pixels wide, for a page without JavaScript."""
         figure, title = self.figure.to_plotly_json(), shown(self.title, TITLE_LIMIT)
-        return Static(as_svg(figure, title, self.summary, width, titled=titled), repr(self))
+        return Static(as_svg(figure, title, self.summary, titled=titled), repr(self))
 
     def heading(self) -> str:
         """The title as HTML, which a narrow page wraps."""

@@ -1,6 +1,6 @@
 """A figure as SVG, for a page without JavaScript: drawn from the figure's own JSON.
 
-    traces, shapes, notes, axes, legend ──▶ pixels at a width ──▶ SVG, which loads nothing
+    traces, shapes, notes, axes, legend ──▶ pixels ──▶ SVG, which loads nothing
 
 It knows what the pictures of the lab are made of (the frame), and no more of Plotly than that. The
 text of a figure is Plotly's markup; here it becomes text again, and what is written is escaped.
@@ -65,11 +65,10 @@ class Static:
         return self.svg
 
 
-def as_svg(figure: Part, title: str, summary: str, width: int, *, titled: bool) -> str:
-    """The figure as one SVG element of so many pixels, with its title above if it is `titled`."""
-    width = max(width, WIDTH)
-    drawing = _Drawing(figure, width, sha256(repr(figure).encode()).hexdigest()[:8])
-    lines = wrap(title, int((width - 20) / (TITLE_PX * LETTER))) if titled else []
+def as_svg(figure: Part, title: str, summary: str, *, titled: bool) -> str:
+    """The figure as one SVG element, with its title above if it is `titled`."""
+    drawing = _Drawing(figure, sha256(repr(figure).encode()).hexdigest()[:8])
+    lines = wrap(title, int((WIDTH - 20) / (TITLE_PX * LETTER))) if titled else []
     above = TITLE_PX * LINE * len(lines) + 8
     heading = "<br>".join(escape(it, quote=False) for it in lines)
     body, (legend, height) = "".join(drawing.parts()), drawing.legend()
@@ -79,8 +78,8 @@ def as_svg(figure: Part, title: str, summary: str, width: int, *, titled: bool) 
         + _tag("rect", width="100%", height="100%", fill=WHITE)
         + _text(12, 8, heading, {"size": TITLE_PX, "color": BLACK}, "left", "top")
         + _tag("g", body + legend, transform=f"translate(0 {_n(above)})"),
-        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {width} {_n(above + height)}",
-        width=width, height=above + height, role="img", font_family=FONT,
+        xmlns="http://www.w3.org/2000/svg", viewBox=f"0 0 {WIDTH} {_n(above + height)}",
+        width=WIDTH, height=above + height, role="img", font_family=FONT,
     )  # fmt: skip
     return NOT_XML.sub("\N{REPLACEMENT CHARACTER}", drawn)
 
@@ -148,13 +147,13 @@ def _round(least: float) -> float:
 
 
 class _Drawing:
-    """One figure at one width: where its axes are, and its parts as SVG."""
+    """One figure: where its axes are, and its parts as SVG."""
 
-    def __init__(self, figure: Part, width: int, key: str) -> None:
+    def __init__(self, figure: Part, key: str) -> None:
         self.layout, self.traces = figure["layout"], figure["data"]
-        self.width, self.key = width, key
+        self.key = key
         margin = self.layout["margin"]
-        self.left, self.right = margin["l"], width - margin["r"]
+        self.left, self.right = margin["l"], WIDTH - margin["r"]
         self.top, self.bottom = margin["t"], self.layout["height"] - margin["b"]
         names = [it for it in self.layout if re.fullmatch(r"[xy]axis\d*", it)]
         self.axes = {it.replace("axis", ""): self._axis(it) for it in names}
@@ -179,7 +178,7 @@ class _Drawing:
         found, x, y = "", 8.0, 0.0
         for trace in sorted(named, key=lambda it: it.get("legendrank", 1000)):
             takes = SWATCH_PX + _wide(trace["name"], self.font["size"]) + 18
-            if x > 8 and x + takes > self.width:
+            if x > 8 and x + takes > WIDTH:
                 x, y = 8.0, y + LEGEND_ROW_PX
             found += _tag("g", self._entry(trace), transform=f"translate({_n(x)} {_n(y)})")
             x += takes
