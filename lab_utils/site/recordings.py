@@ -105,7 +105,7 @@ def first_picture(lab: str) -> Picture:
     return timeline(recorded(lab)[offer.code({})].rows, offer.apis)
 
 
-def record(say: Say, folder: Path = FOLDER) -> None:
+def record(say: Say) -> None:
     """Make the runs that are missing, on real brokers.
 
     What was made is kept when this is interrupted. Raises SetupError for a run that proves nothing
@@ -114,7 +114,7 @@ def record(say: Say, folder: Path = FOLDER) -> None:
     with _own_state():
         for entry in course.entries():
             if entry.lab in OFFERS:  # A lab whose runs are long has no explorer.
-                _record_lab(entry, say, folder)
+                _record_lab(entry, say)
 
 
 @contextmanager
@@ -135,13 +135,13 @@ def _own_state() -> Iterator[None]:
             os.environ.update({STATE: before} if before is not None else {})
 
 
-def _record_lab(entry: course.Entry, say: Say, folder: Path) -> None:
+def _record_lab(entry: course.Entry, say: Say) -> None:
     """Make what is missing of one lab, and keep it."""
     from lab_utils.lab import Lab, perform_choice
 
     offer = OFFERS[entry.lab]
     wanted = programs(offer)
-    found = recorded(entry.lab, folder)
+    found = recorded(entry.lab)
     left = [code for code in wanted if code not in found]
     if not left:
         return
@@ -152,7 +152,7 @@ def _record_lab(entry: course.Entry, say: Say, folder: Path) -> None:
                 say(f"Lab {entry.lab}: run {number} of {len(left)}")
                 found[code] = _proof(code, partial(perform_choice, lab, offer, wanted[code]))
         finally:
-            keep(entry.lab, [found[code] for code in wanted if code in found], folder)
+            keep(entry.lab, [found[code] for code in wanted if code in found])
 
 
 def _proof(code: str, perform: Callable[[], Run]) -> Recording:

@@ -158,11 +158,9 @@ def save(page: Page) -> None:
     page.evaluate(f"() => {NOTEBOOK}.context.save()")
 
 
-def wait_for_idle(page: Page, timeout_ms: int = IDLE_MS) -> None:
+def wait_for_idle(page: Page) -> None:
     """Return when all that was begun has run, and the kernel is idle."""
-    page.wait_for_function(
-        f"() => !window.labRuns && {KERNEL}?.status === 'idle'", timeout=timeout_ms
-    )
+    page.wait_for_function(f"() => !window.labRuns && {KERNEL}?.status === 'idle'", timeout=IDLE_MS)
 
 
 def run_in_kernel(page: Page, code: str) -> None:
@@ -190,14 +188,14 @@ def texts(page: Page) -> list[str]:
     return ["".join(map(_text, outputs)) for outputs in cells]
 
 
-def wait_for_text(page: Page, look: Callable[[], str], wanted: str, timeout_s: float = 60) -> str:
+def wait_for_text(page: Page, look: Callable[[], str], wanted: str) -> str:
     """Return what `look` sees when it holds the wanted text; the page lives on meanwhile."""
 
     def seen() -> str:
         page.evaluate("() => new Promise(requestAnimationFrame)")
         return text if wanted in (text := look()) else ""
 
-    return wait_until(seen, repr(wanted), timeout_s=timeout_s, last_seen=lambda _: look())
+    return wait_until(seen, repr(wanted), timeout_s=60, last_seen=lambda _: look())
 
 
 NOTEBOOK = "window.jupyterapp?.shell.currentWidget"

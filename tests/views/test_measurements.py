@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from lab_utils.views.measurements import cost_picture, spread
 from lab_utils.views.picture import PLOTLY
 
@@ -25,9 +23,7 @@ COSTS = [
 ]
 
 
-def layout(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    drawn: dict[str, Any] = spread(rows).figure.to_plotly_json()["layout"]
-    return drawn
+LAYOUT = spread(ACKS).figure.to_plotly_json()["layout"]
 
 
 def test_every_measurement_is_a_dot() -> None:
@@ -42,7 +38,7 @@ def test_every_measurement_is_a_dot() -> None:
 
 def test_median_is_a_line() -> None:
     """The middle of three measurements is a line across the dots."""
-    lines = [line["x0"] for line in layout(ACKS)["shapes"] if line["xref"] == "x"]
+    lines = [line["x0"] for line in LAYOUT["shapes"] if line["xref"] == "x"]
 
     assert [4000, 900, 700] == lines
     assert (600_000, 350) == cost_picture(COSTS).figure.data[0].y
@@ -50,7 +46,7 @@ def test_median_is_a_line() -> None:
 
 def test_far_apart_is_drawn_in_powers_of_ten_and_says_so() -> None:
     """A latency that is a hundred times another's is not squeezed into one dot at zero."""
-    axes = [layout(ACKS)[name] for name in ("xaxis", "xaxis2")]
+    axes = [LAYOUT[name] for name in ("xaxis", "xaxis2")]
 
     assert ["linear", "log"] == [axis["type"] for axis in axes]
     assert "powers of ten" in axes[1]["title"]["text"]

@@ -150,12 +150,12 @@ def offer_of(lab: str) -> Offer:
     return OFFERS[lab]
 
 
-def _numbers(least: int, most: int) -> dict[str, str]:
-    return {str(number): str(number) for number in range(least, most + 1)}
+def _numbers(most: int) -> dict[str, str]:
+    return {str(number): str(number) for number in range(1, most + 1)}
 
 
-def _slider(name: str, asks: str, least: int, most: int, default: int) -> Choice:
-    return Choice(name, asks, _numbers(least, most), str(default), is_slider=True)
+def _slider(asks: str, most: int, default: int) -> Choice:
+    return Choice("nth", asks, _numbers(most), str(default), is_slider=True)
 
 
 SEND_ONE_BY_ONE: Final = """\
@@ -178,7 +178,7 @@ LAB_00: Final = Offer(
                 "wait": "    producer.poll(2)  # lives on until the late answer has come\n",
             },
         }, "the answer is lost"),
-        _slider("nth", "At which Produce request?", 1, 4, 3),
+        _slider("At which Produce request?", 4, 3),
     ),
     SEND_ONE_BY_ONE.replace("$settings", '"acks": "all", "message.timeout.ms": 1000') + """\
 ${wait}
@@ -223,15 +223,15 @@ run = lab.run(send_orders, orders=5, faults=[$fault])
 LAB_02: Final = Offer(
     "Who must have it before I am safe?",
     (
-        Choice("replicas", "Replicas", _numbers(1, 3), "3"),
-        Choice("floor", "min.insync.replicas", _numbers(1, 3), "2"),
+        Choice("replicas", "Replicas", _numbers(3), "3"),
+        Choice("floor", "min.insync.replicas", _numbers(3), "2"),
         Choice("fault", "Who is paused?", {
             "nobody": "",
             "broker 3": 'pause_broker(3, api="Produce", nth=$nth)',
             "brokers 2 and 3": 'pause_broker(2, api="Produce", nth=$nth), '
                                'pause_broker(3, api="Produce", nth=$nth)',
         }, "nobody"),
-        _slider("nth", "After which Produce request?", 1, 3, 1),
+        _slider("After which Produce request?", 3, 1),
     ),
     SEND_ONE_BY_ONE.replace("$settings", '"acks": "all", "message.timeout.ms": 3000') + """
 settings = {"min.insync.replicas": $floor}
@@ -257,7 +257,7 @@ LAB_03: Final = Offer(
             "it is refused": 'refuse("Produce", nth=$nth$sent)',
             "it is corrupted": 'corrupt_request("Produce", nth=$nth$sent)',
         }, "the answer is lost"),
-        _slider("nth", "At which Produce request?", 1, 4, 3),
+        _slider("At which Produce request?", 4, 3),
     ),
     """\
 def send_orders(run):
