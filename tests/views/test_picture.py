@@ -101,18 +101,6 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
 OF_ROWS = [draw for name, (draw, *_) in WORDS.items() if name != "cost"]
 
 
-@pytest.mark.parametrize("name", WORDS)
-def test_words(name: str) -> None:
-    """Title and summary say the picture to a reader who cannot see it, and are not cut off."""
-    draw, given, title, summary = WORDS[name]
-    picture = draw(given)
-    html = picture._repr_html_()
-
-    assert (title, summary) == (picture.title, picture.summary)
-    assert f"<p>{summary}</p>" in html
-    assert "<caption" in html or not picture.table.about
-
-
 @pytest.mark.parametrize("draw", OF_ROWS)
 def test_nothing_to_draw(draw: Callable[[Any], Picture]) -> None:
     """No rows have a picture, too: it has a title, also as SVG, and nothing in its table."""

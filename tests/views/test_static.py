@@ -71,7 +71,7 @@ def said(figure: dict[str, Any]) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", WORDS)
 def test_each_text_is_there(name: str) -> None:
-    """The title, and every text of the figure, as often as it is there."""
+    """Title and summary say the picture to who cannot see it; the SVG has every text, as often."""
     draw, given, title, summary = WORDS[name]
     picture = draw(given)
     svg = drawn(picture)
@@ -80,6 +80,9 @@ def test_each_text_is_there(name: str) -> None:
         if line:
             left.remove(line)
 
+    assert (title, summary) == (picture.title, picture.summary)
+    assert f"<p>{summary}</p>" in picture._repr_html_()
+    assert "<caption" in picture._repr_html_() or not picture.table.about
     assert title in " ".join(texts(svg))
     assert [title, summary] == [it.text for it in elements(svg, "title", "desc")]
     assert repr(picture) == repr(picture.static())
