@@ -174,18 +174,6 @@ def test_other_partitions_are_left_out() -> None:
     assert replicas(histories.in_sync()).table == replicas(rows).table
 
 
-def test_hostile_text() -> None:
-    """A value, an error, an actor and a link are shown and never interpreted."""
-    bad = "<i>$x$</i>"
-    rows = [*ends(0, 0, 0, 0), acked(1, bad, 0), link(2, "1 <b>"), link(3, "1 2"),
-            broker(3, 1, "killed"), *log(ms=9)]  # fmt: skip
-    picture = replicas(rows)
-
-    assert bad not in str(picture.bundle()[PLOTLY])
-    assert bad not in picture._repr_html_()
-    assert "&lt;i&gt;$x$&lt;/i&gt; acked" in picture._repr_html_()
-
-
 def test_healing_is_shown_in_its_time() -> None:
     """What a leader that came back cuts off, it cuts while it starts, behind the mark."""
     rows = [*ends(0, 0, 0, 0), decided(1, 1, 1, 2, 3), acked(5, "0", 0), *ends(6, 1),
