@@ -6,17 +6,12 @@ written; a row that changes is a finding about Kafka or its client, or a race in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
-from lab_utils.clients.reader import HonestReader
-from lab_utils.experiment import Experiment, order_values
+from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import (
     WireFault,
@@ -28,82 +23,53 @@ from lab_utils.proxy.faults import (
     replay_request,
 )
 from lab_utils.waiting import wait_until
+from tests.performed import Perform, Workload, values
 
 pytestmark = pytest.mark.kafka
 
-BASE = {
-    "linger.ms": 0,
-    "batch.num.messages": 1,
-    "retry.backoff.ms": 50,
-    "reconnect.backoff.ms": 20,
-    "message.timeout.ms": 8000,
-    "log_level": 0,
-}
 ONE_IN_FLIGHT = {"max.in.flight": 1}
 # The program has the next order in the queue before the client tries again, on a busy machine, too.
 LATE_AGAIN = {**ONE_IN_FLIGHT, "retry.backoff.ms": 1000}
 IDEMPOTENT = {"enable.idempotence": True}
 ONE_BATCH = {"linger.ms": 50, "batch.num.messages": 100}
 AFTER_APPEND = "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-NUMBERS = count(1)
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a run left: the values in the log, and each report as value:offset."""
+def sending(settings: dict[str, Any], *, paced: bool) -> Workload:
+    """A workload that sends the orders; `paced` waits for each report before the next order."""
 
-    log: str
-    reports: str
-    rows: list[Event]
+    def send(run: LiveRun) -> None:
+        producer = run.producer(settings)
+        producer.list_topics(run.topic)
+        # The first idempotent produce may wait half a second for its producer id: not in this run.
+        producer.produce(run.topics["primer"], b"", partition=0)
+        producer.flush()
+        for order in run.orders:
+            producer.produce(run.topic, order, partition=0)
+            if paced:
+                producer.flush()
+        producer.flush()
 
-
-@pytest.fixture(scope="module")
-def reader(stage: Any) -> Iterator[HonestReader]:
-    reader = HonestReader(stage.direct)
-    reader.create_topic("primer", 1)
-    yield reader
-    reader.close()
-
-
-@pytest.fixture
-def experiment(stage: Any, reader: HonestReader, tmp_path: Path) -> Experiment:
-    return Experiment(stage, reader, f"w{next(NUMBERS)}-a", tmp_path, ())
+    return send
 
 
-def perform(
-    experiment: Experiment,
-    faults: tuple[WireFault, ...],
+def struck(
+    perform: Perform,
+    fault: WireFault,
     orders: int,
-    config: dict[str, Any],
+    settings: dict[str, Any],
     *,
     paced: bool = False,
-) -> Outcome:
-    """Send the orders through the faults; `paced` waits for each report before the next order."""
-    experiment.faults, experiment.orders = (), order_values(orders)
-    ticket = experiment.begin()
-    names = {"bootstrap.servers": ticket.bootstrap, "client.id": f"{ticket.run}.producer-1"}
-    producer = Producer({**BASE, **names, **config})
-    producer.list_topics(ticket.topic)
-    # The first idempotent produce may wait half a second for its producer id: not in this run.
-    producer.produce("primer", b"", partition=0)
-    producer.flush()
-    reports = []
-    for fault in faults:
-        experiment.stage.arm(ticket.run, fault)
+) -> list[Event]:
+    """All rows of a run whose fault meets its orders."""
+    workload = sending(settings, paced=paced)
+    return perform(workload, replace(fault, topic="orders"), orders=orders, topics=("primer",))
 
-    def on_delivery(error: Any, message: Any) -> None:
-        told = error.name() if error else message.offset()
-        reports.append(f"{message.value().decode()}:{told}")
 
-    for order in ticket.orders:
-        producer.produce(ticket.topic, order, partition=0, on_delivery=on_delivery)
-        if paced:
-            producer.flush()
-    producer.close()  # the end of a run waits for its clients to go
-    rows = experiment.finish()
-    log = [row for row in rows if (row.source, row.kind) == ("log", "record")]
-    log.sort(key=lambda row: row.offset or 0)
-    return Outcome(" ".join(str(row.value) for row in log), " ".join(reports), rows)
+def reports(rows: list[Event]) -> str:
+    """What the client was told of each order, as order:offset or order:error."""
+    told = [row for row in rows if row.kind in ("acked", "failed", "unknown") and row.value]
+    return " ".join(f"{row.value}:{row.error or row.offset}" for row in told)
 
 
 ROWS = {
@@ -154,14 +120,14 @@ ROWS = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_row(experiment: Experiment, row: tuple[int, dict[str, Any], WireFault, str, str]) -> None:
+def test_row(perform: Perform, row: tuple[int, dict[str, Any], WireFault, str, str]) -> None:
     """The log and the reports are exactly these, and every frame of the client is read."""
-    orders, config, fault, log, reports = row
-    outcome = perform(experiment, (fault,), orders, config)
+    orders, config, fault, log, told = row
+    rows = struck(perform, fault, orders, config)
 
-    assert (log, reports) == (outcome.log, outcome.reports)
-    assert 1 == sum(event.kind == "fired" for event in outcome.rows)
-    assert [] == [row for row in outcome.rows if row.kind == "opaque"]
+    assert (log, told) == (values(rows, "record"), reports(rows))
+    assert 1 == sum(event.kind == "fired" for event in rows)
+    assert [] == [row for row in rows if row.kind == "opaque"]
 
 
 REPLAYS = {
@@ -179,47 +145,45 @@ REPLAYS = {
 
 
 @pytest.mark.parametrize("row", REPLAYS.values(), ids=REPLAYS)
-def test_replay(experiment: Experiment, row: tuple[Any, WireFault, str, list[Any]]) -> None:
+def test_replay(perform: Perform, row: tuple[Any, WireFault, str, list[Any]]) -> None:
     """The broker keeps the last five batches of a producer; the client hears of no copy."""
     config, fault, log, answers = row
-    outcome = perform(experiment, (fault,), 7, config)
-    copies = {each.correlation_id for each in outcome.rows if each.fate == "replayed"}
+    rows = struck(perform, fault, 7, config)
+    copies = {each.correlation_id for each in rows if each.fate == "replayed"}
     told = [
         (each.offset, each.error)
-        for each in outcome.rows
+        for each in rows
         if each.kind == "response" and each.correlation_id in copies
     ]
 
-    assert (log, answers) == (outcome.log, told)
-    places = dict(pair.split(":") for pair in outcome.reports.split())
+    assert (log, answers) == (values(rows, "record"), told)
+    places = dict(pair.split(":") for pair in reports(rows).split())
     assert list("0123456") == [log.split()[int(place)] for place in places.values()]
-    assert 1 == sum(event.kind == "fired" for event in outcome.rows)
+    assert 1 == sum(event.kind == "fired" for event in rows)
 
 
-def test_paced_lost_answer(experiment: Experiment) -> None:
+def test_paced_lost_answer(perform: Perform) -> None:
     """With a flush after each order, exactly one order is stored twice."""
-    fault = drop_response("Produce", 3)
-    outcome = perform(experiment, (fault,), 5, {}, paced=True)
+    rows = struck(perform, drop_response("Produce", 3), 5, {}, paced=True)
 
-    assert ("0 1 2 2 3 4", "0:0 1:1 2:3 3:4 4:5") == (outcome.log, outcome.reports)
+    assert ("0 1 2 2 3 4", "0:0 1:1 2:3 3:4 4:5") == (values(rows, "record"), reports(rows))
 
 
-def test_acks_0_loses_without_a_word(experiment: Experiment) -> None:
+def test_acks_0_loses_without_a_word(perform: Perform, reader: Any) -> None:
     """The producer is told of five sent orders; the lost one is nowhere.
 
     What it sends before it has noticed the cut is lost, too; with luck that is none.
     """
-    fault = drop_request("Produce", 3)
-    outcome = perform(experiment, (fault,), 5, {"acks": 0}, paced=True)
+    rows = struck(perform, drop_request("Produce", 3), 5, {"acks": 0}, paced=True)
+    run = rows[0].run
 
     def log() -> list[str | None]:
-        rows = experiment.reader.read(experiment.run, experiment.topic, 1)
-        return [row.value for row in rows if row.kind == "record"]
+        return [row.value for row in reader.read(run, f"{run}-orders", 1) if row.kind == "record"]
 
-    assert "0:None 1:None 2:None 3:None 4:None" == outcome.reports
-    sent = [row for row in outcome.rows if (row.api, row.kind) == ("Produce", "request")]
-    stored = [str(row.value) for row in sent if row.fate == "forwarded" and row.topic != "primer"]
-    assert "01" == "".join(stored)[:2]
+    assert "0:None 1:None 2:None 3:None 4:None" == reports(rows)
+    sent = [row for row in rows if (row.api, row.kind) == ("Produce", "request") and row.value]
+    stored = [row.value for row in sent if row.fate == "forwarded"]
+    assert ["0", "1"] == stored[:2]
     assert "2" not in stored
     # Nobody told the producer when they were stored, so the log is waited for.
     wait_until(lambda: log() == stored, str(stored), timeout_s=60, last_seen=lambda _: str(log()))

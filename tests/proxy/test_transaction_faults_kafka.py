@@ -6,16 +6,10 @@ that changes is a finding about Kafka or its client, or a race in the proxy.
 
 from __future__ import annotations
 
-from itertools import count
-from pathlib import Path
-from typing import Any
-
 import pytest
-from confluent_kafka import KafkaException, TopicPartition
+from confluent_kafka import TopicPartition
 
 from lab_utils.clients.live_run import LiveRun
-from lab_utils.clients.reader import HonestReader
-from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import (
     WireFault,
@@ -25,45 +19,24 @@ from lab_utils.proxy.faults import (
     late_request,
     refuse,
 )
+from tests.performed import Perform, values
 
 pytestmark = pytest.mark.kafka
 
-NUMBERS = count(1)
-ORDERS = ("0", "1", "2")
 
-
-@pytest.fixture
-def experiment(stage: Any, reader: HonestReader, tmp_path: Path) -> Experiment:
-    return Experiment(stage, reader, f"t{next(NUMBERS)}-a", tmp_path / "run", ORDERS, partitions=2)
-
-
-def perform(experiment: Experiment, *faults: WireFault) -> list[Event]:
-    """All rows of two transactions."""
-    experiment.faults = faults
-    transact(LiveRun(experiment.begin()))
-    return experiment.finish()
-
-
-def transact(live: LiveRun) -> None:
-    """Order 0, then order 1 with an offset of the run's group.
-
-    The producer goes with its last name: the end of a run waits for its clients.
-    """
-    producer = live.producer({"transactional.id": live.topic})
-    group = live.consumer().consumer_group_metadata()
-    try:
-        producer.init_transactions()
-        for number, order in enumerate(ORDERS[:2]):
-            producer.begin_transaction()
-            producer.produce(live.topic, order, partition=0)
-            producer.flush()
-            if number:
-                place = TopicPartition(live.topic, 1, 7)
-                producer.send_offsets_to_transaction([place], group)
-            producer.commit_transaction()
-    except KafkaException:
-        pass  # what was told is in the ledger
-    live.close()
+def transact(run: LiveRun) -> None:
+    """Order 0, then order 1 with an offset of the run's group."""
+    producer = run.producer({"transactional.id": run.topic})
+    group = run.consumer().consumer_group_metadata()
+    producer.init_transactions()
+    for number, order in enumerate(run.orders[:2]):
+        producer.begin_transaction()
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+        if number:
+            place = TopicPartition(run.topic, 1, 7)
+            producer.send_offsets_to_transaction([place], group)
+        producer.commit_transaction()
 
 
 def told(rows: list[Event]) -> str:
@@ -72,18 +45,9 @@ def told(rows: list[Event]) -> str:
     return " ".join(f"{row.error}:{row.detail['asks_for']}" for row in failed)
 
 
-def visible(rows: list[Event]) -> str:
-    return " ".join(sorted(str(row.value) for row in rows if row.kind == "visible"))
-
-
 def markers(rows: list[Event]) -> str:
     of_orders = [row for row in rows if row.kind == "marker" and row.partition == 0]
     return " ".join(row.detail["type"] for row in of_orders)
-
-
-def epochs(rows: list[Event]) -> list[int | None]:
-    given = [row for row in rows if (row.kind, row.api) == ("response", "InitProducerId")]
-    return [row.producer_epoch for row in given if not row.error]
 
 
 # the fault: what the program is told, what read_committed is given, the markers
@@ -132,46 +96,43 @@ ROWS: dict[str, tuple[WireFault, tuple[str, str, str]]] = {
 
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_row(experiment: Experiment, row: tuple[WireFault, tuple[str, str, str]]) -> None:
+def test_row(perform: Perform, row: tuple[WireFault, tuple[str, str, str]]) -> None:
     """The program is told exactly this, and the log holds exactly this."""
     fault, expected = row
-    rows = perform(experiment, fault)
+    rows = perform(transact, fault, partitions=2)
 
-    assert expected == (told(rows), visible(rows), markers(rows))
+    assert expected == (told(rows), values(rows, "visible"), markers(rows))
     assert 1 == sum(event.kind == "fired" for event in rows)
 
 
-def test_lost_answer_to_init_leaves_a_gap(experiment: Experiment) -> None:
+def test_lost_answer_to_init_leaves_a_gap(perform: Perform) -> None:
     """The name was given twice, so the producer writes with epoch 1 and not 0."""
-    rows = perform(experiment, drop_response("InitProducerId"))
+    rows = perform(transact, drop_response("InitProducerId"), partitions=2)
+    given = [row for row in rows if (row.kind, row.api) == ("response", "InitProducerId")]
 
-    assert [0, 1] == epochs(rows)
-
-
-def two_transactions(experiment: Experiment, first: str, second: str) -> tuple[str, str]:
-    """Order 0, then orders 1 and 2 on two partitions, while the first EndTxn is late."""
-    experiment.faults = (late_request("EndTxn"),)
-    live = LiveRun(experiment.begin())
-    producer = live.producer({"transactional.id": live.topic})
-    producer.init_transactions()
-    for places, end in (((0,), first), ((0, 1), second)):
-        producer.begin_transaction()
-        for place in places:
-            producer.produce(live.topic, ORDERS[len(places) + place - 1], partition=place)
-            producer.flush()
-        getattr(producer, f"{end}_transaction")()
-    live.close()
-    rows = experiment.finish()
-    ends = " ".join(row.kind for row in rows if row.kind in ("txn_committed", "txn_aborted"))
-    return ends, visible(rows)
+    assert [0, 1] == [row.producer_epoch for row in given if not row.error]
 
 
 @pytest.mark.parametrize(
     ("first", "second", "given"),
     [("commit", "abort", "0 1"), ("abort", "commit", "2"), ("commit", "commit", "0 1 2")],
 )
-def test_late_end(experiment: Experiment, first: str, second: str, given: str) -> None:
+def test_late_end(perform: Perform, first: str, second: str, given: str) -> None:
     """Each call succeeds, and a late EndTxn ends the next transaction in the first one's way."""
+
+    def two_transactions(run: LiveRun) -> None:
+        """Order 0, then orders 1 and 2 on two partitions, while the first EndTxn is late."""
+        producer = run.producer({"transactional.id": run.topic})
+        producer.init_transactions()
+        for places, end in (((0,), first), ((0, 1), second)):
+            producer.begin_transaction()
+            for place in places:
+                producer.produce(run.topic, run.orders[len(places) + place - 1], partition=place)
+                producer.flush()
+            getattr(producer, f"{end}_transaction")()
+
+    rows = perform(two_transactions, late_request("EndTxn"), partitions=2)
+    ends = [row.kind for row in rows if row.kind in ("txn_committed", "txn_aborted")]
     words = {"commit": "txn_committed", "abort": "txn_aborted"}
 
-    assert (f"{words[first]} {words[second]}", given) == two_transactions(experiment, first, second)
+    assert ([words[first], words[second]], given) == (ends, values(rows, "visible"))
