@@ -47,10 +47,8 @@ def order_json(key: str | None, value: str | None) -> bytes:
     return named + b'"value":%b' % orjson.dumps(value)
 
 
-def outcome(error: KafkaError | None) -> str:
-    """What a delivery report means for its record: acked, failed or unknown."""
-    if error is None:
-        return "acked"
+def outcome(error: KafkaError) -> str:
+    """What an error in a delivery report means for its record: failed or unknown."""
     return "unknown" if error.name() in UNKNOWN_ERRORS else "failed"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -127,57 +126,31 @@ FULL = """
 import resource, signal, sys
 from pathlib import Path
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.store import Witness
+from lab_utils.ledger.store import Witness, write_ledger
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
+events = [Event(run="r", source="client", actor="p", kind="sent", value=str(n)) for n in range(100)]
 witness = Witness(Path(sys.argv[1]), "full")
-for number in range(100):
-    witness.record(Event(run="r", source="client", actor="p", kind="sent", value=str(number)))
-print(witness.trouble)
+for event in events:
+    witness.record(event)
+print(witness)
+write_ledger(Path(sys.argv[1]), events, "history")
 """
 
 
 def test_full_disk_keeps_what_is_recorded_and_says_so(tmp_path: Path) -> None:
-    """A file that may not grow (a real limit) ends in whole lines and a reason, not in an error."""
-    child = subprocess.run(
-        [sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True, check=True
-    )
+    """A file that may not grow (a real limit) ends in whole lines and a reason, not in an error.
+
+    A history that does not fit is an error at once.
+    """
+    child = subprocess.run([sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True)
+    (tmp_path / "history.jsonl").unlink()
 
     values = [int(event.value or -1) for event in read_ledger(tmp_path)]
     assert list(range(len(values))) == values
     assert 10 < len(values) < 100
     assert [] == torn_lines(tmp_path)
-    assert child.stdout.startswith("the ledger could not be written: ")
-
-
-def test_write_ledger_refuses_to_lose(tmp_path: Path) -> None:
-    """A history that does not fit on the disk is an error at once."""
-    code = f"""
-import resource, signal
-from pathlib import Path
-from lab_utils.ledger.events import Event
-from lab_utils.ledger.store import write_ledger
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
-write_ledger(Path({str(tmp_path)!r}), [Event(run="r", source="client", actor="p", kind="sent")])
-"""
-    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-
+    assert child.stdout.startswith("<Witness full.jsonl: the ledger could not be written: ")
     assert 1 == child.returncode
     assert LedgerError.__name__ in child.stderr
     assert "Free some space" in child.stderr
-
-
-def test_trouble_is_shown(tmp_path: Path) -> None:
-    """A witness in trouble says so when it is printed."""
-    witness = Witness(tmp_path, "w")
-    witness.trouble = "the ledger could not be written: no space"
-
-    assert "<Witness w.jsonl: the ledger could not be written: no space>" == repr(witness)
-    witness.close()
-
-
-@pytest.fixture(autouse=True)
-def unlimited_files() -> None:
-    """The limits of the tests above belong to their child processes alone."""
-    assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY
