@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any
 import pytest
 
 from lab_utils.clients.crash import CrashWatch
-from lab_utils.clients.live_run import LiveRun
+from lab_utils.clients.live_run import LiveRun, Workload
 from lab_utils.clients.workload import WorkloadError, carry_out, pickled
 from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.processes import is_running
@@ -70,32 +71,16 @@ def test_killed_and_started_again(opened: Opened) -> None:
     }
 
 
-def test_killed_in_the_middle_of_sending(opened: Opened) -> None:
-    """After the second send the third is never handed over."""
-    opened.under(crash_client("after_send", nth=2))
-    carry_out(begin_anew, opened.ticket)
-
-    assert [("0", "producer-1"), ("1", "producer-1"), ("0", "producer-11"), ("1", "producer-11"),
-            ("2", "producer-11")] == [
-        (row.value, row.actor) for row in opened.rows("sent")
-    ]  # fmt: skip
-
-
 def test_two_crashes(opened: Opened) -> None:
-    """The second crash is for the second process, counted from its own start."""
-    opened.under(crash_client("after_ack", nth=1), crash_client("after_ack", nth=2))
+    """The second crash is for the second process, counted from its own start.
+
+    After the second send the third is never handed over.
+    """
+    opened.under(crash_client("after_ack", nth=1), crash_client("after_send", nth=2))
     carry_out(begin_anew, opened.ticket)
 
-    assert "started 0 crashed started 0 1 crashed started 0 1 2 finished" == " ".join(story(opened))
-
-
-def test_crash_that_never_comes(opened: Opened) -> None:
-    """A crash point that is not reached is unfired, and the process ends as any other."""
-    opened.under(crash_client("after_ack", nth=9))
-
-    assert carry_out(begin_anew, opened.ticket) is None
-    opened.finish()
-    assert ["armed", "unfired"] == [row.kind for row in opened.rows(source="fault")]
+    assert "started 0 crashed started 0 crashed started 0 1 2 finished" == " ".join(story(opened))
+    assert ["0", "0", "1", "0", "1", "2"] == [row.value for row in opened.rows("sent")]
 
 
 def is_fenced(run: LiveRun) -> None:
@@ -151,31 +136,49 @@ def divide(run: LiveRun) -> None:
     1 / 0  # noqa: B018
 
 
-def test_raised_in_the_child(opened: Opened) -> None:
-    """What a workload raises in its own process comes back with what it printed."""
-    opened.under(crash_client("after_ack", nth=1))
-    error = carry_out(divide, opened.ticket)
-
-    assert isinstance(error, WorkloadError)
-    assert str(error).startswith("before\nTraceback")
-    assert str(error).endswith("ZeroDivisionError: division by zero\n")
-    assert ["started", "raised"] == story(opened)
-
-
 def print_without_end(run: LiveRun) -> None:
     while True:
         print("x" * 1_000_000)  # noqa: T201
 
 
-def test_prints_without_end(opened: Opened) -> None:
-    """Nobody reads that for as long as it lasts: the process loses its output, and so ends."""
-    opened.under(crash_client("after_ack", nth=1))
-    error = carry_out(print_without_end, opened.ticket)
+def loud(run: LiveRun) -> None:
+    for _ in range(100):
+        os.write(1, b"\xff" * 10_000)
+    raise SystemExit("enough")
 
-    assert str(error).endswith(
-        "\nThe process printed more than 20,000,000 characters: no more is read."
-    )
-    assert ["started", "raised"] == story(opened)
+
+NOT_BY_THE_LAB = r"The workload's process {}, and not by the lab\.$"
+TOO_MUCH = r"\nThe process printed more than 20,000,000 characters: no more is read\.$"
+# how a process ends that nobody has killed, what is told of it, and its story
+ENDS: dict[str, tuple[Workload, str, list[str]]] = {
+    "raises": (
+        divide, r"^before\nTraceback(?s:.*)ZeroDivisionError: division by zero\n$",
+        ["started", "raised"],
+    ),
+    "prints without end": (print_without_end, TOO_MUCH, ["started", "raised"]),
+    "prints what is no text, and much": (loud, "SystemExit: enough\n$", ["started", "raised"]),
+    "leaves": (
+        lambda _: os._exit(1), NOT_BY_THE_LAB.format("ended with exit code 1"), ["started"],
+    ),
+    "leaves as who gave up": (
+        lambda _: os._exit(3), NOT_BY_THE_LAB.format("ended with exit code 3"), ["started"],
+    ),
+    "kills itself": (
+        lambda _: os.kill(os.getpid(), signal.SIGKILL),
+        NOT_BY_THE_LAB.format("was killed by SIGKILL"), ["started"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("workload", "said", "told"), ENDS.values(), ids=ENDS)
+def test_ended_by_itself(opened: Opened, workload: Workload, said: str, told: list[str]) -> None:
+    """It has not finished its workload, is not started again, and there is always a reason."""
+    opened.under(crash_client("after_ack", nth=1))
+    error = carry_out(workload, opened.ticket)
+
+    assert isinstance(error, WorkloadError)
+    assert re.search(said, str(error))
+    assert told == story(opened)
 
 
 def test_files_beside_the_notebook(
@@ -191,16 +194,6 @@ def test_files_beside_the_notebook(
     assert carry_out(lambda run: __import__("mine_alone"), opened.ticket) is None
 
 
-@pytest.mark.parametrize("code", [1, 3])
-def test_left_without_a_word(opened: Opened, code: int) -> None:
-    """A process that ends itself has not finished its workload, and there is always a reason."""
-    opened.under(crash_client("after_ack", nth=1))
-    error = carry_out(lambda run: os._exit(code), opened.ticket)
-
-    assert isinstance(error, WorkloadError)
-    assert f"ended with exit code {code}, and not by the lab." in str(error)
-
-
 def test_says_points_without_end(opened: Opened) -> None:
     """Nobody listens to that for as long as it lasts; a process without an answer cannot go on."""
     opened.under(crash_client("after_ack", nth=1))
@@ -210,29 +203,6 @@ def test_says_points_without_end(opened: Opened) -> None:
             run._crashes.reached("after_poll", "x" * 50_000)
 
     assert isinstance(carry_out(talk, opened.ticket), WorkloadError)
-
-
-def test_killed_by_itself(opened: Opened) -> None:
-    """A process that kills itself where nobody asked it to has not crashed: it is not restarted."""
-    opened.under(crash_client("after_ack", nth=2))
-    error = carry_out(lambda run: os.kill(os.getpid(), signal.SIGKILL), opened.ticket)
-
-    assert "was killed by SIGKILL, and not by the lab." in str(error)
-    assert ["started"] == story(opened)
-
-
-def test_output_that_is_no_text(opened: Opened) -> None:
-    """Bytes that are no text, and many of them, do not hold the child up."""
-    opened.under(crash_client("after_ack", nth=1))
-
-    def loud(run: Any) -> None:
-        for _ in range(100):
-            os.write(1, b"\xff" * 10_000)
-        raise SystemExit("enough")
-
-    error = carry_out(loud, opened.ticket)
-
-    assert str(error).rstrip().endswith("SystemExit: enough")
 
 
 def test_workload_that_cannot_travel(opened: Opened) -> None:
