@@ -3,7 +3,7 @@
     drop_response("Produce", nth=3)      the third Produce is stored, its answer is lost
     kill_broker(1, api="Produce", nth=2) the broker is killed when it has answered the second
 
-A file says all about its fault: its values and their ranges, what it does and where, and the
+A class says all about its fault: its values and their ranges, what it does and where, and the
 sentence about it. A file in this folder is loaded because it is there, and so is one in a folder
 that a learner names (docs/adding-a-fault.md).
 """
@@ -27,9 +27,6 @@ from lab_utils.proxy.faults.client_faults import (
     crash_client,
     stall_client,
 )
-from lab_utils.proxy.faults.corrupt_request import corrupt_request
-from lab_utils.proxy.faults.delay_response import delay_response
-from lab_utils.proxy.faults.drop import drop_request, drop_response
 from lab_utils.proxy.faults.fault import (
     Fault,
     RequestFault,
@@ -39,11 +36,17 @@ from lab_utils.proxy.faults.fault import (
     parameters,
     to_json,
 )
-from lab_utils.proxy.faults.late_request import late_request
+from lab_utils.proxy.faults.frame_faults import (
+    corrupt_request,
+    delay_response,
+    drop_request,
+    drop_response,
+    late_request,
+    replay_request,
+)
 from lab_utils.proxy.faults.link_faults import cut_link, heal_link, hold_link, slow_link
 from lab_utils.proxy.faults.power_cut import power_cut
 from lab_utils.proxy.faults.refuse import REFUSABLE, refuse
-from lab_utils.proxy.faults.replay_request import replay_request
 from lab_utils.proxy.faults.wire_fault import WireFault
 
 __all__ = [

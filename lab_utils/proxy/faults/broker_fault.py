@@ -132,10 +132,10 @@ class BrokerFault(StageFault):
     value: str | None = None
     when: str = ANSWERED
 
-    @staticmethod
-    def perform(process: Process) -> None:
-        """What is done to the broker's process, in a thread."""
-        raise NotImplementedError
+    @classmethod
+    def perform(cls, process: Process) -> None:
+        """What is done to the broker's process, in a thread: its verb."""
+        getattr(process, cls.verb)()
 
     def targets(self) -> tuple[int, ...]:
         """The broker."""

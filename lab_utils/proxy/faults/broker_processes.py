@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from signal import SIGKILL, SIGSTOP, SIGTERM
 
-from lab_utils.proxy.faults.broker_fault import BrokerFault, Process
+from lab_utils.proxy.faults.broker_fault import BrokerFault
 
 
 class kill_broker(BrokerFault):  # noqa: N801 - called as a function
@@ -13,20 +13,12 @@ class kill_broker(BrokerFault):  # noqa: N801 - called as a function
     sentence = "Kill broker {broker}"
     verb, event, signal, is_deaf = "kill", "killed", SIGKILL, True
 
-    @staticmethod
-    def perform(process: Process) -> None:  # noqa: D102
-        process.kill()
-
 
 class stop_broker(BrokerFault):  # noqa: N801
     """SIGTERM: the broker hands its leaderships over, flushes and ends."""
 
     sentence = "Stop broker {broker}"
     verb, event, signal = "stop", "stopped", SIGTERM
-
-    @staticmethod
-    def perform(process: Process) -> None:  # noqa: D102
-        process.stop()
 
 
 class pause_broker(BrokerFault):  # noqa: N801
@@ -35,20 +27,12 @@ class pause_broker(BrokerFault):  # noqa: N801
     sentence = "Pause broker {broker}"
     verb, event, signal = "pause", "paused", SIGSTOP
 
-    @staticmethod
-    def perform(process: Process) -> None:  # noqa: D102
-        process.pause()
-
 
 class resume_broker(BrokerFault):  # noqa: N801
     """SIGCONT: a paused broker goes on where it stood."""
 
     sentence = "Resume broker {broker}"
     verb, event = "resume", "resumed"
-
-    @staticmethod
-    def perform(process: Process) -> None:  # noqa: D102
-        process.resume()
 
 
 class start_broker(BrokerFault):  # noqa: N801

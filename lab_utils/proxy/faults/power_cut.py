@@ -27,8 +27,8 @@ class power_cut(BrokerFault):  # noqa: N801 - called as a function
     sentence = "Cut the power of broker {broker} (a simulation)"
     verb, event, is_deaf = "power_cut", "power_cut", True
 
-    @staticmethod
-    def perform(process: Process) -> None:  # noqa: D102
+    @classmethod
+    def perform(cls, process: Process) -> None:  # noqa: D102
         wait_for_checkpoint(process.data_folder)
         process.kill()
         cut_power(process.data_folder)
