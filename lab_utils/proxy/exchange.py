@@ -171,34 +171,13 @@ class Copies:
         )
 
 
-class Exchanges:
+class Exchanges(deque[Exchange]):
     """The exchanges of one connection, in the order of their requests."""
-
-    def __init__(self) -> None:
-        self._open: deque[Exchange] = deque()
-
-    @property
-    def first(self) -> Exchange | None:
-        """The one whose answer the client waits for."""
-        return self._open[0] if self._open else None
-
-    @property
-    def count(self) -> int:
-        """How many there are."""
-        return len(self._open)
 
     @property
     def answer_bytes(self) -> int:
         """The bytes of answers that are yet to be given."""
-        return sum(len(each.answer.frame) for each in self._open if each.answer is not None)
-
-    def put(self, exchange: Exchange) -> None:
-        """Add the exchange of a new request."""
-        self._open.append(exchange)
-
-    def take(self) -> None:
-        """The first one is over."""
-        self._open.popleft()
+        return sum(len(each.answer.frame) for each in self if each.answer is not None)
 
     def asked(self, frame: bytes) -> Exchange | None:
         """The exchange that this is the answer of: the first open one, as brokers keep order."""
@@ -210,11 +189,13 @@ class Exchanges:
 
     def unanswered(self) -> list[Exchange]:
         """Those that the broker has not answered yet."""
-        return [exchange for exchange in self._open if exchange.answer is None]
+        return [exchange for exchange in self if exchange.answer is None]
 
     def keep_answered(self) -> None:
         """The broker is gone: what it has not answered, and what is behind that, is over."""
-        self._open = deque(takewhile(lambda exchange: exchange.answer is not None, self._open))
+        answered = list(takewhile(lambda exchange: exchange.answer is not None, self))
+        self.clear()
+        self.extend(answered)
 
 
 class Outbox:

@@ -16,6 +16,7 @@ import re
 import struct
 from collections.abc import Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from lab_utils.proxy.faults.broker_fault import LinkState
@@ -35,23 +36,14 @@ class Link:
         self.caller: int | None = None
         self._waiting: list[tuple[Side, bytes]] = []
         self._ended = False
-        self.near = Side(
+        side = partial(Side, on_room=self._listen, on_lost=self.end, on_crowded=self.end)
+        self.near = side(
             on_made=self._made,
             on_frame=lambda frame: self._take(self.far, frame),
-            on_room=self._listen,
-            on_lost=self.end,
-            on_worked_off=lambda: None,
-            on_crowded=self.end,
             beside=lambda: self._waiting_bytes,
         )
-        self.far = Side(
-            on_made=self._arrived,
-            on_frame=lambda frame: self._take(self.near, frame),
-            on_room=self._listen,
-            on_lost=self.end,
-            on_worked_off=lambda: None,
-            on_crowded=self.end,
-            beside=lambda: 0,
+        self.far: Side = side(
+            on_made=self._arrived, on_frame=lambda frame: self._take(self.near, frame)
         )
 
     def flow(self) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from math import inf
 from typing import Final
@@ -53,28 +54,28 @@ class Relay:
         self._topic_names = topic_names
         self._on_end = on_end
         self._loop = asyncio.get_running_loop()
-        self.client = Side(
-            on_made=lambda: on_made(self),
-            on_frame=self._take_request,
-            on_room=self._listen,
-            on_lost=self._lost_client,
-            on_worked_off=self._step,
-            on_crowded=lambda: self.abort("stage"),
-            beside=lambda: self._outbox.waiting_bytes + sum(len(it.frame) for it in self._copies),
-        )
-        self.broker = Side(
-            on_made=self._made_broker,
-            on_frame=self._take_response,
-            on_room=self._listen,
-            on_lost=self._lost_broker,
-            on_worked_off=self._step,
-            on_crowded=lambda: self.abort("stage"),
-            beside=lambda: self._exchanges.answer_bytes,
-        )
         self._outbox = Outbox()
-        self._when_answered: dict[Exchange, Callable[[], object]] = {}
         self._exchanges = Exchanges()
         self._copies: list[Copies] = []
+        side = partial(
+            Side,
+            on_room=self._listen,
+            on_worked_off=self._step,
+            on_crowded=lambda: self.abort("stage"),
+        )
+        self.client = side(
+            on_made=lambda: on_made(self),
+            on_frame=self._take_request,
+            on_lost=self._lost_client,
+            beside=lambda: self._outbox.waiting_bytes + sum(len(it.frame) for it in self._copies),
+        )
+        self.broker = side(
+            on_made=self._made_broker,
+            on_frame=self._take_response,
+            on_lost=self._lost_broker,
+            beside=lambda: self._exchanges.answer_bytes,
+        )
+        self._when_answered: dict[Exchange, Callable[[], object]] = {}
         self._copy_ids = count(-1, -1)  # a client's own correlation ids are not below zero
         self._timer: asyncio.TimerHandle | None = None
         self.moved_at = self._loop.time()
@@ -143,7 +144,7 @@ class Relay:
             assert armed is not None
             self._keep(exchange, armed, action.before)
         if exchange.request.has_response:
-            self._exchanges.put(exchange)
+            self._exchanges.append(exchange)
         if not isinstance(action, Answer | Keep):
             self._replay(exchange.request)
 
@@ -157,7 +158,7 @@ class Relay:
                 exchange = due.exchange(next(self._copy_ids), is_first=not number)
                 self._outbox.put(exchange.frame, exchange)
                 if exchange.request.has_response:
-                    self._exchanges.put(exchange)
+                    self._exchanges.append(exchange)
 
     def _keep(self, exchange: Exchange, armed: Armed, before: str) -> None:
         """Let the request wait in the outbox until it is called for."""
@@ -232,13 +233,14 @@ class Relay:
 
     def _answer(self, now: float) -> float:
         """Give the client the answers that are due; when the next is due."""
-        while (first := self._exchanges.first) is not None:
+        while self._exchanges:
+            first = self._exchanges[0]
             due = first.answer_due
             if first.send_at == inf:
                 self._cut_off()  # what came before the kept request has been answered
             if due > now:
                 return due
-            self._exchanges.take()
+            self._exchanges.popleft()
             self.moved_at = now
             self._give(first)
         return inf
@@ -309,15 +311,15 @@ class Relay:
     def _end_due(self, now: float) -> float:
         if not self._ended_by or self._outbox:
             return inf
-        if (first := self._exchanges.first) is not None:
+        if self._exchanges:
             unanswered = max(self._ended_at, self.moved_at) + ANSWERS_LIMIT_S
-            return unanswered if first.answer is None else inf
+            return unanswered if self._exchanges[0].answer is None else inf
         return inf if self.client.is_behind else now
 
     def _listen(self) -> None:
         """Read from a side as long as there is room for what it sends."""
         crowded = self._outbox.waiting_bytes > WAITING_BYTES_LIMIT
-        crowded |= self._exchanges.count >= OPEN_LIMIT
+        crowded |= len(self._exchanges) >= OPEN_LIMIT
         self.client.listen(not (self.broker.is_full or crowded))
         self.broker.listen(not self.client.is_full)
 
@@ -363,7 +365,7 @@ class Relay:
         for resume in self._when_answered.values():
             resume()
         self._outbox.clear()
-        self._exchanges = Exchanges()
+        self._exchanges.clear()
         self._witness.closed(self._ended_by)
         if not self.broker.is_made or self.broker.is_lost:
             self._on_end(self)

@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final, cast
 
 from lab_utils.codec.frame_buffer import RECEIVE, FrameBuffer
@@ -26,6 +27,7 @@ TURN_S: Final = 0.002
 _sides: Final[set[Side]] = set()
 
 
+@dataclass(eq=False, kw_only=True)
 class Side(asyncio.BufferedProtocol):
     """The connection to the client, or the one to the broker.
 
@@ -34,33 +36,24 @@ class Side(asyncio.BufferedProtocol):
     beside         the bytes that are held elsewhere of what came in here
     """
 
-    def __init__(
-        self,
-        *,
-        on_made: Callable[[], object],
-        on_frame: Callable[[bytes], object],
-        on_room: Callable[[], object],
-        on_lost: Callable[[], object],
-        on_worked_off: Callable[[], object],
-        on_crowded: Callable[[], object],
-        beside: Callable[[], int],
-    ) -> None:
+    on_made: Callable[[], object]
+    on_frame: Callable[[bytes], object]
+    on_room: Callable[[], object]
+    on_lost: Callable[[], object]
+    on_crowded: Callable[[], object]
+    on_worked_off: Callable[[], object] = lambda: None
+    beside: Callable[[], int] = lambda: 0
+
+    def __post_init__(self) -> None:
         self.is_made = False
         self.is_open = False
         self.is_lost = False
         self.is_full = False
+        self.is_behind = False  # are there frames that have come and were not handed on?
         self._frames = FrameBuffer()
         self._transport: asyncio.Transport | None = None
-        self._on_made = on_made
-        self._on_frame = on_frame
-        self._on_room = on_room
-        self._on_lost = on_lost
-        self._on_worked_off = on_worked_off
-        self._on_crowded = on_crowded
-        self._beside = beside
         self._wanted = True
         self._continues = False
-        self.is_behind = False  # are there frames that have come and were not handed on?
 
     @property
     def is_raw(self) -> bool:
@@ -71,7 +64,7 @@ class Side(asyncio.BufferedProtocol):
     def held_bytes(self) -> int:
         """The memory that this side takes: what came, what is to leave, what waits beside it."""
         leaving = self._transport.get_write_buffer_size() if self._transport else 0
-        return self._frames.held_bytes + leaving + self._beside()
+        return self._frames.held_bytes + leaving + self.beside()
 
     def write(self, frame: bytes) -> None:
         """Send a frame, if there is still somebody to send it to."""
@@ -123,7 +116,7 @@ class Side(asyncio.BufferedProtocol):
         self._transport.set_write_buffer_limits(high=WAITING_BYTES_LIMIT)
         self.is_made = self.is_open = True
         _sides.add(self)
-        self._on_made()
+        self.on_made()
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Where the next bytes go."""
@@ -137,12 +130,12 @@ class Side(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         """The other end reads more slowly than we write."""
         self.is_full = True
-        self._on_room()
+        self.on_room()
 
     def resume_writing(self) -> None:
         """The other end has caught up."""
         self.is_full = False
-        self._on_room()
+        self.on_room()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """The other end is gone."""
@@ -150,20 +143,20 @@ class Side(asyncio.BufferedProtocol):
         self.is_open = self.is_full = False
         self.is_lost = True
         self._let_go()
-        self._on_lost()
+        self.on_lost()
 
     def _work_off(self) -> None:
         was_behind, self._continues = self.is_behind, True
         ends_at = time.monotonic() + TURN_S
         while (frame := self._frames.take()) is not None:
-            self._on_frame(frame)
+            self.on_frame(frame)
             if not self._wanted or time.monotonic() > ends_at:
                 break
         self.is_behind, self._continues = frame is not None, False
         self._frames.settle()
         self._let_go()
         if was_behind and not self.is_behind:
-            self._on_worked_off()
+            self.on_worked_off()
         self.listen(self._wanted)
         if self.held_bytes > RECEIVE:
             _relieve()
@@ -185,4 +178,4 @@ def _relieve() -> None:
         log.warning("a connection that held %d bytes was cut: there are more than %d in all",
                     held.pop(most), MEMORY_LIMIT)  # fmt: skip
         _sides.discard(most)
-        most._on_crowded()
+        most.on_crowded()
