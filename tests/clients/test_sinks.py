@@ -6,7 +6,7 @@ In PostgreSQL each run has a schema, and there is a sentence for what goes wrong
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -23,6 +23,8 @@ from tests.clients.postgres import PASSWORD, Server, needs_postgres
 
 NO_KEY = "CREATE TABLE IF NOT EXISTS bookings (value TEXT)"
 INSERT = "INSERT INTO bookings VALUES (:order)"
+ONE_COMMIT = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
+ITS_OWN_COMMIT = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
 on_server = [pytest.mark.kafka, needs_postgres]
 
 
@@ -107,8 +109,7 @@ def test_block_commits(place: Place) -> None:
         connection.execute(text(INSERT), {"order": "0"})
         connection.execute(text(INSERT), {"order": "1"})
 
-    around = ["before_db_commit", "committed", "after_db_commit"]
-    assert ["after_db_write"] * 2 + around == points
+    assert ["after_db_write", *ONE_COMMIT] == points
     assert [("effect", "bookings", "0", 1), ("effect", "bookings", "1", 1)] == place.found()
 
 
@@ -125,8 +126,7 @@ def test_a_write_is_known_however_it_begins(place: Place, statement: str) -> Non
     with sink.begin() as connection:
         connection.execute(text(statement))
 
-    expected = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
-    assert (expected, ["0"]) == (points, place.booked())
+    assert (ONE_COMMIT, ["0"]) == (points, place.booked())
 
 
 def test_the_drivers_own_connection(place: Place) -> None:
@@ -138,8 +138,7 @@ def test_the_drivers_own_connection(place: Place) -> None:
     with raw.driver_connection as connection:
         connection.execute("INSERT INTO bookings VALUES ('1')")
 
-    each = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
-    assert (each * 2, ["0", "1"]) == (points, place.booked())
+    assert (ONE_COMMIT * 2, ["0", "1"]) == (points, place.booked())
 
 
 def test_a_commit_in_words(place: Place) -> None:
@@ -150,8 +149,7 @@ def test_a_commit_in_words(place: Place) -> None:
         connection.exec_driver_sql("-- it is done\nCOMMIT;")
         by_then = [*points]
 
-    expected = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
-    assert (expected, expected, ["0"]) == (by_then, points, place.booked())
+    assert (ONE_COMMIT, ONE_COMMIT, ["0"]) == (by_then, points, place.booked())
 
 
 def test_a_savepoint_that_is_a_transaction(tmp_path: Path) -> None:
@@ -165,8 +163,7 @@ def test_a_savepoint_that_is_a_transaction(tmp_path: Path) -> None:
             inner = [*points]
         by_then = [*points]
 
-    expected = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
-    assert (expected[:1], expected, expected) == (inner, by_then, points)
+    assert (ONE_COMMIT[:1], ONE_COMMIT, ONE_COMMIT) == (inner, by_then, points)
 
 
 @pytest.mark.parametrize("is_closed_by_commit", [False, True])
@@ -179,8 +176,7 @@ def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
         connection.execute(text("SELECT 1"))
         connection.execute(text(INSERT), {"order": "1"})
 
-    each = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
-    assert (each * 2, ["0", "1"]) == (points, place.booked())
+    assert (ITS_OWN_COMMIT * 2, ["0", "1"]) == (points, place.booked())
 
 
 def test_autocommit_of_the_driver(place: Place) -> None:
@@ -191,7 +187,7 @@ def test_autocommit_of_the_driver(place: Place) -> None:
     raw.cursor().execute("INSERT INTO bookings VALUES ('0')")
     raw.close()
 
-    assert ["before_db_commit", "after_db_write", "committed", "after_db_commit"] == points
+    assert ITS_OWN_COMMIT == points
 
 
 @pytest.mark.parametrize("is_its_cursors", [False, True])
@@ -204,8 +200,7 @@ def test_a_script(tmp_path: Path, *, is_its_cursors: bool) -> None:
     given.executescript("BEGIN; INSERT INTO bookings VALUES ('0'); COMMIT;")
     raw.close()
 
-    expected = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
-    assert (expected, ["0"]) == (points, place.booked())
+    assert (ITS_OWN_COMMIT, ["0"]) == (points, place.booked())
 
 
 @pytest.mark.parametrize(
@@ -264,38 +259,41 @@ def test_what_was_not_committed_is_no_effect(place: Place) -> None:
     assert (["after_db_write"], []) == (points, place.found())
 
 
-def test_times(place: Place) -> None:
-    """A row with a column `times` is as many effects."""
-    place.opened(
-        "CREATE TABLE bookings (value TEXT PRIMARY KEY, times INTEGER)",
-        "INSERT INTO bookings VALUES ('0', 2)",
-    )
-
-    assert [("effect", "bookings", "0", 2)] == place.found()
-
-
-def test_effects_are_in_the_sequence_of_their_writes(place: Place) -> None:
-    """A key does not sort them."""
-    place.opened("CREATE TABLE bookings (value TEXT PRIMARY KEY)")
-    place.book("2", "0", "1")
-
-    assert ["2", "0", "1"] == place.booked()
-
-
-def test_effects_that_lie_in_no_sequence(tmp_path: Path) -> None:
-    """A table of SQLite's may have no rowid."""
-    place = Place(tmp_path)
-    place.opened("CREATE TABLE bookings (value TEXT PRIMARY KEY) WITHOUT ROWID")
-    place.book("1", "0")
-
-    assert ["0", "1"] == place.booked()
+# what is in the database, and how many effects each order has, in the sequence of their writes
+EFFECTS: dict[str, tuple[tuple[str, ...], list[tuple[str, int]]]] = {
+    "as many as a row says": (
+        ("CREATE TABLE bookings (value TEXT PRIMARY KEY, times INTEGER)",
+         "INSERT INTO bookings VALUES ('0', 2)"), [("0", 2)]),
+    "a key does not sort them": (
+        ("CREATE TABLE bookings (value TEXT PRIMARY KEY, note TEXT)",
+         "INSERT INTO bookings (value) VALUES ('2'), ('0'), ('1')"), [("2", 1), ("0", 1), ("1", 1)]),
+    "bookmarks that are kept beside them are none": (
+        ("CREATE TABLE bookmarks (next INTEGER)", "INSERT INTO bookmarks VALUES (1)"), []),
+}  # fmt: skip
+EFFECTS_IN_SQLITE: dict[str, tuple[tuple[str, ...], list[tuple[str, int]]]] = {
+    "no rowid, so no sequence": (
+        ("CREATE TABLE bookings (value TEXT PRIMARY KEY) WITHOUT ROWID",
+         "INSERT INTO bookings VALUES ('1'), ('0')"), [("0", 1), ("1", 1)]),
+    "bytes that are no text are of no order": (
+        ("CREATE TABLE bookings (value)", "INSERT INTO bookings VALUES (x'31'), (x'ff')"),
+        [("1", 1), ("\\xff", 1)]),
+}  # fmt: skip
 
 
-def test_other_tables_are_no_effects(place: Place) -> None:
-    """Bookmarks that are kept beside the bookings are left alone."""
-    place.opened("CREATE TABLE bookmarks (next INTEGER)", "INSERT INTO bookmarks VALUES (1)")
+@pytest.mark.parametrize(("statements", "effects"), EFFECTS.values(), ids=EFFECTS)
+def test_effects(place: Place, statements: Any, effects: Any) -> None:
+    """Each row of the table is one, as the database has it."""
+    place.opened(*statements)
 
-    assert [] == place.found()
+    assert effects == [effect[2:] for effect in place.found()]
+
+
+@pytest.mark.parametrize(
+    ("statements", "effects"), EFFECTS_IN_SQLITE.values(), ids=EFFECTS_IN_SQLITE
+)
+def test_effects_in_sqlite(tmp_path: Path, statements: Any, effects: Any) -> None:
+    """What no other database has."""
+    test_effects(Place(tmp_path), statements, effects)
 
 
 MANY = (
@@ -342,34 +340,22 @@ def test_a_table_that_takes_long_to_read_about(tmp_path: Path, columns: str) -> 
     assert time.monotonic() - started < 5
 
 
-def test_an_effect_that_is_no_text(tmp_path: Path) -> None:
-    """Bytes that are no text are an effect all the same, and of no order."""
-    place = Place(tmp_path)
-    place.opened("CREATE TABLE bookings (value)", "INSERT INTO bookings VALUES (x'31'), (x'ff')")
+@pytest.mark.parametrize(
+    ("columns", "row", "said"),
+    [
+        ("name TEXT, amount INTEGER", "'0', 1", "no column value, only name, amount"),
+        ("value TEXT, times TEXT", "NULL, 1", "value None"),
+        ("value TEXT, times TEXT", "'0', 'often'", "times 'often'"),
+    ],
+)
+def test_another_shape(place: Place, columns: str, row: str, said: str) -> None:
+    """What does not say which order a row is about is shown, not counted, and kept."""
+    place.opened(f"CREATE TABLE bookings ({columns})", f"INSERT INTO bookings VALUES ({row})")
 
-    assert ["1", "\\xff"] == place.booked()
-
-
-def test_table_of_another_shape(place: Place) -> None:
-    """A table that does not say which order a row is about is named, with its columns."""
-    place.opened("CREATE TABLE bookings (name TEXT, amount INTEGER)")
-
-    with pytest.raises(LeftUnreadable, match="no column value, only name, amount"):
+    kept = f"kept, in the schema {place.schema}" if place.schema else ""
+    with pytest.raises(LeftUnreadable, match=f"{said}.*{kept}"):
         place.found()
     assert (place.folder / (MARK if place.schema else "sink.sqlite")).exists()
-
-
-@pytest.mark.parametrize(
-    ("row", "seen"), [("NULL, 1", "value None"), ("'0', 'often'", "times 'often'")]
-)
-def test_row_of_another_shape(place: Place, row: str, seen: str) -> None:
-    """A row that is no effect of an order is shown, and not counted as one."""
-    place.opened(
-        "CREATE TABLE bookings (value TEXT, times TEXT)", f"INSERT INTO bookings VALUES ({row})"
-    )
-
-    with pytest.raises(LeftUnreadable, match=seen):
-        place.found()
 
 
 def test_two_create_at_once(place: Place) -> None:
@@ -440,27 +426,44 @@ def test_nobody_answers(host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert "cret" not in said
 
 
+def url_of_a_guest(server: Server) -> str:
+    """The address for one who may make no schema."""
+    server.ask(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
+    return server.url().replace("learner", "guest")
+
+
+PASSWORD_REFUSED = (
+    r"'orders' at 127\.0\.0\.1.* refused the password of 'learner'.*export PGPASSWORD"
+)
+REFUSALS: dict[str, tuple[Callable[[Server], str], str]] = {
+    "wrong password": (lambda server: server.url("wrong,one"), PASSWORD_REFUSED),
+    "no password": (lambda server: server.url(None), PASSWORD_REFUSED),
+    "a setting of libpq": (
+        lambda server: f"{server.url()}?sslmode=require",
+        "does not answer: server does not support SSL",
+    ),
+    "no such database": (
+        lambda server: server.url(database="invoices"), "Create it: createdb invoices;",
+    ),
+    "no schema may be made": (url_of_a_guest, "GRANT CREATE ON DATABASE orders TO guest"),
+}  # fmt: skip
+
+
 @pytest.mark.kafka
 @needs_postgres
 class TestOnAServer:
     """What only a server can refuse, share or lose."""
 
-    @pytest.mark.parametrize("password", ["wrong,one", None])
-    def test_wrong_password(
-        self,
-        password: str | None,
-        tmp_path: Path,
-        postgres: Server,
-        monkeypatch: pytest.MonkeyPatch,
+    @pytest.mark.parametrize(("url", "said"), REFUSALS.values(), ids=REFUSALS)
+    def test_refusals(
+        self, url: Any, said: str, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is said that it was refused, and where to set it; it is not repeated."""
-        monkeypatch.setenv("LAB_DATABASE", postgres.url(password))
-        said = Place(tmp_path, "lab_x").refusal()
+        """What it refused is named, with what to do; the password is not repeated."""
+        monkeypatch.setenv("LAB_DATABASE", url(postgres))
+        with pytest.raises(SetupError, match=said) as raised:
+            Place(tmp_path, "lab_x").opened()
 
-        assert "'orders' at 127.0.0.1" in said
-        assert "refused the password of 'learner'" in said
-        assert "export PGPASSWORD" in said
-        assert "wrong,one" not in said
+        assert "wrong,one" not in str(raised.value)
 
     def test_password_of_the_environment(
         self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
@@ -473,31 +476,6 @@ class TestOnAServer:
 
         assert ["0"] == place.booked()
 
-    def test_settings_of_the_address(
-        self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """What libpq knows may be in the address, as a server that wants TLS needs it."""
-        monkeypatch.setenv("LAB_DATABASE", f"{postgres.url()}?sslmode=require")
-
-        assert "does not answer: server does not support SSL" in Place(tmp_path, "lab_x").refusal()
-
-    def test_no_such_database(
-        self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """It is named, with the command that creates it."""
-        monkeypatch.setenv("LAB_DATABASE", postgres.url(database="invoices"))
-
-        assert "Create it: createdb invoices;" in Place(tmp_path, "lab_x").refusal()
-
-    def test_may_not_make_a_schema(
-        self, tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The statement that allows it is in the message."""
-        postgres.ask(f"CREATE ROLE guest LOGIN PASSWORD '{PASSWORD}'")
-        monkeypatch.setenv("LAB_DATABASE", postgres.url().replace("learner", "guest"))
-        with pytest.raises(SetupError, match="GRANT CREATE ON DATABASE orders TO guest"):
-            Place(tmp_path, "lab_x").opened()
-
     def test_runs_do_not_meet(self, tmp_path: Path, chosen: Server) -> None:
         """Two runs have tables of one name; each sees its own, and leaves no schema behind."""
         places = [Place(tmp_path / name, f"lab_{name}") for name in ("one", "two")]
@@ -507,16 +485,6 @@ class TestOnAServer:
         assert ["lab_one", "lab_two"] == chosen.schemas()
         assert [["lab_one"], ["lab_two"]] == [place.booked() for place in places]
         assert [] == chosen.schemas()
-
-    def test_table_of_another_shape_is_kept(self, tmp_path: Path, chosen: Server) -> None:
-        """The schema in which the rows can still be read is named; ./lab down drops it."""
-        place = Place(tmp_path / "06" / "a", "lab_shape")
-        place.opened("CREATE TABLE bookings (name TEXT)", "INSERT INTO bookings VALUES ('0')")
-        with pytest.raises(LedgerError, match="kept, in the schema lab_shape"):
-            place.found()
-
-        assert [("0",)] == chosen.ask("SELECT * FROM lab_shape.bookings")
-        assert ["lab_shape"] == remove_left(tmp_path)
 
     def test_what_a_killed_kernel_left(
         self, tmp_path: Path, chosen: Server, monkeypatch: pytest.MonkeyPatch
