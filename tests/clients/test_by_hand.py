@@ -35,7 +35,10 @@ def given(hand: ByHand) -> tuple[list[str | None], list[str | None]]:
 
 
 def test_commit(by_hand: ByHand) -> None:
-    """What is produced is there for one level at once, and for the other when it is committed."""
+    """What is produced is there for one level at once, and for the other when it is committed.
+
+    A new run begins with nothing written.
+    """
     act(by_hand, "A init", "A begin", "A produce")
     before = given(by_hand)
     act(by_hand, "A commit", "A begin")  # begun when the markers are written
@@ -43,6 +46,8 @@ def test_commit(by_hand: ByHand) -> None:
     assert (["1"], []) == before
     assert (["1"], ["1"]) == given(by_hand)
     assert "txn_committed" in [row.kind for row in by_hand.rows()]
+    by_hand.begin_again()
+    assert [] == by_hand.rows()
 
 
 def test_second_instance(by_hand: ByHand) -> None:
@@ -54,21 +59,9 @@ def test_second_instance(by_hand: ByHand) -> None:
 
 
 def test_wrong_order_is_explained(by_hand: ByHand) -> None:
-    """Who begins before the name is taken is told by the client what is missing."""
+    """Who begins before the name is taken is told what is missing, and what verbs there are."""
     (told,) = act(by_hand, "A begin")
 
     assert told.startswith("A begin: _STATE.")
-
-
-def test_new_run(by_hand: ByHand) -> None:
-    """A new run begins with nothing written."""
-    act(by_hand, "A init", "A begin", "A produce")
-    by_hand.begin_again()
-
-    assert [] == by_hand.rows()
-
-
-def test_unknown_verb(by_hand: ByHand) -> None:
-    """A verb that does not exist is refused with the nearest right one."""
     with pytest.raises(BadArgument, match="commit"):
         by_hand.act("A", "comit")

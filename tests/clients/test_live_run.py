@@ -40,15 +40,6 @@ def test_what_a_workload_sees(ticket: Ticket) -> None:
     assert (["0", "ü", '"'], "03-a-orders", 2) == (LiveRun(ticket).orders, live.topic, live.attempt)
 
 
-def test_finished(ticket: Ticket, tmp_path: Path) -> None:
-    """A workload that returns is started and finished, each once."""
-    assert perform(lambda run: "ignored", LiveRun(ticket)) is None
-
-    assert [("started", 2), ("finished", 2)] == [
-        (row.kind, row.attempt) for row in read_ledger(tmp_path)
-    ]
-
-
 @pytest.mark.parametrize("error", [ZeroDivisionError("no"), KeyboardInterrupt(), SystemExit(3)])
 def test_raised(ticket: Ticket, tmp_path: Path, error: BaseException) -> None:
     """What a workload raises is recorded, with its text and place, and returned, if not Ctrl-C."""
@@ -90,19 +81,19 @@ def test_raised_without_a_text(ticket: Ticket, tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("setting", ["bootstrap.servers", "metadata.broker.list", "client.id"])
-@pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
-def test_settings_of_the_lab(ticket: Ticket, client: Any, setting: str) -> None:
-    """A setting that would be overwritten is refused; the others are the learner's."""
-    with pytest.raises(BadArgument, match=rf"{setting} is set by the lab; got 'x:9092'"):
-        client(LiveRun(ticket), {setting: "x:9092"})
+REFUSED = [
+    *(({name: "x:9092"}, f"{name} is set by the lab; got 'x:9092'")
+      for name in ("bootstrap.servers", "metadata.broker.list", "client.id")),
+    # The client itself would raise SystemError, or end the process.
+    *((given, "must be a text") for given in ({"group.id": "\ud800"}, {"\udfff": "1"}, {1: "1"})),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
-@pytest.mark.parametrize("setting", [{"group.id": "\ud800"}, {"\udfff": "1"}, {1: "1"}])
-def test_settings_that_are_no_text(ticket: Ticket, client: Any, setting: Any) -> None:
-    """The client itself would raise SystemError, or end the process."""
-    with pytest.raises(BadArgument, match="must be a text"):
+@pytest.mark.parametrize(("setting", "said"), REFUSED)
+def test_settings_that_are_refused(ticket: Ticket, client: Any, setting: Any, said: str) -> None:
+    """One that would be overwritten, and what is no text; the others are the learner's."""
+    with pytest.raises(BadArgument, match=said):
         client(LiveRun(ticket), setting)
 
 
@@ -145,15 +136,22 @@ def test_an_error_keeps_no_client(ticket: Ticket) -> None:
     assert [None, None] == [each() for each in held]
 
 
-def test_closed_twice(ticket: Ticket) -> None:
-    """Closing a run again does nothing, and takes nobody else's file."""
+def test_finished_and_closed_twice(ticket: Ticket) -> None:
+    """A workload that returns is started and finished, each once.
+
+    Closing its run again does nothing, and takes nobody else's file.
+    """
     live = LiveRun(ticket)
+    assert perform(lambda run: "ignored", live) is None
     live.close()
     with (Path(ticket.folder) / "another").open("wb") as another:
         live.close()
         another.write(b"still open")
 
     assert live.close() is None
+    assert [("started", 2), ("finished", 2)] == [
+        (row.kind, row.attempt) for row in read_ledger(Path(ticket.folder))
+    ]
 
 
 @pytest.mark.kafka
@@ -166,7 +164,10 @@ def test_in_sync(opened: Opened) -> None:
 
 @pytest.mark.kafka
 def test_orders_in_the_log(opened: Opened) -> None:
-    """The values of the topic are read from its start, in order, through the proxy, each time."""
+    """The values of the topic are read from its start, in order, through the proxy, each time.
+
+    Reading the log this way is no delivery.
+    """
     producer = opened.live.producer()
     empty = opened.live.orders_in_the_log()
     for order in opened.live.orders:
@@ -174,16 +175,9 @@ def test_orders_in_the_log(opened: Opened) -> None:
         producer.flush()
 
     assert ([], ["0", "1", "2"]) == (empty, opened.live.orders_in_the_log())
+    assert [] == opened.rows("delivered")
     rows = opened.finish()
     assert "reader-1" in {row.actor for row in rows if (row.api, row.kind) == ("Fetch", "request")}
-
-
-@pytest.mark.kafka
-def test_no_delivery_of_the_reader(opened: Opened) -> None:
-    """Reading the log this way is no delivery: the ledger of the client stays empty."""
-    opened.live.orders_in_the_log()
-
-    assert [] == opened.rows("delivered")
 
 
 def test_a_stream_needs_a_process(ticket: Ticket) -> None:

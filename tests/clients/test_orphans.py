@@ -14,31 +14,38 @@ import pytest
 from lab_utils.waiting import wait_until
 
 PARENT = """
-import signal, sys
+import os, signal, sys
 from pathlib import Path
+from lab_utils.clients.live_run import LiveRun, Ticket
 from lab_utils.clients.workload import carry_out
-from lab_utils.clients.live_run import Ticket
 
 def hang(run):
     print("alive", flush=True)
-    Path(run.topic).write_text("alive")
+    Path(run.topic + "~").write_text(str(os.getpid()))
+    Path(run.topic + "~").rename(run.topic)
     signal.pause()
 
-folder = sys.argv[1]
-ticket = Ticket(run="03-a", folder=folder, bootstrap="", topic=folder + "/alive", orders=(),
+how, pid = sys.argv[1:]
+ticket = Ticket(run="03-a", folder=os.path.dirname(pid), bootstrap="", topic=pid, orders=(),
                 crashes=({"at": "after_ack", "nth": 1},))
-carry_out(hang, ticket, timeout_s=100)
+if how == "workload":
+    carry_out(hang, ticket, timeout_s=100)
+else:
+    shell = 'sleep 1000 & echo $! > "$0~"; mv "$0~" "$0"; wait'
+    LiveRun(ticket).execute(["sh", "-c", shell, pid])
 """
 
 
 @pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_child_ends_with_its_parent(tmp_path: Path, ending: signal.Signals) -> None:
-    """However the parent ends, its child is gone a moment later."""
+@pytest.mark.parametrize("how", ["workload", "program"])
+def test_child_ends_with_its_parent(tmp_path: Path, how: str, ending: signal.Signals) -> None:
+    """However the parent ends, its workload, or what its program has started, is gone soon."""
+    pid = tmp_path / "pid"
     parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, tmp_path], stderr=subprocess.DEVNULL, cwd=Path.cwd()
+        [sys.executable, "-c", PARENT, how, pid], stderr=subprocess.DEVNULL, cwd=Path.cwd()
     )
-    wait_until((tmp_path / "alive").exists, "the child's workload", timeout_s=60)
-    (child,) = psutil.Process(parent.pid).children()
+    wait_until(pid.exists, "the child", timeout_s=60)
+    child = psutil.Process(int(pid.read_text()))
     os.kill(parent.pid, ending)
     parent.wait()
 

@@ -1,15 +1,11 @@
-"""A program of any language in a run: bounded, ended with its parent, and seen on the wire."""
+"""A program of any language in a run: bounded, and seen on the wire (its parent: test_orphans)."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from lab_utils.clients.live_run import LiveRun, Ticket
@@ -17,7 +13,6 @@ from lab_utils.errors import BadArgument, LabError, SetupError, WaitTimeout
 from lab_utils.ledger.counts import count
 from lab_utils.processes import is_running
 from lab_utils.proxy.faults import drop_response
-from lab_utils.waiting import wait_until
 
 TELLS = """
 import os, sys
@@ -27,12 +22,6 @@ sys.exit(3)
 """
 # A shell begins in no time: the program is there when its time is up.
 HANGS = ["sh", "-c", 'sleep 1000 & echo $! >"$0~"; mv "$0~" "$0"; echo I wait; wait']
-PARENT = f"""
-import sys
-from lab_utils.clients.live_run import LiveRun, Ticket
-ticket = Ticket(run="03-a", folder=sys.argv[1], bootstrap="", topic="", orders=())
-LiveRun(ticket).execute([*{HANGS}, sys.argv[1] + "/pid"])
-"""
 SENDS = """
 import os, sys
 from confluent_kafka import Producer
@@ -110,20 +99,6 @@ def test_program_that_does_not_end(run: LiveRun, tmp_path: Path) -> None:
         run.execute([*HANGS, str(tmp_path / "pid")], timeout_s=2)
 
     assert not is_running(int((tmp_path / "pid").read_text()))
-
-
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
-def test_program_ends_with_its_parent(tmp_path: Path, ending: signal.Signals) -> None:
-    """However the workload's process ends, the program and its child are gone a moment later."""
-    parent = subprocess.Popen(
-        [sys.executable, "-c", PARENT, tmp_path], stderr=subprocess.DEVNULL, cwd=Path.cwd()
-    )
-    wait_until((tmp_path / "pid").exists, "the program", timeout_s=60)
-    child = psutil.Process(int((tmp_path / "pid").read_text()))
-    os.kill(parent.pid, ending)
-    parent.wait()
-
-    wait_until(lambda: not child.is_running(), f"the end of {child}", timeout_s=60)
 
 
 @pytest.mark.kafka

@@ -42,29 +42,25 @@ def read(reader: HonestReader, topic: str, partitions: int, **given: Any) -> lis
     )
 
 
-def test_one_partition(reader: HonestReader, stage: Any, topic: str) -> None:
-    """Records in the order of their offsets, then the end, which is the next offset."""
-    reader.create_topic(topic, 1)
-    write(stage, topic, [0, 0])
+def test_read(reader: HonestReader, stage: Any, topic: str) -> None:
+    """The records of each partition, and its end, the next offset; the same when read again.
 
-    assert [("record", 0, "0"), ("record", 1, "1"), ("end", 2, None)] == [
-        (row.kind, row.offset, row.value) for row in reader.read("03-a", topic, 1)
-    ]
+    A partition whose end was not reached in time is said to be not drained.
+    """
+    other = f"{topic}-other"
+    for name, partitions in ((topic, [0, 2, 2]), (other, [0])):
+        reader.create_topic(name, 3)
+        write(stage, name, partitions)
+    empty = (1, "end", 0, "true")
+    expected = [
+        (0, "end", 1, "true"), (0, "record", 0, "0"), empty,
+        (2, "end", 2, "true"), (2, "record", 0, "1"), (2, "record", 1, "2"),
+    ]  # fmt: skip
 
-
-def test_several_partitions(reader: HonestReader, stage: Any, topic: str) -> None:
-    """Each partition has an end of its own, the empty one too."""
-    reader.create_topic(topic, 3)
-    write(stage, topic, [0, 2, 2])
-
-    assert [
-        (0, "end", 1, "true"),
-        (0, "record", 0, "0"),
-        (1, "end", 0, "true"),
-        (2, "end", 2, "true"),
-        (2, "record", 0, "1"),
-        (2, "record", 1, "2"),
-    ] == read(reader, topic, 3)
+    assert expected == read(reader, topic, 3)
+    assert [*expected[:3], (2, "end", 0, "true")] == read(reader, other, 3)
+    # The fourth partition does not exist, so its end never comes.
+    assert [*expected, (3, "end", None, "false")] == read(reader, topic, 4, timeout_s=1)
 
 
 def test_log_that_begins_later(reader: HonestReader, stage: Any, topic: str) -> None:
@@ -80,97 +76,43 @@ def test_log_that_begins_later(reader: HonestReader, stage: Any, topic: str) -> 
     assert (3, {"drained": "true", "start": "2"}) == (end.offset, end.detail)
 
 
-def test_read_again(reader: HonestReader, stage: Any, topic: str) -> None:
-    """A second reading begins at the start again, and nothing of another topic comes into it."""
-    other = f"{topic}-other"
-    for name in (topic, other):
-        reader.create_topic(name, 1)
-        write(stage, name, [0])
-
-    readings = [read(reader, name, 1) for name in (topic, other, topic)]
-
-    assert 3 * [[(0, "end", 1, "true"), (0, "record", 0, "0")]] == readings
-
-
-def test_no_time(reader: HonestReader, stage: Any, topic: str) -> None:
-    """A partition whose end was not reached in time is said to be not drained."""
-    reader.create_topic(topic, 2)
-    write(stage, topic, [0])
-    read(reader, topic, 2)  # a reader that is connected needs no time for what there is
-    # The third partition does not exist, so its end never comes.
-    rows = read(reader, topic, 3, timeout_s=1)
-
-    assert [
-        (0, "end", 1, "true"),
-        (0, "record", 0, "0"),
-        (1, "end", 0, "true"),
-        (2, "end", None, "false"),
-    ] == rows
-
-
 def test_open_transaction(reader: HonestReader, stage: Any, topic: str) -> None:
-    """What nobody has committed yet is read as well: it is in the log."""
+    """What nobody has committed yet is in the log; a marker takes an offset and is no record."""
     reader.create_topic(topic, 1)
     producer = write(stage, topic, [0, 0], **{"transactional.id": topic})
+    records = [(0, "record", 0, "0"), (0, "record", 1, "1")]
 
-    assert [(0, "end", 2, "true"), (0, "record", 0, "0"), (0, "record", 1, "1")] == read(
-        reader, topic, 1
-    )
-    producer.abort_transaction(10)
-
-
-def test_markers_are_no_records(reader: HonestReader, stage: Any, topic: str) -> None:
-    """A marker takes an offset and is not a record; the log is drained behind it, too."""
-    reader.create_topic(topic, 1)
-    write(stage, topic, [0], **{"transactional.id": topic}).commit_transaction(10)
+    assert [(0, "end", 2, "true"), *records] == read(reader, topic, 1)
+    producer.commit_transaction(10)
     # The commit is answered before its marker is in the log.
     wait_until(lambda: reader.is_stable(topic, 1), "the marker", timeout_s=60)
-
-    assert [(0, "end", 2, "true"), (0, "record", 0, "0")] == read(reader, topic, 1)
-
-
-def test_topic_that_exists(reader: HonestReader, topic: str) -> None:
-    """A topic is created once; the second time is an error that says what next."""
-    reader.create_topic(topic, 2)
-
-    assert 2 == reader.partitions(topic)
-    with pytest.raises(StageError, match=f"'{topic}' could not be created: .* already exists"):
-        reader.create_topic(topic, 2)
+    assert [(0, "end", 3, "true"), *records] == read(reader, topic, 1)
 
 
-def test_topic_that_a_broker_hears_of_later(reader: HonestReader, topic: str) -> None:
-    """Asked before the broker knows of a topic, one waits; a topic of nobody has no partitions."""
+def test_topics(reader: HonestReader, topic: str) -> None:
+    """Asked before the broker knows of a topic, one waits; a topic of nobody has no partitions.
+
+    A topic is created once; the second time is an error that says what next.
+    """
     assert 0 == reader.partitions(topic, timeout_s=0.1)
-
     later = threading.Timer(0.5, reader.create_topic, (topic, 2))
     later.start()
     assert 2 == reader.partitions(topic)
     later.join()
 
+    with pytest.raises(StageError, match=f"'{topic}' could not be created: .* already exists"):
+        reader.create_topic(topic, 2)
+
 
 def test_broker_that_is_gone(topic: str) -> None:
-    """Without a broker nothing is created, and the error says where to look."""
+    """Nothing is created, and it is said where to look; no log is drained, and none is stable."""
     reader = HonestReader("127.0.0.1:1")
 
     with pytest.raises(StageError, match=r"created: no answer within 1 s\. .* Look at `lab`"):
         reader.create_topic(topic, 1, timeout_s=1)
-    reader.close()
-
-
-def test_read_without_a_broker(topic: str) -> None:
-    """A log that cannot be reached was not drained, which is no error."""
-    reader = HonestReader("127.0.0.1:1")
-
     assert [(0, "end", None, "false"), (1, "end", None, "false")] == read(
         reader, topic, 2, timeout_s=0.3
     )
-    reader.close()
-
-
-def test_stable_without_a_broker(topic: str) -> None:
-    """Where nobody answers, nobody knows that every transaction has ended."""
-    reader = HonestReader("127.0.0.1:1")
-
     assert not reader.is_stable(topic, 1)
     reader.close()
 

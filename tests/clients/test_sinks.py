@@ -266,7 +266,8 @@ EFFECTS: dict[str, tuple[tuple[str, ...], list[tuple[str, int]]]] = {
          "INSERT INTO bookings VALUES ('0', 2)"), [("0", 2)]),
     "a key does not sort them": (
         ("CREATE TABLE bookings (value TEXT PRIMARY KEY, note TEXT)",
-         "INSERT INTO bookings (value) VALUES ('2'), ('0'), ('1')"), [("2", 1), ("0", 1), ("1", 1)]),
+         "INSERT INTO bookings (value) VALUES ('2'), ('0'), ('1')"),
+        [("2", 1), ("0", 1), ("1", 1)]),
     "bookmarks that are kept beside them are none": (
         ("CREATE TABLE bookmarks (next INTEGER)", "INSERT INTO bookmarks VALUES (1)"), []),
 }  # fmt: skip
