@@ -26,14 +26,7 @@ from lab_utils.classroom.seat import take_seat
 from lab_utils.errors import BadArgument, LabError, one_of, own_lines, seconds, text, truth, within
 from lab_utils.ledger.predictions import Answer, predict
 from lab_utils.machine.jars import CURRENT, SECTIONS, kafka_jars, locked, missing
-from lab_utils.proxy.faults import (
-    Fault,
-    corrupt_request,
-    delay_response,
-    drop_request,
-    drop_response,
-    refuse,
-)
+from lab_utils.proxy.faults import Fault
 from lab_utils.run import Predicted, Run
 from lab_utils.views.progress import doing
 
@@ -266,7 +259,7 @@ class Lab:
         The faults are this lab's, and those that are given.
         """
         from lab_utils.experiment import fault_values
-        from lab_utils.views.panel import panel
+        from lab_utils.views.panel import PANEL_FAULTS, PANEL_FAULTS_OF, panel
 
         of_lab = PANEL_FAULTS_OF.get(self.name, PANEL_FAULTS)
         return panel(self.stage, (*of_lab, *fault_values(faults)), self._start_again)
@@ -523,29 +516,3 @@ def _letters(number: int) -> str:
         number, last = divmod(number - 1, len(ascii_lowercase))
         letters = ascii_lowercase[last] + letters
     return letters
-
-
-# What the panel of each lab offers: one request goes wrong, the next one.
-PANEL_FAULTS: Sequence[Fault] = (
-    drop_response("Produce"),
-    drop_request("Produce"),
-    corrupt_request("Produce"),
-    refuse("Produce", error="NOT_ENOUGH_REPLICAS"),
-    delay_response("Produce", by_ms=3000),
-)
-# Where a lab is about other requests than Produce.
-PANEL_FAULTS_OF: Mapping[str, Sequence[Fault]] = {
-    "05": (
-        drop_response("OffsetCommit"),
-        drop_request("OffsetCommit"),
-        refuse("OffsetCommit", error="UNKNOWN_MEMBER_ID"),
-        delay_response("OffsetCommit", by_ms=3000),
-    ),
-    "06": (
-        drop_response("TxnOffsetCommit"),
-        drop_response("EndTxn"),
-        refuse("TxnOffsetCommit", error="ILLEGAL_GENERATION"),
-        delay_response("TxnOffsetCommit", by_ms=1000),
-        delay_response("EndTxn", by_ms=1000),
-    ),
-}

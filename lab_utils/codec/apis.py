@@ -1,86 +1,18 @@
-"""The names that Kafka gives its requests and its errors, as plain tables.
+"""The names that Kafka gives its requests and its errors, as kio generates them from Kafka's own.
 
-Faults are checked against them where they are written, in a notebook that must not load a protocol
-library for that. A test holds them equal to kio's tables.
+Faults are checked against them where they are made.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-API_KEYS: Final = {
-    "Produce": 0, "Fetch": 1, "ListOffsets": 2, "Metadata": 3, "OffsetCommit": 8,
-    "OffsetFetch": 9, "FindCoordinator": 10, "JoinGroup": 11, "Heartbeat": 12, "LeaveGroup": 13,
-    "SyncGroup": 14, "DescribeGroups": 15, "ListGroups": 16, "SaslHandshake": 17,
-    "ApiVersions": 18, "CreateTopics": 19, "DeleteTopics": 20, "DeleteRecords": 21,
-    "InitProducerId": 22, "OffsetForLeaderEpoch": 23, "AddPartitionsToTxn": 24,
-    "AddOffsetsToTxn": 25, "EndTxn": 26, "WriteTxnMarkers": 27, "TxnOffsetCommit": 28,
-    "DescribeAcls": 29, "CreateAcls": 30, "DeleteAcls": 31, "DescribeConfigs": 32,
-    "AlterConfigs": 33, "AlterReplicaLogDirs": 34, "DescribeLogDirs": 35, "SaslAuthenticate": 36,
-    "CreatePartitions": 37, "CreateDelegationToken": 38, "RenewDelegationToken": 39,
-    "ExpireDelegationToken": 40, "DescribeDelegationToken": 41, "DeleteGroups": 42,
-    "ElectLeaders": 43, "IncrementalAlterConfigs": 44, "AlterPartitionReassignments": 45,
-    "ListPartitionReassignments": 46, "OffsetDelete": 47, "DescribeClientQuotas": 48,
-    "AlterClientQuotas": 49, "DescribeUserScramCredentials": 50,
-    "AlterUserScramCredentials": 51, "Vote": 52, "BeginQuorumEpoch": 53, "EndQuorumEpoch": 54,
-    "DescribeQuorum": 55, "AlterPartition": 56, "UpdateFeatures": 57, "Envelope": 58,
-    "FetchSnapshot": 59, "DescribeCluster": 60, "DescribeProducers": 61,
-    "BrokerRegistration": 62, "BrokerHeartbeat": 63, "UnregisterBroker": 64,
-    "DescribeTransactions": 65, "ListTransactions": 66, "AllocateProducerIds": 67,
-    "ConsumerGroupHeartbeat": 68, "ConsumerGroupDescribe": 69, "ControllerRegistration": 70,
-    "GetTelemetrySubscriptions": 71, "PushTelemetry": 72, "AssignReplicasToDirs": 73,
-    "ListConfigResources": 74, "DescribeTopicPartitions": 75, "ShareGroupHeartbeat": 76,
-    "ShareGroupDescribe": 77, "ShareFetch": 78, "ShareAcknowledge": 79, "AddRaftVoter": 80,
-    "RemoveRaftVoter": 81, "UpdateRaftVoter": 82, "InitializeShareGroupState": 83,
-    "ReadShareGroupState": 84, "WriteShareGroupState": 85, "DeleteShareGroupState": 86,
-    "ReadShareGroupStateSummary": 87, "StreamsGroupHeartbeat": 88, "StreamsGroupDescribe": 89,
-    "DescribeShareGroupOffsets": 90, "AlterShareGroupOffsets": 91,
-    "DeleteShareGroupOffsets": 92,
-}  # fmt: skip
+from lab_utils.codec.cursor import ErrorCode, api_key_map
 
-API_NAMES: Final = {key: name for name, key in API_KEYS.items()}
-
+# kio's `init_producer_id` is Kafka's InitProducerId.
+API_NAMES: Final = {
+    key: "".join(word.capitalize() for word in name.split("_")) for key, name in api_key_map.items()
+}
+API_KEYS: Final = {name: key for key, name in API_NAMES.items()}
 # Every error code but NONE.
-ERRORS: Final = frozenset(
-    """
-    UNKNOWN_SERVER_ERROR OFFSET_OUT_OF_RANGE CORRUPT_MESSAGE UNKNOWN_TOPIC_OR_PARTITION
-    INVALID_FETCH_SIZE LEADER_NOT_AVAILABLE NOT_LEADER_OR_FOLLOWER REQUEST_TIMED_OUT
-    BROKER_NOT_AVAILABLE REPLICA_NOT_AVAILABLE MESSAGE_TOO_LARGE STALE_CONTROLLER_EPOCH
-    OFFSET_METADATA_TOO_LARGE NETWORK_EXCEPTION COORDINATOR_LOAD_IN_PROGRESS
-    COORDINATOR_NOT_AVAILABLE NOT_COORDINATOR INVALID_TOPIC_EXCEPTION RECORD_LIST_TOO_LARGE
-    NOT_ENOUGH_REPLICAS NOT_ENOUGH_REPLICAS_AFTER_APPEND INVALID_REQUIRED_ACKS
-    ILLEGAL_GENERATION INCONSISTENT_GROUP_PROTOCOL INVALID_GROUP_ID UNKNOWN_MEMBER_ID
-    INVALID_SESSION_TIMEOUT REBALANCE_IN_PROGRESS INVALID_COMMIT_OFFSET_SIZE
-    TOPIC_AUTHORIZATION_FAILED GROUP_AUTHORIZATION_FAILED CLUSTER_AUTHORIZATION_FAILED
-    INVALID_TIMESTAMP UNSUPPORTED_SASL_MECHANISM ILLEGAL_SASL_STATE UNSUPPORTED_VERSION
-    TOPIC_ALREADY_EXISTS INVALID_PARTITIONS INVALID_REPLICATION_FACTOR
-    INVALID_REPLICA_ASSIGNMENT INVALID_CONFIG NOT_CONTROLLER INVALID_REQUEST
-    UNSUPPORTED_FOR_MESSAGE_FORMAT POLICY_VIOLATION OUT_OF_ORDER_SEQUENCE_NUMBER
-    DUPLICATE_SEQUENCE_NUMBER INVALID_PRODUCER_EPOCH INVALID_TXN_STATE
-    INVALID_PRODUCER_ID_MAPPING INVALID_TRANSACTION_TIMEOUT CONCURRENT_TRANSACTIONS
-    TRANSACTION_COORDINATOR_FENCED TRANSACTIONAL_ID_AUTHORIZATION_FAILED SECURITY_DISABLED
-    OPERATION_NOT_ATTEMPTED KAFKA_STORAGE_ERROR LOG_DIR_NOT_FOUND SASL_AUTHENTICATION_FAILED
-    UNKNOWN_PRODUCER_ID REASSIGNMENT_IN_PROGRESS DELEGATION_TOKEN_AUTH_DISABLED
-    DELEGATION_TOKEN_NOT_FOUND DELEGATION_TOKEN_OWNER_MISMATCH
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED DELEGATION_TOKEN_AUTHORIZATION_FAILED
-    DELEGATION_TOKEN_EXPIRED INVALID_PRINCIPAL_TYPE NON_EMPTY_GROUP GROUP_ID_NOT_FOUND
-    FETCH_SESSION_ID_NOT_FOUND INVALID_FETCH_SESSION_EPOCH LISTENER_NOT_FOUND
-    TOPIC_DELETION_DISABLED FENCED_LEADER_EPOCH UNKNOWN_LEADER_EPOCH
-    UNSUPPORTED_COMPRESSION_TYPE STALE_BROKER_EPOCH OFFSET_NOT_AVAILABLE MEMBER_ID_REQUIRED
-    PREFERRED_LEADER_NOT_AVAILABLE GROUP_MAX_SIZE_REACHED FENCED_INSTANCE_ID
-    ELIGIBLE_LEADERS_NOT_AVAILABLE ELECTION_NOT_NEEDED NO_REASSIGNMENT_IN_PROGRESS
-    GROUP_SUBSCRIBED_TO_TOPIC INVALID_RECORD UNSTABLE_OFFSET_COMMIT THROTTLING_QUOTA_EXCEEDED
-    PRODUCER_FENCED RESOURCE_NOT_FOUND DUPLICATE_RESOURCE UNACCEPTABLE_CREDENTIAL
-    INCONSISTENT_VOTER_SET INVALID_UPDATE_VERSION FEATURE_UPDATE_FAILED
-    PRINCIPAL_DESERIALIZATION_FAILURE SNAPSHOT_NOT_FOUND POSITION_OUT_OF_RANGE UNKNOWN_TOPIC_ID
-    DUPLICATE_BROKER_REGISTRATION BROKER_ID_NOT_REGISTERED INCONSISTENT_TOPIC_ID
-    INCONSISTENT_CLUSTER_ID TRANSACTIONAL_ID_NOT_FOUND FETCH_SESSION_TOPIC_ID_ERROR
-    INELIGIBLE_REPLICA NEW_LEADER_ELECTED OFFSET_MOVED_TO_TIERED_STORAGE FENCED_MEMBER_EPOCH
-    UNRELEASED_INSTANCE_ID UNSUPPORTED_ASSIGNOR STALE_MEMBER_EPOCH MISMATCHED_ENDPOINT_TYPE
-    UNSUPPORTED_ENDPOINT_TYPE UNKNOWN_CONTROLLER_ID UNKNOWN_SUBSCRIPTION_ID TELEMETRY_TOO_LARGE
-    INVALID_REGISTRATION TRANSACTION_ABORTABLE INVALID_RECORD_STATE SHARE_SESSION_NOT_FOUND
-    INVALID_SHARE_SESSION_EPOCH FENCED_STATE_EPOCH INVALID_VOTER_KEY DUPLICATE_VOTER
-    VOTER_NOT_FOUND INVALID_REGULAR_EXPRESSION REBOOTSTRAP_REQUIRED STREAMS_INVALID_TOPOLOGY
-    STREAMS_INVALID_TOPOLOGY_EPOCH STREAMS_TOPOLOGY_FENCED SHARE_SESSION_LIMIT_REACHED
-    """.split()  # noqa: SIM905 - a table reads better than a list of strings
-)
+ERRORS: Final = frozenset(code.name.upper() for code in ErrorCode) - {"NONE"}

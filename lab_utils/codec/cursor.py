@@ -17,6 +17,7 @@ sys.modules["hypothesis"] = None  # type: ignore[assignment]  # an import of it 
 try:
     from kio.index import load_request_schema, load_response_schema
     from kio.schema.errors import ErrorCode
+    from kio.schema.index import api_key_map
     from kio.serial import entity_reader, entity_writer, readers
     from kio.serial.errors import SerialError
 finally:
@@ -25,8 +26,8 @@ finally:
         sys.modules["hypothesis"] = _hypothesis
 
 __all__ = [
-    "Cursor", "ErrorCode", "entity_reader", "entity_writer", "load_request_schema",
-    "load_response_schema",
+    "Cursor", "ErrorCode", "api_key_map", "entity_reader", "entity_writer",
+    "load_request_schema", "load_response_schema",
 ]  # fmt: skip
 
 Item = TypeVar("Item")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from lab_utils.lab import PANEL_FAULTS
 from lab_utils.proxy.faults import (
     Fault,
     corrupt_request,
@@ -18,7 +17,7 @@ from lab_utils.proxy.faults import (
     to_json,
 )
 from lab_utils.stage.client import Stage
-from lab_utils.views.panel import Panel, panel, tell_closed
+from lab_utils.views.panel import PANEL_FAULTS, Panel, panel, tell_closed
 
 SENTENCES = [
     (drop_response("Produce"), "Drop the next answer to a Produce request"),

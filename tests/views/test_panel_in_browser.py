@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
-from lab_utils.lab import PANEL_FAULTS
 from lab_utils.proxy.faults import Fault, cut_link, drop_response, kill_broker, to_json
-from lab_utils.views.panel import Panel
+from lab_utils.views.panel import PANEL_FAULTS, Panel
 from tests.views.test_panel import gone_stage
 
 pytestmark = pytest.mark.browser

@@ -15,7 +15,6 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
-from lab_utils.codec.apis import API_KEYS
 from lab_utils.errors import BadArgument, one_of, text, within
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class RequestFault(Fault):
     def __post_init__(self) -> None:
         """Raises BadArgument for a request that cannot be."""
         if self.api is not None:
-            one_of("api", self.api, API_KEYS)
+            one_of_apis("api", self.api)
         within("nth", self.nth, 1, NTH_LIMIT)
         if self.value is not None:
             text("value", self.value)
@@ -98,6 +97,13 @@ class RequestFault(Fault):
     def matches(self, request: Request) -> bool:
         """Is this one of the requests that the fault counts?"""
         return request.api == self.api and (self.value is None or request.brings(self.value))
+
+
+def one_of_apis(what: str, name: str) -> None:
+    """Raise BadArgument for what is no request of Kafka's. It loads the protocol library."""
+    from lab_utils.codec.apis import API_KEYS
+
+    one_of(what, name, API_KEYS)
 
 
 def _columns(fault: Fault | type[Fault]) -> tuple[Field[Any], ...]:

@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.codec.apis import API_KEYS
-from lab_utils.errors import BadArgument, one_of, within
-from lab_utils.proxy.faults.fault import MS_LIMIT
+from lab_utils.errors import BadArgument, within
+from lab_utils.proxy.faults.fault import MS_LIMIT, one_of_apis
 from lab_utils.proxy.faults.wire_fault import AnswerFault, Cut, Forward, Keep, Replay, WireFault
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ class late_request(WireFault):  # noqa: N801
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        one_of("after", self.after, API_KEYS)
+        one_of_apis("after", self.after)
 
     def on_request(self, request: Request) -> Keep:  # noqa: D102, ARG002
         return Keep(self.after)

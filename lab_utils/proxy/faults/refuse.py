@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.codec.apis import ERRORS
 from lab_utils.errors import BadArgument, one_of
 from lab_utils.proxy.faults.wire_fault import Action, Answer, AnswerFault, Cut, Forward
 
@@ -35,6 +34,8 @@ class refuse(AnswerFault):  # noqa: N801 - called as a function
     error: str = "NOT_ENOUGH_REPLICAS"
 
     def __post_init__(self) -> None:
+        from lab_utils.codec.apis import ERRORS
+
         super().__post_init__()
         one_of("error", self.error, ERRORS)
         if self.api not in REFUSABLE:

@@ -21,7 +21,15 @@ from weakref import WeakKeyDictionary
 import traitlets
 
 from lab_utils.errors import BadArgument, LabError
-from lab_utils.proxy.faults import Fault, to_json
+from lab_utils.proxy.faults import (
+    Fault,
+    corrupt_request,
+    delay_response,
+    drop_request,
+    drop_response,
+    refuse,
+    to_json,
+)
 from lab_utils.views.explorer import CSS, DIAGRAM, Drawn
 
 if TYPE_CHECKING:
@@ -128,3 +136,29 @@ _panels: WeakKeyDictionary[Stage, Panel] = WeakKeyDictionary()
 def _button(fault: Fault) -> dict[str, Any]:
     about = (type(fault).__doc__ or "").partition("\n")[0]
     return {"words": fault.words, "code": fault.code, "about": about, "fault": to_json(fault)}
+
+
+# What the panel of each lab offers: one request goes wrong, the next one.
+PANEL_FAULTS: Sequence[Fault] = (
+    drop_response("Produce"),
+    drop_request("Produce"),
+    corrupt_request("Produce"),
+    refuse("Produce", error="NOT_ENOUGH_REPLICAS"),
+    delay_response("Produce", by_ms=3000),
+)
+# Where a lab is about other requests than Produce.
+PANEL_FAULTS_OF: Mapping[str, Sequence[Fault]] = {
+    "05": (
+        drop_response("OffsetCommit"),
+        drop_request("OffsetCommit"),
+        refuse("OffsetCommit", error="UNKNOWN_MEMBER_ID"),
+        delay_response("OffsetCommit", by_ms=3000),
+    ),
+    "06": (
+        drop_response("TxnOffsetCommit"),
+        drop_response("EndTxn"),
+        refuse("TxnOffsetCommit", error="ILLEGAL_GENERATION"),
+        delay_response("TxnOffsetCommit", by_ms=1000),
+        delay_response("EndTxn", by_ms=1000),
+    ),
+}
