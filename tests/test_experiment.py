@@ -10,11 +10,12 @@ import pytest
 
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
-from lab_utils.errors import BadArgument
-from lab_utils.experiment import Experiment, fault_values, order_values
+from lab_utils.experiment import Experiment
 from lab_utils.ledger.store import read_ledger
 from lab_utils.proxy.faults import crash_client, drop_response
 from tests.performed import sending
+
+pytestmark = pytest.mark.kafka
 
 NUMBERS = count(1)
 
@@ -27,44 +28,31 @@ def experiment(stage: Any, tmp_path: Path) -> Any:
     reader.close()
 
 
-def test_orders() -> None:
-    """A number counts from "0"; a list stands for itself; none is none."""
-    assert [("0", "1"), ("b", "a", "b"), ()] == [
-        order_values(orders) for orders in (2, ["b", "a", "b"], 0)
-    ]
+def test_begun_and_finished(experiment: Experiment) -> None:
+    """The ticket names the run, its new topic, the proxy, the orders and the crashes.
 
-
-@pytest.mark.parametrize("orders", [-1, True, "ab", b"ab", ["a", 1], 1.0, None])
-def test_no_orders(orders: Any) -> None:
-    """What is neither a number of orders nor a list of texts is refused."""
-    with pytest.raises(BadArgument, match="orders"):
-        order_values(orders)
-
-
-@pytest.mark.parametrize(
-    "faults", [drop_response("Produce"), ["drop_response"], None, drop_response]
-)
-def test_no_faults(faults: Any) -> None:
-    """What is no list of faults is refused, with how to write one."""
-    with pytest.raises(BadArgument, match=r'faults=\[drop_response\("Produce", nth=3\)\]'):
-        fault_values(faults)
-
-
-@pytest.mark.kafka
-def test_ticket(experiment: Experiment) -> None:
-    """The ticket names the run, its new topic, the proxy, the orders and the crashes."""
-    experiment.faults = (crash_client("after_ack", nth=3), drop_response("Produce", nth=9))
+    What was armed and never fired is unfired at the end, the crash as well as the wire's; the run
+    is then not open, and no fault is left.
+    """
+    experiment.faults = (crash_client("after_ack", nth=9), drop_response("Produce", nth=9))
     ticket = experiment.begin()
-    experiment.finish()
+    during = [fault["run"] for fault in experiment.stage.state()["faults"]]
+    rows = experiment.finish()
+    after = experiment.stage.state()
 
     assert (experiment.run, f"{experiment.run}-orders") == (ticket.run, ticket.topic)
     assert (experiment.stage.bootstrap, ("0", "1", "2")) == (ticket.bootstrap, ticket.orders)
-    assert [("crash_client", "after_ack", 3)] == [
+    assert [("crash_client", "after_ack", 9)] == [
         (crash["fault"], crash["at"], crash["nth"]) for crash in ticket.crashes
     ]
+    assert ["crash_client", "drop_response"] == sorted(
+        row.actor for row in rows if row.kind == "unfired"
+    )
+    assert [] == [row for row in rows if row.kind == "fired"]
+    assert ([experiment.run], []) == (during, after["faults"])
+    assert experiment.run not in after["runs"]
 
 
-@pytest.mark.kafka
 def test_client_elsewhere(experiment: Experiment, tmp_path: Path) -> None:
     """A workload's own diary may be kept elsewhere; the run's folder has all other witnesses."""
     experiment.faults = (drop_response("Produce", nth=2),)
@@ -77,20 +65,6 @@ def test_client_elsewhere(experiment: Experiment, tmp_path: Path) -> None:
     assert ["0", "1", "2"] == [row.value for row in rows if row.kind == "order"]
 
 
-@pytest.mark.kafka
-def test_unfired(experiment: Experiment) -> None:
-    """Each fault that never fired is unfired at the end, the crash as well as the wire's."""
-    experiment.faults = (crash_client("after_ack", nth=9), drop_response("Produce", nth=9))
-    experiment.begin()
-    rows = experiment.finish()
-
-    assert ["crash_client", "drop_response"] == sorted(
-        row.actor for row in rows if row.kind == "unfired"
-    )
-    assert [] == [row for row in rows if row.kind == "fired"]
-
-
-@pytest.mark.kafka
 def test_log_and_batches(experiment: Experiment) -> None:
     """The log is read twice over: by a reader, and from the broker's own files."""
     experiment.partitions = 2
@@ -106,19 +80,6 @@ def test_log_and_batches(experiment: Experiment) -> None:
     )
 
 
-@pytest.mark.kafka
-def test_nothing_is_armed_afterwards(experiment: Experiment) -> None:
-    """A finished run has no fault and is not open; a second run of the same stage is untouched."""
-    experiment.faults = (drop_response("Produce", nth=1),)
-    experiment.begin()
-    during = [fault["run"] for fault in experiment.stage.state()["faults"]]
-    experiment.finish()
-
-    assert ([experiment.run], []) == (during, experiment.stage.state()["faults"])
-    assert experiment.run not in experiment.stage.state()["runs"]
-
-
-@pytest.mark.kafka
 def test_run_that_cannot_begin(experiment: Experiment) -> None:
     """A run whose fault the stage refuses is not left open there."""
     experiment.faults = (drop_response("Produce", nth=1), "no fault")  # type: ignore[assignment]

@@ -19,22 +19,15 @@ from tests.codec.samples import TOPIC_ID, sample_request, versions
 from tests.proxy import wire
 
 
-def test_first_line_of_a_request() -> None:
-    """API, version, correlation id and sender stand at the front of every request."""
-    request = read_request(wire.heartbeat(7, "03-b.producer-1"))
-
-    assert ("Heartbeat", 0, 7) == (request.api, request.version, request.correlation_id)
-    assert ("03-b", "producer-1") == (request.run, request.client)
-
-
 @pytest.mark.parametrize(
     ("client_id", "run", "client"),
     [("03-b.a.b", "03-b", "a.b"), ("rdkafka", "", "rdkafka"), ("", "", ""), (".x", "", "x")],
 )
-def test_sender(client_id: str, run: str, client: str) -> None:
-    """The run is what stands before the first dot; without a dot there is none."""
-    request = read_request(wire.heartbeat(1, client_id))
+def test_first_line_of_a_request(client_id: str, run: str, client: str) -> None:
+    """API, version, correlation id and sender; its run is what stands before the first dot."""
+    request = read_request(wire.heartbeat(7, client_id))
 
+    assert ("Heartbeat", 0, 7) == (request.api, request.version, request.correlation_id)
     assert (run, client) == (request.run, request.client)
 
 
@@ -107,25 +100,17 @@ def test_only_acks_0_gets_no_answer(acks: int, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("api", "version"),
-    [("OffsetCommit", 8), ("TxnOffsetCommit", 3), ("AddPartitionsToTxn", 0), ("Fetch", 11),
-     ("ListOffsets", 6), ("Produce", 9), ("OffsetFetch", 8), ("WriteTxnMarkers", 1)],
+    ("api", "version", "number"),
+    [("OffsetCommit", 8, 3), ("TxnOffsetCommit", 3, 3), ("AddPartitionsToTxn", 0, 3),
+     ("Fetch", 11, 3), ("ListOffsets", 6, 3), ("Produce", 9, 3), ("OffsetFetch", 8, 3),
+     ("WriteTxnMarkers", 1, 3), ("DeleteTopics", 4, -1), ("DeleteTopics", 6, -1)],
 )  # fmt: skip
-def test_partitions_of_any_request(api: str, version: int) -> None:
-    """Topics and partitions are found in each API, however it nests them."""
+def test_partitions_of_any_request(api: str, version: int, number: int) -> None:
+    """Topics and partitions are found in each API, however it nests them, or topics alone."""
     ((topic, partition),) = set(read_request(sample_request(api, version)).topic_partitions)
 
     assert topic.startswith("a ")
-    assert 3 == partition
-
-
-@pytest.mark.parametrize("version", [4, 6])
-def test_topics_that_are_deleted(version: int) -> None:
-    """DeleteTopics names its topics alone, and its older versions in a list of texts."""
-    ((topic, partition),) = read_request(sample_request("DeleteTopics", version)).topic_partitions
-
-    assert topic.startswith("a ")
-    assert -1 == partition
+    assert number == partition
 
 
 def test_topic_named_by_id() -> None:
@@ -158,27 +143,23 @@ def test_metadata_names_topic_ids() -> None:
     assert {UUID(int=1): "orders"} == topic_ids(response)
 
 
-@pytest.mark.parametrize(("code", "name"), [(0, None), (2, "CORRUPT_MESSAGE")])
-def test_error_of_a_response(code: int, name: str | None) -> None:
-    """The error is found in the partition that carries it."""
-    request = read_request(wire.produce(1))
-
-    assert name == Response(wire.produce_answer(1, error=code), request).error
-
-
-def test_api_versions_answered_in_version_0() -> None:
-    """A broker that does not know the client's version answers in the oldest one."""
-    request = read_request(sample_request("ApiVersions", 4))
-    unsupported = struct.pack(">i", 1) + struct.pack(">h", 35) + struct.pack(">i", 0)
-
-    assert "UNSUPPORTED_VERSION" == Response(wire.frame(unsupported), request).error
+ANSWERS = {
+    "no error": (wire.produce(1), wire.produce_answer(1), None),
+    "in the partition that carries it": (
+        wire.produce(1), wire.produce_answer(1, error=2), "CORRUPT_MESSAGE",
+    ),
+    "in the oldest version, by a broker that does not know the client's": (
+        sample_request("ApiVersions", 4), wire.frame(struct.pack(">ihi", 1, 35, 0)),
+        "UNSUPPORTED_VERSION",
+    ),
+    "of another shape, so without a body": (wire.produce(1), wire.frame(b"\0\0\0\1"), None),
+}  # fmt: skip
 
 
-def test_response_that_cannot_be_read() -> None:
-    """A response of another shape has no body, and no error."""
-    response = Response(wire.frame(b"\x00\x00\x00\x01"), read_request(wire.produce(1)))
-
-    assert (None, None) == (response.body, response.error)
+@pytest.mark.parametrize(("request_", "answer", "error"), ANSWERS.values(), ids=ANSWERS)
+def test_error_of_a_response(request_: bytes, answer: bytes, error: str | None) -> None:
+    """The error is found where it stands."""
+    assert error == Response(answer, read_request(request_)).error
 
 
 LONG_ARRAYS = [
