@@ -95,7 +95,7 @@ def test_closed_while_a_thread_polls(opened: Opened, poll: str) -> None:
 
 @pytest.mark.parametrize("with_callback", [False, True])
 def test_commit_that_waits(filled: Opened, with_callback: bool) -> None:
-    """A commit that waits is recorded once; its offset is the next to read."""
+    """A commit that waits is recorded once; its offset is the next to read, or the one named."""
     told: list[Any] = []
     callback = {"on_commit": lambda *said: told.append(said)} if with_callback else {}
     consumer = filled.live.consumer(BY_HAND | callback)
@@ -103,9 +103,12 @@ def test_commit_that_waits(filled: Opened, with_callback: bool) -> None:
     message = read_next(consumer)
     (place,) = consumer.commit(message, asynchronous=False)
     consumer.poll(0.2)
+    here = TopicPartition(filled.live.topic, 0, 3)
+    consumer.commit(offsets=[here], asynchronous=False)
 
     assert (1, []) == (place.offset, told)
-    assert [("committed", 0, 1, None)] == commits(filled)
+    assert [("committed", 0, 1, None), ("committed", 0, 3, None)] == commits(filled)
+    assert [3] == [place.offset for place in consumer.committed([here])]
 
 
 def test_commit_that_does_not_wait(filled: Opened) -> None:
@@ -125,18 +128,6 @@ def test_commit_that_does_not_wait(filled: Opened) -> None:
     assert [("committed", 0, 3, None)] == commits(filled)
 
 
-def test_commit_of_offsets(filled: Opened) -> None:
-    """Offsets that are named are committed as they are."""
-    consumer = subscribed(filled)
-    read_next(consumer)
-    consumer.commit(offsets=[TopicPartition(filled.live.topic, 0, 3)], asynchronous=False)
-
-    assert [("committed", 0, 3, None)] == commits(filled)
-    assert [3] == [
-        place.offset for place in consumer.committed([TopicPartition(filled.live.topic, 0)])
-    ]
-
-
 def test_commit_that_is_refused(opened: Opened) -> None:
     """A refused commit is an error, no commit, and is raised as the parent raises it."""
     filled = fill(opened.under(refuse("OffsetCommit", 1, "GROUP_AUTHORIZATION_FAILED")))
@@ -149,34 +140,31 @@ def test_commit_that_is_refused(opened: Opened) -> None:
 
 
 def test_assigned_and_revoked(opened: Opened) -> None:
-    """Each partition is assigned once and revoked once, and the learner's callbacks are called."""
+    """Each partition is assigned once and revoked once, and the learner's callbacks are called.
+
+    One that assigns offsets of its own decides where reading begins.
+    """
     told: list[tuple[str, list[int]]] = []
 
-    def telling(kind: str) -> Any:
-        return lambda consumer, places: told.append((kind, [it.partition for it in places]))
+    def from_the_second(consumer: Any, places: list[TopicPartition]) -> None:
+        told.append(("assigned", [it.partition for it in places]))
+        for place in places:
+            place.offset = 1
+        consumer.assign(places)
 
     filled = fill(opened.under(partitions=2))
-    consumer = subscribed(filled, on_assign=telling("assigned"), on_revoke=telling("revoked"))
-    read_next(consumer)
+    consumer = subscribed(
+        filled,
+        on_assign=from_the_second,
+        on_revoke=lambda _, places: told.append(("revoked", [it.partition for it in places])),
+    )
+    assert b"2" == read_next(consumer).value()
     consumer.close()
 
     assert [("assigned", [0, 1]), ("revoked", [0, 1])] == told
     assert [("assigned", 0), ("assigned", 1), ("revoked", 0), ("revoked", 1)] == [
         (row.kind, row.partition) for row in filled.rows("assigned", "revoked", "lost")
     ]
-
-
-def test_on_assign_decides(filled: Opened) -> None:
-    """A callback that assigns offsets of its own decides where reading begins."""
-
-    def from_the_last(consumer: Any, places: list[TopicPartition]) -> None:
-        for place in places:
-            place.offset = 2
-        consumer.assign(places)
-
-    consumer = subscribed(filled, on_assign=from_the_last)
-
-    assert 2 == read_next(consumer).offset()
 
 
 def test_cooperative(opened: Opened) -> None:

@@ -91,7 +91,16 @@ def test_queue_that_is_full(opened: Opened, batch: bool) -> None:
 
 
 def test_callbacks(opened: Opened) -> None:
-    """Each spelling is called once, its report being recorded; what it raises, flush() raises."""
+    """Each spelling is called once, its report being recorded; what it raises, flush() raises.
+
+    One that is a list is called as any other, though it has no length yet.
+    """
+
+    class Reports(list[Any]):
+        def __call__(self, error: KafkaError | None, message: Any) -> None:
+            self.append(message.value())
+
+    reports = Reports()
     told: list[tuple[Any, Any, Any]] = []
 
     def told_by(name: str) -> Any:
@@ -104,30 +113,17 @@ def test_callbacks(opened: Opened) -> None:
     producer.produce(opened.live.topic, "0", on_delivery=told_by("on_delivery"))
     producer.produce(opened.live.topic, "1", callback=told_by("callback"))
     producer.produce(opened.live.topic, "2")
+    producer.produce(opened.live.topic, "3", on_delivery=reports)
     producer.flush()
-    producer.produce(opened.live.topic, "3", on_delivery=raising)
-    with pytest.raises(ZeroDivisionError, match="3"):
+    producer.produce(opened.live.topic, "4", on_delivery=raising)
+    with pytest.raises(ZeroDivisionError, match="4"):
         producer.flush()
 
     assert [("on_delivery", None, b"0"), ("callback", None, b"1"), ("configured", None, b"2")] == (
         told
     )
-    assert [("acked", str(number), number, None) for number in range(4)] == outcomes(opened)
-
-
-def test_a_report_that_is_an_empty_list(opened: Opened) -> None:
-    """It is called as any other: what has no length yet is there all the same."""
-
-    class Reports(list[Any]):
-        def __call__(self, error: KafkaError | None, message: Any) -> None:
-            self.append(message.value())
-
-    reports = Reports()
-    producer = opened.live.producer()
-    producer.produce(opened.live.topic, "0", on_delivery=reports)
-    producer.flush()
-
-    assert [b"0"] == reports
+    assert [("acked", str(number), number, None) for number in range(5)] == outcomes(opened)
+    assert [b"3"] == reports
 
 
 def test_values(opened: Opened) -> None:
@@ -226,20 +222,25 @@ def test_created(opened: Opened) -> None:
 def test_clients_are_counted(opened: Opened) -> None:
     """Each producer of a run has a name of its own, which the proxy sees, too.
 
-    A workload may close its producer, by name or by `with`; the run ends as any other.
+    A workload may close its producer, by name or by `with`; one that it keeps is closed with its
+    run, which waits for no connection.
     """
+    topic = opened.live.topic
     with opened.live.producer() as first:
         first.produce(opened.live.topic, "0")
     second = opened.live.producer()
     second.produce(opened.live.topic, "1")
     second.flush()
     second.close()
+    kept = opened.live.producer()
     rows = opened.finish()
+    with pytest.raises(RuntimeError, match="closed"):
+        kept.produce(topic, "2")
     seen = [row.actor for row in rows if (row.api, row.kind) == ("Produce", "request")]
 
     assert [("acked", "0", 0, None), ("acked", "1", 1, None)] == outcomes(opened)
-    assert ["producer-1", "producer-2"] == [row.actor for row in opened.rows("created")]
-    assert ["producer-1", "producer-2"] == seen
+    names = ["producer-1", "producer-2", "producer-3"]
+    assert (names, names[:2]) == ([row.actor for row in opened.rows("created")], seen)
 
 
 @pytest.mark.parametrize("own", [False, True])
@@ -269,15 +270,6 @@ def test_nobody_waited_for_the_answer(opened: Opened) -> None:
     opened.finish()
 
     assert [("unknown", "0", None, "_PURGE_INFLIGHT")] == outcomes(opened)
-
-
-def test_producer_that_is_kept(opened: Opened) -> None:
-    """A producer that a learner keeps is closed with its run, which waits for no connection."""
-    producer, topic = opened.live.producer(), opened.live.topic
-    opened.finish()
-
-    with pytest.raises(RuntimeError, match="closed"):
-        producer.produce(topic, "0")
 
 
 def test_producer_that_outlives_its_run(opened: Opened, tmp_path: Path) -> None:

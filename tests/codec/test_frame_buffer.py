@@ -50,22 +50,13 @@ def test_frames_larger_than_the_buffer() -> None:
     assert frames == received(FrameBuffer(), [b"".join(frames)])
 
 
-def test_frame_at_the_limit_is_a_frame() -> None:
-    """The limit itself is still a frame; one byte more is not."""
-    buffer = FrameBuffer(limit=14)
-
-    assert [frame(b"ten bytes.")] == received(buffer, [frame(b"ten bytes.")])
-    assert not buffer.is_raw
-
-
 def test_longer_than_the_limit_passes_in_pieces() -> None:
-    """Nothing waits to be whole when it is longer than a frame may be."""
-    buffer = FrameBuffer(limit=13)
+    """Nothing waits to be whole when it is longer than a frame may be; the limit is still one."""
+    largest, buffer = FrameBuffer(limit=14), FrameBuffer(limit=13)
+    pieces = [b"\x00\x00\x00\x0aten", b" bytes."]
 
-    assert [b"\x00\x00\x00\x0aten", b" bytes."] == received(
-        buffer, [b"\x00\x00\x00\x0aten", b" bytes."]
-    )
-    assert buffer.is_raw
+    assert ([b"".join(pieces)], pieces) == (received(largest, pieces), received(buffer, pieces))
+    assert (False, True) == (largest.is_raw, buffer.is_raw)
 
 
 def test_negative_length_passes_in_pieces() -> None:

@@ -76,13 +76,6 @@ def test_what_was_stored_after_the_reader_ended_is_not_lost(offset: int, lost: i
     assert lost == count(tiny.in_run("r", rows)).lost
 
 
-def test_one_place_read_twice_is_one_copy() -> None:
-    """A record that was read twice is stored once."""
-    rows = tiny.in_run("r", [tiny.record("1", 0), tiny.record("1", 0), tiny.end()])
-
-    assert (1, 0) == (count(rows).stored, count(rows).duplicated)
-
-
 def test_one_for_each_request() -> None:
     """Six Produce requests are six exchanges, in the sequence of their requests."""
     values = [exchange.values for exchange in exchanges(histories.lost_answer())]

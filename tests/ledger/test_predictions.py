@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import orjson
 import pytest
@@ -18,61 +19,51 @@ def record(value: str, offset: int, partition: int = 0) -> Event:
                  offset=offset, partition=partition, topic="t")  # fmt: skip
 
 
-def test_log_is_compared_in_the_order_of_offsets() -> None:
-    """Rows may come in any order; the log is what the offsets say, partition by partition."""
-    rows = [record("2", 1), record("1", 0), record("3", 0, partition=1)]
-    (compared,) = predict({"log": "1, 2, 3"}, "order is kept").compare(rows)
-
-    assert ("1 2 3", "1 2 3", False) == (compared.yours, compared.observed, compared.differs)
-
-
-@pytest.mark.parametrize("log", ["1 2", "1, 2", ["1", "2"], [1, 2]])
-def test_one_spelling_for_every_way_to_write_a_log(log: object) -> None:
-    """A learner may write text or a list, with commas or without."""
-    (compared,) = predict({"log": log}, "").compare([record("1", 0), record("2", 1)])  # type: ignore[dict-item]
-
-    assert not compared.differs
+LOG = [record("2", 1), record("1", 0), record("3", 0, partition=1)]
+# a question, an answer, and how it is shown beside the observation; what was left blank by None
+COMPARED = [
+    *(("log", log, "1 2 3", "1 2 3", False)
+      for log in ("1 2 3", "1, 2, 3", ["1", "2", "3"], [1, 2, 3])),
+    *(("log", log, None, "1 2 3", False) for log in (..., "...", "0 ... 0 ...", None)),
+    ("log", "2 1 3", "2 1 3", "1 2 3", True),
+    ("stored", 5, "5", "3", True),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("log", [..., "...", "0 ... 0 ...", None])
-def test_what_was_left_blank_does_not_differ(log: object) -> None:
-    """Dots in place of an answer, bare or in a text, predict nothing."""
-    (compared,) = predict({"log": log}, "").compare([record("1", 0)])  # type: ignore[dict-item]
+@pytest.mark.parametrize(("question", "answer", "yours", "observed", "differs"), COMPARED)
+def test_compared(
+    question: str, answer: Any, yours: str | None, observed: str, differs: bool
+) -> None:
+    """Rows come in any order; the log is what the offsets say, partition by partition.
 
-    assert (False, False) == (compared.was_answered, compared.differs)
+    A learner may write text or a list, with commas or without; dots predict nothing.
+    """
+    (found,) = predict({question: answer}, "").compare(LOG)
 
-
-def test_difference_is_shown() -> None:
-    """What was expected stands beside what was observed."""
-    (compared,) = predict({"stored": 5}, "").compare([record("1", 0)])
-
-    assert ("5", "1", True) == (compared.yours, compared.observed, compared.differs)
-
-
-def test_question_nobody_asked() -> None:
-    """A misspelt question is refused at once, with the nearest right one."""
-    with pytest.raises(BadArgument, match="Did you mean 'duplicated'"):
-        predict({"duplicates": 1}, "")
+    assert (observed, differs) == (found.observed, found.differs)
+    assert yours == (found.yours if found.was_answered else None)
 
 
-@pytest.mark.parametrize("acked", [[0, 1, 2], "0 1 2", "most", -1, True, 2.5])
-def test_a_count_is_a_number(acked: object) -> None:
-    """The orders that are acked would differ from their number, also where they are right."""
-    with pytest.raises(BadArgument, match="acked is a whole number, 0 or more, as in acked=3;"):
-        predict({"acked": acked}, "")  # type: ignore[dict-item]
+NO_COUNT = "acked is a whole number, 0 or more, as in acked=3;"
+NO_LOG = 'log is the orders in sequence, as in log="0 1 2"; got'
+REFUSED = [
+    *(("acked", given, NO_COUNT) for given in ([0, 1, 2], "0 1 2", "most", -1, True, 2.5)),
+    *(("log", given, NO_LOG) for given in ((it for it in "01"), {"0", "1"}, {"0": 1})),
+    ("duplicates", 1, "Did you mean 'duplicated'"),
+]
 
 
-@pytest.mark.parametrize("log", [(it for it in "01"), {"0", "1"}, {"0": 1}])
-def test_a_log_is_a_sequence(log: object) -> None:
-    """What has no sequence would differ from the log, also where its orders are right."""
-    with pytest.raises(BadArgument, match='log is the orders in sequence, as in log="0 1 2"; got'):
-        predict({"log": log}, "")  # type: ignore[dict-item]
+@pytest.mark.parametrize(("question", "given", "said"), REFUSED)
+def test_refused(question: str, given: Any, said: str) -> None:
+    """What would differ, also where it is right, and a misspelt question with the nearest one."""
+    with pytest.raises(BadArgument, match=said):
+        predict({question: given}, "")
 
 
 @pytest.mark.parametrize("committed", [0, "7", "nothing", ..., "..."])
-def test_a_bookmark_is_a_number_or_nothing(committed: object) -> None:
+def test_a_bookmark_is_a_number_or_nothing(committed: Any) -> None:
     """A blank says nothing, and nothing may have been committed."""
-    assert "committed" in predict({"committed": committed}, "").expected  # type: ignore[dict-item]
+    assert "committed" in predict({"committed": committed}, "").expected
 
 
 def test_compare_needs_a_run() -> None:

@@ -57,25 +57,25 @@ def test_faults_count_each_for_itself(board: FaultBoard) -> None:
     assert [1, 0] == [len(board.match(PRODUCE)) for _ in range(2)]
 
 
-def test_disarm_ends_the_faults_of_one_run(board: FaultBoard) -> None:
-    """The faults of a run end together; those of another stay."""
-    one = board.arm("03-b", drop_response("Produce"))
-    other = board.arm("03-c", drop_response("Produce"))
+def test_disarm_ends_the_faults_of_one_run(board: FaultBoard, events: list[Event]) -> None:
+    """The faults of a run end together; those of another stay.
 
-    assert [(one, drop_response("Produce"), 0)] == board.disarm("03-b")
-    assert [other] == [armed.id for armed in board.armed()]
-
-
-def test_fired_fault_is_told_from_an_unfired_one(board: FaultBoard, events: list[Event]) -> None:
-    """What never fired is said when the scope ends, so that the run proves nothing."""
+    What never fired is said when the scope ends, so that the run proves nothing.
+    """
     fired = board.arm("03-b", drop_response("Produce"))
     unfired = board.arm("03-b", drop_response("Produce", nth=9))
+    other = board.arm("03-c", drop_response("Produce"))
     board.fired(board.match(PRODUCE)[0], PRODUCE, connection="b1-1")
 
-    assert [(fired, 1), (unfired, 0)] == [(id_, count) for id_, _, count in board.disarm("03-b")]
-    assert [(fired, "armed"), (unfired, "armed"), (fired, "fired"), (unfired, "unfired")] == [
+    assert [
+        (fired, drop_response("Produce"), 1),
+        (unfired, drop_response("Produce", nth=9), 0),
+    ] == (board.disarm("03-b"))
+    assert [other] == [armed.id for armed in board.armed()]
+    assert [(fired, "armed"), (unfired, "armed"), (other, "armed"), (fired, "fired"),
+            (unfired, "unfired")] == [
         (event.detail["fault"], event.kind) for event in events
-    ]
+    ]  # fmt: skip
 
 
 def test_fired_event_names_the_request(board: FaultBoard, events: list[Event]) -> None:

@@ -52,40 +52,36 @@ def test_produce_request_as_an_event() -> None:
 
 
 MANY = [b"v"] * RECORDS_LIMIT
-# a record set: how many records the event counts, its one value, its list of values
+# a record set: how many records the event counts, its one value, its list of values, and what is
+# said of their compression, in the word of compression.type; what nobody knows by its number
 RECORDS = {
     "several, with bytes that are no text": (
-        wire.batch([b"0", b"\xff", None]), 3, None, '["0","\\\\xff",null]'),
+        wire.batch([b"0", b"\xff", None]), 3, None, '["0","\\\\xff",null]', None),
+    "one of a transaction": (wire.batch([b"0"], attributes=16), 1, "0", None, None),
     "as many as are unpacked": (
-        wire.batch(MANY), RECORDS_LIMIT, None, '["v"' + ',"v"' * (RECORDS_LIMIT - 1) + "]"),
-    "more than are unpacked": (wire.batch([*MANY, b"v"]), RECORDS_LIMIT + 1, None, None),
-    "no records in it": (wire.batch([b"0"], records=b"\xff" * 9), 1, None, None),
-    "no batch": (b"", 0, None, None),
+        wire.batch(MANY), RECORDS_LIMIT, None, '["v"' + ',"v"' * (RECORDS_LIMIT - 1) + "]", None),
+    "more than are unpacked": (wire.batch([*MANY, b"v"]), RECORDS_LIMIT + 1, None, None, None),
+    "no records in it": (wire.batch([b"0"], records=b"\xff" * 9), 1, None, None, None),
+    "no batch": (b"", 0, None, None, None),
     **{
         f"compressed, kind {kind}": (
-            wire.batch([b"0", b"1"], attributes=kind, records=b"packed"), 2, None, None)
-        for kind in (1, 2, 3, 4)
+            wire.batch([b"0", b"1"], attributes=kind, records=b"packed"), 2, None, None, said)
+        for kind, said in enumerate(("gzip", "snappy", "lz4", "zstd", "5"), start=1)
     },
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("records", "count", "value", "values"), RECORDS.values(), ids=RECORDS)
-def test_records(records: bytes, count: int, value: str | None, values: str | None) -> None:
+@pytest.mark.parametrize(
+    ("records", "count", "value", "values", "compression"), RECORDS.values(), ids=RECORDS
+)
+def test_records(
+    records: bytes, count: int, value: str | None, values: str | None, compression: str | None
+) -> None:
     """Records are counted; they are unpacked if they are few, whole, and not compressed."""
     (event,) = events_of(wire.produce(1, records))
 
     assert (count, value, values) == (event.records, event.value, event.detail.get("values"))
-
-
-@pytest.mark.parametrize(
-    ("attributes", "said"),
-    [(0, None), (1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd"), (5, "5"), (16, None)],
-)
-def test_what_is_compressed_is_said(attributes: int, said: str | None) -> None:
-    """In the word of compression.type; what nobody knows by its number."""
-    (event,) = events_of(wire.produce(1, wire.batch([b"0"], attributes=attributes)))
-
-    assert said == event.detail.get("compression")
+    assert compression == event.detail.get("compression")
 
 
 @pytest.mark.parametrize(
