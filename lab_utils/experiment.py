@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from threading import Thread
 from typing import Any, Final
@@ -127,16 +128,7 @@ class Experiment:
         self._settle(whole=True)
         if self.filled and self.members == 1:
             self.reader.fill(self.topic, self.orders, self.partitions)
-        witness = Witness(self.folder, "run")
-        for order in self.orders:
-            witness.record(self._event("workload", "lab", "order", value=order))
-        for topic in self._all_topics():
-            replicas, config = self._settings(topic)
-            detail = {"replicas": str(replicas), **config}
-            witness.record(self._event("workload", "lab", "topic", topic=topic, detail=detail))
-        for crash in self._crashes():
-            witness.record(self._event("fault", crash["fault"], "armed", detail=_text(crash)))
-        self._keep_trouble(witness)
+        self._write("run", self._beginnings())
         self._client_folder = client_folder or self.folder
         if self.filled and self.topics:
             self._concurrent = ConcurrentReader(
@@ -157,6 +149,17 @@ class Experiment:
             supervised=self.supervised,
             schema=self.schema,
         )
+
+    def _beginnings(self) -> Iterator[Event]:
+        """The orders and the topics of the run, and what is armed in its processes."""
+        for order in self.orders:
+            yield self._event("workload", "lab", "order", value=order)
+        for topic in self._all_topics():
+            replicas, config = self._settings(topic)
+            detail = {"replicas": str(replicas), **config}
+            yield self._event("workload", "lab", "topic", topic=topic, detail=detail)
+        for crash in self._crashes():
+            yield self._event("fault", crash["fault"], "armed", detail=_text(crash))
 
     def _open(self) -> None:
         """Open the run at the stage and arm its faults, all of them or none."""
@@ -239,10 +242,7 @@ class Experiment:
         told = list(program_events(rows))
         if not told:
             return rows
-        witness = Witness(self.folder, "programs")
-        for event in told:
-            witness.record(event)
-        self._keep_trouble(witness)
+        self._write("programs", told)
         return read_ledger(self.folder)
 
     def _recover(self) -> None:
@@ -304,21 +304,22 @@ class Experiment:
             self.trouble.append(str(error))
 
     def _record_effects(self) -> None:
-        witness = Witness(self.folder, "sink")
+        found = effects(self.run, self._sink, self.schema), effects_in_files(self.run, self._sink)
         try:
-            for sink in (effects(self.run, self._sink, self.schema),
-                         effects_in_files(self.run, self._sink)):  # fmt: skip
-                for event in sink:
-                    witness.record(event)
+            self._write("sink", chain(*found))
         except LedgerError as error:
             self.trouble.append(str(error))
-        self._keep_trouble(witness)
 
     def _record_committed(self, name: str, **detail: str) -> None:
+        self._write(name, self._groups.committed(self.run, self._known_groups(), **detail))
+
+    def _write(self, name: str, events: Iterable[Event]) -> None:
         witness = Witness(self.folder, name)
-        for event in self._groups.committed(self.run, self._known_groups(), **detail):
-            witness.record(event)
-        self._keep_trouble(witness)
+        try:
+            for event in events:
+                witness.record(event)
+        finally:
+            self._keep_trouble(witness)
 
     def _event(self, source: str, actor: str, kind: str, **columns: Any) -> Event:
         return Event(run=self.run, source=source, actor=actor, kind=kind, **columns)

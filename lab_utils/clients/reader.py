@@ -176,7 +176,8 @@ class HonestReader:
                 refused.append(error.str())
 
         # It is kept: a new one waits half a second for its producer id.
-        producer, self._producer = self._producer or self._new_producer(), None
+        safe = {"acks": "all", "enable.idempotence": True}
+        producer, self._producer = self._producer or Producer(self._connection | safe), None
         for number, value in enumerate(values):
             producer.produce(topic, value, partition=number % partitions, on_delivery=report)
         unsent = producer.flush(15)
@@ -211,9 +212,6 @@ class HonestReader:
         if isolation_level not in self._consumers:
             self._consumers[isolation_level] = _new_consumer(self._connection, isolation_level)
         return self._consumers[isolation_level]
-
-    def _new_producer(self) -> Producer:
-        return Producer({**self._connection, "acks": "all", "enable.idempotence": True})
 
     def _ends(self, topic: str, partitions: int, level: IsolationLevel) -> dict[int, int]:
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
@@ -362,17 +360,15 @@ def _messages(consumer: Consumer, topic: str, deadline: float) -> Iterator[Any]:
 
 
 def _event(run: str, message: Any) -> Event:
-    place = {"topic": message.topic(), "partition": message.partition()}
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
     if message.error() is not None:
-        drained = {"drained": "true"}
-        return Event(
-            run=run, source="log", actor="reader", kind="end",
-            offset=message.offset(), detail=drained, **place,
-        )  # fmt: skip
+        end = not_drained(run, topic, partition)
+        return replace(end, offset=offset, detail={"drained": "true"})
     return Event(
         run=run, source="log", actor="reader", kind="record",
-        offset=message.offset(), key=value_text(message.key()), value=value_text(message.value()),
-        detail={"timestamp_ms": str(message.timestamp()[1])}, **place,
+        topic=topic, partition=partition, offset=offset,
+        key=value_text(message.key()), value=value_text(message.value()),
+        detail={"timestamp_ms": str(message.timestamp()[1])},
     )  # fmt: skip
 
 

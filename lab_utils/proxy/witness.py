@@ -61,24 +61,27 @@ class WireWitness:
         if in_pieces and side in self._unread:
             return
         self._unread.add(side)
-        seen = self._sighting("forwarded", time.monotonic_ns(), {})
-        self._record(opaque_event(self.run, self._client or "", side, frame, seen))
+        detail = {"side": side, "bytes": str(len(frame))}
+        self._unnamed("opaque", time.monotonic_ns(), detail, fate="forwarded")
 
     def meet(self, request: Request) -> None:
         """Learn whose connection this is; its making is written down now."""
         if self._client is None:
             self.run, self._client = request.run, request.client
-            self._connection_event("connected", self._made_ns, {})
+            self._unnamed("connected", self._made_ns, {})
 
     def closed(self, by: str) -> None:
         """The connection is over; it is of no interest if nobody ever spoke on it."""
         if self._client is not None:
-            self._connection_event("closed", time.monotonic_ns(), {"by": by})
+            self._unnamed("closed", time.monotonic_ns(), {"by": by})
 
     def _sighting(self, fate: str, at_ns: int, detail: Mapping[str, str]) -> Sighting:
         return Sighting(self.connection, self._broker, fate, at_ns, detail)
 
-    def _connection_event(self, kind: str, at_ns: int, detail: dict[str, str]) -> None:
+    def _unnamed(
+        self, kind: str, at_ns: int, detail: dict[str, str], fate: str | None = None
+    ) -> None:
+        """Record what is about the connection, or about a frame that nobody can read."""
         place = {"connection": self.connection, "broker": str(self._broker)}
         self._record(
             Event(
@@ -87,6 +90,7 @@ class WireWitness:
                 actor=self._client or "",
                 kind=kind,
                 at_ns=at_ns,
+                fate=fate,
                 detail=place | detail,
             )
         )
@@ -133,23 +137,6 @@ def response_events(response: Response, seen: Sighting) -> Iterator[Event]:
         yield replace(event, error=response.error, detail=detail, **named, **numbers)
 
 
-def opaque_event(run: str, actor: str, side: str, frame: bytes, seen: Sighting) -> Event:
-    """A frame that is passed on unread; `side` says whether it came as request or response."""
-    return Event(
-        run=run,
-        source="wire",
-        actor=actor,
-        kind="opaque",
-        at_ns=seen.at_ns,
-        fate=seen.fate,
-        detail=_place(seen) | {"side": side, "bytes": str(len(frame))},
-    )
-
-
-def _place(seen: Sighting) -> dict[str, str]:
-    return {"connection": seen.connection, "broker": str(seen.broker), **seen.detail}
-
-
 def _event(kind: str, request: Request, frame: bytes, seen: Sighting) -> Event:
     return Event(
         run=request.run,
@@ -160,7 +147,7 @@ def _event(kind: str, request: Request, frame: bytes, seen: Sighting) -> Event:
         api=request.api,
         correlation_id=request.correlation_id,
         fate=seen.fate,
-        detail=_place(seen)
+        detail={"connection": seen.connection, "broker": str(seen.broker), **seen.detail}
         | {"version": str(request.version), "bytes": str(len(frame))}
         | (_kept(request.body) if kind == "request" else {}),
     )

@@ -60,7 +60,7 @@ class Fault:
     @property
     def words(self) -> str:
         """What this fault will do, in a few words."""
-        given = {column.name: getattr(self, column.name) for column in _columns(self)}
+        given = _values(self)
         if not self.sentence or any(given.get(name) is not None for name in self.narrowing):
             return self.code
         seconds = f"{given.get('by_ms', 0) / 1000:g}"
@@ -110,6 +110,10 @@ def _columns(fault: Fault | type[Fault]) -> tuple[Field[Any], ...]:
     return fields(fault)  # type: ignore[arg-type]
 
 
+def _values(fault: Fault) -> dict[str, Any]:
+    return {column.name: getattr(fault, column.name) for column in _columns(fault)}
+
+
 def _which(given: Mapping[str, Any]) -> str:
     """The match at which a fault fires, counted from now on.
 
@@ -135,18 +139,17 @@ def _ordinal(number: int) -> str:
 
 def parameters(fault: Fault) -> dict[str, Any]:
     """What a fault was made with, without what was left at its default."""
-    given = {column: getattr(fault, column.name) for column in _columns(fault)}
+    defaults = {column.name: column.default for column in _columns(fault)}
     return {
-        column.name: value
-        for column, value in given.items()
-        if column.default is MISSING or value != column.default
+        name: value
+        for name, value in _values(fault).items()
+        if defaults[name] is MISSING or value != defaults[name]
     }
 
 
 def to_json(fault: Fault) -> dict[str, Any]:
     """A fault as JSON: its kind as `fault`, and all its parameters."""
-    given = {column.name: getattr(fault, column.name) for column in _columns(fault)}
-    return {"fault": type(fault).__name__} | given
+    return {"fault": type(fault).__name__} | _values(fault)
 
 
 def from_json(data: object) -> Fault:
