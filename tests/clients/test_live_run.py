@@ -27,16 +27,15 @@ def ticket(tmp_path: Path) -> Ticket:
     )
 
 
-def test_ticket_travels_as_json(ticket: Ticket) -> None:
-    """A ticket that was written and read is the same ticket."""
-    assert ticket == Ticket.from_json(ticket.to_json())
-
-
 def test_what_a_workload_sees(ticket: Ticket) -> None:
-    """A run says its orders, its topic and which start this is; changing them changes no other."""
+    """A run says its orders, its topic and which start this is; changing them changes no other.
+
+    A ticket that was written and read is the same ticket.
+    """
     live = LiveRun(ticket)
     live.orders.clear()
 
+    assert ticket == Ticket.from_json(ticket.to_json())
     assert (["0", "ü", '"'], "03-a-orders", 2) == (LiveRun(ticket).orders, live.topic, live.attempt)
 
 

@@ -22,21 +22,18 @@ sys.exit(3)
 """
 # A shell begins in no time: the program is there when its time is up.
 HANGS = ["sh", "-c", 'sleep 1000 & echo $! >"$0~"; mv "$0~" "$0"; echo I wait; wait']
-SENDS = """
+OPENS = """
 import os, sys
 from confluent_kafka import Producer
-producer = Producer({"bootstrap.servers": os.environ["BOOTSTRAP"], "linger.ms": 0,
+producer = Producer({"bootstrap.servers": os.environ["BOOTSTRAP"], "linger.ms": 100,
                      "client.id": os.environ["CLIENT_ID"]})
+"""
+SENDS = f"""{OPENS}
 for line in sys.stdin:
     producer.produce(os.environ["TOPIC"], line.strip(), partition=0)
     producer.flush()
 """
-NAMES = """
-import os
-from confluent_kafka import Producer
-producer = Producer({"bootstrap.servers": os.environ["BOOTSTRAP"], "linger.ms": 100,
-                     "client.id": os.environ["CLIENT_ID"]})
-for key, value in (("shop", "0"), (None, "1"), ("shop", None)):
+NAMES = f"""{OPENS}for key, value in (("shop", "0"), (None, "1"), ("shop", None)):
     producer.produce(os.environ["TOPIC"], value, key, partition=0)
     if key and value:
         producer.flush()  # alone in its batch

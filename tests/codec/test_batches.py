@@ -13,28 +13,22 @@ from tests.proxy.wire import batch, record
 GZIP, TRANSACTIONAL, CONTROL = 1, 16, 32
 
 
-def test_header_of_a_batch() -> None:
-    """Producer id, epoch and sequence are those of the batch."""
-    data = batch([b"0", b"1"], base_offset=5, producer_id=1000, producer_epoch=2, sequence=7)
-
+def test_header_and_records_of_a_batch() -> None:
+    """Each record has its own offset, and null is not the empty value."""
+    records = record(0, b"a", 0) + record(1, b"", 3) + record(2, None, -1)
+    data = batch([b"a", b"", None], base_offset=10, producer_id=1000, producer_epoch=2, sequence=7,
+                 records=records)  # fmt: skip
     found = read_batch(data)
 
-    assert (5, 1000, 2, 7, 2, len(data)) == (
+    assert (10, 1000, 2, 7, 3, len(data)) == (
         found.base_offset, found.producer_id, found.producer_epoch, found.sequence, found.count,
         found.end,
     )  # fmt: skip
-
-
-def test_records_of_a_batch() -> None:
-    """Each record has its own offset, and null is not the empty value."""
-    records = record(0, b"a", 0) + record(1, b"", 3) + record(2, None, -1)
-    data = batch([b"a", b"", None], base_offset=10, base_timestamp_ms=1000, records=records)
-
     assert (
         Record(10, None, b"a"),
         Record(11, None, b""),
         Record(12, None, None),
-    ) == read_batch(data).records
+    ) == found.records
 
 
 def test_long_values() -> None:
@@ -46,20 +40,14 @@ def test_long_values() -> None:
 
 @pytest.mark.parametrize("at", [21, 30, 61, -1])
 def test_flipped_byte_fails_the_crc(at: int) -> None:
-    """Every byte behind the CRC is covered by it."""
-    data = bytearray(batch([b"0"]))
-    data[at] ^= 1
-
-    with pytest.raises(DamagedBatch, match="fails its CRC"):
-        read_batch(bytes(data))
-
-
-def test_byte_before_the_crc_is_not_covered() -> None:
-    """The near miss: the broker itself writes the offset, so the CRC leaves it out."""
+    """Every byte behind the CRC is covered by it; the broker itself writes the offset before it."""
     data = bytearray(batch([b"0"], base_offset=0))
     data[7] = 9
-
     assert 9 == read_batch(bytes(data)).base_offset
+
+    data[at] ^= 1
+    with pytest.raises(DamagedBatch, match="fails its CRC"):
+        read_batch(bytes(data))
 
 
 def test_compressed_batch_stays_packed() -> None:

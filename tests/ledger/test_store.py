@@ -24,19 +24,17 @@ def sent(value: str, at_ns: int = 0) -> Event:
 
 
 def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
-    """What two witnesses wrote is read as one history, oldest first."""
-    write_ledger(tmp_path, [sent("1", 10), sent("3", 30)], "client")
-    write_ledger(tmp_path, [sent("2", 20)], "wire")
+    """What two witnesses wrote is read as one history, oldest first, by its owner alone.
 
-    assert [sent("1", 10), sent("2", 20), sent("3", 30)] == read_ledger(tmp_path)
-
-
-def test_hostile_text_is_one_line(tmp_path: Path) -> None:
-    """A line break, a quote or a NUL in a value cannot forge a second event."""
+    A line break, a quote or a NUL in a value cannot forge a second event.
+    """
     hostile = 'a\n{"run":"r","source":"client","kind":"acked"}\x00"\u2028'
-    write_ledger(tmp_path, [sent(hostile)])
+    write_ledger(tmp_path / "run", [sent("1", 10), sent(hostile, 30)], "client")
+    write_ledger(tmp_path / "run", [sent("2", 20)], "wire")
 
-    assert [hostile] == [event.value for event in read_ledger(tmp_path)]
+    assert [sent("1", 10), sent("2", 20), sent(hostile, 30)] == read_ledger(tmp_path / "run")
+    assert 0o600 == (tmp_path / "run" / "wire.jsonl").stat().st_mode & 0o777
+    assert 0o700 == (tmp_path / "run").stat().st_mode & 0o777
 
 
 def test_torn_line_is_reported_and_the_rest_is_kept(tmp_path: Path) -> None:
@@ -57,14 +55,6 @@ def test_a_wrong_type_is_reported(tmp_path: Path, number: object) -> None:
 
     assert ["events.jsonl:1"] == torn_lines(tmp_path)
     assert [] == read_ledger(tmp_path)
-
-
-def test_file_is_for_its_owner_alone(tmp_path: Path) -> None:
-    """A ledger is evidence: nobody else on the machine reads or writes it."""
-    write_ledger(tmp_path / "run", [sent("1")])
-
-    assert 0o600 == (tmp_path / "run" / "events.jsonl").stat().st_mode & 0o777
-    assert 0o700 == (tmp_path / "run").stat().st_mode & 0o777
 
 
 def test_a_file_is_not_closed_under_a_writer(

@@ -65,6 +65,7 @@ class Client:
 
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
+        self._received = self.socket.makefile("rb")
 
     def send(self, *frames: bytes) -> None:
         """Send these frames back to back."""
@@ -72,8 +73,11 @@ class Client:
 
     def receive(self) -> bytes:
         """The next frame, or nothing when the connection was closed."""
-        start = self._exactly(4)
-        return start + self._exactly(struct.unpack(">i", start)[0]) if start else b""
+        try:
+            start = self._received.read(4)
+            return start + self._received.read(struct.unpack(">i", start)[0]) if start else b""
+        except ConnectionResetError:
+            return b""
 
     def receive_all(self) -> list[bytes]:
         """All frames until the connection is closed."""
@@ -81,19 +85,8 @@ class Client:
 
     def close(self) -> None:
         """Leave."""
+        self._received.close()
         self.socket.close()
-
-    def _exactly(self, count: int) -> bytes:
-        data = b""
-        while len(data) < count:
-            try:
-                more = self.socket.recv(count - len(data))
-            except ConnectionResetError:
-                return b""
-            if not more:
-                return b""
-            data += more
-        return data
 
 
 class Rig:

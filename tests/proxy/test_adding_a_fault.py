@@ -112,7 +112,10 @@ REFUSED = {
 
 @pytest.mark.parametrize(("text", "said"), REFUSED.values(), ids=REFUSED)
 def test_folder_that_cannot_be_loaded(folder: Path, text: str, said: str) -> None:
-    """What is wrong is said with the file's name, and the lab's own faults stay as they are."""
+    """What is wrong is said with the file's name, and the lab's own faults stay as they are.
+
+    A folder that is not there is an error, not a lab without faults.
+    """
     before = dict(Fault.kinds)
     write(folder, text)
     with pytest.raises(BadArgument) as refused:
@@ -120,9 +123,5 @@ def test_folder_that_cannot_be_loaded(folder: Path, text: str, said: str) -> Non
 
     assert said in str(refused.value)
     assert before == Fault.kinds
-
-
-def test_folder_that_is_not_there(folder: Path) -> None:
-    """A folder that is named and is not there is an error, not a lab without faults."""
     with pytest.raises(BadArgument, match="is not there"):
         load_folder(folder / "none")

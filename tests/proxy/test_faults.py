@@ -65,14 +65,9 @@ def test_each_fault_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("fault", EACH, ids=repr)
-def test_repr_is_the_call(fault: Fault) -> None:
-    """What a fault prints makes the same fault again."""
+def test_call_and_json(fault: Fault) -> None:
+    """What a fault prints makes the same fault again; so does what the stage server is sent."""
     assert fault == eval(repr(fault), dict(Fault.kinds))
-
-
-@pytest.mark.parametrize("fault", EACH, ids=repr)
-def test_json_and_back(fault: Fault) -> None:
-    """A fault survives the way to the stage server."""
     assert fault == from_json(to_json(fault))
 
 
