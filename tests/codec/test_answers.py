@@ -6,7 +6,7 @@ import pytest
 from kio.schema.index import api_key_map, schema_name_map
 from kio.static.constants import EntityType
 
-from lab_utils.codec.answers import corrupted, refusal, with_error
+from lab_utils.codec.answers import corrupted, refusal
 from lab_utils.codec.apis import API_KEYS
 from lab_utils.codec.batches import DamagedBatch, read_batch
 from lab_utils.codec.frames import Response, read_request, topic_partitions
@@ -32,36 +32,6 @@ def test_refusal_in_each_version(api: str, version: int) -> None:
     assert (7, "COORDINATOR_NOT_AVAILABLE") == (answer.correlation_id, answer.error)
     if (api, version) < ("AddPartitionsToTxn", 4) or api != "AddPartitionsToTxn":
         assert set(request.topic_partitions) == about
-
-
-def test_refusal_of_produce_byte_by_byte() -> None:
-    """A refused Produce has no offset, and the partition's error."""
-    request = read_request(wire.produce(7, topic="orders", partition=2))
-
-    assert wire.produce_answer(7, partition=2, error=19, offset=-1) == refusal(
-        request, "NOT_ENOUGH_REPLICAS"
-    )
-
-
-def test_with_error_takes_the_offset_away() -> None:
-    """The broker's answer keeps its shape; the error is new and the offset is gone."""
-    request = read_request(wire.produce(7))
-    response = Response(wire.produce_answer(7, offset=12), request)
-
-    assert wire.produce_answer(7, error=20, offset=-1) == with_error(
-        response, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"
-    )
-
-
-def test_corrupted_request_differs_in_one_byte() -> None:
-    """The request can be read as before; only the CRC of its batch no longer fits."""
-    request = read_request(wire.produce(1, wire.batch([b"an order"])))
-    frame = corrupted(request, request.produced[0])
-    (changed,) = read_request(frame).produced
-
-    assert 1 == sum(one != other for one, other in zip(request.frame, frame, strict=True))
-    with pytest.raises(DamagedBatch, match="fails its CRC"):
-        read_batch(frame, changed.batches[0].start)
 
 
 def test_corrupted_partition_is_the_chosen_one() -> None:

@@ -45,21 +45,6 @@ def test_what_is_no_request(payload: bytes) -> None:
         read_request(wire.frame(payload))
 
 
-def test_produce_request() -> None:
-    """A Produce request says what goes where, and where in the frame its records lie."""
-    records = wire.batch([b"0", b"1"], producer_id=5, producer_epoch=1, sequence=3)
-    request = read_request(wire.produce(1, records, topic="orders", partition=2))
-
-    (found,) = request.produced
-    (header,) = found.batches
-
-    assert ("orders", 2) == (found.topic, found.partition)
-    assert (5, 1, 3, 2) == (
-        header.producer_id, header.producer_epoch, header.sequence, header.count,
-    )  # fmt: skip
-    assert records == request.frame[header.start : found.end]
-
-
 @pytest.mark.parametrize("version", PRODUCE_VERSIONS)
 def test_produce_is_read_as_kio_reads_it(version: int) -> None:
     """In each version, the reader that copies nothing finds what kio finds."""
