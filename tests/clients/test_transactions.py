@@ -82,23 +82,6 @@ def test_offsets_are_recorded(opened: Opened) -> None:
 
 
 @pytest.mark.kafka
-def test_error_that_asks_for_an_abort(opened: Opened) -> None:
-    """The exception is the client's own; the ledger says by which call, and what it asks for."""
-    opened.under(refuse("Produce", 1, "INVALID_RECORD"))
-    producer = transactional(opened)
-    producer.begin_transaction()
-    send(opened, producer, "0")
-    with pytest.raises(KafkaException) as raised:
-        producer.commit_transaction()
-    (row,) = opened.rows("txn_failed")
-
-    assert raised.value.args[0].txn_requires_abort()
-    assert ("INVALID_RECORD", "commit_transaction", "abort", "1") == (
-        row.error, row.detail["call"], row.detail["asks_for"], row.detail["transaction"]
-    )  # fmt: skip
-
-
-@pytest.mark.kafka
 def test_fenced(opened: Opened) -> None:
     """Who has lost the name may still begin; every other call is fatal."""
     first = transactional(opened)

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.index import api_key_map, schema_name_map
-from kio.static.constants import EntityType
 
 from lab_utils.codec.answers import corrupted, refusal
-from lab_utils.codec.apis import API_KEYS
 from lab_utils.codec.batches import DamagedBatch, read_batch
 from lab_utils.codec.frames import Response, read_request, topic_partitions
 from lab_utils.proxy.faults import REFUSABLE
-from tests.codec.samples import TOPIC_ID, sample_request
+from tests.codec.samples import TOPIC_ID, sample_request, versions
 from tests.proxy import wire
 
-EACH_VERSION = [
-    (api, version)
-    for api in REFUSABLE
-    for version, kinds in sorted(schema_name_map[api_key_map[API_KEYS[api]]].items())
-    if EntityType.request in kinds
-]
+EACH_VERSION = [(api, version) for api in REFUSABLE for version in versions(api)]
 
 
 @pytest.mark.parametrize(("api", "version"), EACH_VERSION)

@@ -40,9 +40,9 @@ def transact(run: LiveRun) -> None:
 
 
 def told(rows: list[Event]) -> str:
-    """Each failed call as error:what it asks for."""
+    """Each failed call, and its error:what it asks for."""
     failed = [row for row in rows if row.kind == "txn_failed"]
-    return " ".join(f"{row.error}:{row.detail['asks_for']}" for row in failed)
+    return " ".join(f"{it.detail['call']} {it.error}:{it.detail['asks_for']}" for it in failed)
 
 
 def markers(rows: list[Event]) -> str:
@@ -51,6 +51,7 @@ def markers(rows: list[Event]) -> str:
 
 
 # the fault: what the program is told, what read_committed is given, the markers
+OFFSETS, COMMIT = "send_offsets_to_transaction", "commit_transaction"
 UNNOTICED = ("", "0 1", "COMMIT COMMIT")
 ROWS: dict[str, tuple[WireFault, tuple[str, str, str]]] = {
     f"{type(fault).__name__} {fault.api}": (fault, UNNOTICED)
@@ -74,24 +75,29 @@ ROWS: dict[str, tuple[WireFault, tuple[str, str, str]]] = {
     "retriable InitProducerId": (
         refuse("InitProducerId", 1, "CONCURRENT_TRANSACTIONS"), UNNOTICED),
     "fenced at InitProducerId": (
-        refuse("InitProducerId", 1, "PRODUCER_FENCED"), ("_FENCED:stop", "", "")),
+        refuse("InitProducerId", 1, "PRODUCER_FENCED"),
+        ("init_transactions _FENCED:stop", "", "")),
     "fenced at AddPartitionsToTxn, and told so by flush": (
         refuse("AddPartitionsToTxn", 2, "INVALID_PRODUCER_EPOCH"), ("", "0", "COMMIT")),
     "fenced at AddOffsetsToTxn": (
-        refuse("AddOffsetsToTxn", 1, "INVALID_PRODUCER_EPOCH"), ("_FENCED:stop", "0", "COMMIT")),
+        refuse("AddOffsetsToTxn", 1, "INVALID_PRODUCER_EPOCH"),
+        (f"{OFFSETS} _FENCED:stop", "0", "COMMIT")),
     "fenced at TxnOffsetCommit": (
-        refuse("TxnOffsetCommit", 1, "INVALID_PRODUCER_EPOCH"), ("_FENCED:stop", "0", "COMMIT")),
+        refuse("TxnOffsetCommit", 1, "INVALID_PRODUCER_EPOCH"),
+        (f"{OFFSETS} _FENCED:stop", "0", "COMMIT")),
     "fenced at EndTxn": (
-        refuse("EndTxn", 2, "PRODUCER_FENCED"), ("_FENCED:stop", "0", "COMMIT")),
+        refuse("EndTxn", 2, "PRODUCER_FENCED"), (f"{COMMIT} _FENCED:stop", "0", "COMMIT")),
     "not allowed to use the group": (
         refuse("AddOffsetsToTxn", 1, "GROUP_AUTHORIZATION_FAILED"),
-        ("GROUP_AUTHORIZATION_FAILED:abort", "0", "COMMIT")),
+        (f"{OFFSETS} GROUP_AUTHORIZATION_FAILED:abort", "0", "COMMIT")),
     "not allowed to commit these offsets": (
         refuse("TxnOffsetCommit", 1, "GROUP_AUTHORIZATION_FAILED"),
-        ("GROUP_AUTHORIZATION_FAILED:abort", "0", "COMMIT")),
+        (f"{OFFSETS} GROUP_AUTHORIZATION_FAILED:abort", "0", "COMMIT")),
     "not allowed to use the name": (
         refuse("EndTxn", 2, "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"),
-        ("TRANSACTIONAL_ID_AUTHORIZATION_FAILED:stop", "0", "COMMIT")),
+        (f"{COMMIT} TRANSACTIONAL_ID_AUTHORIZATION_FAILED:stop", "0", "COMMIT")),
+    "a record that is none": (
+        refuse("Produce", 2, "INVALID_RECORD"), (f"{OFFSETS} INVALID_RECORD:abort", "0", "COMMIT")),
 }  # fmt: skip
 
 
