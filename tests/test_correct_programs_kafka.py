@@ -169,12 +169,8 @@ def purged(run: LiveRun) -> None:
 @program(("lost-write", None))
 def records_deleted(run: LiveRun) -> None:
     send(run)
-    _delete_records(run, 4)
-
-
-def _delete_records(run: LiveRun, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": run.bootstrap})
-    for done in admin.delete_records([TopicPartition(run.topic, 0, before)]).values():
+    for done in admin.delete_records([TopicPartition(run.topic, 0, 4)]).values():
         done.result(10)
 
 

@@ -129,22 +129,26 @@ class Groups:
         return self._once_it_has_come(lambda: self._resolved(ask), "its consumer groups")
 
     def _once_it_has_come(self, ask: Callable[[], Any], of: str) -> Any:
+        def asked() -> tuple[Any, ...]:
+            """The answer alone in a tuple; an empty one while the coordinator is coming."""
+            try:
+                return (ask(),)
+            except KafkaException as error:
+                refusal = error.args[0]
+                if refusal.code() in COMING:
+                    return ()
+                raise StageError(
+                    f"the broker did not tell of {of}: {refusal.name()}, {refusal.str()}. What was "
+                    "committed is not known without it. Look at `lab`, then run the cell again."
+                ) from None
+
         (answer,) = wait_until(
-            lambda: self._asked(ask, of),
+            asked,
             "the group coordinator to load its groups",
             timeout_s=SETTLED_S,
             every_s=0.1,
         )
         return answer
-
-    def _asked(self, ask: Callable[[], Any], of: str) -> tuple[Any, ...]:
-        """The answer alone in a tuple; an empty one while the coordinator is coming."""
-        try:
-            return (ask(),)
-        except KafkaException as error:
-            if error.args[0].code() in COMING:
-                return ()
-            raise _unanswered(of, error.args[0]) from None
 
     def _resolved(self, ask: Callable[[AdminClient], Future[Any]]) -> Any:
         """What comes of a question; raises KafkaException, or StageError if nothing comes."""
@@ -166,10 +170,3 @@ def _is_none(group: str) -> bool:
     ends the process of who makes a consumer for it, by an assertion in C.
     """
     return not group.partition("\0")[0].strip(BLANKS)
-
-
-def _unanswered(what: str, error: KafkaError) -> StageError:
-    return StageError(
-        f"the broker did not tell of {what}: {error.name()}, {error.str()}. What was committed "
-        "is not known without it. Look at `lab`, then run the cell again."
-    )
