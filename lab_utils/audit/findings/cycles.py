@@ -4,7 +4,7 @@
 
 Neighbours are enough: before and behind in one log are transitive. A cycle goes back in time at
 least once, and all of it lies where edges go back: only these islands are brought to the driver,
-and searched there (Tarjan, Depth-first search and linear graph algorithms, 1972).
+and searched there (Sharir, A strong-connectivity algorithm, 1981: forwards, then backwards).
 """
 
 from __future__ import annotations
@@ -152,46 +152,31 @@ def _path(follows: dict[Node, set[Node]], start: Node, goal: Node) -> list[Node]
 
 
 def _components(follows: dict[Node, set[Node]]) -> Iterator[list[Node]]:
-    """The strongly connected components of more than one node; without recursion."""
-    number: dict[Node, int] = {}
-    low: dict[Node, int] = {}
-    on_stack: list[Node] = []
-    waiting: set[Node] = set()
-    for root in list(follows):
-        if root in number:
-            continue
-        work: list[tuple[Node, Iterator[Node]]] = []
-        _enter(root, number, low, on_stack, waiting)
-        work.append((root, iter(follows.get(root, ()))))
-        while work:
-            node, rest = work[-1]
-            for following in rest:
-                if following not in number:
-                    _enter(following, number, low, on_stack, waiting)
-                    work.append((following, iter(follows.get(following, ()))))
-                    break
-                if following in waiting:
-                    low[node] = min(low[node], number[following])
-            else:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == number[node]:
-                    yield from _leave(node, on_stack, waiting)
+    """The strongly connected components of more than one node."""
+    precedes: dict[Node, set[Node]] = defaultdict(set)
+    for one, others in follows.items():
+        for other in others:
+            precedes[other].add(one)
+    seen: set[Node] = set()
+    left = [node for root in follows for node in _leaving(root, follows, seen)]
+    seen = set()
+    for root in reversed(left):
+        component = list(_leaving(root, precedes, seen))
+        if len(component) > 1:
+            yield component
 
 
-def _enter(
-    node: Node, number: dict[Node, int], low: dict[Node, int], stack: list[Node], waiting: set[Node]
-) -> None:
-    number[node] = low[node] = len(number)
-    stack.append(node)
-    waiting.add(node)
-
-
-def _leave(node: Node, stack: list[Node], waiting: set[Node]) -> Iterator[list[Node]]:
-    component: list[Node] = []
-    while not component or component[-1] != node:
-        component.append(stack.pop())
-        waiting.discard(component[-1])
-    if len(component) > 1:
-        yield component
+def _leaving(root: Node, follows: dict[Node, set[Node]], seen: set[Node]) -> Iterator[Node]:
+    """What is reached and was not seen, each after all that it leads to; without recursion."""
+    work: list[tuple[Node, Iterator[Node]]] = [] if root in seen else [(root, iter([root]))]
+    while work:
+        node, rest = work[-1]
+        for following in rest:
+            if following not in seen:
+                seen.add(following)
+                work.append((following, iter(follows.get(following, ()))))
+                break
+        else:
+            work.pop()
+            if work:
+                yield node
