@@ -1,13 +1,19 @@
-"""Random histories, for each module of the audit those that have its findings now and then."""
+"""Random histories, for each module of the audit those that have its findings now and then.
+
+What Hypothesis draws in a minute takes a second here. Nothing is shrunk: of the histories that
+differ the smallest is shown, and many are small.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
+from random import Random
+from typing import Any
 
 from confluent_kafka import OFFSET_INVALID
 
 from lab_utils.ledger.events import Event
-from tests.audit import chance as st
 from tests.histories import (
     FINISHED,
     MARKER,
@@ -25,6 +31,7 @@ from tests.histories import (
     fault,
     log,
     noted,
+    offsets,
     order,
     out,
     placed,
@@ -40,155 +47,64 @@ from tests.histories import (
     watermark,
     written,
 )  # fmt: skip
-from tests.histories import offsets as offsets_of
 
-# Orders are told apart by key and value, of which each may be missing or empty.
-VALUES = st.sampled_from(["1", "2", "3", "1", "2", "", None])
-GROUPS = st.sampled_from(["group", "a", "b"])
-KEYS = st.sampled_from([None, None, None, "a", ""])
-WENT = st.builds(
-    lambda to, partition: placed("sought", partition=partition, detail={"to": to}),
-    st.sampled_from(["beginning", "end", "bookmark"]), st.sampled_from([0, 0, 1]),
-)  # fmt: skip
+
+class _Chance(Random):
+    """Draws what histories are made of."""
+
+    def value(self) -> Any:
+        """Orders are told apart by key and value, of which each may be missing or empty."""
+        return self.choice(["1", "2", "3", "1", "2", "", None])
+
+    def key(self) -> Any:
+        return self.choice([None, None, None, "a", ""])
+
+    def topic(self) -> str:
+        return self.choice([TOPIC, TOPIC, TOPIC, "others"])
+
+    def partition(self) -> int:
+        return self.choice([0, 0, 1])
+
+    def offset(self, most: int = 3) -> int:
+        return self.randint(0, most)
+
+    def producer(self) -> str:
+        return self.choice(["producer-1", "producer-2"])
+
+    def consumer(self) -> str:
+        return self.choice(["consumer-1", "consumer-2"])
+
+    def ending(self) -> str:
+        return self.choice(["committed", "aborted"])
+
+    def maybe(self, it: Any) -> Any:
+        return self.choice([it, None])
+
+    def of(self, *ways: Callable[[], Any]) -> Any:
+        """What one of these draws."""
+        return self.choice(ways)()
+
+    def many(self, most: int, *ways: Callable[[], Any], least: int = 0) -> list[Any]:
+        return [self.of(*ways) for _ in range(self.randint(least, most))]
+
+    def member(self) -> Event:
+        return created(self.consumer(), group__id=self.choice("ab"))
+
+    def went(self) -> Event:
+        to = self.choice(["beginning", "end", "bookmark"])
+        return placed("sought", partition=self.partition(), detail={"to": to})
+
+    def bookmark(self, *of: Any, offset: int) -> Event:
+        return bookmark(offset, *of, group=self.choice(["group", "a", "b"]))
+
+
+Draw = Callable[[_Chance], list[Event]]
 
 
 def is_created_once(rows: list[Event]) -> bool:
     """No client is made twice."""
     made = Counter(row.actor for row in rows if row.kind == "created")
     return max(made.values(), default=1) == 1
-
-
-def session_step(kind: str, number: int, offset: int) -> list[Event]:
-    """What a consumer does, or a transaction for its group."""
-    if kind == "sends":
-        return [offsets_of(number, offset), told("committed", number)]
-    is_given = kind == "delivered"
-    return [delivered(str(offset), offset) if is_given else placed(kind, offset=offset)]
-
-
-def producing() -> st.Drawn:
-    """Orders on their way into a log of two partitions, and out again."""
-    values, keys = VALUES, KEYS
-    partitions = st.sampled_from([0, 0, 1])
-    offsets = st.integers(0, 3)
-    producers = st.sampled_from(["producer-1", "producer-2"])
-    consumers = st.sampled_from(["consumer-1", "consumer-2"])
-    topics = st.sampled_from([TOPIC, TOPIC, TOPIC, "others"])
-    happenings = st.one_of(
-        st.builds(order, st.just("1")),
-        st.builds(sent, values, actor=producers, key=keys, topic=topics),
-        st.builds(
-            acked,
-            values,
-            st.none() | offsets,
-            actor=producers,
-            partition=partitions,
-            key=keys,
-            topic=topics,
-        ),
-        st.builds(
-            failed,
-            values,
-            st.sampled_from(["NOT_ENOUGH_REPLICAS", "MSG_SIZE_TOO_LARGE", "_QUEUE_FULL"]),
-            actor=producers,
-        ),
-        st.builds(unknown, values, actor=producers, key=keys),
-        st.builds(sent_in, st.sampled_from([1, 2]), values, actor=producers, key=keys),
-        st.builds(told, st.sampled_from(["committed", "aborted"]), st.sampled_from([1, 2])),
-        st.builds(
-            delivered, values, offsets, consumers, partition=partitions, key=keys, topic=topics
-        ),
-        st.builds(placed, st.sampled_from(["assigned", "sought"]), consumers, partition=partitions),
-        WENT,
-        st.builds(placed, st.just("committed"), consumers, partition=partitions, offset=offsets),
-        st.builds(
-            lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
-        ),
-        st.builds(fault, st.sampled_from(["armed", "fired", "unfired"])),
-        st.builds(record, values, offsets, partitions, keys),
-        st.builds(end, st.booleans(), partitions, st.none() | offsets, st.sampled_from([0, 0, 1])),
-    )
-    # Three orders of one producer with an offset each, drawn: half of these go backwards somewhere.
-    # The log then holds what is drawn of them there.
-    produced = st.builds(
-        lambda places, kept: [
-            *map(sent, "123"),
-            *map(acked, "123", places),
-            *(record(value, at) for value, at in zip("123", places, strict=True)
-              if at is not None and value in kept),
-        ],
-        st.lists(st.none() | offsets, min_size=3, max_size=3),
-        st.lists(st.sampled_from("123")),
-    )  # fmt: skip
-    # A session of one consumer, placed anew in the middle of it, with a bookmark or without.
-    session = st.builds(
-        lambda steps: [
-            *(acked(str(offset), offset) for offset in range(4)),
-            *(row for number, (kind, offset) in enumerate(steps)
-              for row in session_step(kind, number, offset)),
-        ],
-        st.lists(
-            st.tuples(
-                st.sampled_from(["assigned", "committed", "sends", "delivered", "delivered"]),
-                offsets,
-            ),
-            min_size=2, max_size=5,
-        ),
-    )  # fmt: skip
-    policy = st.builds(topic, st.none(), st.just(1), st.sampled_from(["compact", "delete"]))
-    return st.builds(
-        lambda given, first, then: given + first + then,
-        st.lists(policy, max_size=1),
-        st.one_of(st.just([]), produced, session),
-        st.lists(happenings, max_size=14),
-    ).filter(is_created_once)
-
-
-def consuming() -> st.Drawn:
-    """Polls, work, bookmarks and effects, beside a log."""
-    values, keys = VALUES, KEYS
-    partitions = st.sampled_from([0, 0, 1])
-    offsets = st.integers(0, 3)
-    consumers = st.sampled_from(["consumer-1", "consumer-2"])
-    happenings = st.one_of(
-        st.builds(delivered, values, offsets, consumers, partition=partitions, key=keys),
-        st.builds(
-            placed,
-            st.sampled_from(["assigned", "sought", "revoked", "lost"]),
-            consumers,
-            partition=partitions,
-        ),
-        WENT,
-        st.builds(
-            lambda actor, group: created(actor, group__id=group), consumers, st.sampled_from("ab")
-        ),
-        st.builds(processed, values, offsets, partition=partitions, key=keys),
-        st.builds(bookmark, offsets, st.sampled_from(["end", "crash"]), partitions, GROUPS),
-        st.builds(sent, values, key=keys, topic=st.sampled_from([TOPIC, "others"])),
-        st.builds(acked, values, offsets, partition=partitions, key=keys),
-        st.builds(
-            effect,
-            st.sampled_from("012"),
-            st.integers(0, 2),
-            st.sampled_from(["bookings", "refunds"]),
-        ),
-        st.builds(record, values, offsets, partitions, keys),
-        st.builds(visible, st.sampled_from("0123"), offsets),
-        st.builds(end, st.just(True), partitions, st.none(), st.sampled_from([0, 2])),
-        st.sampled_from([MARKER, OPEN]),
-    )
-    # A log that is read in any order and with any gaps, by a group with any bookmark.
-    polled = st.builds(
-        lambda given, at: [
-            created("consumer-1", group__id="a"), *log(*"0123"),
-            *(delivered(str(offset), offset) for offset in given), bookmark(at, group="a"),
-        ],
-        st.lists(offsets, max_size=4),
-        st.integers(0, 4),
-    )  # fmt: skip
-    return st.builds(
-        lambda first, then: first + then, st.just([]) | polled, st.lists(happenings, max_size=12)
-    ).filter(lambda rows: is_created_once(rows) and has_one_log(rows))
 
 
 def has_one_log(rows: list[Event]) -> bool:
@@ -199,189 +115,230 @@ def has_one_log(rows: list[Event]) -> bool:
     return len(places) == len(records)
 
 
-ENDS = ("txn_committed", "txn_aborted")
-
-
 def is_possible(rows: list[Event]) -> bool:
     """A transaction ends once, and a log has one entry at an offset."""
-    ends = [(row.actor, row.detail["transaction"]) for row in rows if row.kind in ENDS]
-    if not (has_one_log(rows) and is_created_once(rows)):
-        return False
+    ended = [row for row in rows if row.kind in ("txn_committed", "txn_aborted")]
+    ends = [(row.actor, row.detail["transaction"]) for row in ended]
     entries = [row.offset for row in rows if row.kind == "transaction"]
-    return all(len(each) == len(set(each)) for each in (ends, entries))
+    return has_one_log(rows) and all(len(it) == len(set(it)) for it in (ends, entries))
 
 
-def transactions() -> st.Drawn:
+def producing(c: _Chance) -> list[Event]:
+    """Orders on their way into a log of two partitions, and out again."""
+    errors = ["NOT_ENOUGH_REPLICAS", "MSG_SIZE_TOO_LARGE", "_QUEUE_FULL"]
+
+    def named() -> dict[str, Any]:
+        return {"key": c.key(), "topic": c.topic()}
+
+    def produced() -> list[Event]:
+        """Three orders of one producer with an offset each: half of these go backwards somewhere.
+
+        The log then holds what is drawn of them there.
+        """
+        places, kept = [c.maybe(c.offset()) for _ in "123"], c.many(3, lambda: c.choice("123"))
+        held = [(value, at) for value, at in zip("123", places, strict=True)
+                if at is not None and value in kept]  # fmt: skip
+        return [*map(sent, "123"), *map(acked, "123", places), *(record(*it) for it in held)]
+
+    def session() -> list[Event]:
+        """One consumer, placed anew in the middle of it, with a bookmark or without."""
+        rows = [acked(str(offset), offset) for offset in range(4)]
+        for number in range(c.randint(2, 5)):
+            kind = c.choice(["assigned", "committed", "sends", "delivered", "delivered"])
+            offset = c.offset()
+            if kind == "sends":  # a transaction for its group
+                rows += [offsets(number, offset), told("committed", number)]
+            elif kind == "delivered":
+                rows.append(delivered(str(offset), offset))
+            else:
+                rows.append(placed(kind, offset=offset))
+        return rows
+
+    return [
+        *c.many(1, lambda: topic(None, 1, c.choice(["compact", "delete"]))),
+        *c.of(list, produced, session),
+        *c.many(
+            14,
+            lambda: order("1"),
+            lambda: sent(c.value(), actor=c.producer(), **named()),
+            lambda: acked(c.value(), c.maybe(c.offset()), actor=c.producer(),
+                          partition=c.partition(), **named()),
+            lambda: failed(c.value(), c.choice(errors), actor=c.producer()),
+            lambda: unknown(c.value(), actor=c.producer(), key=c.key()),
+            lambda: sent_in(c.choice([1, 2]), c.value(), actor=c.producer(), key=c.key()),
+            lambda: told(c.ending(), c.choice([1, 2])),
+            lambda: delivered(c.value(), c.offset(), c.consumer(), partition=c.partition(),
+                              **named()),
+            lambda: placed(c.choice(["assigned", "sought"]), c.consumer(), partition=c.partition()),
+            c.went,
+            lambda: placed("committed", c.consumer(), partition=c.partition(), offset=c.offset()),
+            c.member,
+            lambda: fault(c.choice(["armed", "fired", "unfired"])),
+            lambda: record(c.value(), c.offset(), c.partition(), c.key()),
+            lambda: end(c.choice([True, False]), c.partition(), c.maybe(c.offset()),
+                        c.choice([0, 0, 1])),
+        ),
+    ]  # fmt: skip
+
+
+def consuming(c: _Chance) -> list[Event]:
+    """Polls, work, bookmarks and effects, beside a log."""
+    kinds = ["assigned", "sought", "revoked", "lost"]
+
+    def polled() -> list[Event]:
+        """A log that is read in any order and with any gaps, by a group with any bookmark."""
+        given = [delivered(str(offset), offset) for offset in c.many(4, c.offset)]
+        bookmarked = bookmark(c.offset(4), group="a")
+        return [created("consumer-1", group__id="a"), *log(*"0123"), *given, bookmarked]
+
+    return [
+        *c.of(list, polled),
+        *c.many(
+            12,
+            lambda: delivered(c.value(), c.offset(), c.consumer(), partition=c.partition(),
+                              key=c.key()),
+            lambda: placed(c.choice(kinds), c.consumer(), partition=c.partition()),
+            c.went,
+            c.member,
+            lambda: processed(c.value(), c.offset(), partition=c.partition(), key=c.key()),
+            lambda: c.bookmark(c.choice(["end", "crash"]), c.partition(), offset=c.offset()),
+            lambda: sent(c.value(), key=c.key(), topic=c.choice([TOPIC, "others"])),
+            lambda: acked(c.value(), c.offset(), partition=c.partition(), key=c.key()),
+            lambda: effect(c.choice("012"), c.offset(2), c.choice(["bookings", "refunds"])),
+            lambda: record(c.value(), c.offset(), c.partition(), c.key()),
+            lambda: visible(c.choice("0123"), c.offset()),
+            lambda: end(True, c.partition(), None, c.choice([0, 2])),
+            lambda: c.choice([MARKER, OPEN]),
+        ),
+    ]  # fmt: skip
+
+
+def transactions(c: _Chance) -> list[Event]:
     """Transactions of two producers, and what a log took of them."""
-    values = st.sampled_from("1234")
-    partitions = st.sampled_from([0, 0, 1])
-    offsets = st.integers(0, 4)
-    numbers = st.integers(1, 2)
-    producers = st.sampled_from(["producer-1", "producer-2"])
-    happenings = st.one_of(
-        st.builds(
-            lambda *them, actor: sent_in(*them, actor=actor), numbers, values, actor=producers
-        ),
-        st.builds(sent_in, st.just(0), values),
-        st.builds(
-            told, st.sampled_from(["committed", "aborted"]), numbers, st.integers(0, 12), producers
-        ),
-        st.builds(delivered, values, offsets, partition=partitions),
-        st.builds(record, values, offsets, partitions),
-        st.builds(visible, values, offsets, partitions),
-        st.builds(
-            stop, offsets, offsets, partitions, st.sampled_from([True, True, False]),
-            st.sampled_from([True, True, False]),
-        ),
-        st.builds(
-            offsets_of, numbers, st.sampled_from([0, 1, 2, 3, 4, OFFSET_INVALID]),
-            st.sampled_from([None, None, "a", "b"]), actor=producers,
-        ),
-        st.builds(bookmark, offsets, group=GROUPS),
-        st.builds(
-            lambda actor, group: created(actor, group__id=group),
-            st.sampled_from(["consumer-1", "consumer-2"]), st.sampled_from("ab"),
-        ),
-        st.builds(delivered, values, offsets, st.just("consumer-2")),
-        st.builds(
-            written, st.sampled_from(["batch", "marker"]), offsets, st.integers(0, 2),
-            st.sampled_from([-1, 7, 8]), partitions,
-        ),
-        st.builds(
-            noted, st.sampled_from(["Ongoing", "PrepareCommit", "CompleteCommit", "CompleteAbort"]),
-            offsets, st.sampled_from([7, 8]),
-        ),
-    )  # fmt: skip
-    # Two transactions of two orders each, somewhere in the log: half are torn or interleaved.
-    places = st.tuples(st.integers(0, 3), partitions, st.booleans())
-    transactions = st.builds(
-        lambda where, ends: (
-            [
-                *(stop(5, 5, partition) for partition in ends),
-                *(
-                    told("committed", number, 9, actor=f"producer-{1 + at}")
-                    for at, number in enumerate(ends[:1])
-                ),
-                *(
-                    delivered(value, offset, partition=partition)
-                    for value, (offset, partition, _) in zip("12", where[:2], strict=True)
-                    if len(ends) > 1
-                ),
-            ]
-            + [
-                event
-                for value, (offset, partition, is_visible) in zip("1234", where, strict=True)
-                for event in [
-                    sent_in(1, value, actor=f"producer-{1 + int(value) % 2}"),
-                    *(both if is_visible else lambda *place: [record(*place)])(
-                        value, offset, partition
-                    ),
-                ]
-            ]
-        ),
-        st.lists(places, min_size=4, max_size=4),
-        st.lists(st.integers(0, 1), max_size=3),
-    )
-    # Where a reader stops, and what the coordinator noted of the batch that begins there.
-    stopped = st.builds(
-        lambda at, state, ids: [
-            written("batch", at, 0, ids[0]), noted(state, 1, ids[1]), stop(at, 4),
-        ],
-        st.integers(0, 3), st.sampled_from(["Ongoing", "CompleteCommit", "CompleteAbort"]),
-        st.tuples(st.sampled_from([7, 8]), st.sampled_from([7, 8])),
-    )  # fmt: skip
+    states = ["Ongoing", "PrepareCommit", "CompleteCommit", "CompleteAbort"]
+    mostly = [True, True, False]
 
-    # Transactions that write by turns: there are circles of two, three and four.
-    writing = st.builds(
-        lambda turns: [
-            event
-            for at, (actor, number, partition) in enumerate(turns)
-            for event in [
-                sent_in(number, str(at), actor=actor), *both(str(at), at, partition),
+    def number() -> int:
+        return c.choice([1, 2])
+
+    def value() -> str:
+        return c.choice("1234")
+
+    def pairs() -> list[Event]:
+        """Two transactions of two orders each, somewhere in the log: half are torn or interleaved.
+
+        Where both partitions were read, a consumer was given the orders of the first.
+        """
+        where = [(c.offset(), c.partition(), c.choice([True, False])) for _ in range(4)]
+        ends = c.many(3, lambda: c.choice([0, 1]))
+        rows = [stop(5, 5, partition) for partition in ends]
+        rows += [told("committed", it, 9) for it in ends[:1]]
+        if len(ends) > 1:
+            rows += [
+                delivered(it, offset, partition=partition)
+                for it, (offset, partition, _) in zip("12", where[:2], strict=True)
             ]
-        ],
-        st.lists(st.tuples(producers, numbers, st.integers(0, 2)), min_size=4, max_size=8),
-    )  # fmt: skip
-    # Programs that read and write the same topic, each a transaction: some have not read others.
-    reading = st.builds(
-        lambda pairs: [
-            event
-            for number, (actor, position) in enumerate(pairs)
-            for event in [
-                sent_in(number, str(number), actor=actor), *both(str(number), number),
-                offsets_of(number, position, actor=actor), told("committed", number, actor=actor),
-            ]
-        ][:],
-        st.lists(st.tuples(producers, st.integers(0, 3)), min_size=2, max_size=3),
-    )  # fmt: skip
-    # A program that works by transactions, some of which are aborted: it rewinds or it does not.
-    working = st.builds(
-        lambda steps: [
-            event
-            for number, (value, ending, position) in enumerate(steps, start=1)
-            for event in [
-                delivered(str(value), value), out(number, str(value)),
-                *([offsets_of(number, position)] if position else []), told(ending, number),
-            ]
-        ],
-        st.lists(
-            st.tuples(
-                st.integers(0, 2), st.sampled_from(["committed", "aborted"]), st.integers(0, 3)
-            ),
-            min_size=2, max_size=4,
+        for it, (offset, partition, is_visible) in zip("1234", where, strict=True):
+            rows.append(sent_in(1, it, actor=f"producer-{1 + int(it) % 2}"))
+            rows += both(it, offset, partition) if is_visible else [record(it, offset, partition)]
+        return rows
+
+    def epochs() -> list[Event]:
+        """What a log took of one producer id, in this order of epochs."""
+        taken = c.many(4, lambda: c.offset(2), least=2)
+        return [written("batch", offset, epoch) for offset, epoch in enumerate(taken)]
+
+    def writing() -> list[Event]:
+        """Transactions that write by turns: there are circles of two, three and four."""
+        rows = []
+        for at in range(c.randint(4, 8)):
+            rows.append(sent_in(number(), str(at), actor=c.producer()))
+            rows += both(str(at), at, c.offset(2))
+        return rows
+
+    def reading() -> list[Event]:
+        """Programs that read and write the same topic, each a transaction: some read no other."""
+        rows = []
+        for it in range(c.randint(2, 3)):
+            who = {"actor": c.producer()}
+            rows += [sent_in(it, str(it), **who), *both(str(it), it)]
+            rows += [offsets(it, c.offset(), **who), told("committed", it, **who)]
+        return rows
+
+    def working() -> list[Event]:
+        """A program that works by transactions, some of which are aborted: it may rewind then."""
+        rows = []
+        for it in range(1, 1 + c.randint(2, 4)):
+            given, position = c.offset(2), c.offset()
+            rows += [delivered(str(given), given), out(it, str(given))]
+            rows += [offsets(it, position)] if position else []
+            rows.append(told(c.ending(), it))
+        return rows
+
+    def stopped() -> list[Event]:
+        """Where a reader stops, and what the coordinator noted of the batch that begins there."""
+        at, state = c.offset(), c.choice(["Ongoing", "CompleteCommit", "CompleteAbort"])
+        batch = written("batch", at, 0, c.choice([7, 8]))
+        return [batch, noted(state, 1, c.choice([7, 8])), stop(at, 4)]
+
+    return [
+        *c.of(list, pairs, epochs, writing, reading, working, stopped),
+        *c.many(
+            12,
+            lambda: sent_in(number(), value(), actor=c.producer()),
+            lambda: sent_in(0, value()),
+            lambda: told(c.ending(), number(), c.offset(12), c.producer()),
+            lambda: delivered(value(), c.offset(4), partition=c.partition()),
+            lambda: record(value(), c.offset(4), c.partition()),
+            lambda: visible(value(), c.offset(4), c.partition()),
+            lambda: stop(c.offset(4), c.offset(4), c.partition(), c.choice(mostly),
+                         c.choice(mostly)),
+            lambda: offsets(number(), c.choice([0, 1, 2, 3, 4, OFFSET_INVALID]),
+                            c.choice([None, None, "a", "b"]), actor=c.producer()),
+            lambda: c.bookmark(offset=c.offset(4)),
+            c.member,
+            lambda: delivered(value(), c.offset(4), "consumer-2"),
+            lambda: written(c.choice(["batch", "marker"]), c.offset(4), c.offset(2),
+                            c.choice([-1, 7, 8]), c.partition()),
+            lambda: noted(c.choice(states), c.offset(4), c.choice([7, 8])),
         ),
-    )  # fmt: skip
-
-    # What a log took of one producer id, in this order of epochs.
-    epochs = st.builds(
-        lambda taken: [written("batch", offset, epoch) for offset, epoch in enumerate(taken)],
-        st.lists(st.integers(0, 2), min_size=2, max_size=4),
-    )
-
-    return st.builds(
-        lambda first, then: first + then,
-        st.one_of(st.just([]), transactions, epochs, writing, reading, working, stopped),
-        st.lists(happenings, max_size=12),
-    ).filter(is_possible)
+    ]  # fmt: skip
 
 
-def replicas() -> st.Drawn:
+def replicas(c: _Chance) -> list[Event]:
     """Decisions of a controller and watermarks, between acks."""
-    happenings = st.one_of(
-        st.builds(acked, VALUES, st.none() | st.integers(0, 3), key=KEYS),
-        st.builds(
-            decision,
-            st.sampled_from(["1", "1 2", "1 2 3", "2", ""]),
-            st.sampled_from(["1", "2", ""]),
+    isrs = ["1", "1 2", "1 2 3", "2", ""]
+    return [
+        *c.many(1, lambda: topic(c.maybe(c.randint(1, 3)), c.randint(1, 3))),
+        *c.many(
+            10,
+            lambda: acked(c.value(), c.maybe(c.offset()), key=c.key()),
+            lambda: decision(c.choice(isrs), c.choice(["1", "2", ""])),
+            lambda: watermark(c.offset()),
+            lambda: FINISHED,
         ),
-        st.builds(watermark, st.integers(0, 3)),
-        st.just(FINISHED),
-    )
-    return st.builds(
-        lambda first, then, last: [*first, *then, *log(*last)],
-        st.lists(st.builds(topic, st.none() | st.integers(1, 3), st.integers(1, 3)), max_size=1),
-        st.lists(happenings, max_size=10),
-        st.lists(st.sampled_from("123"), max_size=4),
-    )
+        *log(*c.many(4, lambda: c.choice("123"))),
+    ]
 
 
 # What another program does not write down: nothing is left out, or all of these kinds.
-SILENT = st.sampled_from([
+SILENT = [
     (), (), (), ("batch", "marker", "transaction"), ("record", "visible", "end"), ("end",),
     ("created",), ("sent",), ("acked",), ("assigned", "sought", "revoked", "lost"),
-])  # fmt: skip
-
-
-def by_anyone(histories: st.Drawn) -> st.Drawn:
-    """The same, in the ledger of the lab or of another program, which says less."""
-    return st.builds(
-        lambda rows, silent: [row for row in rows if row.kind not in silent], histories, SILENT
-    )
-
-
-HISTORIES = {
-    "producing": by_anyone(producing()), "consuming": by_anyone(consuming()),
-    "isolation": by_anyone(transactions()),
-    "replication": by_anyone(st.one_of(replicas(), producing(), consuming())),
-    "inconclusive": by_anyone(producing()),
+]  # fmt: skip
+MODULES: dict[str, list[Draw]] = {
+    "producing": [producing], "consuming": [consuming], "isolation": [transactions],
+    "replication": [replicas, producing, consuming], "inconclusive": [producing],
 }  # fmt: skip
+# What a history of each kind must be to have happened.
+IS_KEPT = {consuming: has_one_log, transactions: is_possible}
+
+
+def history(module: str, seed: object) -> list[Event]:
+    """A history for a module of the audit, as the lab or another program writes it down."""
+    chance = _Chance(str(seed))
+    draw, silent = chance.choice(MODULES[module]), chance.choice(SILENT)
+    is_kept = IS_KEPT.get(draw, lambda _: True)
+    while not (is_created_once(rows := draw(chance)) and is_kept(rows)):
+        continue
+    return [row for row in rows if row.kind not in silent]

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from functools import reduce
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -23,7 +22,7 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 from tests.audit.cases import CASES
 from tests.audit.judged_cases import JUDGED
-from tests.audit.random_histories import HISTORIES
+from tests.audit.random_histories import history
 from tests.histories import acked, created, delivered, in_run, log, sent
 from tests.oracle import Found, oracle
 
@@ -63,7 +62,7 @@ def module_of(run: str) -> str:
 
 def drawn(module: str, chance: int = 0, number: int = DRAWN) -> dict[str, list[Event]]:
     """Random histories of a module; others for each `chance`."""
-    them = (HISTORIES[module].draw(Random(f"{chance} {at}")) for at in range(number))
+    them = (history(module, f"{chance} {at}") for at in range(number))
     return {f"{module}: run-{at}": rows for at, rows in enumerate(them) if rows}
 
 

@@ -18,7 +18,7 @@ from lab_utils.audit.session import spark
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
-from tests.audit.random_histories import HISTORIES
+from tests.audit.random_histories import MODULES, history
 from tests.histories import acked, in_run, log, sent
 
 pytestmark = pytest.mark.kafka
@@ -122,11 +122,11 @@ def spoiled(event: Event, chance: Random) -> dict[str, Any]:
 def test_nonsense_ends_no_audit(tmp_path: Path) -> None:
     """What cannot be judged is left out with its reason, and the rest of the ledger is judged."""
     chance = Random(0)
-    drawn = (
-        (f"{module}: {number}", HISTORIES[module].draw(chance))
-        for module in HISTORIES for number in range(8)
+    runs = (
+        (f"{module}: {number}", history(module, number))
+        for module in MODULES for number in range(8)
     )  # fmt: skip
-    rows = [row for run, history in drawn for row in in_run(run, history)]
+    rows = [row for run, drawn in runs for row in in_run(run, drawn)]
     lines = (spoiled(row, chance) if chance.random() < 0.3 else asdict(row) for row in rows)
     got = ledger(tmp_path, written(tmp_path / "ledger" / "it.jsonl", *map(json.dumps, lines)))
 

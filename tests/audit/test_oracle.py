@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
-from random import Random
 
 import pytest
 
@@ -16,7 +15,7 @@ from lab_utils.audit.finding import RULES, Rule
 from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, STOPS
 from lab_utils.ledger.events import Event
 from tests.audit.cases import CASES
-from tests.audit.random_histories import HISTORIES
+from tests.audit.random_histories import history
 from tests.histories import in_run
 from tests.oracle import oracle
 
@@ -32,11 +31,10 @@ def test_each_finding_has_a_case() -> None:
 def test_what_is_found_is_asked_for(module: str) -> None:
     """Whatever the oracle finds in a history, and nothing else beside it, its kinds ask for."""
     found: set[str] = set()
-    chance = Random(0)
-    drawn = [HISTORIES[module].draw(chance) for _ in range(300)]
-    for history in (*drawn, *(case[SMALLEST] for case in CASES[module].values())):
-        kinds = set(kinds_of(history))
-        for finding, *_ in oracle(in_run("00-a", history), module):
+    drawn = [history(module, seed) for seed in range(300)]
+    for rows in (*drawn, *(case[SMALLEST] for case in CASES[module].values())):
+        kinds = set(kinds_of(rows))
+        for finding, *_ in oracle(in_run("00-a", rows), module):
             assert can_answer(RULES[finding], kinds), (finding, kinds)
             found.add(finding)
     assert found, "the histories have no finding at all, so nothing was tested"
