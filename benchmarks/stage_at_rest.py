@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 from jupyter_client.manager import start_new_kernel
@@ -45,7 +46,8 @@ def stage_at_rest() -> Iterator[Figure]:
         try:
             reply = client.execute_interactive(FIRST_CELLS, output_hook=lambda _: None, timeout=120)
             assert reply["content"]["status"] == "ok", reply["content"]
-            parts = _parts(state, server.pid, manager.provisioner.process.pid)
+            provisioner: Any = manager.provisioner
+            parts = _parts(state, server.pid, provisioner.process.pid)
             client.execute_interactive("lab.close()", output_hook=lambda _: None, timeout=60)
         finally:
             manager.shutdown_kernel(now=True)

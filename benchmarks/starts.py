@@ -82,7 +82,8 @@ def _ours(kafka: Kafka, folder: Path) -> tuple[float, float]:
 def _stock(kafka: Kafka, folder: Path) -> tuple[float, float]:
     node = Node(1, new_ports(proxy=1))
     properties = folder / "server.properties"
-    properties.write_text(text(node.properties(str(folder / "data"))), encoding="utf-8")
+    settings = node.properties(str(folder / "data"), is_new=True)
+    properties.write_text(text(settings), encoding="utf-8")
     java, jars = str(kafka.java.executable), os.pathsep.join(map(str, kafka.jars))
     storage = [java, "-cp", jars, "kafka.tools.StorageTool", "format", "-t", CLUSTER_ID]
     begun = time.perf_counter()

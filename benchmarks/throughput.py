@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import Producer
 
@@ -99,7 +100,7 @@ def _rate(producer: Producer, topic: str, messages: int, way: str) -> float:
         reports += 1
 
     # A callback for each message is what the recording producer is compared with, and no other.
-    given = {"on_delivery": on_delivery} if way in ("recording", "plain") else {}
+    given: dict[str, Any] = {"on_delivery": on_delivery} if way in ("recording", "plain") else {}
     producer.list_topics(topic)
     begun = time.perf_counter()
     for _ in range(messages):
