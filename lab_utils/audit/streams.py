@@ -16,14 +16,13 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, Event
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit import spark_server
 from lab_utils.errors import LabError, own_lines
-from lab_utils.machine.jars import spark_kafka_jars
+from lab_utils.machine.jars import fetch, locked
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -100,10 +99,12 @@ class Streams:
         query: Any = self._spark.streams.get(query_id)
         execution = query._jsq.streamingQuery()
         # A sink of files has a log of its own, and says there first that a batch is done.
-        files = _field(execution.sink(), "fileLog")
-        manager = _field(files.value if files else execution.commitLog(), "fileManager")
+        sink = execution.sink()
+        files = _field(sink, "fileLog")
+        log = files.get(sink) if files else execution.commitLog()
+        manager = _field(log, "fileManager")
         assert manager is not None, query_id
-        manager.set(_Standing(manager.value, self._come))
+        manager.set(log, _Standing(manager.get(log), self._come))
 
     def _come(self) -> None:
         self._are_all_started.wait()
@@ -132,32 +133,15 @@ class _Standing:
         return self._own.createAtomic(path, overwrite)
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """A field of an object in the JVM, whoever may read it."""
-
-    owner: Any
-    field: Any
-
-    @property
-    def value(self) -> Any:
-        """What it holds."""
-        return self.field.get(self.owner)
-
-    def set(self, value: Any) -> None:
-        """Let it hold this."""
-        self.field.set(self.owner, value)
-
-
-def _field(owner: Any, name: str) -> _Field | None:
-    """The field of this name, of the object's class or of one above; None if there is none."""
+def _field(owner: Any, name: str) -> Any:
+    """Java's field of this name, whoever may read it, of the object's class or of one above."""
     kind = owner.getClass()
     while kind is not None:
         for field in kind.getDeclaredFields():
             # Scala puts the class's own name before that of a field which a closure uses.
             if field.getName().rpartition("$$")[2] == name:
                 field.setAccessible(True)
-                return _Field(owner, field)
+                return field
         kind = kind.getSuperclass()
     return None
 
@@ -165,7 +149,7 @@ def _field(owner: Any, name: str) -> _Field | None:
 def _driver(folder: Path) -> SparkSession:
     """A Spark in a JVM of this process's own; what it prints goes into `folder`."""
     (folder / "tmp").mkdir(mode=0o700, parents=True)
-    jars = os.environ.get("LAB_SPARK_JARS") or ",".join(map(str, spark_kafka_jars()))
+    jars = os.environ.get("LAB_SPARK_JARS") or ",".join(map(str, fetch(locked("spark"))))
     settings = {
         **spark_server.local_settings(folder / "tmp", spark_server.reading_archive()),
         **spark_server.LOCAL,
@@ -224,9 +208,6 @@ def _listener(started: Callable[[str], None]) -> Any:
             started(str(event.id))
 
         def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-            pass
-
-        def onQueryIdle(self, event: Any) -> None:  # noqa: N802
             pass
 
         def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
