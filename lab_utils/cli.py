@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -155,7 +156,7 @@ def doctor(as_json: bool) -> None:
 
     rows = examine()
     if as_json:
-        click.echo(json.dumps([row.to_json() for row in rows], indent=2))
+        click.echo(json.dumps([asdict(row) for row in rows], indent=2))
     else:
         table = Table("", "what", "found", "fix it with", box=None)
         for row in rows:

@@ -404,9 +404,9 @@ def _load() -> None:
     """Begin to start Spark, and import what the first run, picture and query need."""
     from lab_utils.audit import session
     from lab_utils.audit.judged import rehearse
-    from lab_utils.machine.jars import spark_kafka_jars
+    from lab_utils.machine.jars import fetch, locked
 
-    os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar) for jar in spark_kafka_jars()))
+    os.environ.setdefault("LAB_SPARK_JARS", ",".join(map(str, fetch(locked("spark")))))
     session.warm_up(rehearse)
     session.wait_for_imports()
     for name in LOADED:

@@ -108,7 +108,10 @@ class Broker:
             )
         self._write_files()
         log_starts_at = self.log.stat().st_size if self.log.exists() else 0
-        command = self._kafka.command(self.folder / "server.properties", self._heap_mb, *options)
+        properties = str(self.folder / "server.properties")
+        command = self._kafka.tool(
+            "kafka.Kafka", properties, heap_mb=self._heap_mb, options=options
+        )
         self._process = processes.spawn(
             command,
             log=self.log,

@@ -14,9 +14,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import psutil
 
@@ -63,10 +63,6 @@ class Row:
     what: str
     fix: str | None = None
     required: bool = True
-
-    def to_json(self) -> dict[str, Any]:
-        """The row as JSON's types."""
-        return asdict(self)
 
 
 def examine() -> list[Row]:

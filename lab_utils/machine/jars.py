@@ -94,11 +94,6 @@ def kafka_jars(progress: Progress = lambda _: None, version: str = CURRENT) -> l
     return fetch(locked(SECTIONS[one_of("a Kafka", version, SECTIONS)]), progress)
 
 
-def spark_kafka_jars(progress: Progress = lambda _: None) -> list[Path]:
-    """The jars of Spark's Kafka connector, fetched if they are not there."""
-    return fetch(locked("spark"), progress)
-
-
 def missing(jars: Iterable[Jar]) -> list[Jar]:
     """The jars that are not in the cache."""
     return [jar for jar in jars if not jar.path.exists()]

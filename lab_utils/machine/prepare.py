@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab_utils.machine.broker import Broker, new_ports
 from lab_utils.machine.guardian import Guardian
-from lab_utils.machine.jars import CURRENT, Progress, locked, remove_damaged, spark_kafka_jars
+from lab_utils.machine.jars import CURRENT, Progress, fetch, locked, remove_damaged
 from lab_utils.machine.quick_start import ARCHIVED_S, Kafka, make_archive, quick_kafka
 from lab_utils.machine.settings import Node
 from lab_utils.waiting import wait_until
@@ -20,7 +20,7 @@ def prepare(progress: Progress = lambda _: None, version: str = CURRENT) -> Kafk
     """
     remove_damaged(locked())
     kafka = quick_kafka(progress, version)
-    spark_kafka_jars(progress)
+    fetch(locked("spark"), progress)
     make_archive("Kafka", kafka.archive, lambda aside: make_by_ending(kafka, aside), progress)
     return kafka
 

@@ -53,10 +53,6 @@ class Kafka:
     java: Java
     jars: tuple[Path, ...]
 
-    def command(self, properties: Path, heap_mb: int, *options: str) -> list[str]:
-        """The command that runs a broker or a controller."""
-        return self.tool("kafka.Kafka", str(properties), heap_mb=heap_mb, options=options)
-
     def tool(
         self, main: str, *arguments: str, heap_mb: int = 64, options: tuple[str, ...] = ()
     ) -> list[str]:

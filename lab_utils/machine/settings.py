@@ -6,7 +6,7 @@ The differences are short timers and small internal topics; nothing that a lab m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -83,10 +83,9 @@ class Node:
     roles: str = "broker,controller"
     voters: str | None = None
     replicas: int = 1
-    settings: Mapping[str, str] = field(default_factory=dict)
 
     def properties(self, data: str, *, is_new: bool) -> dict[str, str]:
-        """All of server.properties; what the lab set by `settings` comes last and wins.
+        """All of server.properties.
 
         `data` is below the folder in which Kafka runs: a path may have commas, or letters that
         Kafka cannot read from a file, and a name has neither. `is_new`: nobody has started it yet.
@@ -104,7 +103,6 @@ class Node:
             **TIMERS,
             **(ALONE if is_alone else {}),
             **SMALL,
-            **self.settings,
         }
 
     @property

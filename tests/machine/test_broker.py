@@ -43,9 +43,9 @@ def make(kafka: Kafka, tmp_path: Path) -> Iterator[MakeBroker]:
     """Makes brokers in folders of their own, and kills them in the end."""
     made: list[Broker] = []
 
-    def make(folder: str = "broker", heap_mb: int = 256, java: str = "", **settings: str) -> Broker:
+    def make(folder: str = "broker", heap_mb: int = 256, java: str = "") -> Broker:
         chosen = Kafka(Java(Path(java), 17, kafka.java.text), kafka.jars) if java else kafka
-        node = Node(1, new_ports(proxy=1), settings=settings)
+        node = Node(1, new_ports(proxy=1))
         made.append(Broker(chosen, tmp_path / folder, node, heap_mb=heap_mb))
         return made[-1]
 
@@ -192,14 +192,11 @@ def test_a_port_that_is_taken(make: MakeBroker) -> None:
     assert "Address already in use" in said
 
 
-def test_a_heap_that_is_too_small(make: MakeBroker) -> None:
-    """A JVM that refuses its heap is named as the cause."""
-    assert "Its heap is too small for a JVM. The last lines of its log:" in refusal(make(heap_mb=1))
-
-
-def test_a_heap_that_does_not_last(make: MakeBroker) -> None:
-    """A heap that a JVM takes and Kafka fills is named as the cause."""
-    assert "Its heap is too small for what it holds." in refusal(make(heap_mb=12))
+@pytest.mark.parametrize(("heap_mb", "whose"), [(1, "a JVM"), (12, "what it holds")])
+def test_a_heap_that_is_too_small(make: MakeBroker, heap_mb: int, whose: str) -> None:
+    """One that the JVM refuses, and one that Kafka fills, are named as the cause."""
+    said = f"Its heap is too small for {whose}. The last lines of its log:"
+    assert said in refusal(make(heap_mb=heap_mb))
 
 
 def test_java_that_is_too_old(make: MakeBroker, tmp_path: Path) -> None:
@@ -289,13 +286,6 @@ def test_an_archive_whose_maker_is_killed(tmp_path: Path) -> None:
     broker = int(made.stdout)
 
     wait_until(lambda: not is_running(broker), "the broker to end", timeout_s=60)
-
-
-def test_a_setting_that_kafka_refuses(make: MakeBroker) -> None:
-    """What dies at start for any reason shows the log's last lines, which have it."""
-    said = refusal(make(**{"log.segment.bytes": "many"}))
-
-    assert "Invalid value many for configuration log.segment.bytes" in said
 
 
 def test_files_are_private(running: Broker) -> None:
