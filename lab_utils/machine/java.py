@@ -110,8 +110,8 @@ def feature_version(said: str) -> int:
 
     >>> feature_version('openjdk version "17.0.15" 2025-04-15')
     17
-    >>> feature_version('java version "1.8.0_392"')
-    8
+    >>> feature_version('java version "1.8.0_392"'), feature_version("java: command not found")
+    (8, 0)
     """
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found.group(1)) if found else 0

@@ -68,24 +68,39 @@ def test_clause(finding: str, given: dict[str, str], rule: str, allowed_by: str 
     assert (rule, allowed_by) == (decided.rule, decided.allowed_by)
 
 
-@pytest.mark.parametrize(
-    ("given", "circumstances", "allowed_by"),
-    [
-        ({"auto.offset.reset": "latest"}, ["not given"], "auto.offset.reset=latest"),
-        ({"auto.offset.reset": "latest"}, ["given"], "enable.auto.commit=true"),
-        ({"auto.offset.reset": "earliest"}, ["not given"], "enable.auto.commit=true"),
-        ({"auto.offset.reset": "latest", "enable.auto.commit": "false"}, ["given"],
-         "enable.auto.commit=false"),
-        ({"auto.offset.reset": "latest"}, [], "enable.auto.commit=true"),
-        ({"auto.offset.reset": "earliest", POSITIONS_CHANGED: "true"}, ["not given"], None),
-        ({POSITIONS_CHANGED: "true"}, ["given"], "enable.auto.commit=true"),
-    ],
-)  # fmt: skip
-def test_why_the_work_was_skipped(
-    given: dict[str, str], circumstances: list[str], allowed_by: str | None
+LATEST = {"auto.offset.reset": "latest"}
+EARLIEST = {"auto.offset.reset": "earliest"}
+EXPIRES = {"retention.ms": "1000"}
+# finding, what is known of it, configuration, the setting that allows it
+CIRCUMSTANCES = [
+    # Where a group begins explains no order that was delivered to it,
+    ("skipped-processing", "not given", LATEST, "auto.offset.reset=latest"),
+    ("skipped-processing", "given", LATEST, "enable.auto.commit=true"),
+    ("skipped-processing", "not given", EARLIEST, "enable.auto.commit=true"),
+    ("skipped-processing", "given", LATEST | {"enable.auto.commit": "false"},
+     "enable.auto.commit=false"),
+    ("skipped-processing", "nothing", LATEST, "enable.auto.commit=true"),
+    ("skipped-processing", "not given", EARLIEST | {POSITIONS_CHANGED: "true"}, None),
+    ("skipped-processing", "given", {POSITIONS_CHANGED: "true"}, "enable.auto.commit=true"),
+    # nor one that it may still come to: who was given an earlier record began before the order.
+    ("unseen", "late", LATEST, None),
+    ("unseen", "not begun", LATEST, "auto.offset.reset=latest"),
+    ("unseen", "sought", LATEST, None),
+    ("unseen", "passed", LATEST, "auto.offset.reset=latest"),
+    # In a topic that is compacted alone, what its log begins after was deleted by somebody.
+    ("lost-write", "deleted", EXPIRES | {"cleanup.policy": "delete"}, "retention.ms=1000"),
+    ("lost-write", "deleted", EXPIRES | {"cleanup.policy": "compact"}, None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("finding", "circumstance", "given", "allowed_by"), CIRCUMSTANCES)
+def test_circumstances(
+    finding: str, circumstance: str, given: dict[str, str], allowed_by: str | None
 ) -> None:
-    """Where a group begins explains no order that was delivered to it."""
-    assert allowed_by == clause("skipped-processing", [given], circumstances).allowed_by
+    """What is known of one finding decides which setting allows it."""
+    decided = clause(finding, [given], [circumstance])
+
+    assert (MAY, allowed_by) == (decided.rule, decided.allowed_by)
 
 
 @pytest.mark.parametrize(
@@ -96,31 +111,6 @@ def test_why_the_work_was_skipped(
 def test_who_set_the_bookmark(given: dict[str, str], who: str) -> None:
     """The timer commits what was handed out, unless the program says what is done."""
     assert clause("skipped-processing", [given], ["given"]).reason.startswith(who)
-
-
-@pytest.mark.parametrize(
-    ("circumstance", "allowed_by"),
-    [("late", None), ("not begun", "auto.offset.reset=latest"), ("sought", None),
-     ("passed", "auto.offset.reset=latest")],
-)  # fmt: skip
-def test_where_a_group_begins_explains_nothing_that_it_may_still_come_to(
-    circumstance: str, allowed_by: str | None
-) -> None:
-    """A group that was given an earlier record of the partition began before the order."""
-    found = clause("unseen", [{"auto.offset.reset": "latest"}], [circumstance])
-
-    assert (MAY, allowed_by) == (found.rule, found.allowed_by)
-
-
-@pytest.mark.parametrize(
-    ("policy", "allowed_by"), [("delete", "retention.ms=1000"), ("compact", None)]
-)
-def test_what_is_compacted_alone_does_not_expire(policy: str, allowed_by: str | None) -> None:
-    """What its log begins after was deleted by somebody, and not by the setting."""
-    given = {"retention.ms": "1000", "cleanup.policy": policy}
-    found = clause("lost-write", [given], ["deleted"])
-
-    assert (MAY, allowed_by) == (found.rule, found.allowed_by)
 
 
 def test_several_clients() -> None:

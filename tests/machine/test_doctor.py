@@ -7,8 +7,10 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from lab_utils import single_server
+from lab_utils.cli import main
 from lab_utils.folders import stage_folder
 from lab_utils.machine import doctor
 from lab_utils.machine.doctor import Row, examine
@@ -29,20 +31,30 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_what_runs_this_test_is_well() -> None:
-    """Python and the locked packages, which this test runs on, are well."""
-    assert [True, True] == [row("Python").ok, row("packages").ok]
+    """Python and the locked packages, which this test runs on; the rows are those of the JSON."""
+    said = CliRunner().invoke(main, ["doctor", "--json"]).stdout
+    rows = {row.name: row for row in (Row(**each) for each in json.loads(said))}
+
+    assert [True, True] == [rows["Python"].ok, rows["packages"].ok]
+    assert {"Chromium", "Kafka 3.9's jars", "isolation", "quick start", "stages"} == {
+        name for name, row in rows.items() if not row.required
+    }
 
 
-def test_what_is_not_well_has_a_fix(cache: Path) -> None:
-    """Every row that is not well names a command; every row that is well names none."""
-    assert all(row.ok == (row.fix is None) for row in examine())
+def test_an_empty_cache(cache: Path) -> None:
+    """It has none of Kafka's 49 jars, which ./lab up fetches, and needs none of 3.9; it stays so.
 
+    Every row that is not well names a command; every row that is well names none.
+    """
+    rows = examine()
+    found = {row.name: row for row in rows}
+    jars, older = found["Kafka's jars"], found["Kafka 3.9's jars"]
 
-def test_jars_are_counted(cache: Path) -> None:
-    """An empty cache has none of Kafka's 49 jars, and ./lab up fetches them."""
-    found = row("Kafka's jars")
-
-    assert (False, "0 of 49", "./lab up") == (found.ok, found.what[:7], found.fix)
+    assert all(row.ok == (row.fix is None) for row in rows)
+    assert (False, "0 of 49", "./lab up") == (jars.ok, jars.what[:7], jars.fix)
+    assert (False, False, "./lab prepare --kafka 3.9") == (older.ok, older.required, older.fix)
+    assert f"from {PORTS.start} to {PORTS.stop}" in found["ports"].what
+    assert [] == list(cache.iterdir())
 
 
 def test_a_damaged_jar_is_named(cache: Path) -> None:
@@ -55,20 +67,6 @@ def test_a_damaged_jar_is_named(cache: Path) -> None:
 
     assert (False, "./lab up") == (found.ok, found.fix)
     assert all(jar.path.name in found.what for jar in jars)
-
-
-def test_an_older_kafka_is_not_needed(cache: Path) -> None:
-    """Without the jars of 3.9 the doctor is content, and says how they come."""
-    found = row("Kafka 3.9's jars")
-
-    assert (False, False, "./lab prepare --kafka 3.9") == (found.ok, found.required, found.fix)
-
-
-def test_the_doctor_leaves_the_cache_empty(cache: Path) -> None:
-    """Examining an empty cache fetches nothing and makes nothing."""
-    examine()
-
-    assert [] == list(cache.iterdir())
 
 
 def test_no_java(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
@@ -113,25 +111,6 @@ def test_a_stage_that_runs(state: Path) -> None:
     os.close(lock or 0)
 
     assert ["running: 03 (pid 4711)", "running: 03 (pid None)"] == [running.what, damaged.what]
-
-
-def test_ports_are_looked_for() -> None:
-    """The row says where the ports are that brokers take."""
-    assert f"from {PORTS.start} to {PORTS.stop}" in row("ports").what
-
-
-def test_browser_tests_are_not_the_lab() -> None:
-    """What the lab can do without: Chromium, the quick start, the stages, what a grader needs."""
-    optional = {row.name for row in examine() if not row.required}
-
-    assert {"Chromium", "Kafka 3.9's jars", "isolation", "quick start", "stages"} == optional
-
-
-def test_a_row_is_json() -> None:
-    """A row goes through JSON and comes back."""
-    row = Row("Java", False, "none is here", "apt-get install …")
-
-    assert row == Row(**json.loads(json.dumps(row.to_json())))
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lab_utils.errors import SetupError
-from lab_utils.machine.java import Java, feature_version, find_java
+from lab_utils.machine.java import Java, find_java
 
 SAYS = {
     8: 'openjdk version "1.8.0_392"\nOpenJDK Runtime Environment (build 1.8.0_392-b08)',
@@ -38,17 +38,6 @@ def java(folder: Path, version: int) -> Path:
     script.write_text(f"#!/bin/sh\n/bin/cat >&2 <<'.'\n{SAYS[version]}\n.\n")
     script.chmod(0o755)
     return script
-
-
-@pytest.mark.parametrize("version", SAYS)
-def test_versions(version: int) -> None:
-    """The numbering before and after Java 9 is read."""
-    assert version == feature_version(SAYS[version])
-
-
-def test_what_is_no_java() -> None:
-    """What says no version has none."""
-    assert 0 == feature_version("bash: java: command not found")
 
 
 def test_java_on_path(machine: Path) -> None:
