@@ -50,21 +50,21 @@ def fault(kind: str, actor: str = "drop_response") -> Event:
     return Event(run="", source="fault", actor=actor, kind=kind)
 
 
+def logged(kind: str, offset: int | None, partition: int, **columns: Any) -> Event:
+    """What the log holds, or the reader says of it."""
+    columns = {"actor": "reader", "topic": TOPIC} | columns
+    return Event(run="", source="log", kind=kind, partition=partition, offset=offset, **columns)
+
+
 def record(value: str | None, offset: int, partition: int = 0, key: str | None = None) -> Event:
-    return Event(
-        run="", source="log", actor="reader", kind="record",
-        topic=TOPIC, partition=partition, offset=offset, key=key, value=value,
-    )  # fmt: skip
+    return logged("record", offset, partition, key=key, value=value)
 
 
 def end(
     drained: bool = True, partition: int = 0, offset: int | None = None, start: int = 0
 ) -> Event:
     detail = {"drained": "true" if drained else "false", **({"start": str(start)} if start else {})}
-    return Event(
-        run="", source="log", actor="reader", kind="end",
-        topic=TOPIC, partition=partition, offset=offset, detail=detail,
-    )  # fmt: skip
+    return logged("end", offset, partition, detail=detail)
 
 
 def log(*values: str, drained: bool = True) -> list[Event]:
@@ -87,10 +87,7 @@ def placed(kind: str, actor: str = "consumer-1", **columns: Any) -> Event:
 
 
 def bookmark(offset: int, when: str = "end", partition: int = 0, group: str = "group") -> Event:
-    return Event(
-        run="", source="log", actor=group, kind="committed",
-        topic=TOPIC, partition=partition, offset=offset, detail={"when": when},
-    )  # fmt: skip
+    return logged("committed", offset, partition, actor=group, detail={"when": when})
 
 
 def effect(value: str, times: int = 1, table: str = "bookings") -> Event:
@@ -110,10 +107,7 @@ def told(kind: str, transaction: int, asked_at_ns: int = 0, actor: str = "produc
 
 
 def visible(value: str, offset: int, partition: int = 0) -> Event:
-    return Event(
-        run="", source="log", actor="reader", kind="visible",
-        topic=TOPIC, partition=partition, offset=offset, value=value,
-    )  # fmt: skip
+    return logged("visible", offset, partition, value=value)
 
 
 def both(value: str, offset: int, partition: int = 0) -> list[Event]:
@@ -130,10 +124,7 @@ def stop(
         "committed_drained": str(committed).lower(),
         "last_stable": str(last_stable),
     }
-    return Event(
-        run="", source="log", actor="reader", kind="end",
-        topic=TOPIC, partition=partition, offset=offset, detail=detail,
-    )  # fmt: skip
+    return logged("end", offset, partition, detail=detail)
 
 
 def offsets(transaction: int, position: int, group: str | None = None, **columns: Any) -> Event:
@@ -155,19 +146,14 @@ def asked(api: str, **columns: Any) -> Event:
 
 
 def written(kind: str, offset: int, epoch: int, producer_id: int = 7, partition: int = 0) -> Event:
-    return Event(
-        run="", source="log", actor="broker-1", kind=kind, topic=TOPIC, partition=partition,
-        offset=offset, producer_id=producer_id, producer_epoch=epoch,
-    )  # fmt: skip
+    ids = {"producer_id": producer_id, "producer_epoch": epoch}
+    return logged(kind, offset, partition, actor="broker-1", **ids)
 
 
 def noted(state: str, offset: int, producer_id: int = 7) -> Event:
     """What the coordinator wrote down of this producer id."""
-    return Event(
-        run="", source="log", actor="coordinator", kind="transaction", topic="__transaction_state",
-        partition=0, offset=offset, producer_id=producer_id, producer_epoch=0,
-        detail={"state": state},
-    )  # fmt: skip
+    by = {"actor": "coordinator", "topic": "__transaction_state", "producer_id": producer_id}
+    return logged("transaction", offset, 0, **by, producer_epoch=0, detail={"state": state})
 
 
 def decision(isr: str, leader: int | str = 1, replicas: str = "1 2 3") -> Event:
@@ -198,5 +184,5 @@ def topic(floor: int | None, replicas: int = 3, policy: str = "", **settings: st
 
 # A batch of a transaction, which is still open where no marker follows.
 OPEN = replace(written("batch", 0, 0), detail={"transactional": "true"})
-MARKER = Event(run="", source="log", actor="broker-1", kind="marker", topic=TOPIC, partition=0)
+MARKER = logged("marker", None, 0, actor="broker-1")
 FINISHED = Event(run="", source="workload", actor="workload", kind="finished")
