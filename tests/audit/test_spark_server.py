@@ -186,13 +186,3 @@ def test_a_spark_that_is_too_slow(tmp_path: Path) -> None:
     assert str(raised.value).startswith("Spark did not start: waited 0.1 s for Spark to answer")
     assert "The last lines of spark.log:" in str(raised.value)
     assert [] == processes.of_folder(tmp_path)
-
-
-@pytest.mark.kafka
-def test_a_spark_whose_owner_has_ended(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It does not start, and says whose end that is."""
-    with subprocess.Popen([sys.executable, "-c", ""]) as owner:
-        owner.wait()
-    monkeypatch.setenv(processes.OWNER, str(owner.pid))
-    with pytest.raises(StageError, match="the process that it was to end with has ended"):
-        spark_server.join("local[1]")

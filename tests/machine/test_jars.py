@@ -94,13 +94,15 @@ def in_cache(jar: Jar) -> list[str]:
 
 
 def test_a_jar_is_fetched(repository: Repository, jar: Jar) -> None:
-    """What is fetched is in the cache under its name and hash, and nothing else is."""
+    """It is in the cache under its name and hash, and nothing else is; no one is asked again."""
     progress: list[str] = []
     paths = fetch([jar], progress.append)
 
     assert WHOLE == paths[0].read_bytes()
     assert [f"tiny-1.0-{jar.sha256[:8]}.jar"] == in_cache(jar)
     assert ["fetched 1 of 1 jars"] == progress
+    repository.asked.clear()
+    assert (paths, []) == (fetch([jar]), repository.asked)
 
 
 def test_a_damaged_jar_is_refused(repository: Repository, jar: Jar) -> None:
@@ -123,15 +125,6 @@ def test_a_jar_that_breaks_off_is_refused(repository: Repository, jar: Jar) -> N
     assert [] == in_cache(jar)
     repository.jar = WHOLE
     assert WHOLE == fetch([jar])[0].read_bytes()
-
-
-def test_a_jar_that_is_there_is_not_asked_for(repository: Repository, jar: Jar) -> None:
-    """Once fetched, no network is needed."""
-    fetch([jar])
-    repository.asked.clear()
-    fetch([jar])
-
-    assert [] == repository.asked
 
 
 def test_a_jar_that_a_disk_has_damaged(repository: Repository, jar: Jar) -> None:
