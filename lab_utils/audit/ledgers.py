@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import unquote
 
+from lab_utils.audit.facts import sql
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import (
     FATES,
@@ -437,34 +438,17 @@ class Survey(NamedTuple):
 
 
 def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
-    from pyspark.sql.functions import expr
-
     known = ", ".join(f"'{name}'" for name in (*COLUMNS, "schema"))
     first, one_in = SAMPLED
     sampled = f"(id & ((1L << 33) - 1) < {first} OR pmod(xxhash64(line), {one_in}) = 0)"
     others = f"if({sampled}, array_except(json_object_keys(line), array({known})), NULL)"
-    found = (
-        _lines(spark, roots)
-        .where("trim(line) <> ''")
-        .selectExpr(
-            "file",
-            f"{_MORE_THAN_ONE} AS joined",
-            f"{others} AS others",
-            "startswith(ltrim(line), '[') AS is_array",
-        )
-        .groupBy("file")
-        .agg(
-            *map(
-                expr,
-                (
-                    "count(*) AS n",
-                    "count_if(joined) AS joined",
-                    "bool_or(is_array) AS is_array",
-                    "collect_set(others) AS others",
-                ),
-            )
-        )
-    )
+    found = sql(
+        _lines(spark, roots).where("trim(line) <> ''"), ["file"],
+        "count(*) AS n",
+        f"count_if({_MORE_THAN_ONE}) AS joined",
+        "bool_or(startswith(ltrim(line), '[')) AS is_array",
+        f"collect_set({others}) AS others",
+    )  # fmt: skip
     rows = found.collect()
     return Survey(
         {row["file"]: row["n"] for row in rows},
@@ -476,13 +460,11 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
 
 def _refuse_two_of_a_name(parts: Sequence[DataFrame]) -> None:
     """Two ledgers with runs of one name would be judged as one: acked here, not in that log."""
-    from pyspark.sql.functions import expr
-
     files = (rows.select("run", "file") for rows in parts)
     runs = reduce(lambda some, more: some.union(more), files)
     named = runs.where("run IS NOT NULL").distinct()
     witnesses = named.selectExpr("*", f"regexp_extract(file, '{WITNESS}', 1) AS witness")
-    twice = witnesses.groupBy("run", "witness").agg(expr("array_sort(collect_list(file)) AS files"))
+    twice = sql(witnesses, ["run", "witness"], "array_sort(collect_list(file)) AS files")
     for row in twice.where("size(files) > 1").orderBy("run", "witness").limit(1).collect():
         one, other = map(readable, row["files"][:2])
         raise LedgerError(
@@ -497,9 +479,7 @@ def _counted(rows: DataFrame) -> tuple[int, Counter[tuple[str, str]]]:
 
     Raises LedgerError if one is of a newer schema.
     """
-    from pyspark.sql.functions import expr
-
-    groups = rows.groupBy("file", "wrong").agg(expr("count(*)"), expr("max(schema)"))
+    groups = sql(rows, ["file", "wrong"], "count(*)", "max(schema)")
     found = [tuple(row) for row in groups.collect()]
     newest = max((schema or SCHEMA for *_, schema in found), default=SCHEMA)
     if newest > SCHEMA:
@@ -515,8 +495,6 @@ def _first_lines(
     spark: SparkSession, counts: Counter[tuple[str, str]]
 ) -> Iterator[tuple[str, int, str, str]]:
     """The first rejected lines of some files; read once more, for only text has lines."""
-    from pyspark.sql.functions import expr
-
     files = sorted({file for file, _ in counts})[:SHOWN_FILES]
     if not files:
         return
@@ -534,7 +512,7 @@ def _first_lines(
     rejected = found.selectExpr("file", "block", "id", reason, shown).where("reason IS NOT NULL")
     rows = rejected.limit(SHOWN).collect()
     # A block is read in one piece: its lines follow those of the blocks before it.
-    blocks = lines.groupBy("file", "block").agg(expr("min(id) AS first"), expr("count(*) AS n"))
+    blocks = sql(lines, ["file", "block"], "min(id) AS first", "count(*) AS n")
     sizes = {(row["file"], row["block"]): row for row in blocks.collect()}
     for row in sorted(rows, key=lambda it: (it["file"], it["block"], it["id"])):
         before = sum(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.facts import sql
 from lab_utils.audit.ledgers import Rejected, readable
 
 if TYPE_CHECKING:
@@ -154,12 +155,9 @@ def groups(findings: DataFrame) -> list[Group]:
 
 def unsaid(events: DataFrame) -> list[str]:
     """What the ledger cannot know, by the kinds of events that its runs do not have."""
-    from pyspark.sql.functions import expr
-
     lacks = [f"count_if({has}) = 0 AS lacks_{at}" for at, (has, _) in enumerate(MISSING)]
     sums = [f"count_if(lacks_{at})" for at in range(len(MISSING))]
-    runs = events.groupBy("run").agg(*map(expr, lacks))
-    ((everything, *missing),) = runs.selectExpr("count(*)", *sums).collect()
+    ((everything, *missing),) = sql(events, ["run"], *lacks).selectExpr("count(*)", *sums).collect()
     return [
         f"{'Every run' if count == everything else f'{count:,} of {everything:,} runs'}: {sentence}"
         for count, (_, sentence) in zip(missing, MISSING, strict=True)

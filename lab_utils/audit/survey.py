@@ -359,30 +359,27 @@ def _positions(events: DataFrame, survey: Survey) -> DataFrame:
 
 def counted(events: DataFrame) -> DataFrame:
     """How many events of each kind, by client and partition where these matter."""
-    from pyspark.sql import functions
-
-    keys = events.selectExpr(
+    rows = events.selectExpr(
         "run", "source", "kind", "at_ns", "topic", "offset", "producer_id", "producer_epoch",
         "detail", "api", "fate", "error",
         f"if({BY_ACTOR}, actor, NULL) AS actor",
         f"if(source = 'client' AND {BY_PARTITION} OR kind = '{REPLICATED}', partition, NULL)"
         " AS partition",
     )  # fmt: skip
-    return keys.groupBy("run", "source", "kind", "topic", "actor", "partition").agg(
-        *map(functions.expr, (
-            "count(*) AS count", "max(offset) AS offset", "max(at_ns) AS last_at_ns",
-            "min(producer_id) AS first_id", "max(producer_id) AS last_id",
-            "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
-            *(f"count_if({ASKED} AND {what}) - count_if({REFUSED} AND {what}) AS {name}"
-              for name, what in (("deletes", DELETES), ("repositions", REPOSITIONS),
-                                 ("commits", COMMITS))),
-            "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
-            "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
-            "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
-            " OR kind = 'sent' AND detail['transaction'] IS NOT NULL) AS in_transactions",
-            f"collect_set(if(kind = '{REPLICATED}', detail['replicas'], NULL)) AS replicas",
-            "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
-        ))
+    return sql(
+        rows, ["run", "source", "kind", "topic", "actor", "partition"],
+        "count(*) AS count", "max(offset) AS offset", "max(at_ns) AS last_at_ns",
+        "min(producer_id) AS first_id", "max(producer_id) AS last_id",
+        "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
+        *(f"count_if({ASKED} AND {what}) - count_if({REFUSED} AND {what}) AS {name}"
+          for name, what in (("deletes", DELETES), ("repositions", REPOSITIONS),
+                             ("commits", COMMITS))),
+        "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
+        "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
+        "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
+        " OR kind = 'sent' AND detail['transaction'] IS NOT NULL) AS in_transactions",
+        f"collect_set(if(kind = '{REPLICATED}', detail['replicas'], NULL)) AS replicas",
+        "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
     )  # fmt: skip
 
 
