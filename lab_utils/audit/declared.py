@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -80,12 +80,13 @@ class Declared:
 
         Raises BadArgument if no event names such a client or topic.
         """
-        self._refuse_strangers(events)
-        client = ("client", "created", "actor", self.clients)
-        topic = ("workload", "topic", "topic", self.topics)
-        for source, kind, column, settings in (client, topic):
+        client = ("clients", "client", "created", "actor", self.clients)
+        topic = ("topics", "workload", "topic", "topic", self.topics)
+        ledger = events
+        for what, source, kind, column, settings in (client, topic):
             if not settings:
                 continue
+            _refuse_strangers(ledger, what, column, settings)
             rows = spark.createDataFrame(
                 [(name, dict(detail)) for name, detail in settings.items()],
                 "name STRING, detail MAP<STRING, STRING>",
@@ -108,18 +109,13 @@ class Declared:
             events = events.unionByName(declared)
         return events
 
-    def _refuse_strangers(self, events: DataFrame) -> None:
-        for what, column, settings in (
-            ("clients", "actor", self.clients),
-            ("topics", "topic", self.topics),
-        ):
-            if not settings:
-                continue
-            names = events.where(f"{column} IS NOT NULL").select(column).distinct()
-            ours = names.where(names[column].isin(*settings))
-            known = {row[0] for row in ours.union(names.limit(LOOKED_AT)).collect()}
-            for name in settings:
-                one_of(f"the contract's [{what}.{name!r}]", name, known)
+
+def _refuse_strangers(events: DataFrame, what: str, column: str, names: Collection[str]) -> None:
+    known = events.where(f"{column} IS NOT NULL").select(column).distinct()
+    ours = known.where(known[column].isin(*names))
+    looked_at = {row[0] for row in ours.union(known.limit(LOOKED_AT)).collect()}
+    for name in names:
+        one_of(f"the contract's [{what}.{name!r}]", name, looked_at)
 
 
 def read_contract(path: Path) -> Declared:

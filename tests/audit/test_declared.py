@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab_utils.audit.contracts import effective
-from lab_utils.audit.declared import read_contract
+from lab_utils.audit.declared import _refuse_strangers, read_contract
 from lab_utils.audit.session import spark
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import spark_schema
@@ -124,8 +124,8 @@ def test_a_name_among_many(tmp_path: Path) -> None:
     """Each name of a ledger can be declared; not all of many are listed where one is wrong."""
     events = spark().range(12_000).selectExpr("'orders-' || id AS topic")
     every = "".join(f'[topics."orders-{it}"]\nreplicas = 1\n' for it in range(0, 12_000, 100))
-    read_contract(contract(tmp_path, every))._refuse_strangers(events)
+    _refuse_strangers(events, "topics", "topic", read_contract(contract(tmp_path, every)).topics)
     with pytest.raises(BadArgument, match=r"one of 1.,... names, .*got 'o'") as refused:
-        read_contract(contract(tmp_path, "[topics.o]"))._refuse_strangers(events)
+        _refuse_strangers(events, "topics", "topic", ["o"])
 
     assert len(str(refused.value)) < 5_000
