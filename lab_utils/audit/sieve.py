@@ -322,10 +322,9 @@ def _with_bits(rows: DataFrame, survey: Survey, events: DataFrame) -> DataFrame:
         return rows.selectExpr("*", "0L AS bit")
     bits = _bits(survey)
     members = {
-        (run, actor, bits[run][group])
-        for (run, _), topic in survey.topics.items()
-        for group, actors in topic.actors.items()
-        for actor in actors
+        (run, actor, bits[run][survey.group(run, actor)])
+        for run, source, actor, kind in survey.counts
+        if actor is not None and (source, kind) == ("client", "delivered")
     }
     known = events.sparkSession.createDataFrame(sorted(members), MEMBERS_SCHEMA)
     joined = rows.join(known.withColumnRenamed("bit", "known"), ["run", "actor"], "left")

@@ -60,8 +60,8 @@ def lost_write() -> Found:
             "partition": "lost_in",
             "offsets": OFFSETS_OF.format("acked_at"),
             "actor": f"coalesce({names('said_of_lost', 'acked')}, {names('said', 'acked')})",
-            "circumstances": "filter(array(if(superseded >= lost, 'superseded', NULL),"
-            " if(deleted >= lost, 'deleted', NULL)), x -> x IS NOT NULL)",
+            "circumstances": "array_compact(array(if(superseded >= lost, 'superseded', NULL),"
+            " if(deleted >= lost, 'deleted', NULL)))",
         },
     )
 
@@ -105,10 +105,9 @@ def duplicate() -> Found:
             " get(places, 0).partition, NULL)",
             "offsets": f"array_sort({OFFSETS_OF.format('places')})",
             "actor": names("said", "sent"),
-            "circumstances": "filter(array(if(sends >= copies, 'sent again', NULL),"
+            "circumstances": "array_compact(array(if(sends >= copies, 'sent again', NULL),"
             f" if(sends = 0, '{UNRECORDED}', NULL),"
-            f" if(sends >= copies AND {committed} AND visible < 2, 'aborted', NULL)),"
-            " x -> x IS NOT NULL)",
+            f" if(sends >= copies AND {committed} AND visible < 2, 'aborted', NULL)))",
         },
     )
 
