@@ -1,4 +1,4 @@
-"""Each finding's smallest history, and its near miss: the smallest that must not be flagged."""
+"""Each finding's smallest histories, and their near misses: the smallest that has no finding."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ from tests.histories import (
     written,
 )  # fmt: skip
 
-# name: (finding, its smallest history, its near miss)
-Cases = dict[str, tuple[str, list[Event], list[Event]]]
+# name: (finding, its smallest history, its near misses)
+Cases = dict[str, tuple[str, list[Event], *tuple[list[Event], ...]]]
 
 
 INCONCLUSIVE: Cases = {
@@ -57,8 +57,9 @@ INCONCLUSIVE: Cases = {
         "inconclusive",
         [order("1"), end()],
         [order("1"), sent("1"), *log("1")],
+        # a sink has an effect
+        [effect("1"), end()],
     ),
-    "a sink has an effect": ("inconclusive", [order("1"), end()], [effect("1"), end()]),
     "only assigned": (
         "inconclusive", [placed("assigned"), end()], [placed("assigned"), delivered("1", 0), end()],
     ),
@@ -72,6 +73,8 @@ INCONCLUSIVE: Cases = {
 PRODUCING: Cases = {
     "acked when the log had been read": (
         "lost-write", [sent("1"), acked("1", 0), *log()], [sent("1"), *log(), acked("1", 0)],
+        # acked and not in the log
+        [sent("1"), acked("1", 0), *log(drained=False)],
     ),
     "acked late, at an offset that was read": (
         "lost-write",
@@ -118,6 +121,10 @@ PRODUCING: Cases = {
         "unavailable",
         [sent("1"), failed("1"), *log()],
         [sent("1"), failed("1"), delivered("1", 0), *log()],
+        # refused and not stored
+        [sent("1"), failed("1"), *log(drained=False)],
+        # too large for the broker, or for the client
+        [sent("1"), failed("1", error="MSG_SIZE_TOO_LARGE"), *log()],
     ),
     "unknown, and seen out of place": (
         "nonmonotonic-send",
@@ -147,11 +154,6 @@ PRODUCING: Cases = {
         [sent_in(1, "1"), acked("1", 0), told("aborted", 1), placed("assigned")],
     ),
 
-    "acked and not in the log": (
-        "lost-write",
-        [sent("1"), acked("1", 0), *log()],
-        [sent("1"), acked("1", 0), *log(drained=False)],
-    ),
     "acked without an offset": (
         "lost-write",
         [sent("1"), acked("1", None), *log()],
@@ -171,10 +173,7 @@ PRODUCING: Cases = {
         "unseen",
         [sent("1"), acked("1", 0), delivered("2", 1)],
         [sent("1"), acked("1", 0), delivered("1", 0)],
-    ),
-    "nobody consumes": (
-        "unseen",
-        [sent("1"), acked("1", 0), delivered("2", 1)],
+        # nobody consumes
         [sent("1"), acked("1", 0), *log("1")],
     ),
     "two offsets": (
@@ -196,39 +195,20 @@ PRODUCING: Cases = {
         "nonmonotonic-send",
         [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")],
         [sent("1"), sent("2"), acked("2", 1), acked("1", 0), *log("1", "2")],
-    ),
-    "a truncated order has no place": (
-        "nonmonotonic-send",
-        [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")],
+        # a truncated order has no place
         [sent("1"), sent("2"), acked("1", 1), acked("2", 0), *log("2")],
-    ),
-    "two producers have no order": (
-        "nonmonotonic-send",
-        [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")],
+        # two producers have no order
         [
             sent("1"), sent("2", actor="producer-2"),
             acked("2", 0, actor="producer-2"), acked("1", 1), *log("2", "1"),
         ],
-    ),
-    "two partitions have no order": (
-        "nonmonotonic-send",
-        [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")],
+        # two partitions have no order
         [sent("1"), sent("2"), acked("1", 1), acked("2", 0, partition=1), end()],
-    ),
-    "refused and not stored": (
-        "unavailable",
-        [sent("1"), failed("1"), *log()],
-        [sent("1"), failed("1"), *log(drained=False)],
     ),
     "declined by the client itself": (
         "unavailable",
         [sent("1"), unknown("1"), *log()],
         [sent("1"), failed("1", error="_QUEUE_FULL"), *log()],
-    ),
-    "too large for the broker, or for the client": (
-        "unavailable",
-        [sent("1"), failed("1"), *log()],
-        [sent("1"), failed("1", error="MSG_SIZE_TOO_LARGE"), *log()],
     ),
 }  # fmt: skip
 
@@ -275,11 +255,15 @@ CONSUMING: Cases = {
         [delivered("0", 0), processed("0", 0), processed("0", 0)],
         [created("consumer-2", group__id="b"), delivered("0", 0), processed("0", 0),
          delivered("0", 0, "consumer-2"), processed("0", 0)],
+        # done twice
+        [delivered("0", 0), delivered("0", 0), processed("0", 0)],
     ),
     "backwards, without a seek": (
         "nonmonotonic-poll",
         [delivered("1", 1), delivered("0", 0)],
         [delivered("1", 1), placed("sought", offset=None), delivered("0", 0)],
+        # backwards
+        [delivered("1", 1), placed("sought", offset=0), delivered("0", 0)],
     ),
     "what was given was an equal order": (
         "duplicate-delivery",
@@ -330,11 +314,6 @@ CONSUMING: Cases = {
         [*log("0", "1"), written("batch", 0, 0), visible("1", 1), processed("1", 1), bookmark(2)],
         [*log("0", "1"), OPEN, visible("1", 1), processed("1", 1), bookmark(2)],
     ),
-    "done twice": (
-        "duplicate-effect",
-        [delivered("0", 0), processed("0", 0), processed("0", 0)],
-        [delivered("0", 0), delivered("0", 0), processed("0", 0)],
-    ),
     "two offsets are two records": (
         "duplicate-effect",
         [processed("0", 0), processed("0", 1), processed("0", 1)],
@@ -346,11 +325,6 @@ CONSUMING: Cases = {
         [effect("0"), effect("0", table="refunds")],
     ),
     "a counter at two": ("duplicate-effect", [effect("0", times=2)], [effect("0", times=1)]),
-    "backwards": (
-        "nonmonotonic-poll",
-        [delivered("1", 1), delivered("0", 0)],
-        [delivered("1", 1), placed("sought", offset=0), delivered("0", 0)],
-    ),
     "backwards after a rebalance": (
         "nonmonotonic-poll",
         [placed("assigned"), delivered("1", 1), delivered("1", 1)],
@@ -390,6 +364,14 @@ REPLICAS: Cases = {
         "invisible-ack",
         [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
         [topic(2), watermark(0), acked("1", 0), decision("", leader=""), FINISHED],
+        # acked after the end
+        [topic(2), decision("1"), watermark(0), FINISHED, acked("1", 0)],
+        # acked below the floor
+        [topic(2), decision("1 2"), watermark(0), acked("1", 0), FINISHED],
+        # the floor is capped at the replicas
+        [topic(2, replicas=1), decision("1"), watermark(0), acked("1", 0), FINISHED],
+        # a floor that nobody set
+        [topic(None), decision("1"), watermark(0), acked("1", 0), FINISHED],
     ),
     "the watermark of the leader before": (
         "invisible-ack",
@@ -416,11 +398,6 @@ REPLICAS: Cases = {
         [acked("1", 0), record("1", 1), end(offset=2)],
         [acked("1", 2), record("1", 1), end(offset=2)],
     ),
-    "acked after the end": (
-        "invisible-ack",
-        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
-        [topic(2), decision("1"), watermark(0), FINISHED, acked("1", 0)],
-    ),
     "another order has its offset": (
         "inconsistent-offsets",
         [acked("1", 0), *log("2")],
@@ -431,25 +408,10 @@ REPLICAS: Cases = {
         [acked("1", 1), *log("2", "3")],
         [acked("1", 2), *log("2", "3")],
     ),
-    "acked below the floor": (
-        "invisible-ack",
-        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
-        [topic(2), decision("1 2"), watermark(0), acked("1", 0), FINISHED],
-    ),
     "readable before the end": (
         "invisible-ack",
         [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED, watermark(1)],
         [topic(2), decision("1"), watermark(0), acked("1", 0), watermark(1), FINISHED],
-    ),
-    "the floor is capped at the replicas": (
-        "invisible-ack",
-        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
-        [topic(2, replicas=1), decision("1"), watermark(0), acked("1", 0), FINISHED],
-    ),
-    "a floor that nobody set": (
-        "invisible-ack",
-        [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED],
-        [topic(None), decision("1"), watermark(0), acked("1", 0), FINISHED],
     ),
 }
 

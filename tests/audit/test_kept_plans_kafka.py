@@ -21,7 +21,7 @@ pytestmark = pytest.mark.kafka
 SMALLEST, NEAR_MISS = 1, 2
 # What is found in a file of events, in a table of this process, and by a search between queries.
 ASKED = [
-    ("producing", "acked and not in the log"),
+    ("producing", "acked when the log had been read"),
     ("consuming", "one offset twice"),
     ("isolation", "each read the other"),
     ("isolation", "readers stop before the end"),
