@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from lab_utils.codec.list_offsets import Log, Offsets, OffsetsOfLeader
 from lab_utils.codec.log_files import LogEnd
-from lab_utils.codec.metadata_log import NO_LEADER, Decision, MetadataLog, Partition
+from lab_utils.codec.metadata_log import NO_LEADER, MetadataLog, Partition
 from lab_utils.ledger.events import Event
 from lab_utils.machine.broker import Broker
 from lab_utils.stage.event_log import EventLog
@@ -116,11 +116,8 @@ class Observer:
                 detail = _as_text(found)
                 self._all_runs("controller", "partition", found, at_ns=at_ns, detail=detail)
             else:
-                self._fenced(decision, at_ns)
-
-    def _fenced(self, decision: Decision, at_ns: int) -> None:
-        kind = "fenced" if decision.is_fenced else "unfenced"
-        self._event_log.record_for_all(kind, f"broker-{decision.broker}", at_ns=at_ns)
+                kind = "fenced" if decision.is_fenced else "unfenced"
+                self._event_log.record_for_all(kind, f"broker-{decision.broker}", at_ns=at_ns)
 
     def _of_open_runs(self) -> list[Partition]:
         runs = tuple(f"{run}-" for run in self._event_log.runs)

@@ -28,7 +28,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 import orjson
@@ -42,6 +42,9 @@ from lab_utils.proxy.faults import from_json
 from lab_utils.stage.cluster import Cluster
 from lab_utils.stage.event_log import as_columns
 
+if TYPE_CHECKING:
+    from lab_utils.stage.server import End
+
 BODY_LIMIT: Final = 64 * 1024
 HEADER_LIMIT: Final = 16 * 1024
 BUFFER_LIMIT: Final = 128 * 1024
@@ -50,15 +53,6 @@ SILENCE_S: Final = 60
 CONNECTIONS: Final = 100
 PIECE: Final = 256 * 1024
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
-
-
-class End(Protocol):
-    """The end of the server, as far as requests are about it."""
-
-    spoken_to_at: float
-
-    def end(self) -> None:
-        """It is over."""
 
 
 @web.stream_request_body
@@ -162,14 +156,16 @@ async def _arm(request: Handler, _: None) -> dict[str, Any]:
     return {"id": await request.cluster.arm(request.field("run", str, ""), fault)}
 
 
-async def _do(request: Handler, broker_id: str, verb: str) -> dict[str, Any]:
-    await request.cluster.do(int(broker_id), verb)
-    return request.cluster.state()
+def _state_after(act: Call) -> Call:
+    """Let a cluster act on the parts of the path; what it then is is the answer."""
 
+    async def answer(request: Handler, *parts: str) -> dict[str, Any]:
+        done = act(request.cluster, *parts)
+        if inspect.isawaitable(done):
+            await done
+        return request.cluster.state()
 
-def _link(request: Handler, a: str, b: str, verb: str) -> dict[str, Any]:
-    request.cluster.link(int(a), int(b), verb)
-    return request.cluster.state()
+    return answer
 
 
 async def _settle(request: Handler) -> dict[str, Any]:
@@ -188,16 +184,6 @@ def _partitions(request: Handler) -> dict[str, Any]:
 def _past(request: Handler) -> dict[str, Any]:
     topics = {each.topic for each in request.cluster.partitions()}
     return {"topics": request.cluster.event_log.past(topics)}
-
-
-async def _heal(request: Handler) -> dict[str, Any]:
-    await request.cluster.heal()
-    return request.cluster.state()
-
-
-async def _reset(request: Handler) -> dict[str, Any]:
-    await request.cluster.reset()
-    return request.cluster.state()
 
 
 async def _log(request: Handler) -> None:
@@ -251,13 +237,17 @@ ROUTES: Final[dict[str, dict[str, Call]]] = {
         "POST": _arm,
         "DELETE": lambda request, fault_id: {"cleared": request.cluster.clear(fault_id)},
     },
-    r"/brokers/(\d{1,9})/(\w+)": {"POST": _do},
-    r"/links/(\d{1,9})/(\d{1,9})/(\w+)": {"POST": _link},
+    r"/brokers/(\d{1,9})/(\w+)": {
+        "POST": _state_after(lambda cluster, broker, verb: cluster.do(int(broker), verb)),
+    },
+    r"/links/(\d{1,9})/(\d{1,9})/(\w+)": {
+        "POST": _state_after(lambda cluster, a, b, verb: cluster.link(int(a), int(b), verb)),
+    },
     r"/settle": {"POST": _settle},
     r"/partitions": {"GET": _partitions},
     r"/past": {"GET": _past},
-    r"/heal": {"POST": _heal},
-    r"/reset": {"POST": _reset},
+    r"/heal": {"POST": _state_after(Cluster.heal)},
+    r"/reset": {"POST": _state_after(Cluster.reset)},
     r"/log": {"GET": _log},
     r"/events": {"GET": _events},
     r"/shutdown": {"POST": _shutdown},
