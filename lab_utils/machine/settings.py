@@ -7,59 +7,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 # Each beside Kafka's default; the notebooks show the default too (kafka.apache.org/43).
-TIMERS: Final = MappingProxyType(
-    {
-        # A follower that lags leaves the ISR after 1 to 1.5 s, a dead broker is fenced after 2 s:
-        # the first has to come before the second, also for a broker that is paused.
-        "broker.session.timeout.ms": "2000",  # 9000
-        "broker.heartbeat.interval.ms": "200",  # 2000
-        "replica.lag.time.max.ms": "1000",  # 30000
-        "replica.fetch.wait.max.ms": "200",  # 500; until then a follower asks for no new topic
-        "replica.fetch.backoff.ms": "100",  # 1000
-        "group.initial.rebalance.delay.ms": "0",  # 3000
-        "group.min.session.timeout.ms": "1000",  # 6000
-        "group.consumer.min.session.timeout.ms": "1000",  # 45000
-        "group.consumer.session.timeout.ms": "1000",  # 45000
-        "group.consumer.min.heartbeat.interval.ms": "100",  # 5000
-        "group.consumer.heartbeat.interval.ms": "200",  # 5000
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10000
-    }
-)
+TIMERS: Final = {
+    # A follower that lags leaves the ISR after 1 to 1.5 s, a dead broker is fenced after 2 s:
+    # the first has to come before the second, also for a broker that is paused.
+    "broker.session.timeout.ms": "2000",  # 9000
+    "broker.heartbeat.interval.ms": "200",  # 2000
+    "replica.lag.time.max.ms": "1000",  # 30000
+    "replica.fetch.wait.max.ms": "200",  # 500; until then a follower asks for no new topic
+    "replica.fetch.backoff.ms": "100",  # 1000
+    "group.initial.rebalance.delay.ms": "0",  # 3000
+    "group.min.session.timeout.ms": "1000",  # 6000
+    "group.consumer.min.session.timeout.ms": "1000",  # 45000
+    "group.consumer.session.timeout.ms": "1000",  # 45000
+    "group.consumer.min.heartbeat.interval.ms": "100",  # 5000
+    "group.consumer.heartbeat.interval.ms": "200",  # 5000
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",  # 10000
+}
 # A lone broker is its own controller. Had it a session as in TIMERS, it would fence itself for some
 # 20 ms when it goes on after a longer pause; and a client that asks in between is told that there
 # is no broker, and has none from then on (librdkafka 2.16, with metadata.recovery.strategy=none).
 # One that is started again has to have it: if it was killed it may not register until its earlier
 # session is over.
-ALONE: Final = MappingProxyType(
-    {
-        "broker.session.timeout.ms": "2147483647",  # 9000
-        "broker.heartbeat.interval.ms": "2000",  # 2000; nobody waits for one
-    }
-)
-SMALL: Final = MappingProxyType(
-    {
-        "offsets.topic.num.partitions": "1",  # 50
-        # No record each half second in a log of metadata that nobody changes.
-        "metadata.max.idle.interval.ms": "0",  # 500
-        # How often a broker notes up to where its logs are flushed; a power cut waits for it. Each
-        # note is flushed itself: ten in a second, and five heartbeats, took half of what a lone
-        # broker takes at rest.
-        "log.flush.offset.checkpoint.interval.ms": "500",  # 60000
-        "log.initial.task.delay.ms": "100",  # 30000, before it does so for the first time
-        "num.network.threads": "2",  # 3
-        "num.io.threads": "4",  # 8
-        "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MiB
-        "log.cleaner.backoff.ms": "500",  # 15000, until it looks again what it may compact
-        # Records are old where a topic says so; a workload may give them times of long ago.
-        "log.retention.check.interval.ms": "500",  # 300000
-        "log.retention.ms": "-1",  # 7 days
-        "auto.create.topics.enable": "false",  # true; a topic is made by the lab, on purpose
-    }
-)
+ALONE: Final = {
+    "broker.session.timeout.ms": "2147483647",  # 9000
+    "broker.heartbeat.interval.ms": "2000",  # 2000; nobody waits for one
+}
+SMALL: Final = {
+    "offsets.topic.num.partitions": "1",  # 50
+    # No record each half second in a log of metadata that nobody changes.
+    "metadata.max.idle.interval.ms": "0",  # 500
+    # How often a broker notes up to where its logs are flushed; a power cut waits for it. Each
+    # note is flushed itself: ten in a second, and five heartbeats, took half of what a lone
+    # broker takes at rest.
+    "log.flush.offset.checkpoint.interval.ms": "500",  # 60000
+    "log.initial.task.delay.ms": "100",  # 30000, before it does so for the first time
+    "num.network.threads": "2",  # 3
+    "num.io.threads": "4",  # 8
+    "log.cleaner.dedupe.buffer.size": "4194304",  # 128 MiB
+    "log.cleaner.backoff.ms": "500",  # 15000, until it looks again what it may compact
+    # Records are old where a topic says so; a workload may give them times of long ago.
+    "log.retention.check.interval.ms": "500",  # 300000
+    "log.retention.ms": "-1",  # 7 days
+    "auto.create.topics.enable": "false",  # true; a topic is made by the lab, on purpose
+}
+LISTENERS: Final = ("DIRECT", "LAB", "REPLICATION", "CONTROLLER")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +89,10 @@ class Node:
             "process.roles": self.roles,
             "node.id": str(self.node_id),
             "log.dirs": data,
-            "controller.quorum.voters": self.voters or _voter(self.node_id, self.ports.controller),
+            "controller.quorum.voters": self.voters
+            or f"{self.node_id}@127.0.0.1:{self.ports.controller}",
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": _protocols(),
+            "listener.security.protocol.map": ",".join(f"{it}:PLAINTEXT" for it in LISTENERS),
             **self._listeners(),
             **_internal_topics(self.replicas),
             **TIMERS,
@@ -130,17 +125,8 @@ class Node:
         }
 
 
-def _voter(node_id: int, port: int) -> str:
-    return f"{node_id}@127.0.0.1:{port}"
-
-
 def _addresses(ports: Mapping[str, int]) -> str:
     return ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())
-
-
-def _protocols() -> str:
-    names = ("DIRECT", "LAB", "REPLICATION", "CONTROLLER")
-    return ",".join(f"{name}:PLAINTEXT" for name in names)
 
 
 def _internal_topics(replicas: int) -> dict[str, str]:
