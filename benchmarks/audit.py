@@ -14,6 +14,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,7 +26,7 @@ import psutil
 
 from benchmarks import Figure
 from benchmarks.ledgers import LEDGERS
-from benchmarks.spark_cluster import spark_cluster
+from benchmarks.spark_cluster import SparkCluster
 from lab_utils.audit import spark_server
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.session import LARGE, own_folder, own_spark
@@ -34,7 +35,7 @@ from lab_utils.audit.survey import survey
 from lab_utils.errors import one_of
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SIZES: Final = (1_000_000, 3_000_000)
 # The first query pays for the start of everything.
@@ -75,7 +76,7 @@ def cluster() -> Iterator[Figure]:
         with own_spark(LARGE) as spark:
             _judged(spark, folder, kind, WARM)
             here = _judged(spark, folder, kind, size)
-        with spark_cluster(folder) as started:
+        with closing(SparkCluster(folder)) as started:
             given = {"SPARK_MASTER": started.address, "SPARK_LOCAL_IP": "127.0.0.1"}
             with patch.dict(os.environ, given), own_spark(LARGE) as spark:
                 _judged(spark, folder, kind, WARM)
@@ -150,19 +151,18 @@ def _judged(spark: SparkSession, folder: Path, kind: str, size: int) -> Judged:
     count = spark.read.parquet(place).count()
     begun, used = time.perf_counter(), processor_s(own_folder())
     events = spark.read.parquet(place)
-    rows = findings(events)
+    found = findings(events)
     judged = Judged(count, time.perf_counter() - begun, processor_s(own_folder()) - used)
-    found = {row["finding"]: row["count"] for row in rows}
     if found != sown:
         raise AssertionError(f"{kind} of {count} events: found {found}, sown {sown}")
     return judged
 
 
-def findings(events: DataFrame) -> list[Row]:
+def findings(events: DataFrame) -> dict[str, int]:
     """How many of each finding a large ledger has."""
     with sieving() as sieve:
         found = found_by(RULES.values(), events, survey(events), sieve)
-        return found.groupBy("finding").count().collect()
+        return {row[0]: row[1] for row in found.groupBy("finding").count().collect()}
 
 
 def processor_s(folder: Path) -> float:

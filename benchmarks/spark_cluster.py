@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,21 +22,22 @@ from lab_utils.machine.java import find_java
 from lab_utils.waiting import wait_until
 
 START_S: Final = 60
+WORKERS: Final = 2
 MEMORY: Final = "2g"
 CLASSES: Final = "org.apache.spark.deploy"
 
 
 class SparkCluster:
-    """A running cluster. `address` is what SPARK_MASTER takes."""
+    """A running cluster with its files in `folder`. `address` is what SPARK_MASTER takes."""
 
-    def __init__(self, folder: Path, workers: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self._folder = folder
         port, web = processes.free_ports(2)
         self.address = f"spark://127.0.0.1:{port}"
         address = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", str(web)]
         self._running = [self._start("master", "master.Master", *address)]
         self._wait_for(lambda: _is_open(port), "Spark's master")
-        for number in range(1, workers + 1):
+        for number in range(1, WORKERS + 1):
             self._start_worker(number)
 
     def kill_worker(self) -> None:
@@ -81,13 +81,6 @@ class SparkCluster:
             return is_there()
 
         wait_until(look, what, timeout_s=START_S)
-
-
-@contextmanager
-def spark_cluster(folder: Path, workers: int = 2) -> Iterator[SparkCluster]:
-    """A cluster with its files in `folder`, ended with the block."""
-    with closing(SparkCluster(folder, workers)) as cluster:
-        yield cluster
 
 
 def _is_open(port: int) -> bool:

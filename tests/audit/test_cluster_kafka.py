@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pandas as pd
 import pytest
 
 from benchmarks.ledgers import LEDGERS
-from benchmarks.spark_cluster import SparkCluster, spark_cluster
+from benchmarks.spark_cluster import SparkCluster
 from lab_utils.audit import spark_server
 from lab_utils.audit.command import audit
 from lab_utils.audit.session import spark
@@ -35,7 +36,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkCl
     (tmp_path / "spark-defaults.conf").write_text("spark.sql.shuffle.partitions 2\n")
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
     monkeypatch.setenv("SPARK_LOCAL_IP", "127.0.0.1")
-    with spark_cluster(tmp_path) as started:
+    with closing(SparkCluster(tmp_path)) as started:
         yield started
 
 
