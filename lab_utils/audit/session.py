@@ -59,7 +59,7 @@ class _Place:
     """Which Spark server this process joins, and which it starts if there is none."""
 
     master: str
-    folder: Path | None = None  # the one of the notebooks
+    folder: Path
     large: bool = False
     owner: int | None = None
 
@@ -80,7 +80,7 @@ class _Shared:
     @property
     def place(self) -> _Place:
         """Its own server, or that of the notebooks."""
-        return self.own or _Place(_master())
+        return self.own or _Place(_master(), spark_server.spark_folder())
 
 
 _shared = _Shared()
@@ -283,7 +283,7 @@ def _new_session() -> SparkSession:
         session = _pyspark().builder.remote(remote).create()
         _begin(session)
         return session
-    place, folder = _shared.place, _folder()
+    place, folder = _shared.place, _shared.place.folder
     for _ in range(JOINS):
         server = spark_server.join(
             place.master, folder, large=place.large, owner=place.owner, meanwhile=_pyspark
@@ -358,10 +358,6 @@ def _master(local: str = LOCAL_MASTER) -> str:
     return remote if remote.startswith("local") else os.environ.get("SPARK_MASTER", local)
 
 
-def _folder() -> Path:
-    return _shared.place.folder or spark_server.spark_folder()
-
-
 def _pyspark() -> type[SparkSession]:
     """Import pyspark with its Connect client, which takes a second or two."""
     import pyspark.sql.connect.session
@@ -401,7 +397,9 @@ def _prepare_environment() -> None:
 
 def _is_gone() -> bool:
     """Has the shared server ended since this process joined it, or was the state moved?"""
-    return _shared.server is not None and spark_server.running(_folder()) != _shared.server
+    return (
+        _shared.server is not None and spark_server.running(_shared.place.folder) != _shared.server
+    )
 
 
 def _is_forgotten(session: SparkSession) -> bool:

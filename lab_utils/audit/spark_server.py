@@ -308,13 +308,9 @@ class Server:
             why = f"its JVM {processes.ended_with(code)}"
         else:
             why = f"its JVM (process {jvm.pid}) did not answer within {START_S} s"
-        said = processes.tail(self._log)
+        said = processes.tail(self._folder / LOG)
         said = f"The last lines of its log:\n{said}" if said else "It had printed nothing."
         raise StageError(f"Spark did not start: {why}. Run ./lab doctor. {said}")
-
-    @property
-    def _log(self) -> Path:
-        return self._folder / LOG
 
     def _is_over(self) -> bool:
         return self._ended.is_set() or self._life.is_forsaken()
