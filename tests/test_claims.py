@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import nbformat
 
@@ -165,13 +165,6 @@ def test_tests() -> None:
 def test_no_claim_rests_on_a_picture() -> None:
     """What decides a claim is a broker, a lab or the audit, and not a drawing."""
     assert set() == {it for it in TESTS if it.startswith(("tests/views/", "tests/browser/"))}
-
-
-def test_lab_of_a_run() -> None:
-    """A claim names the lab by its number, and the lab has a source."""
-    labs: dict[str, Any] = {lab: lab_source(lab).stem for _, lab in each("lab")}
-
-    assert {"01", "02", "03", "04", "05", "06", "08", "76"} == set(labs)
 
 
 def test_the_table_is_plain() -> None:

@@ -423,8 +423,9 @@ PROVES_NOTHING: Final = "proves nothing"
 def effective(given: Mapping[str, str]) -> dict[str, str]:
     """A client's settings with librdkafka's defaults, aliases and spellings resolved.
 
-    >>> effective({"acks": "all", "enable.idempotence": "True"})["max.in.flight"]
-    '5'
+    >>> given = {"acks": "all", "enable.idempotence": "True"}
+    >>> effective(given)["max.in.flight"], effective(given | {"max.in.flight": 1})["max.in.flight"]
+    ('5', '1')
     """
     named = {ALIASES.get(name, name): str(value).strip().lower() for name, value in given.items()}
     settings = DEFAULTS | named

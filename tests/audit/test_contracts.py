@@ -10,7 +10,6 @@ from lab_utils.audit.contracts import (
     POSITIONS_CHANGED,
     POWER_CUT,
     clause,
-    effective,
 )
 from lab_utils.audit.finding import RULES
 from lab_utils.audit.judged import judged
@@ -116,12 +115,6 @@ def test_who_set_the_bookmark(given: dict[str, str], who: str) -> None:
 def test_several_clients() -> None:
     """Of several clients the one that allows it decides."""
     assert clause("duplicate", [IDEMPOTENT, {}]).rule == MAY
-
-
-def test_defaults() -> None:
-    """An idempotent producer has five in flight unless the program says otherwise."""
-    assert effective(IDEMPOTENT)["max.in.flight"] == "5"
-    assert effective({**IDEMPOTENT, "max.in.flight": "1"})["max.in.flight"] == "1"
 
 
 def test_each_finding_has_a_clause() -> None:

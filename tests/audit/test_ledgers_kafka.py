@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from lab_utils.audit.judged import judged_findings
-from lab_utils.audit.ledgers import SAMPLED, Ledger, json_rows, listed, read, readable, torn_files
+from lab_utils.audit.ledgers import SAMPLED, Ledger, listed, read, readable
 from lab_utils.audit.session import spark
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
@@ -258,15 +258,6 @@ def test_parquet_that_cannot_be_joined(tmp_path: Path) -> None:
         pd.DataFrame([ACKED | {"offset": offset}]).to_parquet(tmp_path / f"{name}.parquet")
     with pytest.raises(LedgerError, match="have no common schema"):
         ledger(tmp_path, tmp_path)
-
-
-def test_torn_files(tmp_path: Path) -> None:
-    """A large run's torn lines are counted by Spark, file by file."""
-    written(tmp_path / "client.jsonl", WHOLE, WHOLE[:9], WHOLE[:10])
-    written(tmp_path / "wire.jsonl", WHOLE)
-
-    assert ["client.jsonl (2 lines)"] == torn_files(spark(), tmp_path)
-    assert 2 == json_rows(spark(), [str(tmp_path)]).where("wrong IS NULL").count()
 
 
 @pytest.mark.parametrize("name", ["torn.jsonl.gz", "no.parquet"])

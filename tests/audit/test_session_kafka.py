@@ -204,17 +204,6 @@ def test_a_notebook_says_that_spark_is_at_work() -> None:
     assert ["", "done\n1"] == said[-2:]
 
 
-def test_a_torn_line_is_reported(tmp_path: Path) -> None:
-    """What is half written is left out, and a warning says where."""
-    write_ledger(tmp_path, in_run("00-a", [sent("1"), *log("1")]))
-    with (tmp_path / "client.jsonl").open("w", encoding="utf-8") as file:
-        file.write('{"run":"00-a","source":"cli')
-    with pytest.warns(UserWarning, match="client.jsonl:1"):
-        events = session.read_events(tmp_path)
-
-    assert events.count() == 3
-
-
 def test_the_size_chooses(tmp_path: Path) -> None:
     """A large run is compiled for and read in parts, its torn lines are counted; and back again."""
     large, small = tmp_path / "large", tmp_path / "small"

@@ -52,14 +52,6 @@ def test_no_token(stage: Stage, method: str, path: str, token: str) -> None:
     assert [] == left_in(stage.state())  # connections of earlier tests may end meanwhile
 
 
-def test_both_headers(stage: Stage) -> None:
-    """The token is taken from Authorization and from X-Lab-Token."""
-    bearer = {"Authorization": f"Bearer {stage.token}"}
-    answer = ask(stage, "GET", "/state", headers=bearer)
-
-    assert [200, 200] == [answer.status_code, ask(stage, "GET", "/state").status_code]
-
-
 @pytest.mark.parametrize(
     ("method", "path", "body", "said"),
     [("POST", "/faults", "{", "the body must be JSON"),
