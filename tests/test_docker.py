@@ -181,20 +181,6 @@ def test_its_files_are_a_list(tmp_path: Path) -> None:
 
 
 @marked
-def test_what_builds_reads_the_list(tmp_path: Path) -> None:
-    """Buildah takes these files from a checkout in which somebody has worked, and no other."""
-    checkout, store = used_checkout(tmp_path / "checkout"), Store(tmp_path)
-    (tmp_path / "Dockerfile").write_text("FROM scratch\nCOPY . /\n")
-    options = ("--isolation=chroot", "--tag", "context", "--file", tmp_path / "Dockerfile")
-    store.must("bud", *options, checkout)
-    taken = Path(store.must("mount", store.must("from", "--pull-never", "context")))
-    names = {path.relative_to(taken).as_posix() for path in taken.rglob("*") if path.is_file()}
-    store.must("rm", "--all")
-
-    assert set(filter(WANTED.match, tracked())) == names
-
-
-@marked
 def test_it_has_these_files(run: Run) -> None:
     """What .dockerignore lets through is in the image, may be read there, and nothing else is."""
     skipped = "! -path 'env/*' ! -path 'cache/*' ! -name '*.pyc'"
