@@ -27,6 +27,8 @@ POWER_CUT: Final = "power cut"
 TOPIC_DELETED: Final = "topic deleted"
 POSITIONS_CHANGED: Final = "positions changed"
 
+UNCLEAN: Final = "unclean.leader.election.enable"
+
 # librdkafka's defaults (CONFIGURATION.md of 2.16) of the settings that decide a clause.
 DEFAULTS: Final = {
     "acks": "-1",
@@ -35,7 +37,7 @@ DEFAULTS: Final = {
     POWER_CUT: "0",
     TOPIC_DELETED: "false",
     POSITIONS_CHANGED: "false",
-    "unclean.leader.election.enable": "false",
+    UNCLEAN: "false",
     "cleanup.policy": "delete",
     "auto.offset.reset": "largest",
     "enable.auto.commit": "true",
@@ -208,8 +210,7 @@ EXEMPTIONS: Final = (
         for name in CUT_OFF
     ),
     Exemption(
-        "lost-write", _is("unclean.leader.election.enable", "true"),
-        "unclean.leader.election.enable",
+        "lost-write", _is(UNCLEAN, "true"), UNCLEAN,
         "A replica that was not in sync may become the leader, and what it lacks is then gone.",
         "claims C7, KIP-966",
     ),
@@ -245,8 +246,7 @@ EXEMPTIONS: Final = (
         when="acked alone",
     ),
     Exemption(
-        "inconsistent-offsets", _is("unclean.leader.election.enable", "true"),
-        "unclean.leader.election.enable",
+        "inconsistent-offsets", _is(UNCLEAN, "true"), UNCLEAN,
         "The new leader had not been in sync, and gave the offset to another order.",
         "claims C7, KIP-966",
     ),
@@ -256,7 +256,7 @@ EXEMPTIONS: Final = (
         "claims C4, measured",
     ),
     Exemption(
-        "unseen", _is("unclean.leader.election.enable", "true"), "unclean.leader.election.enable",
+        "unseen", _is(UNCLEAN, "true"), UNCLEAN,
         "The new leader lacked what this group had read; other records took the offsets.",
         "KIP-101, KIP-966",
     ),
@@ -336,14 +336,12 @@ EXEMPTIONS: Final = (
         "claims E3, Kafka consumer configuration",
     ),
     Exemption(
-        "nonmonotonic-poll", _is("unclean.leader.election.enable", "true"),
-        "unclean.leader.election.enable",
+        "nonmonotonic-poll", _is(UNCLEAN, "true"), UNCLEAN,
         "The new leader lacked what this consumer had read; it was reset, and reads on from there.",
         "KIP-101, KIP-966",
     ),
     Exemption(
-        "poll-skip", _is("unclean.leader.election.enable", "true"),
-        "unclean.leader.election.enable",
+        "poll-skip", _is(UNCLEAN, "true"), UNCLEAN,
         "The new leader lacked what this consumer had read; other records took the offsets.",
         "KIP-101, KIP-966",
     ),
