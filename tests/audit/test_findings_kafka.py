@@ -29,8 +29,12 @@ from tests.oracle import Found, oracle
 pytestmark = pytest.mark.kafka
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-finding.md"
-EACH = [(module, name) for module, cases in CASES.items() for name in cases]
-SMALLEST = 1
+EACH = [
+    (module, finding, name)
+    for module, findings in CASES.items()
+    for finding, cases in findings.items()
+    for name in cases
+]
 DRAWN, MANY = 200, 400
 FoundByRun = dict[str, Counter[Found]]
 
@@ -68,11 +72,11 @@ def drawn(module: str, chance: int = 0, number: int = DRAWN) -> dict[str, list[E
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, list[Event]]:
-    """The literal histories as `module: name: 1`, the smallest, 2 and so on; and random ones."""
+    """The literal histories as `module: finding: name: 0`, the smallest, and so on; random ones."""
     literal = {
-        f"{module}: {name}: {which}": rows
-        for module, name in EACH
-        for which, rows in enumerate(CASES[module][name][1:], start=1)
+        f"{module}: {finding}: {name}: {which}": rows
+        for module, finding, name in EACH
+        for which, rows in enumerate(CASES[module][finding][name])
     }
     return reduce(lambda some, module: some | drawn(module), CASES, literal)
 
@@ -94,14 +98,13 @@ def assert_same(runs: Mapping[str, list[Event]], expected: FoundByRun, seen: Fou
     assert [] == differ, (smallest, runs[smallest], expected[smallest], seen.get(smallest))
 
 
-@pytest.mark.parametrize(("module", "name"), EACH)
-def test_literal_histories(module: str, name: str, found: FoundByRun) -> None:
+@pytest.mark.parametrize(("module", "finding", "name"), EACH)
+def test_literal_histories(module: str, finding: str, name: str, found: FoundByRun) -> None:
     """The smallest history has the finding and its near misses have not, all as the oracle says."""
-    finding, *histories = CASES[module][name]
-    for which, rows in enumerate(histories, start=1):
-        seen = found.get(f"{module}: {name}: {which}", Counter())
+    for which, rows in enumerate(CASES[module][finding][name]):
+        seen = found.get(f"{module}: {finding}: {name}: {which}", Counter())
         assert oracle(in_run("", rows), module) == seen, which
-        assert (which == SMALLEST) == (finding in {each[0] for each in seen}), which
+        assert (which == 0) == (finding in {each[0] for each in seen}), which
 
 
 def test_spark_equals_the_oracle(
@@ -117,7 +120,7 @@ def test_spark_equals_the_oracle(
         is_met = module in ("isolation", "replication")
         theirs = f"{module}: " if is_met else f"{module}: run-"
         met = {each[0] for run, rows in expected.items() if run.startswith(theirs) for each in rows}
-        assert {finding for finding, *_ in CASES[module].values()} == met
+        assert CASES[module].keys() == met
 
     assert_same(runs, expected, found)
     assert_same(runs, expected, spark_findings(tmp_path, runs, is_sifted=True))
@@ -178,7 +181,8 @@ def test_adding_a_finding(page: dict[str, Any], tmp_path: Path) -> None:
 
     The producer without retries is allowed nothing, and the page's exemption is for the other.
     """
-    ((name, smallest, near_miss),) = page["SENT_AGAIN"].values()
+    ((name, cases),) = page["SENT_AGAIN"].items()
+    ((smallest, near_miss),) = cases.values()
     plain, keyed = (
         created("producer-1", role="producer", retries=retries) for retries in ("0", "5")
     )

@@ -31,237 +31,227 @@ INTERLEAVED = [
     *BOTH_COMMITTED,
 ]  # fmt: skip
 
-TRANSACTIONS: dict[str, tuple[str, list[Event], *tuple[list[Event], ...]]] = {
-    "a copy at each side of another": (
-        "G0",
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1), *both("1", 2)],
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("1", 1), *both("2", 2)],
-    ),
-    "the same, and a copy in another partition": (
-        "G0",
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1), *both("1", 2),
-         *both("1", 0, 1)],
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("1", 1), *both("2", 2),
-         *both("1", 0, 1)],
-    ),
-    "each wrote before the other, far behind": (
-        "G0",
-        [*INTERLEAVED, *both("1", FAR - 2), *both("2", FAR - 1), *both("3", FAR)],
-        [*INTERLEAVED, *both("1", FAR - 2), *both("3", FAR - 1), *both("2", FAR)],
-    ),
-    "each read the other, far behind": (
-        "G1c",
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", FAR - 2), *both("2", FAR - 1),
-         offsets(1, FAR), offsets(1, FAR - 1, **OTHER), *BOTH_COMMITTED],
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", FAR - 2), *both("2", FAR - 1),
-         offsets(1, FAR - 1), offsets(1, FAR - 1, **OTHER), *BOTH_COMMITTED],
-    ),
-    "visible in another partition, far behind": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", FAR), visible("2", 0, 1),
-         stop(FAR + 1, FAR + 1)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", FAR), visible("2", 0, 1),
-         stop(FAR + 1, FAR + 1)],
-    ),
-    "given, and its transaction never ended": (
-        "precommitted-read",
-        [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1)],
-        [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1, committed=False)],
-    ),
-    "two clocks that do not agree": (
-        "precommitted-read",
-        [sent_in(1, "1"), delivered("1", 0), told("committed", 1, 2)],
-        [delivered("1", 0), sent_in(1, "1"), told("committed", 1, 2)],
-        # given before the commit was asked
-        [sent_in(1, "1"), delivered("1", 0), told("committed", 1, asked_at_ns=1)],
-    ),
-    "visible where no copy is": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1), visible("2", 2),
-         stop(3, 3)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", 1), visible("2", 2),
-         stop(3, 3)],
-    ),
-    "one copy can be read": (
-        "torn-transaction",
-        [sent_in(1, "1"), *both("1", 0), record("1", 1), stop(2, 2)],
-        [sent_in(1, "1"), *both("1", 0), *both("1", 1), stop(2, 2)],
-    ),
-    "the bookmark of another group": (
-        "aborted-output",
-        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
-         told("aborted", 1), bookmark(1, group="a"), bookmark(1, group="b")],
-        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
-         told("aborted", 1), bookmark(1, group="b")],
-    ),
-    "the offsets are said to be of the one group": (
-        "aborted-output",
-        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"),
-         offsets(1, 1, "a"), told("aborted", 1), bookmark(1, group="a")],
-        [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"), offsets(1, 1),
-         told("aborted", 1), bookmark(1, group="a")],
-    ),
-    "the offsets are said to be of a group, and nobody knows that of the reader": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), offsets(1, 1, "c"), told("aborted", 1), bookmark(1)],
-        [*GROUPS, delivered("0", 0), out(1, "0"), offsets(1, 1, "c"), told("aborted", 1),
-         bookmark(1)],
-    ),
-    "the bookmark of a group without readers": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(1, group="c")],
-        [*GROUPS, delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1),
-         bookmark(1, group="c")],
-    ),
-    "no transaction, and an old epoch": (
-        "zombie-effect",
-        [written("batch", 0, 1), written("batch", 1, 0)],
-        [written("batch", 0, 0), written("batch", 1, 1)],
-    ),
-    "the batch is lost": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("1", 1), out(2, "1"),
-         offsets(2, 2), told("committed", 2)],
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("0", 0), out(2, "0"),
-         offsets(2, 1), told("committed", 2)],
-    ),
-    "sent again from memory": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), offsets(2, 1), told("committed", 2)],
-        [delivered("0", 0), out(1, "0"), told("aborted", 1), out(2, "0"), offsets(2, 1),
-         told("committed", 2)],
-    ),
-    "the bookmark is behind it": (
-        "aborted-output",
-        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(1)],
-        [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(0)],
-    ),
-    "a commit that nobody asked for": (
-        "precommitted-read",
-        [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(1, 1)],
-        [sent_in(1, "1"), delivered("1", 0), *both("1", 0), stop(1, 1)],
-    ),
-    "three in a circle": (
-        "G0",
-        [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
-         sent_in(2, "5"), sent_in(2, "6"),
-         *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("6", 0, 2),
-         *both("2", 1, 2)],
-        [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
-         sent_in(2, "5"), sent_in(2, "6"),
-         *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("2", 0, 2),
-         *both("6", 1, 2)],
-    ),
-    "each read the other": (
-        "G1c",
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 2), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
-    ),
-    "neither read the other": (
-        "G2",
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 1), offsets(1, 0, **OTHER), *BOTH_COMMITTED],
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
-        # nothing was read, so nothing is sent
-        [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
-         offsets(1, 1), offsets(1, OFFSET_INVALID, **OTHER), *BOTH_COMMITTED],
-    ),
-    "a reader that timed out saw no half": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1), stop(2, 2)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1),
-         stop(2, 2, committed=False)],
-    ),
-
-    "aborted, and a consumer was given it": (
-        "aborted-read",
-        [sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
-        [sent_in(1, "1"), delivered("1", 0), told("committed", 1)],
-    ),
-    "aborted, and read_committed": (
-        "aborted-read",
-        [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],
-        [sent_in(1, "1"), told("aborted", 1), record("1", 0)],
-        # aborted and sent again
-        [
-            sent_in(1, "1"), told("aborted", 1), record("1", 0),
-            sent_in(2, "1"), told("committed", 2), *both("1", 2),
-        ],
-        # an end that nobody was told
-        [sent_in(1, "1"), *both("1", 0)],
-    ),
-    "one half can be read": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(2, 2),
-         stop(1, 1, 1)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", 0, 1), stop(2, 2),
-         stop(1, 1, 1)],
-    ),
-    "the other half is still open": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
-         stop(1, 1, 1)],
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
-         stop(0, 1, 1)],
-    ),
-    "the other half is another transaction": (
-        "torn-transaction",
-        [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
-        [sent_in(1, "1"), sent_in(2, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
-    ),
-    "committed, and nothing of it can be read": (
-        "torn-transaction",
-        [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)],
-        [sent_in(1, "1"), told("aborted", 1), record("1", 0), stop(2, 2)],
-    ),
-    "each wrote before the other": (
-        "G0",
-        [*INTERLEAVED, *both("1", 0), *both("2", 1), *both("3", 2)],
-        [*INTERLEAVED, *both("1", 0), *both("3", 1), *both("2", 2)],
-    ),
-    "before in one partition, behind in another": (
-        "G0",
-        [
-            *INTERLEAVED, sent_in(1, "4", **OTHER),
-            *both("1", 0), *both("2", 1), *both("4", 0, 1), *both("3", 1, 1),
-        ],
-        [
-            *INTERLEAVED, sent_in(1, "4", **OTHER),
-            *both("1", 0), *both("2", 1), *both("3", 0, 1), *both("4", 1, 1),
-        ],
-    ),
-    "an old epoch behind a newer one": (
-        "zombie-effect",
-        [written("batch", 0, 0), written("marker", 1, 1), written("batch", 2, 0)],
-        [written("batch", 0, 0), written("marker", 1, 1), written("batch", 2, 2)],
-    ),
-    "an old epoch of another producer id": (
-        "zombie-effect",
-        [written("batch", 0, 3), written("batch", 1, 0)],
-        [written("batch", 0, 3), written("batch", 1, 0, producer_id=8)],
-    ),
-    "an old epoch in another partition": (
-        "zombie-effect",
-        [written("batch", 0, 3), written("marker", 1, 0)],
-        [written("batch", 0, 3), written("marker", 1, 0, partition=1)],
-    ),
-    "over to its coordinator, and no marker": (
-        "hanging-transaction",
-        [written("batch", 0, 0), noted("Ongoing", 0), noted("CompleteCommit", 1), stop(0, 2)],
-        [written("batch", 0, 0), noted("CompleteCommit", 0), noted("Ongoing", 1), stop(0, 2)],
-    ),
-    "another transaction is over": (
-        "hanging-transaction",
-        [written("batch", 1, 0), noted("CompleteAbort", 0), stop(1, 2)],
-        [written("batch", 1, 0), noted("CompleteAbort", 0, producer_id=8), stop(1, 2)],
-    ),
-    "decided, and its markers are on their way": (
-        "stuck-lso",
-        [written("batch", 0, 0), noted("PrepareCommit", 0), stop(0, 1)],
-        [written("batch", 0, 0), noted("CompleteCommit", 0), stop(0, 1)],
-    ),
-    "readers stop before the end": ("stuck-lso", [stop(0, 2)], [stop(2, 2)]),
+TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
+    "G0": {
+        "a copy at each side of another": (
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+             *both("1", 2)],
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("1", 1),
+             *both("2", 2)],
+        ),
+        "the same, and a copy in another partition": (
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1), *both("1", 2),
+             *both("1", 0, 1)],
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("1", 1), *both("2", 2),
+             *both("1", 0, 1)],
+        ),
+        "each wrote before the other, far behind": (
+            [*INTERLEAVED, *both("1", FAR - 2), *both("2", FAR - 1), *both("3", FAR)],
+            [*INTERLEAVED, *both("1", FAR - 2), *both("3", FAR - 1), *both("2", FAR)],
+        ),
+        "three in a circle": (
+            [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
+             sent_in(2, "5"), sent_in(2, "6"),
+             *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("6", 0, 2),
+             *both("2", 1, 2)],
+            [sent_in(1, "1"), sent_in(1, "2"), sent_in(1, "3", **OTHER), sent_in(1, "4", **OTHER),
+             sent_in(2, "5"), sent_in(2, "6"),
+             *both("1", 0), *both("3", 1), *both("4", 0, 1), *both("5", 1, 1), *both("2", 0, 2),
+             *both("6", 1, 2)],
+        ),
+        "each wrote before the other": (
+            [*INTERLEAVED, *both("1", 0), *both("2", 1), *both("3", 2)],
+            [*INTERLEAVED, *both("1", 0), *both("3", 1), *both("2", 2)],
+        ),
+        "before in one partition, behind in another": (
+            [
+                *INTERLEAVED, sent_in(1, "4", **OTHER),
+                *both("1", 0), *both("2", 1), *both("4", 0, 1), *both("3", 1, 1),
+            ],
+            [
+                *INTERLEAVED, sent_in(1, "4", **OTHER),
+                *both("1", 0), *both("2", 1), *both("3", 0, 1), *both("4", 1, 1),
+            ],
+        ),
+    },
+    "G1c": {
+        "each read the other, far behind": (
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", FAR - 2), *both("2", FAR - 1),
+             offsets(1, FAR), offsets(1, FAR - 1, **OTHER), *BOTH_COMMITTED],
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", FAR - 2), *both("2", FAR - 1),
+             offsets(1, FAR - 1), offsets(1, FAR - 1, **OTHER), *BOTH_COMMITTED],
+        ),
+        "each read the other": (
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+             offsets(1, 2), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+             offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
+        ),
+    },
+    "torn-transaction": {
+        "visible in another partition, far behind": (
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", FAR), visible("2", 0, 1),
+             stop(FAR + 1, FAR + 1)],
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", FAR), visible("2", 0, 1),
+             stop(FAR + 1, FAR + 1)],
+        ),
+        "visible where no copy is": (
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1), visible("2", 2),
+             stop(3, 3)],
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", 1), visible("2", 2),
+             stop(3, 3)],
+        ),
+        "one copy can be read": (
+            [sent_in(1, "1"), *both("1", 0), record("1", 1), stop(2, 2)],
+            [sent_in(1, "1"), *both("1", 0), *both("1", 1), stop(2, 2)],
+        ),
+        "a reader that timed out saw no half": (
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1), stop(2, 2)],
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 1),
+             stop(2, 2, committed=False)],
+        ),
+        "one half can be read": (
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(2, 2),
+             stop(1, 1, 1)],
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), *both("2", 0, 1), stop(2, 2),
+             stop(1, 1, 1)],
+        ),
+        "the other half is still open": (
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
+             stop(1, 1, 1)],
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 0, 1), stop(1, 1),
+             stop(0, 1, 1)],
+        ),
+        "the other half is another transaction": (
+            [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
+            [sent_in(1, "1"), sent_in(2, "2"), *both("1", 0), record("2", 2), stop(3, 3)],
+        ),
+        "committed, and nothing of it can be read": (
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)],
+            [sent_in(1, "1"), told("aborted", 1), record("1", 0), stop(2, 2)],
+        ),
+    },
+    "precommitted-read": {
+        "given, and its transaction never ended": (
+            [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1)],
+            [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1, committed=False)],
+        ),
+        "two clocks that do not agree": (
+            [sent_in(1, "1"), delivered("1", 0), told("committed", 1, 2)],
+            [delivered("1", 0), sent_in(1, "1"), told("committed", 1, 2)],
+            # given before the commit was asked
+            [sent_in(1, "1"), delivered("1", 0), told("committed", 1, asked_at_ns=1)],
+        ),
+        "a commit that nobody asked for": (
+            [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(1, 1)],
+            [sent_in(1, "1"), delivered("1", 0), *both("1", 0), stop(1, 1)],
+        ),
+    },
+    "aborted-output": {
+        "the bookmark of another group": (
+            [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"),
+             offsets(1, 1),
+             told("aborted", 1), bookmark(1, group="a"), bookmark(1, group="b")],
+            [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"),
+             offsets(1, 1),
+             told("aborted", 1), bookmark(1, group="b")],
+        ),
+        "the offsets are said to be of the one group": (
+            [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"),
+             offsets(1, 1, "a"), told("aborted", 1), bookmark(1, group="a")],
+            [*GROUPS, delivered("0", 0), delivered("0", 0, "consumer-2"), out(1, "0"),
+             offsets(1, 1),
+             told("aborted", 1), bookmark(1, group="a")],
+        ),
+        "the offsets are said to be of a group, and nobody knows that of the reader": (
+            [delivered("0", 0), out(1, "0"), offsets(1, 1, "c"), told("aborted", 1), bookmark(1)],
+            [*GROUPS, delivered("0", 0), out(1, "0"), offsets(1, 1, "c"), told("aborted", 1),
+             bookmark(1)],
+        ),
+        "the bookmark of a group without readers": (
+            [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1),
+             bookmark(1, group="c")],
+            [*GROUPS, delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1),
+             bookmark(1, group="c")],
+        ),
+        "the batch is lost": (
+            [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("1", 1), out(2, "1"),
+             offsets(2, 2), told("committed", 2)],
+            [delivered("0", 0), out(1, "0"), told("aborted", 1), delivered("0", 0), out(2, "0"),
+             offsets(2, 1), told("committed", 2)],
+        ),
+        "sent again from memory": (
+            [delivered("0", 0), out(1, "0"), told("aborted", 1), offsets(2, 1),
+             told("committed", 2)],
+            [delivered("0", 0), out(1, "0"), told("aborted", 1), out(2, "0"), offsets(2, 1),
+             told("committed", 2)],
+        ),
+        "the bookmark is behind it": (
+            [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(1)],
+            [delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1), bookmark(0)],
+        ),
+    },
+    "zombie-effect": {
+        "no transaction, and an old epoch": (
+            [written("batch", 0, 1), written("batch", 1, 0)],
+            [written("batch", 0, 0), written("batch", 1, 1)],
+        ),
+        "an old epoch behind a newer one": (
+            [written("batch", 0, 0), written("marker", 1, 1), written("batch", 2, 0)],
+            [written("batch", 0, 0), written("marker", 1, 1), written("batch", 2, 2)],
+        ),
+        "an old epoch of another producer id": (
+            [written("batch", 0, 3), written("batch", 1, 0)],
+            [written("batch", 0, 3), written("batch", 1, 0, producer_id=8)],
+        ),
+        "an old epoch in another partition": (
+            [written("batch", 0, 3), written("marker", 1, 0)],
+            [written("batch", 0, 3), written("marker", 1, 0, partition=1)],
+        ),
+    },
+    "G2": {
+        "neither read the other": (
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+             offsets(1, 1), offsets(1, 0, **OTHER), *BOTH_COMMITTED],
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+             offsets(1, 1), offsets(1, 1, **OTHER), *BOTH_COMMITTED],
+            # nothing was read, so nothing is sent
+            [sent_in(1, "1"), sent_in(1, "2", **OTHER), *both("1", 0), *both("2", 1),
+             offsets(1, 1), offsets(1, OFFSET_INVALID, **OTHER), *BOTH_COMMITTED],
+        ),
+    },
+    "aborted-read": {
+        "aborted, and a consumer was given it": (
+            [sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
+            [sent_in(1, "1"), delivered("1", 0), told("committed", 1)],
+        ),
+        "aborted, and read_committed": (
+            [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],
+            [sent_in(1, "1"), told("aborted", 1), record("1", 0)],
+            # aborted and sent again
+            [
+                sent_in(1, "1"), told("aborted", 1), record("1", 0),
+                sent_in(2, "1"), told("committed", 2), *both("1", 2),
+            ],
+            # an end that nobody was told
+            [sent_in(1, "1"), *both("1", 0)],
+        ),
+    },
+    "hanging-transaction": {
+        "over to its coordinator, and no marker": (
+            [written("batch", 0, 0), noted("Ongoing", 0), noted("CompleteCommit", 1), stop(0, 2)],
+            [written("batch", 0, 0), noted("CompleteCommit", 0), noted("Ongoing", 1), stop(0, 2)],
+        ),
+        "another transaction is over": (
+            [written("batch", 1, 0), noted("CompleteAbort", 0), stop(1, 2)],
+            [written("batch", 1, 0), noted("CompleteAbort", 0, producer_id=8), stop(1, 2)],
+        ),
+    },
+    "stuck-lso": {
+        "decided, and its markers are on their way": (
+            [written("batch", 0, 0), noted("PrepareCommit", 0), stop(0, 1)],
+            [written("batch", 0, 0), noted("CompleteCommit", 0), stop(0, 1)],
+        ),
+        "readers stop before the end": ([stop(0, 2)], [stop(2, 2)]),
+    },
 }  # fmt: skip
