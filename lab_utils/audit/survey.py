@@ -7,7 +7,7 @@ read, and who reads which topic. The facts are joined with it, and the contracts
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -48,11 +48,6 @@ REPOSITIONS: Final = (
 COMMITS: Final = (
     "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
 )
-# What somebody did. A run without any of these proves nothing.
-DONE: Final = (
-    "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
-    "txn_initialised",
-)  # fmt: skip
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
 READS: Final = ("assigned", "delivered", "sought")
@@ -227,20 +222,6 @@ class Survey:
     def has_transactions(self) -> bool:
         """Was any order sent in a transaction?"""
         return IN_TRANSACTIONS in self.kinds
-
-    @property
-    def runs(self) -> set[str]:
-        """The runs of the ledger."""
-        return {run for run, *_ in self.counts}
-
-    def did(self, run: str, kinds: Iterable[str], source: str = "client") -> int:
-        """How many events of these kinds a run has."""
-        wanted = set(kinds)
-        return sum(
-            count
-            for (of, by, _, kind), count in self.counts.items()
-            if (of, by) == (run, source) and kind in wanted
-        )
 
     def actors(self, run: str, kind: str) -> set[str | None]:
         """Who of a run has events of this kind."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.finding import Found, finding
-from lab_utils.audit.survey import DONE, Survey
+from lab_utils.audit.survey import Survey
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 REASON_SCHEMA: Final = "run STRING, topic STRING, partition BIGINT, actor STRING, reason STRING"
 UNREAD: Final = "the log was not read"
 IDLE: Final = "nobody sent, was given or committed anything"
+# What somebody did. A run without any of these proves nothing.
+DONE: Final = (
+    "sent", "acked", "failed", "unknown", "delivered", "processed", "stored", "committed",
+    "txn_initialised",
+)  # fmt: skip
 Reason = tuple[str, str | None, int | None, str | None, str]
 
 
@@ -74,6 +79,10 @@ def _logs(survey: Survey) -> Iterator[Reason]:
 
 
 def _idle(survey: Survey) -> Iterator[Reason]:
-    for run in survey.runs:
-        if not survey.did(run, DONE) and not survey.did(run, ["effect"], "sink"):
-            yield run, None, None, None, IDLE
+    done = {
+        run
+        for run, source, _, kind in survey.counts
+        if (source == "client" and kind in DONE) or (source, kind) == ("sink", "effect")
+    }
+    for run in sorted({run for run, *_ in survey.counts} - done):
+        yield run, None, None, None, IDLE
