@@ -61,7 +61,7 @@ class Stage:
 
     def state(self, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
         """Brokers, armed faults, open runs."""
-        return self._ask("GET", "/state", timeout_s=timeout_s)
+        return self.ask("GET", "/state", timeout_s=timeout_s)
 
     def has_lost_its_controller(self) -> bool:
         """Has the controller ended? Nothing is decided any more, and no verb brings it back."""
@@ -83,43 +83,43 @@ class Stage:
         comes to a broker.
         """
         given = {"run": run, "folder": str(folder), "owner": own_name(), "examined": is_examined}
-        self._ask("POST", "/runs", given)
+        self.ask("POST", "/runs", given)
 
     def past_topics(self) -> list[str]:
         """The topics of runs before the last fifty."""
-        return list(self._ask("GET", "/past")["topics"])
+        return list(self.ask("GET", "/past")["topics"])
 
     def close_run(self, run: str, topics: Iterable[str] = ()) -> ClosedRun:
         """Disarm the run's faults and close its part of the ledger.
 
         Where topics are named, everything is healed first, and the end waits until they are whole.
         """
-        said = self._ask("DELETE", f"/runs/{run}", parameters={"topic": list(topics)})
+        said = self.ask("DELETE", f"/runs/{run}", parameters={"topic": list(topics)})
         return ClosedRun(said["trouble"], said["whole"])
 
     def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for the clients of a run ("" is every client); return its id."""
-        said: str = self._ask("POST", "/faults", {"run": run, "fault": to_json(fault)})["id"]
+        said: str = self.ask("POST", "/faults", {"run": run, "fault": to_json(fault)})["id"]
         return said
 
     def clear(self, fault_id: str | None = None) -> None:
         """Disarm one fault, or all."""
-        self._ask("DELETE", f"/faults/{fault_id}" if fault_id else "/faults")
+        self.ask("DELETE", f"/faults/{fault_id}" if fault_id else "/faults")
 
     def reset(self) -> dict[str, Any]:
         """Heal everything: no fault is armed, every broker runs."""
-        return self._ask("POST", "/reset")
+        return self.ask("POST", "/reset")
 
     def broker(self, verb: str, broker_id: int = 1) -> dict[str, Any]:
         """Start, stop, kill, pause or resume a broker; returns when it is so."""
         within("broker", broker_id, 1, ID_LIMIT)
-        return self._ask("POST", f"/brokers/{broker_id}/{verb}")
+        return self.ask("POST", f"/brokers/{broker_id}/{verb}")
 
     def link(self, a: int, b: int, verb: str) -> dict[str, Any]:
         """Cut, hold or heal the link between two brokers."""
         for broker_id in (a, b):
             within("broker", broker_id, 1, ID_LIMIT)
-        return self._ask("POST", f"/links/{a}/{b}/{verb}")
+        return self.ask("POST", f"/links/{a}/{b}/{verb}")
 
     def settle(self, topics: Iterable[str], *, whole: bool) -> bool:
         """Wait until the controller has decided about these topics; has it, within its time?
@@ -127,34 +127,30 @@ class Stage:
         With `whole`, until each partition is led and all of its replicas are in sync.
         """
         body = {"topics": list(topics), "whole": whole}
-        return bool(self._ask("POST", "/settle", body)["settled"])
+        return bool(self.ask("POST", "/settle", body)["settled"])
 
     def partitions(self, topic: str) -> list[dict[str, Any]]:
         """What the controller has decided: leader, isr, elr, replicas and epochs."""
-        return list(self._ask("GET", "/partitions", parameters={"topic": topic})["partitions"])
+        return list(self.ask("GET", "/partitions", parameters={"topic": topic})["partitions"])
 
     def heal(self) -> dict[str, Any]:
         """Every link is whole and every broker runs; faults stay armed."""
-        return self._ask("POST", "/heal")
+        return self.ask("POST", "/heal")
 
     def events(self, after: int) -> list[dict[str, Any]]:
         """What is kept of the events after this number, each with its `number`."""
-        return list(self._ask("GET", "/events", parameters={"after": str(after)})["events"])
+        return list(self.ask("GET", "/events", parameters={"after": str(after)})["events"])
 
     def batches(self, topic: str) -> list[dict[str, Any]]:
         """The record batches of a topic, as the segment files have them."""
-        return list(self._ask("GET", "/log", parameters={"topic": topic})["batches"])
-
-    def pass_on(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
-        """The answer to a request that the page of the panel cannot bring itself."""
-        return self._ask(method, path, body)
+        return list(self.ask("GET", "/log", parameters={"topic": topic})["batches"])
 
     def shutdown(self) -> None:
         """End the stage and its brokers; returns when they are gone. A second time does nothing."""
         if self._http.is_closed:
             return
         with suppress(StageError):  # It is gone, or does not answer: what is left is ended below.
-            self._ask("POST", "/shutdown")
+            self.ask("POST", "/shutdown")
         self.leave()
         single_server.end(stage_folder(self.name), self.pid, wait_s=END_TIMEOUT_S)
         single_server.remove(stage_folder(self.name))
@@ -163,7 +159,7 @@ class Stage:
         """Close the connection to the stage, which goes on."""
         self._http.close()
 
-    def _ask(
+    def ask(
         self,
         method: str,
         path: str,
@@ -171,6 +167,7 @@ class Stage:
         parameters: Mapping[str, str | list[str]] | None = None,
         timeout_s: float = ANSWER_TIMEOUT_S,
     ) -> dict[str, Any]:
+        """What the stage answers to a request; raises what it refuses the request with."""
         if self._http.is_closed:
             raise StageError(
                 f"the stage {self.name!r} was left, as lab.close() does. Run the notebook's first "

@@ -116,7 +116,7 @@ class Panel(Drawn):
         method, path = str(asked.get("method")), str(asked.get("path"))
         if not REQUESTS.fullmatch(f"{method} {path}"):
             raise BadArgument(f"a panel does not ask a stage for {method} {path!r:.200}.")
-        return self.stage.pass_on(method, path, asked.get("body"))
+        return self.stage.ask(method, path, asked.get("body"))
 
     def _start_again(self) -> None:
         """Start the lab again, and be the panel of its new stage."""
