@@ -349,15 +349,10 @@ def _partitions(events: DataFrame, survey: Survey) -> DataFrame:
     rows = [
         (run, topic, number, *_of_partition(it, number, bits[run]))
         for (run, topic), it in survey.topics.items()
-        for number in sorted(it.ends.keys() | set(_booked(it)))
+        for number in sorted(set(it.ends).union(*it.bookmarks.values()))
     ]
     frame = events.sparkSession.createDataFrame(rows, PARTITIONS_SCHEMA)
     return frame.selectExpr(TOPIC, "*").drop("run", "topic")
-
-
-def _booked(it: TopicFacts) -> Iterator[int]:
-    for at in it.bookmarks.values():
-        yield from at
 
 
 def _of_partition(

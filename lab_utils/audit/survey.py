@@ -210,7 +210,7 @@ class Survey:
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     deleted: Counter[Topic] = field(default_factory=Counter)
     repositioned: Counter[Topic] = field(default_factory=Counter)
-    counts: dict[tuple[str, str, str | None, str], int] = field(default_factory=dict)
+    counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
     plans: Plans = ANEW
 
     @property
@@ -372,8 +372,7 @@ def _read_whole(events: DataFrame) -> DataFrame:
 
 
 def _count(found: Survey, row: Row) -> None:
-    key = row["run"], row["source"], row["actor"], row["kind"]
-    found.counts[key] = found.counts.get(key, 0) + row["count"]
+    found.counts[row["run"], row["source"], row["actor"], row["kind"]] += row["count"]
     found.deleted[row["run"], row["topic"]] += row["deletes"]
     found.repositioned[row["run"], row["topic"]] += row["repositions"]
     if row["topic"] is None:

@@ -65,11 +65,6 @@ def found() -> SparkServer:
     return server
 
 
-def found_pid(state: Path) -> int:
-    """The process id that the server has written down; nobody asks whether it answers."""
-    return int(single_server.read(state / "spark")["pid"])
-
-
 @pytest.mark.parametrize("jvm", [os.getpid(), 2**22 + 1], ids=["taken", "free"])
 def test_a_server_that_is_no_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jvm: int
@@ -105,9 +100,8 @@ def test_the_life_of_a_spark_server(state: Path) -> None:
         stopped = found().jvm
         assert stopped != first
         os.kill(stopped, signal.SIGSTOP)
-        said = (
-            f"Spark (process {found_pid(state)}) has not answered for 1 s: it is stopped or stuck"
-        )
+        pid = single_server.read(state / "spark")["pid"]
+        said = f"Spark (process {pid}) has not answered for 1 s: it is stopped or stuck"
         second = join_in_process(owner.pid, warned=said)
         assert second not in (first, stopped)
         assert not processes.is_running(stopped)
