@@ -139,7 +139,7 @@ def _growth(spark: SparkSession, folder: Path, kind: str, sizes: Sequence[int]) 
         detail = {
             "us_an_event": round(each * 1e6, 1),
             "seconds": round(judged.seconds, 1),
-            "peak_mb": peak_mb(own_folder()),
+            "peak_mb": peak_mb(_jvm(own_folder())),
         }
         yield Figure(f"{kind}: {judged.events} events", each / smallest, "at most 1.3", detail)
 
@@ -171,9 +171,9 @@ def processor_s(folder: Path) -> float:
     return float(times.user + times.system)
 
 
-def peak_mb(folder: Path) -> int | None:
-    """The peak resident memory of a folder's JVM; None where the system does not say."""
-    status = Path(f"/proc/{_jvm(folder)}/status")
+def peak_mb(pid: int) -> int | None:
+    """The peak resident memory of a process; None where the system does not say."""
+    status = Path(f"/proc/{pid}/status")
     lines = status.read_text().splitlines() if status.exists() else []
     peaks = [int(line.split()[1]) // 1024 for line in lines if line.startswith("VmHWM")]
     return peaks[0] if peaks else None
