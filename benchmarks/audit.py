@@ -63,7 +63,7 @@ class Judged(NamedTuple):
 
 def audit() -> Iterator[Figure]:
     """Processor time an event of each kind and size of ledger, beside that of the smallest."""
-    with TemporaryDirectory(prefix="audit-") as folder, own_spark(LARGE) as spark:
+    with TemporaryDirectory(prefix="audit-") as folder, own_spark(LARGE, "bench") as spark:
         for kind in _kinds():
             yield from _growth(spark, Path(folder), kind, _sizes())
 
@@ -73,12 +73,12 @@ def cluster() -> Iterator[Figure]:
     kind, size = "replicated", _sizes()[0]
     with TemporaryDirectory(prefix="audit-") as place:
         folder = Path(place)
-        with own_spark(LARGE) as spark:
+        with own_spark(LARGE, "bench") as spark:
             _judged(spark, folder, kind, WARM)
             here = _judged(spark, folder, kind, size)
         with closing(SparkCluster(folder)) as started:
             given = {"SPARK_MASTER": started.address, "SPARK_LOCAL_IP": "127.0.0.1"}
-            with patch.dict(os.environ, given), own_spark(LARGE) as spark:
+            with patch.dict(os.environ, given), own_spark(LARGE, "bench") as spark:
                 _judged(spark, folder, kind, WARM)
                 there = _judged(spark, folder, kind, size)
     detail = {"here_s": round(here.seconds, 1), "there_s": round(there.seconds, 1)}
@@ -95,7 +95,7 @@ def duckdb() -> Iterator[Figure]:
         yield Figure(name, math.nan, "stated", "not installed: pip install duckdb")
         return
     other = import_module("duckdb")
-    with TemporaryDirectory(prefix="audit-") as folder, own_spark(LARGE) as spark:
+    with TemporaryDirectory(prefix="audit-") as folder, own_spark(LARGE, "bench") as spark:
         ledger, sown = LEDGERS["producing"](spark, _sizes()[0])
         ledger.write.parquet(f"{folder}/ledger")
         spark.read.parquet(f"{folder}/ledger").createOrReplaceTempView("events")

@@ -31,7 +31,7 @@ from lab_utils.audit.ledgers import (
 )
 from lab_utils.audit.report import Report
 from lab_utils.audit.session import LARGE, own_spark
-from lab_utils.errors import BadArgument, LedgerError, StageError
+from lab_utils.errors import BadArgument, LedgerError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,22 +49,13 @@ def audit(
 
     Raises LabError if it cannot: nothing there, a wrong contract, no Spark, no space.
     """
-    from pyspark.errors import PySparkException
-
     declared = read_contract(contract) if contract else None
     size = _size(paths)
     _refuse_an_inner_folder(paths, out)
     with _made_beside(out) as place:
         say("Starting Spark")
-        with own_spark(size) as spark:
-            try:
-                return audit_with(spark, paths, declared, place, say)
-            except PySparkException as error:
-                said = " ".join(str(error).split())[: report.LONGEST]
-                raise StageError(
-                    f"Spark could not finish the audit: {said}\nIf its memory was too small: "
-                    "LAB_SPARK_MEMORY=4g ./lab audit ..."
-                ) from error
+        with own_spark(size, "audit") as spark:
+            return audit_with(spark, paths, declared, place, say)
 
 
 def audit_with(

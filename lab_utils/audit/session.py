@@ -39,6 +39,7 @@ LARGE: Final = 16 * 2**20
 PART: Final = 32 * 2**20
 JOINS: Final = 3
 SESSIONS: Final = "sessions"
+SAID: Final = 400  # characters of what Spark says; a plan may follow that fills pages
 # Where an error of Spark goes on with its plan.
 PLAN: Final = re.compile(r";\n|\n\n|\nJVM stacktrace")
 # What to do next, by how the name of the error begins.
@@ -141,12 +142,15 @@ def is_large() -> bool:
 
 
 @contextmanager
-def own_spark(size: int) -> Iterator[SparkSession]:
+def own_spark(size: int, command: str) -> Iterator[SparkSession]:
     """A Spark for this process alone, with the JVM and the settings that so large a ledger needs.
 
     It ends with the block and with the process. That of the notebooks stays as it is: its heap and
-    its compiler suit a lab's run. Where SPARK_REMOTE names a server, it is that one.
+    its compiler suit a lab's run. Where SPARK_REMOTE names a server, it is that one. What Spark
+    cannot do in the block raises StageError, with what to try of this ./lab `command`.
     """
+    from pyspark.errors import PySparkException
+
     stop_session()
     is_large = size >= LARGE
     master = _master(EVERY_CORE if is_large else LOCAL_MASTER)
@@ -159,6 +163,12 @@ def own_spark(size: int) -> Iterator[SparkSession]:
         with suppress(Exception):  # What runs elsewhere would run on.
             spark().interruptAll()
         raise
+    except PySparkException as error:
+        said = " ".join(str(error).split())[:SAID]
+        raise StageError(
+            f"Spark could not finish: {said}\nIf its memory was too small: "
+            f"LAB_SPARK_MEMORY=4g ./lab {command} ..."
+        ) from error
     finally:
         stop_session()
         spark_server.stop(folder)

@@ -22,7 +22,7 @@ import orjson
 
 from lab_utils.audit.ledgers import literal
 from lab_utils.audit.session import own_spark
-from lab_utils.errors import BadArgument, StageError
+from lab_utils.errors import BadArgument
 from lab_utils.gradebook.roster import spelled
 from lab_utils.grading.records import files, make_folder, nonce_of, write_whole
 
@@ -93,8 +93,6 @@ def understand(
 
     Raises BadArgument where there is nothing, StageError when Spark cannot do it.
     """
-    from pyspark.errors import PySparkException
-
     from lab_utils.gradebook.class_page import page
 
     make_folder(out)
@@ -106,17 +104,10 @@ def understand(
         size = _lines(outs, place / "lines")
         secret = "".join(sorted(map(nonce_of, outs))) or secrets.token_hex()
         say("Starting Spark")
-        with own_spark(size) as spark:
+        with own_spark(size, "class") as spark:
             say("Analysing")
-            try:
-                lines = spark.read.schema(SCHEMA).json(literal(f"file://{place}/lines"))
-                found = analyse(spark, lines, f"file://{place}", None if names else secret)
-            except PySparkException as error:
-                said = " ".join(str(error).split())[:400]
-                raise StageError(
-                    f"Spark could not finish the analysis: {said}\nIf its memory was too small: "
-                    "LAB_SPARK_MEMORY=4g ./lab class ..."
-                ) from error
+            lines = spark.read.schema(SCHEMA).json(literal(f"file://{place}/lines"))
+            found = analyse(spark, lines, f"file://{place}", None if names else secret)
         for name in ("submissions", "answers", "beliefs", *TABLES):
             shutil.rmtree(out / name, ignore_errors=True)
             (place / name).replace(out / name)
