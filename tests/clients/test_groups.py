@@ -107,12 +107,17 @@ def test_two_wait_for_one_of_before(perform: Perform) -> None:
     assert ["0", "1", "2", "3"] == sorted(values(rows, "delivered", "client").split())
 
 
+class SlowlyLoaded(Node):
+    """What the groups of its broker committed is read again a bit at a time."""
+
+    def properties(self, data: str, *, is_new: bool) -> dict[str, str]:  # noqa: D102
+        return {**super().properties(data, is_new=is_new), "offsets.load.buffer.size": "1"}
+
+
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[Broker]:
-    """A broker that a test may kill; what its groups committed it reads again a bit at a time."""
-    slowly = {"offsets.load.buffer.size": "1"}
-    node = Node(1, new_ports(proxy=1), settings=slowly)
-    broker = Broker(prepare(), tmp_path / "broker", node)
+    """A broker that a test may kill."""
+    broker = Broker(prepare(), tmp_path / "broker", SlowlyLoaded(1, new_ports(proxy=1)))
     broker.start()
     yield broker
     broker.kill()
