@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import psutil
 
@@ -28,6 +28,7 @@ from lab_utils.machine.settings import Node, Ports, text
 from lab_utils.waiting import wait_until
 
 State = Literal["stopped", "killed", "starting", "running", "paused", "died"]
+ENDS: Final[dict[signal.Signals, State]] = {signal.SIGKILL: "killed", signal.SIGTERM: "stopped"}
 
 START_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 20
@@ -58,6 +59,9 @@ class Broker:
         self._guardian = guardian
         self._process: subprocess.Popen[bytes] | None = None
         self._state: State = "stopped"
+        # What it will be when its process has ended, if somebody has asked for that. Who looks
+        # meanwhile, in another thread, takes its end for nothing else.
+        self._asked: State | None = None
 
     @property
     def broker_id(self) -> int:
@@ -82,13 +86,14 @@ class Broker:
     @property
     def pid(self) -> int | None:
         """The process, if there is one."""
-        return self._process.pid if self._process and self._process.poll() is None else None
+        process = self._process
+        return process.pid if process and process.poll() is None else None
 
     @property
     def state(self) -> State:
         """What the process is doing; `died` if it ended and nobody asked it to."""
         if self._state in ("running", "paused", "starting") and self.pid is None:
-            self._end_of_process("died")
+            self._end_of_process(self._asked or "died")
         return self._state
 
     @property
@@ -112,7 +117,7 @@ class Broker:
         command = self._kafka.tool(
             "kafka.Kafka", properties, heap_mb=self._heap_mb, options=options
         )
-        self._process = processes.spawn(
+        process = self._process = processes.spawn(
             command,
             log=self.log,
             cwd=self.folder,
@@ -120,9 +125,9 @@ class Broker:
             preexec_fn=self._guardian.from_birth() if self._guardian else None,
         )
         if self._guardian:
-            self._guardian.watch(self._process.pid)
-        self._state = "starting"
-        self._wait_until_answering(log_starts_at)
+            self._guardian.watch(process.pid)
+        self._state, self._asked = "starting", None
+        self._wait_until_answering(process, log_starts_at)
         self._state = "running"
 
     def stop(self) -> None:
@@ -162,8 +167,9 @@ class Broker:
         SIGSTOP is taken by one thread, which stops the others: until it has a processor they serve
         on. So it is waited for; one that does not come is told by `pause`.
         """
-        if self._process is not None and self.pid is not None:
-            os.killpg(self._process.pid, how)
+        if (pid := self.pid) is not None:
+            self._asked = ENDS.get(how)
+            os.killpg(pid, how)
             if how == signal.SIGSTOP:
                 with suppress(WaitTimeout, psutil.Error):
                     self._wait_until_taken(how)
@@ -181,12 +187,12 @@ class Broker:
                 "log lives there. Make room, or set LAB_STATE to a folder that you may write to."
             ) from error
 
-    def _wait_until_answering(self, log_starts_at: int) -> None:
+    def _wait_until_answering(self, process: subprocess.Popen[Any], log_starts_at: int) -> None:
         # Kafka opens one listener after the other, and whoever comes in between is refused.
         ports = self.node.listening.values()
         try:
             wait_until(
-                lambda: self.pid is None or all(map(answers, ports)),
+                lambda: process.poll() is not None or all(map(answers, ports)),
                 f"broker {self.broker_id} to answer",
                 timeout_s=START_TIMEOUT_S,
                 every_s=0.01,
@@ -197,9 +203,7 @@ class Broker:
         except BaseException:
             self.kill()
             raise
-        if self.pid is None:
-            assert self._process is not None
-            code = self._process.returncode
+        if (code := process.poll()) is not None:
             self._end_of_process("died")
             raise self._failure(f"ended with exit code {code} while it started", log_starts_at)
 
@@ -215,16 +219,17 @@ class Broker:
         )
 
     def _end(self, how: signal.Signals, timeout_s: float) -> None:
-        if self._process is not None:
-            processes.end([self._process], (how, timeout_s))
-        self._end_of_process("killed" if how == signal.SIGKILL else "stopped")
+        process, self._asked = self._process, ENDS[how]
+        if process is not None:
+            processes.end([process], (how, timeout_s))
+        self._end_of_process(ENDS[how])
 
     def _end_of_process(self, state: State) -> None:
-        if self._process is not None:
-            self._process.poll()
+        process, self._process = self._process, None
+        if process is not None:
+            process.poll()
             if self._guardian:
-                self._guardian.forget(self._process.pid)
-            self._process = None
+                self._guardian.forget(process.pid)
         self._state = state
 
     def _signal(self, how: signal.Signals, must_be: State) -> None:

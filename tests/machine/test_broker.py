@@ -94,8 +94,11 @@ def test_how_a_broker_ends(make: MakeBroker) -> None:
     assert mark.exists()
 
     broker.start()
+    broker.send(signal.SIGKILL)  # as a fault does, before it asks for the rest
+    wait_until(lambda: broker.pid is None, "its end", timeout_s=60)
+    seen = broker.state
     broker.kill()
-    assert ("killed", False) == (broker.state, mark.exists())
+    assert ("killed", "killed", False) == (seen, broker.state, mark.exists())
 
     broker.start()
     os.kill(broker.pid or 0, signal.SIGKILL)  # by somebody else
