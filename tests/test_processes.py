@@ -5,6 +5,7 @@ Real processes stand in for the lab's programs: only their command lines are the
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
@@ -218,21 +219,21 @@ def test_jupyterlab_ends_with_its_command(
 
 @pytest.mark.kafka  # it takes seconds
 def test_two_jupyterlabs_at_once(start: Start, state: Path, tmp_path: Path) -> None:
-    """The one that comes second says that it waits, and takes another port."""
+    """Each says that it waits while another one starts, and they take different ports."""
     (port,) = processes.free_ports(1)
+    turn = os.open(state_folder(), os.O_RDONLY)
+    fcntl.flock(turn, fcntl.LOCK_EX)
     commands = [start(SERVE, tmp_path, jupyter.LOOPBACK, port) for _ in range(2)]
-    lines = [it.stdout.readline() for it in commands if it.stdout]
-    waits = [it.startswith(b"Another ./lab up is starting") for it in lines]
-    second = commands[waits.index(True)].stdout
-    assert second is not None
-    lines[waits.index(True)] = second.readline()
+    waiting = [it.stdout.readline() for it in commands if it.stdout]
+    os.close(turn)
+    said = {it.stdout.readline().partition(b"/lab/")[0] for it in commands if it.stdout}
     for command in commands:
         command.send_signal(signal.SIGTERM)
         command.wait(timeout=60)
 
-    assert 1 == sum(waits)
-    assert 2 == len({it.partition(b"/lab/")[0] for it in lines})
-    assert all(it.startswith(b"The labs are at http://127.0.0.1:") for it in lines)
+    assert [b"Another ./lab up is starting; waiting for it.\n"] * 2 == waiting
+    assert 2 == len(said)
+    assert all(it.startswith(b"The labs are at http://127.0.0.1:") for it in said)
 
 
 def test_free_ports_are_free_and_differ() -> None:
