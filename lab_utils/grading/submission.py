@@ -65,11 +65,10 @@ WORD: Final = re.compile(r"[^\W\d]\w*+")
 BUILTINS: Final = frozenset(dir(builtins))
 # What Python raises of a text that is none of its own, or that has too much in it.
 UNREADABLE: Final = (SyntaxError, ValueError, RuntimeError, MemoryError)
-DEFINITIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 # What is called with a value and leaves it as it is.
 HARMLESS: Final = frozenset((
-    "lab", "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list",
-    "set",
+    "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
+    "dict", "tuple",
 ))  # fmt: skip
 # A line that gives a name a value.
 GIVES: Final = re.compile(
@@ -153,8 +152,8 @@ class Submission:
         known = {text for cell in self.handed_out for text, _ in _statements(cell.source)}
         cells = [*enumerate(self.cells)]
         pieces = [it for at, cell in cells if cell.runs for it in _pieces(at, cell, known)]
-        _pass_on(pieces)
-        makers, users = _by_name(pieces, "makes"), _by_name(pieces, "loads")
+        all_of_it = [*pieces, *_pass_on(pieces)]
+        makers, users = _by_name(all_of_it, "makes"), _by_name(all_of_it, "loads")
         with_lab = _reached(WITH_LAB, users, "makes")
         rests_on = _reached((each.answer for each in self.exercises), makers, "loads")
         if rests_on & with_lab or any(each.is_dynamic for each in pieces):
@@ -182,6 +181,7 @@ class _Piece:
 
     changes  those whose attributes or elements it sets, or whose methods it calls
     given    those that it calls something with, but for the lab and what only shows
+    defines  the function or class that it defines, if it does
     makes    those whose values it may decide: see _pass_on()
     always   is it of an answer, or a learner's own?
     """
@@ -195,7 +195,7 @@ class _Piece:
     changes: Set[str] = frozenset()
     given: Set[str] = frozenset()
     is_import: bool = False
-    is_definition: bool = False
+    defines: str = ""
     makes: Set[str] = frozenset()
 
     @property
@@ -312,7 +312,7 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
                 changes=loads & set(_changed(statement)),
                 given=loads & set(_given(statement)),
                 is_import=isinstance(statement, ast.Import | ast.ImportFrom),
-                is_definition=isinstance(statement, DEFINITIONS),
+                defines=_defined(statement),
             )
             pieces.append(piece)
     except UNREADABLE:
@@ -322,23 +322,24 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
     return pieces
 
 
-def _pass_on(pieces: Sequence[_Piece]) -> None:
+def _pass_on(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Say of each piece which names it may decide: it binds them, or what it calls may change them.
 
-    A lab changes nothing that it performs; a module is the same for all. A function that is called
-    may change what its body does, not itself.
+    A module is the same for all. A function that is called may change what its body does, not
+    itself. So a statement leads to the calls of all that it names, and these to further calls; they
+    are returned as pieces, whose names have brackets.
     """
     imported = {name for each in pieces if each.is_import for name in each.binds}
-    defined = {
-        name: (each.binds | each.changes) - {name}
-        for each in pieces if each.is_definition for name in each.binds
-    }  # fmt: skip
+    defined = {each.defines for each in pieces}
+    calls = []
     for each in pieces:
-        more = set(each.changes)
-        if each.is_own and not each.is_definition:
-            more |= {name for name in each.given if name not in defined}
-            more |= {name for it in each.loads & defined.keys() for name in defined[it]}
-        each.makes = each.binds | (more - imported - BUILTINS)
+        called = {f"{name}()" for name in each.loads}
+        more = each.binds - {each.defines} if each.defines else each.given - defined
+        more = (more | each.changes) - imported - BUILTINS
+        names = {f"{name}()" for name in each.binds}
+        calls.append(replace(each, always=False, loads=names, makes=more | called))
+        each.makes = each.binds | more | (set() if each.defines else called)
+    return calls
 
 
 def _by_name(pieces: Iterable[_Piece], names: str) -> dict[str, list[_Piece]]:
@@ -411,11 +412,23 @@ def _changed(tree: ast.AST) -> Iterator[str]:
 
 
 def _given(tree: ast.AST) -> Iterator[str]:
-    """The names that something is called with; what is handed to the lab goes to `lab` here."""
+    """The names that something is called with; of what goes to the lab, what it performs."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _root(node.func) not in HARMLESS:
-            for given in (*node.args, *(keyword.value for keyword in node.keywords)):
+        if isinstance(node, ast.Call) and (root := _root(node.func)) not in HARMLESS:
+            keywords = [keyword.value for keyword in node.keywords]
+            for given in node.args[:1] if root == "lab" else (*node.args, *keywords):
                 yield from (it.id for it in ast.walk(given) if isinstance(it, ast.Name))
+
+
+def _defined(statement: ast.stmt) -> str:
+    """The name that a statement gives to a function or a class; empty if it does not."""
+    match statement:
+        case (
+            ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name)
+            | ast.Assign([ast.Name(name)], ast.Lambda())
+        ):  # fmt: skip
+            return name
+    return ""
 
 
 def _root(node: ast.AST) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from lab_utils.grading import grader
 from lab_utils.grading.submission import (
     HAS_PASSED,
+    Cell,
     NotASubmission,
     Submission,
     read_submission,
@@ -262,6 +264,8 @@ def test_an_answer_beside_its_cell(tmp_path: Path) -> None:
 
 ANSWERS = "def send_once(run):\n    return settings, helper(run)"
 SEND = cell(ANSWERS, "answer-90-2")
+SHOWN = cell("shown = lab.run(send, orders=5)")
+NOTES_DOWN = "def note(*it):\n    settings.add(it)\ndef mine(run):\n    send(run, note)\n"
 OPENS = cell('from lab_utils import Lab, drop_response\n\nlab = Lab("90")')
 
 
@@ -397,6 +401,13 @@ def test_what_asks_the_lab_beside_an_answer(tmp_path: Path, source: str) -> None
         "runs = {}\nruns['x'] = lab.run(print)\nsettings = runs['x'].settings",
         "from pyspark.sql import SparkSession\nsettings = SparkSession.getActiveSession()",
         "def helper(run):\n    return lab",
+        f"{NOTES_DOWN}lab.run(mine)",
+        f"{NOTES_DOWN}for each in [mine]:\n    lab.run(each)",
+        f"{NOTES_DOWN}print(lab, mine(1))",
+        "mine = lambda run: settings.append(run)\nlab.run(mine)",
+        "mine = partial(print, settings)\nlab.run(mine)",
+        "settings = Mine()\nlab.run(settings.send)",
+        "def send(run):\n    settings.append(run)",  # below which a demonstration performs it
     ],
 )
 def test_where_nobody_can_tell_all_runs(tmp_path: Path, source: str) -> None:
@@ -404,9 +415,10 @@ def test_where_nobody_can_tell_all_runs(tmp_path: Path, source: str) -> None:
 
     What the lab says depends on all that was done with it.
     """
-    submission = read(tmp_path, OPENS, cell("x = 1"), cell(source), SEND)
+    submission = read(tmp_path, OPENS, cell("x = 1"), cell(source), SHOWN, SEND)
+    as_handed_out = replace(submission, handed_out=(Cell(SHOWN["source"]),))
 
-    assert submission.needed() is submission
+    assert as_handed_out.needed() is as_handed_out
 
 
 UNLIKELY = {
