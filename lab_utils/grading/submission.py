@@ -57,6 +57,12 @@ DYNAMIC: Final = frozenset((
     "globals", "locals", "vars", "exec", "eval", "compile", "setattr", "delattr", "__import__",
     "importlib", "builtins", "__builtins__", "gc",
 ))  # fmt: skip
+# What has one of these words may leave a file, a variable of the environment, or what SQL names.
+LEAVING: Final = frozenset((
+    "open", "write", "write_text", "write_bytes", "writefile", "file", "dump", "save", "to_csv",
+    "to_json", "to_parquet", "to_pickle", "environ", "system", "getoutput", "bash", "sh", "script",
+    "subprocess", "register", "sql", "createTempView", "createOrReplaceTempView",
+))  # fmt: skip
 # Through one of these a cell has the lab, or what a cell before it made or showed with the lab.
 WITH_LAB: Final = ("Lab", "SparkSession", "In", "Out", "_", "__", "___")
 # A cell in which IPython finds a magic asks for it: any word of its text may be a name then.
@@ -156,7 +162,8 @@ class Submission:
         makers, users = _by_name(all_of_it, "makes"), _by_name(all_of_it, "loads")
         with_lab = _reached(WITH_LAB, users, "makes")
         rests_on = _reached((each.answer for each in self.exercises), makers, "loads")
-        if rests_on & with_lab or any(each.is_dynamic for each in pieces):
+        kept = (each.always and each.leaves for each in with_lab)
+        if rests_on & with_lab or any(kept) or any(each.is_dynamic for each in pieces):
             return self
         runs = {each for each in pieces if each.always and each not in with_lab}
         runs |= _reached((name for each in runs for name in each.loads), makers, "loads")
@@ -184,6 +191,7 @@ class _Piece:
     defines  the function or class that it defines, if it does
     makes    those whose values it may decide: see _pass_on()
     always   is it of an answer, or a learner's own?
+    leaves   may it leave something that is found again without a name, as a file?
     """
 
     position: int
@@ -196,6 +204,7 @@ class _Piece:
     given: Set[str] = frozenset()
     is_import: bool = False
     defines: str = ""
+    leaves: bool = False
     makes: Set[str] = frozenset()
 
     @property
@@ -313,11 +322,13 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
                 given=loads & set(_given(statement)),
                 is_import=isinstance(statement, ast.Import | ast.ImportFrom),
                 defines=_defined(statement),
+                leaves=not LEAVING.isdisjoint(WORD.findall(text)),
             )
             pieces.append(piece)
     except UNREADABLE:
         words = set(WORD.findall(python)) if CALL_OF_A_MAGIC in python else set[str]()
         whole = _Piece(position, cell.source, is_own=True, always=True, binds=words, loads=words)
+        whole.leaves = not LEAVING.isdisjoint(words)
         return [whole] if cell.answers or words else []
     return pieces
 
@@ -337,7 +348,7 @@ def _pass_on(pieces: Sequence[_Piece]) -> list[_Piece]:
         more = each.binds - {each.defines} if each.defines else each.given - defined
         more = (more | each.changes) - imported - BUILTINS
         names = {f"{name}()" for name in each.binds}
-        calls.append(replace(each, always=False, loads=names, makes=more | called))
+        calls.append(replace(each, loads=names, makes=more | called))
         each.makes = each.binds | more | (set() if each.defines else called)
     return calls
 

@@ -407,6 +407,13 @@ def test_what_asks_the_lab_beside_an_answer(tmp_path: Path, source: str) -> None
         "mine = lambda run: settings.append(run)\nlab.run(mine)",
         "mine = partial(print, settings)\nlab.run(mine)",
         "settings = Mine()\nlab.run(settings.send)",
+        "mine = lab.run(print)\nwith open('settings', 'w') as file:\n    json.dump(mine.log, file)",
+        "def mine(run):\n    Path('settings').write_text('x')\nlab.run(mine)",
+        "os.environ['ACKS'] = lab.acks",
+        "%%writefile shop.py\nfor _ in range(3):\n    print(_)",
+        "%%bash\necho '# of the lab' > shop.py",
+        "SparkSession.getActiveSession().udf.register('is_safe', print)",
+        "lab.run(print).events().createOrReplaceTempView('settings')",
         "def send(run):\n    settings.append(run)",  # below which a demonstration performs it
     ],
 )
