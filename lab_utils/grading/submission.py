@@ -348,7 +348,8 @@ def _pass_on(pieces: Sequence[_Piece]) -> list[_Piece]:
         more = each.binds - {each.defines} if each.defines else each.given - defined
         more = (more | each.changes) - imported - BUILTINS
         names = {f"{name}()" for name in each.binds}
-        calls.append(replace(each, loads=names, makes=more | called))
+        if not each.is_import:
+            calls.append(replace(each, loads=names, makes=more | called))
         each.makes = each.binds | more | (set() if each.defines else called)
     return calls
 
