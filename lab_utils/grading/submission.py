@@ -465,10 +465,10 @@ def known_cells(
     """The code cells of a notebook's, each with the item that it answers or checks.
 
     A cell is known by its metadata, or by its id. Where an item has none that is known, because a
-    tool has stripped them or the cell was typed anew, or only the one that is as it was `before`,
-    for somebody has tried in a new one, it is the last that binds the answer's name; of the checks
-    the one that calls the check and does nothing else. In others there is no such call: where it
-    is graded there are no checks, and it would raise.
+    tool has stripped them or the cell was typed anew, or only one that is as it was `before` or
+    does not bind the answer's name, for somebody has answered in a new one, it is the last that
+    does; of the checks the one that calls the check and does nothing else. In others there is no
+    such call: where it is graded there are no checks, and it would raise.
     """
     answers = {grade_id("answer", each.item): each.item for each in items}
     checks = {grade_id("check", each.item): each.item for each in items}
@@ -484,7 +484,7 @@ def known_cells(
         binding = [at for at, names in enumerate(bound) if each.answer in names]
         blank = {cell.source for cell in before if each.item in cell.answers}
         where = [at for at in binding if cells[at].checks]  # it may stand where it is checked
-        if {cell.source for cell in cells if each.item in cell.answers} <= blank:
+        if {cells[at].source for at in binding if each.item in cells[at].answers} <= blank:
             where = where or binding[-1:]
         for at in where:
             cells[at] = _answering(cells[at], each.item)

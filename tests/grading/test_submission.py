@@ -119,11 +119,13 @@ def test_several_answers_in_one_cell(tmp_path: Path, check: dict[str, Any]) -> N
     assert submission.needed().cells[one].source.startswith("answer_1")
 
 
-@pytest.mark.parametrize(("above", "expected"), [("answer_1 = {}", 1), (None, 2)])
+@pytest.mark.parametrize(
+    ("above", "expected"), [("answer_1 = {}", 1), (None, 2), ("# see below", 2), ("", 2)]
+)
 def test_an_answer_below_its_check(tmp_path: Path, above: str | None, expected: int) -> None:
-    """It counts where the cell for it was left as it was; else it may be a further look."""
+    """It counts where the cell for it is blank or emptied; else it may be a further look."""
     (blank,) = (it for it in read(tmp_path).handed_out if "90.1" in it.answers)
-    first = cell(above or blank.source, "answer-90-1")
+    first = cell(blank.source if above is None else above, "answer-90-1")
     submission = read(tmp_path, first, CHECK, cell("answer_1 = {'order': '2'}"))
 
     assert [expected] == [at for at, items in enumerate(due(submission)) if items]
