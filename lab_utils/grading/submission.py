@@ -93,16 +93,17 @@ class NotASubmission(LabError):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A code cell: its text, and the items it answers, or the one it checks."""
+    """A code cell: its text, the items it answers or the one it checks, and if it binds names."""
 
     source: str
     answers: tuple[str, ...] = ()
     checks: str | None = None
+    binds: bool = False
 
     @property
     def runs(self) -> bool:
         """Is it more than a check, whose part the grader takes?"""
-        return bool(self.answers) or not self.checks
+        return bool(self.answers) or self.binds or not self.checks
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,6 +481,7 @@ def known_cells(
             cells.append(Cell(cell.source, answered, checks.get(name)))
     is_read = sum(len(cell.source) for cell in cells) <= CODE_MAX
     bound = [_bound(cell.source, is_read=is_read) for cell in cells]
+    cells = [replace(cell, binds=bool(it)) for cell, it in zip(cells, bound, strict=True)]
     for each in items:
         binding = [at for at, names in enumerate(bound) if each.answer in names]
         blank = {cell.source for cell in before if each.item in cell.answers}

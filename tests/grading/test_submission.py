@@ -341,6 +341,15 @@ def test_what_is_a_learners_own_runs(tmp_path: Path, source: str) -> None:
     assert [source, ANSWERS] == left(read(tmp_path, OPENS, cell(source), SEND))
 
 
+def test_what_a_learner_adds_to_a_check_runs(tmp_path: Path) -> None:
+    """An answer may use it, for it is called only then; the check itself is left out."""
+    check = cell('def helper(run): ...\nlab.check("90.2", send_once)', "check-90-2")
+    submission = read(tmp_path, OPENS, SEND, check)
+
+    assert [ANSWERS, "def helper(run):\n    ...\nNone"] == left(submission)
+    assert [False, True] == [each.cells[-1].runs for each in (read(tmp_path, CHECK), submission)]
+
+
 @pytest.mark.parametrize(
     "source",
     [
