@@ -518,6 +518,12 @@ class _Unchecked(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
+        match node:
+            case ast.Call(ast.Attribute(_, attr), [*_, ast.Constant(str(code)) as text]) if (
+                attr in ("run_line_magic", "run_cell_magic")
+            ):
+                text.value = _unchecked(code, self.items)
+                self.found |= text.value != code
         return self._passed(node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:

@@ -87,6 +87,7 @@ def test_where_an_item_is_due(
         ('Lab("90").check("90.1", answer_1)', "None"),
         ('check = lab.check\ncheck("90.1")', f"check = {HAS_PASSED}\ncheck('90.1')"),
         ('!ls\nlab.check("90.1")', "get_ipython().system('ls')\nNone"),
+        ('%time lab.check("90.1")', "get_ipython().run_line_magic('time', 'None')"),
         ('spelling.check("word")', 'spelling.check("word")'),
         ('lab.check("90.1"', 'lab.check("90.1"'),
     ],
@@ -96,6 +97,14 @@ def test_a_check_in_an_answer_is_left_out(tmp_path: Path, check: str, left: str)
     submission = read(tmp_path, cell(f"answer_1 = {{}}\n{check}", "answer-90-1"))
 
     assert [f"answer_1 = {{}}\n{left}"] == [each.source for each in submission.cells]
+
+
+def test_a_check_in_a_cell_with_a_magic_is_left_out(tmp_path: Path) -> None:
+    """The magic has the rest of the cell as a text."""
+    submission = read(tmp_path, cell('%%time\nx = 1\nlab.check("90.1", answer_1)', "answer-90-1"))
+
+    called = "get_ipython().run_cell_magic('time', '', 'x = 1\\nNone')"
+    assert [called] == [each.source for each in submission.cells]
 
 
 def test_what_goes_on_with_a_verdict_goes_on() -> None:
