@@ -197,7 +197,6 @@ class _Piece:
 
     position: int
     source: str
-    is_own: bool
     always: bool
     binds: Set[str] = frozenset()
     loads: Set[str] = frozenset()
@@ -311,15 +310,15 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
             binds, loads = names_of(symtable.symtable(text, "cell", "exec"))
             if CALL_OF_A_MAGIC in loads:
                 binds, loads = (each | set(WORD.findall(text)) for each in (binds, loads))
-            is_own = text not in handed_out
+            changed = set(_changed(statement))
+            loads |= binds & changed
             piece = _Piece(
                 position,
                 text,
-                is_own=is_own,
-                always=is_own or bool(cell.answers),
+                always=text not in handed_out or bool(cell.answers),
                 binds=binds,
                 loads=loads,
-                changes=loads & set(_changed(statement)),
+                changes=loads & changed,
                 given=loads & set(_given(statement)),
                 is_import=isinstance(statement, ast.Import | ast.ImportFrom),
                 defines=_defined(statement),
@@ -328,8 +327,7 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
             pieces.append(piece)
     except UNREADABLE:
         words = set(WORD.findall(python)) if CALL_OF_A_MAGIC in python else set[str]()
-        whole = _Piece(position, cell.source, is_own=True, always=True, binds=words, loads=words)
-        whole.leaves = not LEAVING.isdisjoint(words)
+        whole = _Piece(position, cell.source, always=True, binds=words, loads=words, leaves=True)
         return [whole] if cell.answers or words else []
     return pieces
 
@@ -416,12 +414,19 @@ def names_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
 
 
 def _changed(tree: ast.AST) -> Iterator[str]:
-    """The names of whose values an attribute or an element is set, or a method called."""
+    """The names of whose values an attribute or an element is set, or a method called.
+
+    And those that are deleted, or set anew from the values that they have.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
             yield _root(node)
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield _root(node.func)
+        elif isinstance(node, ast.AugAssign):
+            yield _root(node.target)
+        elif isinstance(node, ast.Delete):
+            yield from map(_root, node.targets)
 
 
 def _given(tree: ast.AST) -> Iterator[str]:

@@ -375,6 +375,8 @@ def test_what_a_learner_adds_to_a_check_runs(tmp_path: Path) -> None:
         "y = 1\ndef mine():\n    nonlocal y",
         "%time mine = lab.run(print)",
         "%%time\nmine = lab.run(print)\nmine.findings()",
+        "mine = lab.run(print).acked\nmine += 1",
+        "mine = lab.run(print)\ndel mine",
         "",
     ],
 )
