@@ -336,8 +336,8 @@ def _pass_on(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Say of each piece which names it may decide: it binds them, or what it calls may change them.
 
     A module is the same for all. A function that is called may change what its body does, not
-    itself. So a statement leads to the calls of all that it names, and these to further calls; they
-    are returned as pieces, whose names have brackets.
+    itself; but what is bound together may share. So a statement leads to the calls of all that it
+    names, and these to further calls; they are returned as pieces, whose names have brackets.
     """
     imported = {name for each in pieces if each.is_import for name in each.binds}
     defined = {each.defines for each in pieces}
@@ -348,7 +348,8 @@ def _pass_on(pieces: Sequence[_Piece]) -> list[_Piece]:
         more = (more | each.changes) - imported - BUILTINS
         names = {f"{name}()" for name in each.binds}
         if not each.is_import:
-            calls.append(replace(each, loads=names, makes=more | called))
+            shared = each.binds if len(names) > 1 and not each.defines else set()
+            calls.append(replace(each, loads=names, makes=more | called | shared))
         each.makes = each.binds | more | (set() if each.defines else called)
     return calls
 
@@ -416,7 +417,7 @@ def names_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
 def _changed(tree: ast.AST) -> Iterator[str]:
     """The names of whose values an attribute or an element is set, or a method called.
 
-    And those that are deleted, or set anew from the values that they have.
+    And those that are deleted, set anew from the values that they have, or given another name.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
@@ -425,6 +426,8 @@ def _changed(tree: ast.AST) -> Iterator[str]:
             yield _root(node.func)
         elif isinstance(node, ast.AugAssign):
             yield _root(node.target)
+        elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call):
+            yield _root(node.value)
         elif isinstance(node, ast.Delete):
             yield from map(_root, node.targets)
 
@@ -441,10 +444,9 @@ def _given(tree: ast.AST) -> Iterator[str]:
 def _defined(statement: ast.stmt) -> str:
     """The name that a statement gives to a function or a class; empty if it does not."""
     match statement:
-        case (
-            ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name)
-            | ast.Assign([ast.Name(name)], ast.Lambda())
-        ):  # fmt: skip
+        case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
+            return name
+        case ast.Assign([ast.Name(name)], ast.Lambda()):
             return name
     return ""
 

@@ -429,6 +429,8 @@ def test_what_asks_the_lab_beside_an_answer(tmp_path: Path, source: str) -> None
         "mine = lambda run: settings.append(run)\nlab.run(mine)",
         "mine = partial(print, settings)\nlab.run(mine)",
         "settings = Mine()\nlab.run(settings.send)",
+        "send, settings = [], 1\ndef mine(run):\n    send()\nlab.run(mine)",
+        "note = settings.append\ndef mine(run):\n    note(run)\nlab.run(mine)",
         "mine = lab.run(print)\nwith open('settings', 'w') as file:\n    json.dump(mine.log, file)",
         "def mine(run):\n    Path('settings').write_text('x')\nlab.run(mine)",
         "os.environ['ACKS'] = lab.acks",
