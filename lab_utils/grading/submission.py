@@ -166,7 +166,7 @@ class Submission:
         kept = (each.always and each.leaves for each in with_lab)
         if rests_on & with_lab or any(kept) or any(each.is_dynamic for each in pieces):
             return self
-        runs = {each for each in pieces if each.always and each not in with_lab}
+        runs = {each for each in pieces if each.always and each not in with_lab} | rests_on
         runs |= _reached((name for each in runs for name in each.loads), makers, "loads")
         texts: dict[int, list[str]] = {}
         for piece in filter(runs.__contains__, pieces):

@@ -350,6 +350,14 @@ def test_what_is_a_learners_own_runs(tmp_path: Path, source: str) -> None:
     assert [source, ANSWERS] == left(read(tmp_path, OPENS, cell(source), SEND))
 
 
+def test_a_copy_of_what_was_handed_out_runs_where_it_replaces_an_answer(tmp_path: Path) -> None:
+    """The check below it has it, and so does who examines the answer there."""
+    handed_out = read(tmp_path).handed_out
+    (blank,) = (each.source for each in handed_out if "90.2" in each.answers)
+
+    assert [ANSWERS, blank] == left(read(tmp_path, OPENS, SEND, cell(blank)))
+
+
 def test_what_a_learner_adds_to_a_check_runs(tmp_path: Path) -> None:
     """An answer may use it, for it is called only then; the check itself is left out."""
     check = cell('def helper(run): ...\nlab.check("90.2", send_once)', "check-90-2")
