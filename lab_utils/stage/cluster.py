@@ -151,7 +151,7 @@ class Cluster:
             "brokers": [self._broker_state(broker, partitions) for broker in self._brokers()],
             "controller": self._controller.state if self._controller else None,
             "links": self._stopped_links(),
-            "faults": self.armed(),
+            "faults": [armed.to_json() for armed in self.board.armed()],
             "runs": self.event_log.runs,
             "seen": self.event_log.seen,
         }
@@ -161,10 +161,6 @@ class Cluster:
         return self._observer.partitions(topic) if self._observer else []
 
     # Faults.
-
-    def armed(self) -> list[dict[str, Any]]:
-        """The faults that are armed: id, run, fault, matched, fired."""
-        return [armed.to_json() for armed in self.board.armed()]
 
     async def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for a run that is open, or for every client if `run` is empty.
@@ -251,7 +247,7 @@ class Cluster:
             return True
         if self._stopped_links() or await self._broken():
             self.event_log.record(Event(run=run, source="broker", actor="lab", kind="healing"))
-            await self.heal()
+        await self.heal()
         return await self.settle(topics, whole=True)
 
     async def _look(self) -> None:
@@ -302,8 +298,10 @@ class Cluster:
         self.event_log.record_for_all(f"link_{state}", f"broker-{a}", detail=brokers)
 
     async def heal(self) -> None:
-        """Every link is whole and every broker runs."""
+        """Every link is whole and every broker runs; so does a controller that was paused."""
         await self.acted()
+        if self._controller is not None and self._controller.look() == "paused":
+            self._controller.resume()
         for pair in self._stopped_links():
             a, b = pair["brokers"]
             self.link(a, b, "heal")

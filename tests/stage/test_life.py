@@ -218,13 +218,16 @@ def test_down_ends_what_no_file_names(
     other.communicate("\n")
 
 
-def test_a_stage_without_its_controller(state: Path) -> None:
-    """No run begins on it, and the message is true: who joins gets a new stage."""
+def test_a_stage_without_its_controller(state: Path, tmp_path: Path) -> None:
+    """One that was paused goes on. Without one no run begins, and who joins gets a new stage."""
     stage = join("own", 2)
     (controller,) = [
         it.process for it in processes.of_folder(state) if "controller" in str(it.path)
     ]
     stage.require_controller()
+    controller.suspend()
+    wait_until(lambda: controller.status() == psutil.STATUS_STOPPED, "SIGSTOP", timeout_s=60)
+    assert ["0", "1"] == performed(stage, tmp_path, "own-a")
     kill(controller)
     wait_until(stage.has_lost_its_controller, "the death to be seen", timeout_s=300)
     with pytest.raises(StageError, match="has died: no topic can be made"):
