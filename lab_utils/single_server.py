@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
 
@@ -81,6 +82,12 @@ def read(folder: Path) -> dict[str, Any]:
         said = json.loads((folder / "server.json").read_text(encoding="utf-8"))
         return said if isinstance(said, dict) else {}
     return {}
+
+
+def edition() -> str:
+    """The lab's code on this disk, in short: a server of another one may speak another language."""
+    code = sorted(Path(__file__).parent.rglob("*.py"))
+    return sha256(b"".join(path.read_bytes() for path in code)).hexdigest()
 
 
 def _is_lock_of(folder: Path, lock: int) -> bool:

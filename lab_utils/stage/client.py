@@ -6,6 +6,7 @@ joins first starts it; it outlives the kernel (single_server.py).
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ ANSWER_TIMEOUT_S: Final = 120
 PROBE_TIMEOUT_S: Final = 5
 END_TIMEOUT_S: Final = 30
 SETTLED_S: Final = 20  # what the controller has to decide within
+REPLACED: Final = "It is ended with its topics, and another one is started; the ledgers stay."
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,12 +291,16 @@ def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = N
     if there is no stage in the end.
     """
     name = lab if kafka == CURRENT else f"{lab}-{kafka}"
+    arguments = ["--brokers", str(brokers), "--kafka", kafka]
+    what = f"the stage {name!r}"
 
     def answer(said: dict[str, Any]) -> Stage | None:
         stage = Stage(name, said)
         try:
             state = stage.state(PROBE_TIMEOUT_S)
-            if stage.brokers != brokers or state["controller"] == "died":
+            if is_older := said.get("edition") != single_server.edition():
+                warnings.warn(f"{what} is of the lab before its update. {REPLACED}", stacklevel=2)
+            if is_older or stage.brokers != brokers or state["controller"] == "died":
                 stage.shutdown()
                 return None
             if any(each["state"] == "died" for each in state["brokers"]):
@@ -306,8 +312,6 @@ def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = N
         stage.bootstrap, stage.direct = state["bootstrap"], state["direct"]
         return stage
 
-    arguments = ["--brokers", str(brokers), "--kafka", kafka]
-    what = f"the stage {name!r}"
     joining = single_server.Joining(
         stage_folder(name), STAGE_SERVER, arguments, answer, what, owner=owner
     )

@@ -23,7 +23,7 @@ from lab_utils.machine.jars import CURRENT, SECTIONS
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.processes import open_many_files
-from lab_utils.single_server import Life
+from lab_utils.single_server import Life, edition
 from lab_utils.stage.cluster import Cluster
 from lab_utils.stage.routes import http_server
 
@@ -90,6 +90,7 @@ async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[N
         bootstrap=cluster.bootstrap,
         direct=cluster.direct,
         brokers=len(cluster.state()["brokers"]),
+        edition=edition(),
     )
     await over
     server.stop()

@@ -5,6 +5,7 @@ Each test is a story, because each start of a broker costs seconds.
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -174,6 +175,19 @@ def test_a_server_whose_file_is_damaged(
 
     assert another.pid != stage.pid
     assert not processes.is_running(stage.pid)
+
+
+def test_a_server_that_an_update_has_left(state: Path) -> None:
+    """Its wire may be another one: it is ended, with a word, and one of this edition is started."""
+    older = join("own")
+    said = single_server.read(stage_folder("own"))
+    del said["edition"]
+    (stage_folder("own") / "server.json").write_text(json.dumps(said))
+    with pytest.warns(UserWarning, match="'own' is of the lab before its update"):
+        stage = join("own")
+
+    assert not processes.is_running(older.pid)
+    assert stage.pid == join("own").pid
 
 
 def test_down_ends_what_no_file_names(
