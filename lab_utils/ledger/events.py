@@ -18,7 +18,7 @@ from typing import Final
 # `committed` an offset that the broker holds for a group. An `effect` is what the work left.
 # `healing` marks the end of the run; then the lab repairs the cluster.
 KINDS: Final = {
-    "workload": ("order", "topic", "started", "finished", "raised", "crashed", "restarted"),
+    "workload": ("order", "topic", "started", "finished", "raised", "crashed"),
     "client": (
         "created", "sent", "acked", "failed", "unknown", "delivered", "processed", "committed",
         "stored", "sought", "assigned", "revoked", "lost", "error", "note",

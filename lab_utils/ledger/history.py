@@ -335,7 +335,7 @@ class History:
         for row in self.rows:
             key = identity(row)
             who = (row.actor, *key)
-            if row.source == "workload" and row.kind in ("crashed", "restarted"):
+            if (row.source, row.kind) == ("workload", "crashed"):
                 waiting.clear()  # no report comes for what a dead process sent
             elif (row.source, row.kind) == ("client", "sent"):
                 calls.append(Call(self.orders[key], row.attempt or 1))
