@@ -40,11 +40,11 @@ from lab_utils.proxy.faults import (
 )
 from lab_utils.readback import MS, Readback, group_ids, transactional_ids
 from lab_utils.stage.client import Stage
+from lab_utils.stage.settling import UNSETTLED
 
 TOPIC: Final = re.compile("[A-Za-z0-9_-]{1,100}")
 # As many as a kernel holds, and a picture shows, with ease.
 ORDERS_MAX: Final = 100_000
-UNSETTLED: Final = "the stage did not come to {} in its time"
 
 
 @dataclass
@@ -219,11 +219,9 @@ class Experiment:
         try:
             self._settle(whole=False)
         finally:
-            closed = self.stage.close_run(self.run, self._all_topics())
-        if closed.trouble:
-            self.trouble.append(closed.trouble)
-        if not closed.is_whole:
-            self.trouble.append(UNSETTLED.format("all replicas in sync"))
+            trouble = self.stage.close_run(self.run, self._all_topics())
+        if trouble:
+            self.trouble.append(trouble)
         self._record_committed("committed", when="end")
         self._record_effects()
         witness = Witness(self.folder, "log")

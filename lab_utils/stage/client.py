@@ -9,7 +9,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,14 +29,6 @@ PROBE_TIMEOUT_S: Final = 5
 END_TIMEOUT_S: Final = 30
 SETTLED_S: Final = 20  # what the controller has to decide within
 REPLACED: Final = "It is ended with its topics, and another one is started; the ledgers stay."
-
-
-@dataclass(frozen=True, slots=True)
-class ClosedRun:
-    """What the stage says when a run is closed."""
-
-    trouble: str | None = None
-    is_whole: bool = True
 
 
 class Stage:
@@ -91,13 +82,14 @@ class Stage:
         """The topics of runs before the last fifty."""
         return list(self.ask("GET", "/past")["topics"])
 
-    def close_run(self, run: str, topics: Iterable[str] = ()) -> ClosedRun:
-        """Disarm the run's faults and close its part of the ledger.
+    def close_run(self, run: str, topics: Iterable[str] = ()) -> str | None:
+        """Disarm the run's faults and close its part of the ledger; return what went wrong.
 
         Where topics are named, everything is healed first, and the end waits until they are whole.
         """
         said = self.ask("DELETE", f"/runs/{run}", parameters={"topic": list(topics)})
-        return ClosedRun(said["trouble"], said["whole"])
+        trouble: str | None = said["trouble"]
+        return trouble
 
     def arm(self, run: str, fault: Fault) -> str:
         """Arm a fault for the clients of a run ("" is every client); return its id."""

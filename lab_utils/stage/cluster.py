@@ -35,7 +35,7 @@ from lab_utils.proxy.links import LinkProxy
 from lab_utils.proxy.proxy import Proxy
 from lab_utils.stage.event_log import EventLog
 from lab_utils.stage.observer import Observer
-from lab_utils.stage.settling import Settling, until
+from lab_utils.stage.settling import UNSETTLED, Settling, until
 
 log = logging.getLogger(__name__)
 
@@ -226,8 +226,8 @@ class Cluster:
         if self._observer is not None:
             self._observer.begin(run)
 
-    async def close_run(self, run: str, topics: Iterable[str] = ()) -> dict[str, Any]:
-        """End a run: disarm its faults, repair what is broken, close its ledger.
+    async def close_run(self, run: str, topics: Iterable[str] = ()) -> str | None:
+        """End a run: disarm its faults, repair what is broken; return what makes it inconclusive.
 
         The repair is in the ledger, after an event that says where it begins. Without topics to
         wait for, nothing is repaired.
@@ -237,9 +237,10 @@ class Cluster:
         await until(lambda: not self._serves(run), CLIENTS_S)
         await self._look()
         self.board.disarm(run)
-        is_whole = await self._repair(run, list(topics))
+        if not await self._repair(run, list(topics)):
+            self.event_log.add_trouble(run, UNSETTLED.format("all replicas in sync"))
         await self._look()
-        return {"trouble": self.event_log.close(run), "whole": is_whole}
+        return self.event_log.close(run)
 
     async def _repair(self, run: str, topics: list[str]) -> bool:
         """Heal what is broken and wait until these topics are whole; are they?"""

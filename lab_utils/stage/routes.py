@@ -148,7 +148,8 @@ def _open_run(request: Handler, _: None) -> dict[str, Any]:
 
 
 async def _close_run(request: Handler, run: str | None) -> dict[str, Any]:
-    return await request.cluster.close_run(run or "", request.get_query_arguments("topic"))
+    topics = request.get_query_arguments("topic")
+    return {"trouble": await request.cluster.close_run(run or "", topics)}
 
 
 async def _arm(request: Handler, _: None) -> dict[str, Any]:

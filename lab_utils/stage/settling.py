@@ -15,6 +15,7 @@ from lab_utils.stage.observer import Observer
 
 SETTLE_S: Final = 20
 LOOK_S: Final = 0.02
+UNSETTLED: Final = "the stage did not come to {} in its time"
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,7 @@ def test_a_run_opens_once(stage: Stage, tmp_path: Path) -> None:
         stage.open_run("98-a", tmp_path)
     stage.arm("98-a", drop_response("Produce", nth=1))
 
-    assert stage.close_run("98-a").trouble is None
+    assert stage.close_run("98-a") is None
     assert ["armed", "unfired"] == [
         json.loads(line)["kind"]
         for path in tmp_path.glob("*.jsonl")
