@@ -34,6 +34,7 @@ import click
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError, WaitTimeout
 from lab_utils.folders import cache_folder, state_folder
+from lab_utils.machine.broker import telling, why
 from lab_utils.machine.jars import Progress
 from lab_utils.machine.java import LOCALE, environment, find_java
 from lab_utils.machine.quick_start import ARCHIVED_S, archive_key, make_archive
@@ -42,6 +43,7 @@ from lab_utils.waiting import wait_until
 
 LOCAL_MASTER: Final = "local[2]"
 LOG: Final = "spark.log"
+LOG_LINES: Final = 1000  # of which most are where an exception has passed
 START_S: Final = 180
 JOIN_S: Final = 240
 IDLE_S: Final = 3600
@@ -305,14 +307,16 @@ class Server:
         if self._ended.is_set() or not self._life.has_folder:
             return
         if self._life.is_forsaken():
-            why = "the process that it was to end with has ended"
+            how = "the process that it was to end with has ended"
         elif (code := jvm.poll()) is not None:
-            why = f"its JVM {processes.ended_with(code)}"
+            how = f"its JVM {processes.ended_with(code)}"
         else:
-            why = f"its JVM (process {jvm.pid}) did not answer within {START_S} s"
-        said = processes.tail(self._folder / LOG)
-        said = f"The last lines of its log:\n{said}" if said else "It had printed nothing."
-        raise StageError(f"Spark did not start: {why}. Run ./lab doctor. {said}")
+            how = f"its JVM (process {jvm.pid}) did not answer within {START_S} s"
+        said = telling(processes.tail(self._folder / LOG, LOG_LINES))
+        told = "\n".join(["The last lines of its log:", *said[-8:]])
+        fix = why(told, "Run ./lab doctor. ")
+        told = told if said else "It had printed nothing."
+        raise StageError(f"Spark did not start: {how}. {fix}{told}")
 
     def _is_over(self) -> bool:
         return self._ended.is_set() or self._life.is_forsaken()

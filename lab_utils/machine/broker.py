@@ -33,6 +33,7 @@ ENDS: Final[dict[signal.Signals, State]] = {signal.SIGKILL: "killed", signal.SIG
 START_TIMEOUT_S: Final = 60
 STOP_TIMEOUT_S: Final = 20
 SETTLE_TIMEOUT_S: Final = 5
+OTHERWISE: Final = "If it does so again, run ./lab down and then the notebook's first cell. "
 API_VERSIONS: Final = bytes.fromhex("0000000a 0012 0000 00000000 ffff".replace(" ", ""))
 
 
@@ -253,7 +254,7 @@ class Broker:
         )
 
 
-def why(said: str) -> str:
+def why(said: str, otherwise: str = OTHERWISE) -> str:
     """A sentence on what fixes it: of its own for some causes, and one for all others.
 
     >>> why("Exception: Address already in use")[:30]
@@ -268,11 +269,12 @@ def why(said: str) -> str:
         "Could not reserve enough space": "This machine has no memory left for it; end some "
         "programs, or run ./lab down. ",
         "No space left on device": "The disk is full; make room, then start it again. ",
+        "Too many open files": "Programs may open too few here; start the lab in a shell in which "
+        "`ulimit -n` says 1024 or more. ",
         "Permission denied": "It may not write to its data folder. ",
         "AccessDenied": "It may not write to its data folder. ",
     }
-    others = "If it does so again, run ./lab down and then the notebook's first cell. "
-    return next((fix for cause, fix in causes.items() if cause in said), others)
+    return next((fix for cause, fix in causes.items() if cause in said), otherwise)
 
 
 def telling(said: str) -> list[str]:

@@ -152,6 +152,17 @@ def test_a_spark_that_does_not_start(
 
 
 @pytest.mark.kafka
+def test_a_shell_that_lets_nothing_be_opened(state: Path) -> None:
+    """Spark's JVM ends over it in the midst of a hundred lines; the error says what to change."""
+    limited = ["sh", "-c", 'ulimit -n 128; exec "$0" -c "$1"', sys.executable, JOIN]
+    joined = subprocess.run(limited, capture_output=True, text=True, check=False)
+
+    assert "Spark did not start: its JVM ended with exit code" in joined.stderr
+    assert "start the lab in a shell in which `ulimit -n` says 1024" in joined.stderr
+    assert "\tat java." not in joined.stderr
+
+
+@pytest.mark.kafka
 def test_a_machine_that_works_with_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
