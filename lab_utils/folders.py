@@ -19,6 +19,7 @@ APPLICATION = "delivery-lab"
 # Of the labs: the notebooks without exercises. No two notebooks share a name.
 FURTHER = "further"
 FULL_BYTES = 1_000_000
+PATTERN = frozenset("[]{}*?\\")  # what is no plain character in a path of Hadoop's
 
 
 def cache_folder() -> Path:
@@ -34,7 +35,13 @@ def cache_folder() -> Path:
 
 def state_folder() -> Path:
     """The folder of stages and ledgers: one for each person, or for each test and grading."""
-    return _private_folder("LAB_STATE", platformdirs.user_state_path(APPLICATION))
+    folder = _private_folder("LAB_STATE", platformdirs.user_state_path(APPLICATION))
+    if ":" in str(folder) and (signs := set(str(folder)) & PATTERN):
+        raise SetupError(
+            f"The folder {folder} has a ':' and a {min(signs)!r} in its name. Spark can read a "
+            "path with either, and none with both. Set LAB_STATE to a folder without them."
+        )
+    return folder
 
 
 def runs_folder(lab: str) -> Path:

@@ -72,7 +72,9 @@ def environment(folder: Path, token: str) -> dict[str, str]:
         FOLDER: str(folder.absolute()),
         "JUPYTER_TOKEN": token,
     }
-    return {**os.environ, **own}
+    # A kernel is in another folder than this process.
+    java = [name for name in ("LAB_JAVA", "JAVA_HOME") if os.environ.get(name)]
+    return {**os.environ, **own, **{name: str(Path(os.environ[name]).absolute()) for name in java}}
 
 
 def running() -> list[int]:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lab_utils import jupyter
 from lab_utils.errors import SetupError
 from lab_utils.machine.java import Java, find_java
 
@@ -70,12 +71,13 @@ def test_lab_java_is_a_wish(machine: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_path_from_here(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LAB_JAVA may be named from the folder that one is in; Kafka runs in another one."""
+    """LAB_JAVA may be named from the folder that one is in; Kafka and kernels run in others."""
     here = java(machine / "jdk" / "bin", 17)
     monkeypatch.chdir(machine)
     monkeypatch.setenv("LAB_JAVA", "jdk")
 
     assert here == find_java().executable
+    assert str(machine / "jdk") == jupyter.environment(Path("work"), "token")["LAB_JAVA"]
 
 
 def test_only_old_java(machine: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab_utils.errors import SetupError
-from lab_utils.folders import cache_folder
+from lab_utils.folders import cache_folder, state_folder
 from lab_utils.machine.quick_start import KEPT_S, make_once
 
 
@@ -61,3 +61,15 @@ def test_a_name_that_java_takes_for_two(tmp_path: Path, monkeypatch: pytest.Monk
 
     with pytest.raises(SetupError, match="Set LAB_CACHE to a folder without one"):
         cache_folder()
+
+
+def test_a_name_that_spark_cannot_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A colon is one thing, a sign of a pattern another; with both Hadoop takes it for a URI."""
+    monkeypatch.setenv("LAB_STATE", str(tmp_path / "a:b"))
+    assert tmp_path / "a:b" == state_folder()
+    monkeypatch.setenv("LAB_STATE", str(tmp_path / "a:b [1]"))
+
+    with pytest.raises(
+        SetupError, match=r"has a ':' and a '\[' .* Set LAB_STATE to a folder without"
+    ):
+        state_folder()
