@@ -49,6 +49,11 @@ LOADED: Final = (
 PARTITIONS_MAX: Final = 1000
 BROKERS_MAX: Final = 9  # each takes 0.2 GB
 REPEATS_MAX: Final = 1000
+ASKED_S: Final = 2
+WITHOUT_BROKER: Final = (
+    "No broker runs. A call such as commit_transaction() waits for one without end, and no "
+    "interrupt reaches it: start the broker in the panel, or restart the kernel."
+)
 
 
 class Lab:
@@ -114,9 +119,9 @@ class Lab:
 
         A workload that is to be crashed (`crash_client`) runs in a process of its own and is
         started again after each crash. `timeout_s` bounds such a process; in the kernel, interrupt
-        the cell. What the workload raises is an outcome: it is in the run, and its traceback is
-        shown unless confluent_kafka raised it. What the lab refuses, and an interrupt, are raised
-        here, after the run has been closed.
+        the cell; a client's call hears that when it returns. What the workload raises is an
+        outcome: it is in the run, and its traceback is shown unless confluent_kafka raised it. What
+        the lab refuses, and an interrupt, are raised here, after the run has been closed.
 
         `topics` names further, empty topics (run.topics["invoices"] in the workload); a mapping
         also says what each has of its own, as {"one": {"replicas": 1}}. With `filled`, the orders
@@ -148,7 +153,7 @@ class Lab:
             replicas=self._replicas(replicas),
             topic_config=_texts(topic_config or {}),
         )
-        with doing(f"Run {experiment.run}"):
+        with doing(f"Run {experiment.run}", self._held_up):
             error = _performed(experiment, workload, timeout_s)
         if error is not None and self._checked is None:
             _show(error)
@@ -187,7 +192,7 @@ class Lab:
         runs = [run] if (run := given.get("run")) else []
         self._checked = runs
         try:
-            with doing(f"Checking {item}"):
+            with doing(f"Checking {item}", self._held_up):
                 verdict = check(self, item, answer, runs, **given)
         finally:
             self._checked = None
@@ -311,6 +316,13 @@ class Lab:
         self._reader.close()
         with doing("Ending the stage"):
             self.stage.shutdown()
+
+    def _held_up(self) -> str:
+        """What to do where no broker runs, for which a client may wait; empty if one does."""
+        with suppress(LabError):
+            if all(each["state"] != "running" for each in self.stage.state(ASKED_S)["brokers"]):
+                return WITHOUT_BROKER
+        return ""
 
     def _start_again(self) -> Stage:
         """Start a stage where this lab was closed, and be the lab of it."""

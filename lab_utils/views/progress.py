@@ -9,7 +9,7 @@ import contextvars
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from html import escape
@@ -20,14 +20,16 @@ from lab_utils.errors import own_lines
 
 QUIET_S: Final = 1.0
 EVERY_S: Final = 1.0
+LONG_S: Final = 10
 DRAWING: Final = "Drawing the picture"
 _is_said: ContextVar[bool] = ContextVar("_is_said", default=False)  # by a block around this one
 
 
 @contextmanager
-def doing(what: str) -> Iterator[None]:
+def doing(what: str, held_up: Callable[[], str] = str) -> Iterator[None]:
     """Say what this block does if it takes more than a second; `what` as in "Checking 03.2".
 
+    What `held_up` returns, if anything, is said after ten: why it takes so long, and what to do.
     A block within such a block says nothing: one line is enough. Also a decorator of functions. An
     interrupt is told by the lines of the learner's own that it met, and by what to do next.
     """
@@ -37,7 +39,9 @@ def doing(what: str) -> Iterator[None]:
     over = Event()
     # The line belongs to the cell that is running: a thread would not know which.
     context = contextvars.copy_context()
-    sign = Thread(target=context.run, args=(_show, what, over), name="progress", daemon=True)
+    sign = Thread(
+        target=context.run, args=(_show, what, held_up, over), name="progress", daemon=True
+    )
     sign.start()
     token = _is_said.set(True)
     try:
@@ -51,16 +55,16 @@ def doing(what: str) -> Iterator[None]:
         sign.join()
 
 
-def _show(what: str, over: Event) -> None:
+def _show(what: str, held_up: Callable[[], str], over: Event) -> None:
     begun = time.monotonic()
     if over.wait(QUIET_S):
         return
     from IPython import display
 
     show: Any = display.display  # it has no types
-    line = show(_line(what, begun), raw=True, display_id=True)
+    line = show(_line(what, begun, held_up), raw=True, display_id=True)
     while not over.wait(EVERY_S):
-        line.update(_line(what, begun), raw=True)
+        line.update(_line(what, begun, held_up), raw=True)
     line.update({"text/html": "", "text/plain": ""}, raw=True)
 
 
@@ -72,8 +76,11 @@ def _tell_interrupted(what: str, error: Any) -> None:
     ]  # fmt: skip
 
 
-def _line(what: str, begun: float) -> dict[str, str]:
-    text = f"{what} … {round(time.monotonic() - begun)} s"
+def _line(what: str, begun: float, held_up: Callable[[], str]) -> dict[str, str]:
+    seconds = round(time.monotonic() - begun)
+    text = f"{what} … {seconds} s"
+    if seconds >= LONG_S and (why := held_up()):
+        text += f". {why}"
     return {"text/html": f'<span role="status">{escape(text)}</span>', "text/plain": text}
 
 

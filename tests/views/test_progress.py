@@ -14,6 +14,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from lab_utils.errors import own_lines
+from lab_utils.stage.client import join
 from lab_utils.views.progress import doing
 
 pytestmark = pytest.mark.kafka
@@ -44,6 +45,23 @@ from lab_utils import Lab, lab
 lab._load = lambda: Event().wait(40)
 Lab._joined = lambda *_: None
 Lab("03")
+"""
+
+HELD_UP = """
+from lab_utils import Lab
+from lab_utils.views import progress
+progress.LONG_S = 2
+lab = Lab("97")
+
+def pay(run):
+    producer = run.producer({"transactional.id": "payments"})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(run.topic, "0")
+    lab.brokers.kill(1)
+    producer.commit_transaction()
+
+lab.run(pay)
 """
 
 
@@ -125,6 +143,24 @@ def test_an_interrupt_says_what_is_next(manager: Any, client: Any) -> None:
     assert first.endswith(", in <module>")
     assert "threading" not in "".join(content["traceback"])
     assert "Interrupted: Counting <sheep>. Run the cell again to begin it anew." == last
+
+
+def test_a_run_that_waits_for_a_broker_says_what_is_next(client: Any) -> None:
+    """Its client waits in C without end, where no interrupt comes; a broker ends the wait."""
+    said = []
+
+    def start(message: dict[str, Any]) -> None:
+        text = message["content"].get("data", {}).get("text/plain", "")
+        if "No broker runs" in text and not said:
+            said.append(text)
+            join("97").heal()
+
+    content = client.execute_interactive(HELD_UP, output_hook=start, timeout=300)["content"]
+    join("97").shutdown()
+
+    assert "ok" == content["status"]
+    assert said[0].startswith("Run 97-a … ")
+    assert said[0].endswith("start the broker in the panel, or restart the kernel.")
 
 
 def test_an_interrupt_of_the_first_cell_waits_for_nothing(manager: Any, client: Any) -> None:
