@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import weakref
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,21 @@ def test_what_a_workload_sees(ticket: Ticket) -> None:
 
     assert ticket == Ticket.from_json(ticket.to_json())
     assert (["0", "ü", '"'], "03-a-orders", 2) == (LiveRun(ticket).orders, live.topic, live.attempt)
+
+
+def test_a_workload_that_forks(ticket: Ticket) -> None:
+    """What it forked and did not end goes no further: it would go on as a second kernel."""
+    ends = []
+
+    def workload(_: LiveRun) -> None:
+        if child := os.fork():
+            ends.append(os.waitpid(child, 0)[1])
+
+    here = os.getpid()
+    perform(workload, LiveRun(ticket))
+    if os.getpid() != here:
+        os._exit(9)
+    assert [0] == ends
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("no"), KeyboardInterrupt(), SystemExit(3)])
