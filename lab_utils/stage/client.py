@@ -292,7 +292,8 @@ def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = N
             state = stage.state(PROBE_TIMEOUT_S)
             if is_older := said.get("edition") != single_server.edition():
                 warnings.warn(f"{what} is of the lab before its update. {REPLACED}", stacklevel=2)
-            if is_older or stage.brokers != brokers or state["controller"] == "died":
+            is_lost = is_older or state["ending"] or state["controller"] == "died"
+            if is_lost or stage.brokers != brokers:
                 stage.shutdown()
                 return None
             if any(each["state"] == "died" for each in state["brokers"]):

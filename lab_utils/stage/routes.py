@@ -52,6 +52,8 @@ BUFFER_LIMIT: Final = 128 * 1024
 SILENCE_S: Final = 60
 CONNECTIONS: Final = 100
 PIECE: Final = 256 * 1024
+# What is answered while the brokers end: a page that asks often would be shown an error for each.
+AT_THE_END: Final = ("/state", "/shutdown")
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 
@@ -77,6 +79,9 @@ class Handler(web.RequestHandler):
         ).removeprefix("Bearer ")
         if not hmac.compare_digest(given.encode(), self.settings["token"].encode()):
             self._refuse(401, "no token, or not the one of this stage's server.json.")
+            return
+        if self.settings["end"].is_over and self.request.path not in AT_THE_END:
+            self._refuse(503, "this stage is ending. Run the notebook's first cell again.")
             return
         self.settings["end"].spoken_to_at = time.monotonic()
         self.settings["trusted"].add(self.request.connection.stream)  # type: ignore[union-attr]
@@ -137,7 +142,8 @@ Call = Callable[..., Any]
 
 
 def _state(request: Handler) -> dict[str, Any]:
-    return {**request.cluster.state(), "name": request.settings["name"]}
+    said = {"name": request.settings["name"], "ending": request.settings["end"].is_over}
+    return request.cluster.state() | said
 
 
 def _open_run(request: Handler, _: None) -> dict[str, Any]:

@@ -46,6 +46,11 @@ class End:
         """It is over."""
         self._over.set()
 
+    @property
+    def is_over(self) -> bool:
+        """Was the end asked for?"""
+        return self._over.is_set()
+
     async def wait(self, look: Callable[[], object]) -> None:
         """Return when it is over; call `look` twice a second until then."""
         while not (self._life.is_forsaken() or self._is_idle()):
@@ -72,6 +77,7 @@ async def serve(life: Life, kafka: Kafka, brokers: int) -> None:
             opened.result()
             await _answer(life, cluster, end, over)
     finally:
+        end.end()  # however it came: until the brokers are gone, who asks is told that it ends
         life.say("ending")
         opened.cancel()
         await cluster.close()
@@ -80,9 +86,8 @@ async def serve(life: Life, kafka: Kafka, brokers: int) -> None:
 
 async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[None]) -> None:
     token = secrets.token_urlsafe(32)
-    server = http_server(cluster, end, life.folder.name, token)
     sockets = bind_sockets(0, "127.0.0.1")
-    server.add_sockets(sockets)
+    http_server(cluster, end, life.folder.name, token).add_sockets(sockets)
     life.say(
         "serving",
         url=f"http://127.0.0.1:{sockets[0].getsockname()[1]}",
@@ -93,7 +98,6 @@ async def _answer(life: Life, cluster: Cluster, end: End, over: asyncio.Future[N
         edition=edition(),
     )
     await over
-    server.stop()
 
 
 def give_memory_back() -> None:

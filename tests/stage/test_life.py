@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,23 @@ def test_down_ends_what_no_file_names(
     assert not list(state.glob("s*"))
     assert other.poll() is None  # it works for another state folder
     other.communicate("\n")
+
+
+def test_a_stage_that_ends_says_so(state: Path) -> None:
+    """Until its brokers are gone it tells who asks that it ends, and does nothing more."""
+    stage = join("own")
+    other = Stage("own", single_server.read(stage_folder("own")))
+    stage.broker("kill")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(stage.broker, "start")  # it ends when that is done
+        starts = lambda: stage.state()["brokers"][0]["state"] == "starting"  # noqa: E731
+        wait_until(starts, "the start of its broker", timeout_s=300, every_s=0.001)
+        stage.ask("POST", "/shutdown")
+
+        assert other.state()["ending"]  # by a connection that comes now
+        with pytest.raises(StageError, match="this stage is ending"):
+            stage.reset()
+    assert join("own").pid != stage.pid
 
 
 def test_a_stage_without_its_controller(state: Path, tmp_path: Path) -> None:

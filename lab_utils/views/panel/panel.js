@@ -9,11 +9,13 @@
 //   Refused   the stage has answered no; nothing else is wrong
 //   Gone      nobody answers; what fixes it is said
 //   Closed    the stage has ended; the kernel can start another one
+//   Ended     the stage itself has said so: nobody needs to ask it again
 //   NoPath    this page cannot reach the stage by itself
 
 class Refused extends Error {}
 class Gone extends Error {}
 class Closed extends Gone {}
+class Ended extends Closed {}
 class NoPath extends Error {}
 
 const CLOSED = "This lab is closed: Kafka has ended.";
@@ -64,6 +66,7 @@ class Path {
     const [method, path, body] = REQUESTS[verb](given, this.model.get("faults"));
     const said = await this.fetch(method, path, signal, body);
     const state = said.brokers ? said : await this.fetch("GET", "state", signal);
+    if (state.ending) throw new Ended(CLOSED);
     const from = after ?? Math.max(0, state.seen - EVENTS_BEFORE);
     const news = state.seen > from && (await this.fetch("GET", `events?after=${from}`, signal));
     return { state, events: news ? news.events : [] };
@@ -240,6 +243,7 @@ class Feed {
       } catch (error) {
         if (signal.aborted) return;
         this.end(error);
+        if (error instanceof Ended) return;
       }
       await pause(this.isClosed ? CLOSED_MS : RETRY_MS, signal);
     }
