@@ -49,6 +49,7 @@ class Seat:
         self._joined = Event()
         self.name = ""
         self._token = ""
+        self._refused = ""
         Thread(target=self._work, name="classroom", daemon=True).start()
 
     def tell(self, **told: Any) -> None:
@@ -72,6 +73,12 @@ class Seat:
     def welcome(self) -> str:
         """A sentence for the learner: where they sit, and what is told of them."""
         self._joined.wait(ANSWER_S)
+        if self._refused:
+            return (
+                f"The classroom at {self._address} gives no seat for the code {self._code!r}: "
+                f"{self._refused} Set {CLASSROOM} as ./lab classroom printed it, and start "
+                "./lab up again. The lab works without a classroom."
+            )
         if not self.name:
             return f"The classroom at {self._address} does not answer; the lab works without it."
         return (
@@ -109,11 +116,16 @@ class Seat:
             return False
 
     def _join(self, client: httpx.Client) -> bool:
-        """Take the seat that is kept, or a new one."""
+        """Take the seat that is kept, or a new one; False if the classroom refuses it.
+
+        Raises httpx.HTTPError if it should be asked again.
+        """
         if not self._take_kept():
             answer = client.post("/join", json={"code": self._code})
-            if not answer.is_success:
+            if answer.status_code in GONE:
+                self._refused = str(answer.json()["error"])
                 return False
+            answer.raise_for_status()
             said = answer.json()
             self.name, self._token = str(said["seat"]), str(said["token"])
             self._keep()

@@ -161,10 +161,11 @@ def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
 
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="no limit can be set on another process")
+@pytest.mark.parametrize("sits", [True, False])
 def test_a_classroom_without_room_hears_it_later(
-    classroom: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch
+    classroom: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch, sits: bool
 ) -> None:
-    """What cannot be kept (a real limit) is told again, and is there once there is room."""
+    """What cannot be kept (a real limit) is told again, be it a seat, and is there in the end."""
     limit = partial(resource.prlimit, classroom.process.pid, resource.RLIMIT_FSIZE)
     answers: list[bool] = []
     is_told = Seat._is_told
@@ -175,8 +176,10 @@ def test_a_classroom_without_room_hears_it_later(
 
     monkeypatch.setattr("lab_utils.classroom.seat.AGAIN_S", 0.1)
     monkeypatch.setattr(Seat, "_is_told", seen)
+    if not sits:
+        limit((0, resource.RLIM_INFINITY))
     seat = Seat(classroom.address, classroom.code)
-    assert "seat 1" in seat.welcome()
+    assert ("seat 1" if sits else "does not answer") in seat.welcome()
     limit((0, resource.RLIM_INFINITY))
     seat.tell(item=FIRST, status="PASS")
     wait_until(lambda: False in answers, "a refusal", timeout_s=60)
@@ -207,6 +210,17 @@ def test_no_classroom_is_no_error(
         seat.tell(item=FIRST, status="PASS")
 
     assert told in capsys.readouterr().err
+
+
+def test_a_code_of_another_classroom(
+    classroom: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    """Who mistypes the code is told so, and not that nobody answers."""
+    monkeypatch.setenv(CLASSROOM, f"{classroom.address} MISTYPED")
+    assert take_seat() is not None
+
+    assert "no seat for the code 'MISTYPED': that is not the code" in capsys.readouterr().err
 
 
 def test_without_a_classroom_nothing_is_said(
