@@ -57,11 +57,12 @@ function bar(given, question, most, happened) {
   );
 }
 
-function questionOf({ question, answers, happened }) {
+function questionOf({ question, answers, others, happened }) {
   const most = Math.max(...answers.map((each) => each.seats.length));
   const unexpected = happened.filter((it) => !answers.some((each) => each.answer === it.answer));
   return make("div", {}, make("h3", { text: question }),
     ...answers.map((each) => bar(each, question, most, happened)),
+    others ? make("p", { class: "quiet", text: `and ${others} other answer${others === 1 ? "" : "s"}` }) : "",
     ...unexpected.map((each) => make("div", { class: "answer happened" },
       values(each.answer, question),
       make("span", { text: `nobody's · this happened, at ${seatsOf(each.seats.length)}` }))));

@@ -205,24 +205,25 @@ class Room:
             "where": where,
             "closed": is_closed,
             "voted": len(voted),
-            "questions": [
-                {
-                    "question": name,
-                    "answers": _bars(
-                        (seat.predicted[vote][name], seat.name)
-                        for seat in voted
-                        if name in seat.predicted[vote]
-                    ),
-                    # What happened is nobody's to see before all have voted.
-                    "happened": _bars(
-                        (seat.observed[vote][name], seat.name)
-                        for seat in self._seats.values()
-                        if is_closed and name in seat.observed.get(vote, {})
-                    ),
-                }
-                for name in names
-            ],
+            "questions": [self._question_on_board(vote, name, voted) for name in names],
         }
+
+    def _question_on_board(self, vote: Vote, name: str, voted: list[Seat]) -> dict[str, Any]:
+        answers = _bars(
+            (seat.predicted[vote][name], seat.name)
+            for seat in voted
+            if name in seat.predicted[vote]
+        )
+        # What happened is nobody's to see before all have voted.
+        happened = _bars(
+            (seat.observed[vote][name], seat.name)
+            for seat in self._seats.values()
+            if vote in self._closed and name in seat.observed.get(vote, {})
+        )[:BOARD_BARS]
+        right = [bar["answer"] for bar in happened]
+        shown = [bar for at, bar in enumerate(answers) if at < BOARD_BARS or bar["answer"] in right]
+        others = len(answers) - len(shown)
+        return {"question": name, "answers": shown, "others": others, "happened": happened}
 
     def _items_on_board(self, lab: str) -> list[dict[str, Any]]:
         found = []
@@ -280,4 +281,4 @@ def _bars(answers: Iterable[tuple[str, str]]) -> list[dict[str, Any]]:
     for answer, seat in answers:
         seats.setdefault(answer, []).append(seat)
     bars = sorted(seats.items(), key=lambda it: -len(it[1]))
-    return [{"answer": answer, "seats": names} for answer, names in bars[:BOARD_BARS]]
+    return [{"answer": answer, "seats": names} for answer, names in bars]

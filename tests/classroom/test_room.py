@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab_utils.classroom.room import TOLD, Refused, Room, Vote
+from lab_utils.classroom.room import BOARD_BARS, TOLD, Refused, Room, Vote
 from lab_utils.errors import BadArgument
 from lab_utils.grading import records
 
@@ -42,6 +42,21 @@ def test_a_vote(room: Room) -> None:
     assert [{"answer": "0 1 1", "seats": ["seat 2"]}] == closed["questions"][0]["happened"]
     with pytest.raises(BadArgument, match="the vote is closed"):
         room.tell(seats[0], {**VOTE, "predicted": {"log": "0 1 1"}})
+
+
+def test_what_happened_is_shown_however_few_expected_it(room: Room) -> None:
+    """Of many answers the commonest are shown, and how many others there are."""
+    for number in range(BOARD_BARS + 3):
+        seat = room.join(room.code).token
+        room.tell(seat, {**VOTE, "predicted": {"log": str(number)}})
+    room.tell(seat, {**VOTE, "observed": {"log": str(number)}})
+    room.close(Vote(**VOTE), closed=True)
+    (question,) = room.board()["votes"][0]["questions"]
+
+    assert [*map(str, range(BOARD_BARS)), str(number)] == [
+        bar["answer"] for bar in question["answers"]
+    ]
+    assert 2 == question["others"]
 
 
 def test_the_best_verdict_stays(room: Room) -> None:
