@@ -22,6 +22,7 @@ from typing import Final
 
 # A ledger may have a hundred thousand names; all of Kafka's errors take 3,000 characters.
 LONGEST: Final = 4000
+MANY: Final = 30  # where one of them is close, all others are only in its way
 DAY_S: Final = 86_400
 
 
@@ -79,7 +80,7 @@ Did you mean 'Produce'?
     by_lower_case = {name.lower(): name for name in names}
     close = get_close_matches(str(given).lower(), by_lower_case, n=1, cutoff=0.5)
     question = f" Did you mean '{by_lower_case[close[0]]}'?" if close else ""
-    named = ", ".join(names)
+    named = f"{len(names)} names" if question and len(names) > MANY else ", ".join(names)
     if len(named) > LONGEST:
         named = f"{len(names):,} names, {named[:LONGEST]} …"
     raise BadArgument(f"{what} must be one of {named}; got {given!r}.{question}")

@@ -72,7 +72,7 @@ def test_call_and_json(fault: Fault) -> None:
 
 
 REFUSED = [
-    (lambda: drop_response("produce"), "got 'produce'. Did you mean 'Produce'?"),
+    (lambda: drop_response("produce"), " names; got 'produce'. Did you mean 'Produce'?"),
     (lambda: drop_response("Produce", nth=0), "nth must be a whole number from 1 to 1,000,000"),
     (lambda: drop_response("Produce", "1"), "1 to 1,000,000; got '1'"),
     (lambda: drop_response("Produce", partition=-1), "partition must be a whole number"),
