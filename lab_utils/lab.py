@@ -169,7 +169,7 @@ class Lab:
             self._checked.append(run)
         return run
 
-    def predict(self, *, because: str, **expected: Answer) -> Predicted:
+    def predict(self, *, because: str | None = None, **expected: Answer) -> Predicted:
         """Say what the next run will show, and why; stored now, compared afterwards.
 
         Questions: sent, acked, failed, unknown, stored, duplicated, lost, and log (the values in

@@ -75,12 +75,17 @@ class Prediction:
         os.close(file)
 
 
-def predict(expected: dict[str, Answer], because: str) -> Prediction:
+def predict(expected: dict[str, Answer], because: str | None) -> Prediction:
     """A prediction from the learner's words.
 
-    Raises BadArgument for a question nobody asked, for orders where their number is asked, and for
-    what is no sequence of orders: it would differ, also where it is right.
+    Raises BadArgument without a reason, for a question nobody asked, for orders where their number
+    is asked, and for what is no sequence of orders: it would differ, also where it is right.
     """
+    if because is None:
+        raise BadArgument(
+            "a prediction says what you expect and why; this one has no because. Write it as in "
+            'lab.predict(acked=3, because="no answer is lost").'
+        )
     said = {one_of("what you predict", name, QUESTIONS): _text(it) for name, it in expected.items()}
     for name, it in said.items():
         given = expected[name]

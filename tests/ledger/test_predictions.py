@@ -60,6 +60,12 @@ def test_refused(question: str, given: Any, said: str) -> None:
         predict({question: given}, "")
 
 
+def test_a_prediction_without_a_reason_is_refused() -> None:
+    """It is told what it lacks, with an example."""
+    with pytest.raises(BadArgument, match="this one has no because"):
+        predict({"acked": 3}, None)
+
+
 @pytest.mark.parametrize("committed", [0, "7", "nothing", ..., "..."])
 def test_a_bookmark_is_a_number_or_nothing(committed: Any) -> None:
     """A blank says nothing, and nothing may have been committed."""
