@@ -179,7 +179,8 @@ class Run:
         return [row for row in self.rows if row.source == "wire" and row.api == api]
 
     def __repr__(self) -> str:
-        return f"<Run {self.run}: {self.counts}{self._faults()}{self._raised()}{self._trouble()}>"
+        ended = f"{self._unsent()}{self._raised()}"
+        return f"<Run {self.run}: {self.counts}{self._faults()}{ended}{self._trouble()}>"
 
     def _faults(self) -> str:
         armed, fired = (History(self.rows).of("fault", kind) for kind in ("armed", "fired"))
@@ -189,6 +190,15 @@ class Run:
             return "; the fault never fired" if len(armed) == 1 else "; no fault fired"
         subject = "the fault" if len(armed) == 1 else f"{len(armed)} faults armed, they"
         return f"; {subject} fired {_times(len(fired))}"
+
+    def _unsent(self) -> str:
+        """What the client still held when the workload had returned: a flush() is missing."""
+        over = [row.at_ns for row in History(self.rows).of("workload", "finished")]
+        held = [row for row in self.rows if over and row.error == "_PURGE_QUEUE"]
+        many = sum(row.at_ns > over[-1] for row in held)
+        return (
+            f"; the workload returned before {many} left the client: call flush()" if many else ""
+        )
 
     def _raised(self) -> str:
         raised = History(self.rows).of("workload", "raised")

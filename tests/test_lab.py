@@ -97,6 +97,25 @@ def test_fault_of_one_run(lab: Lab) -> None:
     assert 4 == len([row for row in calm.requests() if row.kind == "request"])
 
 
+def test_a_flush_that_is_missing_is_named(lab: Lab) -> None:
+    """The run says why its orders have failed, and what to do; an abort drops orders, too."""
+
+    def send(run: Any) -> None:
+        producer = run.producer({"linger.ms": 5_000})
+        for order in run.orders:
+            producer.produce(run.topic, order)
+
+    def abort(run: Any) -> None:
+        producer = run.producer({"transactional.id": run.topic, "linger.ms": 5_000})
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.produce(run.topic, run.orders[0])
+        producer.abort_transaction()
+
+    assert "3 failed; the workload returned before 3 left" in repr(lab.run(send, orders=3))
+    assert repr(lab.run(abort, orders=1)).endswith("1 failed>")
+
+
 def test_fault_of_one_topic(lab: Lab) -> None:
     """A fault knows a topic by the short name that the workload uses."""
 
