@@ -122,7 +122,11 @@ def decide(
         except ValueError as error:
             return exercise.verdict(FAIL, str(error))
     elif not callable(answer):
-        return exercise.verdict(FAIL, f"your answer is {answer!r}, and that is no function.")
+        return exercise.verdict(
+            FAIL,
+            f"your answer is {answer!r}, and that is no function. Pass the function itself, "
+            "without calling it.",
+        )
 
     made: list[Evidence] = []
 
