@@ -239,7 +239,7 @@ zombie.diary()
 # %% [markdown]
 # The coordinator aborted A's transaction. B has the same producer id, and its **epoch** is higher by
 # two: one step ended A's transaction, one is B's. Each request of A now carries an old epoch: A is
-# *fenced*, which is fatal. Only `begin_transaction()` would succeed: it sends nothing.
+# *fenced*, which is fatal. A learns it from the answer to a request; `begin_transaction()` sends none.
 #
 # ## 04.4 Who was fenced? (5 points)
 #
