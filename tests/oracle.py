@@ -22,6 +22,7 @@ from tests.oracle_facts import (
     as_sorted,
     asked,
     came_as_far,
+    can_be_given,
     consumers,
     copies,
     ends,
@@ -156,20 +157,6 @@ def backwards(rows: Rows) -> Iterator[Found]:
 
 
 # Consuming.
-
-
-def can_be_given(rows: Rows, them: tuple[Any, ...]) -> int:
-    """How many acked copies of an order a read_committed reader must be given in the end."""
-    topic = them[0]
-    acks = len(same(said(rows, "acked"), them))
-    sends = same(said(rows, "sent"), them)
-    if any(row.detail.get("transaction") for row in sends):
-        committed = [row for row in sends if "txn_committed" in told(rows, row)]
-        acks -= len(sends) - len(committed)
-    if all_drained(rows, topic):
-        source = "visible" if has_transactions(rows, topic) else "record"
-        acks = min(acks, len(places(same(kind(rows, "log", source), them))))
-    return acks
 
 
 def unseen(rows: Rows) -> Iterator[Found]:

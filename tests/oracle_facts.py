@@ -162,13 +162,19 @@ def what_is_held(rows: Rows) -> dict[tuple[Any, ...], Event]:
     return found
 
 
-def has_transactions(rows: Rows, topic: str | None) -> bool:
-    """Does the log hold a transaction, ended by a marker or still open?"""
-    written = kind(rows, "log", "marker", "batch")
+def tells_visible(rows: Rows, topic: str | None) -> bool:
+    """Does the log hold what is visible, or a transaction, ended by a marker or still open?"""
+    written = kind(rows, "log", "marker", "batch", "visible")
     return any(
-        row.topic == topic and (row.kind == "marker" or "transactional" in row.detail)
+        row.topic == topic and (row.kind != "batch" or "transactional" in row.detail)
         for row in written
     )
+
+
+def has_transactions(rows: Rows, topic: str | None) -> bool:
+    """May the log hold what a read_committed reader is not given?"""
+    sends = [row for row in said(rows, "sent") if row.topic == topic]
+    return tells_visible(rows, topic) or any(map(of, sends))
 
 
 def readable(rows: Rows) -> dict[tuple[Any, ...], Event]:
@@ -181,6 +187,23 @@ def readable(rows: Rows) -> dict[tuple[Any, ...], Event]:
 
 
 # Who reads what.
+
+
+def can_be_given(rows: Rows, them: tuple[Any, ...]) -> int:
+    """How many acked copies of an order a read_committed reader must be given in the end."""
+    topic = them[0]
+    acks = len(same(said(rows, "acked"), them))
+    sends = same(said(rows, "sent"), them)
+    if all_drained(rows, topic) and tells_visible(rows, topic):
+        if sends and all(told(rows, row) == ["txn_aborted"] for row in sends):
+            return 0
+        return min(acks, len(places(same(kind(rows, "log", "visible"), them))))
+    if any(row.detail.get("transaction") for row in sends):
+        committed = [row for row in sends if "txn_committed" in told(rows, row)]
+        acks -= len(sends) - len(committed)
+    if all_drained(rows, topic):
+        acks = min(acks, len(copies(rows, them)))
+    return acks
 
 
 def group(rows: Rows, actor: str) -> str:

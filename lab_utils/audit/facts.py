@@ -176,7 +176,9 @@ COUNTED: Final = (
     "in_transactions",
 )  # fmt: skip
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
-OF_TOPIC: Final = ("all_drained", "is_transactional", "settled", "read_committed", "consumers")
+OF_TOPIC: Final = (
+    "all_drained", "is_transactional", "tells_visible", "settled", "read_committed", "consumers",
+)  # fmt: skip
 # Of the acks of a copy, those that the reader of the log must have found: what was acked later may
 # have been stored later.
 BEFORE_THE_END: Final = (

@@ -36,7 +36,8 @@ OFFSETS: Final = 2**44
 PARTITIONS: Final = 2**18
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN,"
-    " is_transactional BOOLEAN, worked_in_topic BOOLEAN, is_compacted BOOLEAN, groups BIGINT"
+    " is_transactional BOOLEAN, tells_visible BOOLEAN, worked_in_topic BOOLEAN,"
+    " is_compacted BOOLEAN, groups BIGINT"
 )
 PARTITIONS_SCHEMA: Final = (
     "run STRING, topic STRING, number BIGINT, is_drained BOOLEAN, end BIGINT, bookmark BIGINT,"
@@ -143,8 +144,10 @@ NO_TRANSACTIONS: Final = (
     "0L AS aborted", "0L AS committed", "0L AS in_transactions", "CAST(NULL AS BIGINT) AS asked_at",
 )  # fmt: skip
 EXPECTED: Final = (
-    "least(acks - if(in_transactions = 0, 0, sends - committed),"
-    " if(all_drained, if(is_transactional, visibles, records), acks))"
+    "if(all_drained AND tells_visible,"
+    " if(aborted > 0 AND aborted = sends, 0, least(acks, visibles)),"
+    " least(acks - if(in_transactions = 0, 0, sends - committed),"
+    " if(all_drained, records, acks)))"
 )
 COVERED: Final = f"acks = 1 AND first_copy = last_copy AND acked_in = first_copy div {OFFSETS}L"
 # Why an order is looked at: the findings about it that are not ruled out by these numbers.
@@ -336,7 +339,7 @@ def _topics(events: DataFrame, survey: Survey) -> DataFrame:
     bits = _bits(survey)
     rows = [
         (run, topic, any(end.drained for end in it.ends.values()), it.all_drained,
-         it.is_transactional, it.worked, it.is_compacted,
+         it.is_transactional, it.tells_visible, it.worked, it.is_compacted,
          sum(bits[run][group] for group in it.actors))
         for (run, topic), it in survey.topics.items()
     ]  # fmt: skip

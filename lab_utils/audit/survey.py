@@ -66,7 +66,7 @@ TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
     " settled ARRAY<BIGINT>, read_committed ARRAY<BIGINT>, is_transactional BOOLEAN,"
-    " worked_in_topic BOOLEAN, is_compacted BOOLEAN,"
+    " tells_visible BOOLEAN, worked_in_topic BOOLEAN, is_compacted BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
@@ -113,6 +113,7 @@ class TopicFacts:
 
     ends       partition -> how far it was read back
     acked_in   the partitions that something was acked in
+    tells_visible  does the log say which of its records a read_committed reader is given?
     furthest   group -> partition -> the highest offset that was delivered to it
     given_at_ns  group -> partition -> when it was last given something
     committed  group -> partition -> when it first committed a position, and which
@@ -128,7 +129,7 @@ class TopicFacts:
 
     settings: dict[str, str] = field(default_factory=dict)
     ends: dict[int, End] = field(default_factory=dict)
-    is_transactional: bool = False
+    tells_visible: bool = False
     worked: bool = False
     was_sent_to: bool = False
     acked_in: set[int] = field(default_factory=set)
@@ -162,6 +163,11 @@ class TopicFacts:
         """Who holds a replica of the partition, or of any if it is None; nobody if unknown."""
         held = self.replicas.values() if partition is None else [self.replicas.get(partition, ())]
         return {f"broker-{number}" for numbers in held for number in numbers}
+
+    @property
+    def is_transactional(self) -> bool:
+        """May the log hold what a read_committed reader is not given?"""
+        return self.tells_visible or self.was_sent_in_transactions
 
     @property
     def is_compacted(self) -> bool:
@@ -380,7 +386,9 @@ def _count(found: Survey, row: Row) -> None:
     topic = found.topics[row["run"], row["topic"]]
     said = (row["source"], row["kind"])
     # A transaction that is still open has batches, and no marker yet.
-    topic.is_transactional |= row["source"] == "log" and row["in_transactions"] > 0
+    topic.tells_visible |= said == ("log", "visible") or (
+        row["source"] == "log" and row["in_transactions"] > 0
+    )
     topic.worked |= said == ("client", "processed")
     topic.was_sent_to |= said == ("client", "sent")
     if said == ("client", "acked") and row["partition"] is not None:
@@ -485,5 +493,5 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         {number: end.at_ns for number, end in it.ends.items()},
         sorted(number for number, end in it.ends.items() if end.settled),
         sorted(number for number, end in it.ends.items() if end.read_committed),
-        it.is_transactional, it.worked, it.is_compacted, consumers, bookmarks,
+        it.is_transactional, it.tells_visible, it.worked, it.is_compacted, consumers, bookmarks,
     )  # fmt: skip

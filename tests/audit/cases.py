@@ -137,6 +137,14 @@ PRODUCING: Cases = {
             [sent_in(1, "1"), acked("1", 0), told("committed", 1), placed("assigned")],
             [sent_in(1, "1"), acked("1", 0), told("aborted", 1), placed("assigned")],
         ),
+        "visible, whatever its program was told of the end": (
+            [sent_in(1, "1"), acked("1", 0), *both("1", 0), end(), placed("assigned")],
+            [sent_in(1, "1"), acked("1", 0), *both("0", 1), record("1", 0), end(),
+             placed("assigned")],
+            # aborted, as its program was told
+            [sent_in(1, "1"), told("aborted", 1), acked("1", 0), *both("1", 0), end(),
+             placed("assigned")],
+        ),
         "acked, and others were delivered": (
             [sent("1"), acked("1", 0), delivered("2", 1)],
             [sent("1"), acked("1", 0), delivered("1", 0)],
@@ -264,8 +272,8 @@ CONSUMING: Cases = {
              bookmark(3)],
         ),
         "records of an open transaction are no work": (
-            [*log("0", "1"), written("batch", 0, 0), visible("1", 1), processed("1", 1),
-             bookmark(2)],
+            [*log("0", "1"), written("batch", 0, 0), *map(visible, "01", range(2)),
+             processed("1", 1), bookmark(2)],
             [*log("0", "1"), OPEN, visible("1", 1), processed("1", 1), bookmark(2)],
         ),
     },
@@ -327,6 +335,14 @@ CONSUMING: Cases = {
             [*log("0", "1", "2"), MARKER, *map(visible, "012", range(3)), delivered("0", 0),
              delivered("2", 2)],
             [*log("0", "1", "2"), MARKER, visible("0", 0), visible("2", 2), delivered("0", 0),
+             delivered("2", 2)],
+        ),
+        "over what was aborted, and nobody recorded a marker": (
+            [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],
+            [*log("0", "1", "2"), visible("0", 0), visible("2", 2), delivered("0", 0),
+             delivered("2", 2)],
+            # nor what is visible
+            [sent_in(1, "1"), told("aborted", 1), *log("0", "1", "2"), delivered("0", 0),
              delivered("2", 2)],
         ),
     },

@@ -228,10 +228,12 @@ READS_IT = (
     "(it.partitions IS NULL"
     f" OR exists({WHERE_IT_IS}, x -> array_contains(it.partitions, x.partition)))"
 )
-# What of the acks a reader can be given: nothing that was aborted, or may yet be.
+# What of the acks a reader can be given: what is visible, or nothing that may be aborted.
 EXPECTED = (
-    "least(acks - if(in_transactions = 0, 0, sends - committed),"
-    " if(all_drained, if(is_transactional, visible, copies), acks))"
+    "if(all_drained AND tells_visible,"
+    " if(aborted > 0 AND aborted = sends, 0, least(acks, visible)),"
+    " least(acks - if(in_transactions = 0, 0, sends - committed),"
+    " if(all_drained, copies, acks)))"
 )
 
 
@@ -242,11 +244,11 @@ EXPECTED = (
 def unseen() -> Found:
     """An order was acked, and a group of consumers that reads its topic was not given it.
 
-    Rule: fewer records of the order were `delivered` to the group than were acked and can be read.
-    A record cannot be read if its transaction is not known to be committed, or if the log was read
-    to its end and does not hold it; in a topic with transactions, only what is `visible` can be
-    read. A group without `assigned` reads only the partitions that its consumers chose (`sought`,
-    as by `assign()`) or were given something of; every other group reads the whole topic.
+    Rule: fewer records of the order were `delivered` to the group than were acked and can be read:
+    what is `visible`, unless it was aborted each time, if the log was read to its end and says
+    this; otherwise what the log does not lack and whose transaction is known to be committed. A
+    group without `assigned` reads only the partitions that its consumers chose (`sought`, as by
+    `assign()`) or were given something of; every other group reads the whole topic.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: the first of these that applies. (1) Time, if the group was given records of the
