@@ -178,7 +178,10 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 for row in delivered
                 for partition, offset in where
             )
-            chose = any(has_sought(rows, topic, partition, name, "end") for partition, _ in where)
+            chose = any(
+                has_sought(rows, topic, partition, name, "end", after=offset if passed else None)
+                for partition, offset in where
+            )
             has_begun = {row.partition for row in delivered} & {partition for partition, _ in where}
             if has_begun and not passed:
                 why = "late"

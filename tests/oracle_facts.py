@@ -227,13 +227,23 @@ def nobody_knows(rows: Rows, topic: str | None, bookmark: str, name: str) -> boo
     return name.startswith("the group of ") and bookmark not in consumers(rows, topic)
 
 
-def has_sought(rows: Rows, topic: str | None, partition: int | None, name: str, *to: str) -> bool:
-    """Did a consumer of this group choose an offset, or go to one of these?"""
-    return any(
-        (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
-        and (row.offset is not None or row.detail.get("to") in to)
-        for row in said(rows, "sought")
-    )
+def has_sought(
+    rows: Rows, topic: str | None, partition: int | None, name: str, *to: str,
+    after: int | None = None,
+) -> bool:  # fmt: skip
+    """Did a consumer of this group choose an offset, or go to one of these?
+
+    With `after`, did it choose one after this, or none that the log still has?
+    """
+    its = [
+        row for row in said(rows, "sought")
+        if (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
+    ]  # fmt: skip
+    chosen = [row.offset for row in its if row.offset is not None]
+    if chosen and after is not None:
+        end = ends(rows).get((topic, partition))
+        chosen = chosen if max(chosen) > after or max(chosen) < (start(end) if end else 0) else []
+    return bool(chosen) or any(row.detail.get("to") in to for row in its)
 
 
 def why_again(rows: Rows, done: Rows, given: Rows) -> list[str]:

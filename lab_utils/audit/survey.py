@@ -70,13 +70,15 @@ TOPICS_SCHEMA: Final = (
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
-    " sought: ARRAY<BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
+    " sought: MAP<BIGINT, BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING"
 # The widest of the stretches that a group's positions passed over in one partition.
 AHEAD_MAX: Final = 100
+# An offset that is after any other.
+ANY: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +123,7 @@ class TopicFacts:
                the group had committed before it was given anything at or after them
     bookmarks  group -> partition -> what the broker held for it at the end of the run
     replicas   partition -> the brokers that the controller named as its replicas
-    sought     group -> the partitions in which its program chose an offset, or the end
+    sought     group -> partition -> the furthest offset that its program chose; ANY is the end
     reread     group -> these, and those in which it went to the beginning
     placed     group -> the partitions that it was given something of, or chose
     subscribed the groups whose consumers were assigned partitions by their group
@@ -145,7 +147,7 @@ class TopicFacts:
     )
     bookmarks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     replicas: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    sought: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    sought: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
     reread: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     placed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
     subscribed: set[str] = field(default_factory=set)
@@ -183,6 +185,12 @@ class TopicFacts:
             start = self.ends[number].start if number in self.ends else 0
             if position >= start and self.given_at_ns[group].get(number, at_ns) > at_ns:
                 yield number, position
+
+    def chosen(self, group: str) -> Iterator[tuple[int, int]]:
+        """How far its program moved a group, by partition; ANY if the log begins after that."""
+        for number, offset in self.sought[group].items():
+            start = self.ends[number].start if number in self.ends else 0
+            yield number, offset if offset >= start else ANY
 
     def stops(self) -> Iterator[tuple[int, int, int]]:
         """Where a read_committed reader stops before the end: partition, there, and the end."""
@@ -447,7 +455,9 @@ def _consume(found: Survey, row: Row) -> None:
     if row["kind"] == "sought":
         # Where the bookmark is, or at the beginning, nothing is passed over by choice.
         if row["offset"] is not None or row["to_the_end"]:
-            topic.sought[group].add(row["partition"])
+            chosen = ANY if row["to_the_end"] else row["offset"]
+            before = topic.sought[group].get(row["partition"], chosen)
+            topic.sought[group][row["partition"]] = max(before, chosen)
         if row["partition"] in topic.sought[group] or row["to_the_beginning"]:
             topic.reread[group].add(row["partition"])
     if row["kind"] == "assigned":
@@ -478,7 +488,7 @@ def _kinds(found: Survey) -> Iterator[str]:
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
         (group, sorted(actors), dict(it.furthest[group]), dict(it.resumed(group)),
-         dict(it.ahead[group]), sorted(it.sought[group]), sorted(it.reread[group]),
+         dict(it.ahead[group]), dict(it.chosen(group)), sorted(it.reread[group]),
          None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip

@@ -327,6 +327,18 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [LATEST, placed("sought", detail={"to": "beginning"}), acked("1", 0)],
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
+    "assigned where the order is, and given what is after it": (
+        [LATE, placed("sought", offset=1), acked("1", 1), delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "assigned after the order": (
+        [LATE, placed("sought", offset=2), acked("1", 1), delivered("2", 2)],
+        "unseen", "allowed", None,
+    ),
+    "assigned before the start of the log": (
+        [LATE, placed("sought", offset=0), acked("2", 2), *KEPT, delivered("3", 3)],
+        "unseen", "allowed", None,
+    ),
     "assigned by number, and given nothing": (
         [LATEST, placed("sought", offset=0), acked("1", 0)], "unseen", "allowed", None,
     ),

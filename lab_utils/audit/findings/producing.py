@@ -218,7 +218,8 @@ GIVEN = (
 WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
 BEGUN = f"exists({WHERE_IT_IS}, x -> it.furthest[x.partition] IS NOT NULL)"
-SOUGHT = f"exists({WHERE_IT_IS}, x -> array_contains(it.sought, x.partition))"
+SOUGHT = f"exists({WHERE_IT_IS}, x -> x.offset < it.sought[x.partition])"
+CHOSE = f"exists({WHERE_IT_IS}, x -> it.sought[x.partition] IS NOT NULL)"
 AHEAD = (
     f"exists({WHERE_IT_IS}, x -> exists(it.ahead[x.partition],"
     " passed -> x.offset BETWEEN passed.first AND passed.next - 1))"
@@ -251,18 +252,18 @@ def unseen() -> Found:
     `assign()`) or were given something of; every other group reads the whole topic.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
-    Allowed by: the first of these that applies. (1) Time, if the group was given records of the
-    partition, but none after the order: late and lost look alike. (2) The program, if it moved a
-    consumer of the group in this partition to an offset or to the end (`sought`), or if the group
-    continued at a position after the order that it had `committed`, or that a transaction had for
-    it: its last one before it was given the order's offset or a later one, which is not before the
-    position. (3) `auto.offset.reset=latest`, unless the group resumed. (4) Time, if the group was
-    given nothing of the partition. (5) A `request` on the wire, not refused, to delete the topic,
-    or to change positions of groups (DeleteGroups, OffsetDelete, an OffsetCommit or TxnOffsetCommit
-    with `outside` in its `detail` or of a client without events). (6) A power cut, or
-    `unclean.leader.election.enable=true`, as for lost-write: the position may be of a truncated
-    log. Otherwise it is a breach. A group resumed if it was given records of the partition after
-    its first `committed` there, which is at or before the order and not before the log's start.
+    Allowed by: the first that applies. (1) Time, if the group was given records of the partition,
+    none after the order. (2) The program, if it moved a consumer of the group in the partition
+    after the order or before the start of the log (`sought`; anywhere but to the beginning, if the
+    group was given nothing), or if it continued at a position after the order that it had
+    `committed`, or that a transaction had for it: its last one before it was given the order's
+    offset or a later one, which is not before the position. (3) `auto.offset.reset=latest`, unless
+    the group resumed. (4) Time, if the group was given nothing of the partition. (5) A `request`,
+    not refused, to delete the topic, or to change positions of groups (DeleteGroups, OffsetDelete,
+    an OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client without
+    events). (6) A power cut, or `unclean.leader.election.enable=true`, as for lost-write.
+    Otherwise: a breach. A group resumed if it was given records of the partition after its first
+    `committed` there, which is at or before the order and not before the log's start.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
@@ -277,8 +278,8 @@ def unseen() -> Found:
             "offsets": f"array_sort({OFFSETS_OF.format('acked_at')})",
             "actor": "array_join(it.actors, ', ')",
             "circumstances": f"array(CASE WHEN {BEGUN} AND NOT {PASSED} THEN 'late'"
-            f" WHEN {SOUGHT} THEN 'sought' WHEN {AHEAD} THEN 'ahead'"
-            f" WHEN NOT {PASSED} THEN 'not begun'"
+            f" WHEN {SOUGHT} OR {CHOSE} AND NOT {PASSED} THEN 'sought'"
+            f" WHEN {AHEAD} THEN 'ahead' WHEN NOT {PASSED} THEN 'not begun'"
             f" WHEN {RESUMED} THEN 'resumed' ELSE 'passed' END)",
         },
     )
