@@ -281,7 +281,9 @@ def applied_again(rows: Rows) -> Iterator[Found]:
 def polls(rows: Rows) -> Iterator[Found]:
     """Each delivery beside the one before it, which a rebalance or a seek makes forgotten."""
     before: dict[tuple[Any, ...], int] = {}
-    for row in said(rows, "delivered", "assigned", "sought", "revoked", "lost"):
+    events = said(rows, "delivered", "assigned", "sought", "revoked", "lost")
+    # Of one time it is placed first, and is then given what it is given.
+    for row in sorted(events, key=lambda it: (it.at_ns, it.kind == "delivered", it.offset or 0)):
         here = row.actor, row.topic, row.partition
         last = before.pop(here, None)
         if row.kind != "delivered" or row.offset is None:

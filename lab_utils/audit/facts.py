@@ -43,6 +43,8 @@ OF_PLACES: Final = (
 POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
+# Of one time, as of a coarse clock, a consumer is placed first and then given what it is given.
+OF_POLLS: Final = "at_ns, kind = 'delivered', offset"
 TRANSACTION: Final = ["run", "actor", "transaction"]
 
 
@@ -371,7 +373,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
 
 def _polls(rows: DataFrame) -> DataFrame:
     """What each consumer was given, beside the offset before it, since it was placed anew."""
-    window = "OVER (PARTITION BY run, actor, topic, partition ORDER BY at_ns)"
+    window = f"OVER (PARTITION BY run, actor, topic, partition ORDER BY {OF_POLLS})"
     beside = f"if(lag(kind) {window} = 'delivered', lag(offset) {window}, NULL) AS earlier"
     given = rows.selectExpr("*", beside).where("kind = 'delivered'")
     columns = ("key", "value", "kind", "actor", "consumer_group", "earlier", "at_ns")

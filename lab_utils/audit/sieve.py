@@ -15,7 +15,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.facts import OF_ORDERS, OF_PLACES, POLLS, orders, places, sql, transactions
+from lab_utils.audit.facts import (
+    OF_ORDERS,
+    OF_PLACES,
+    OF_POLLS,
+    POLLS,
+    orders,
+    places,
+    sql,
+    transactions,
+)
 from lab_utils.audit.finding import Facts, Sieve
 
 if TYPE_CHECKING:
@@ -300,7 +309,7 @@ def _polls(events: DataFrame, survey: Survey, columns: tuple[str, ...]) -> DataF
     rows = _with_bits(events.where(POLLS), survey, events).selectExpr(
         *columns, "bit", "xxhash64(actor) AS who", "at_ns"
     )
-    window = "OVER (PARTITION BY of, who, partition ORDER BY at_ns)"
+    window = f"OVER (PARTITION BY of, who, partition ORDER BY {OF_POLLS})"
     beside = f"if(lag(kind) {window} = 'delivered', lag(offset) {window}, NULL) AS earlier"
     return rows.selectExpr("*", beside).where("kind = 'delivered'").drop("who", "at_ns")
 

@@ -6,6 +6,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -124,6 +125,18 @@ def test_spark_equals_the_oracle(
 
     assert_same(runs, expected, found)
     assert_same(runs, expected, spark_findings(tmp_path, runs, is_sifted=True))
+
+
+@pytest.mark.parametrize("sieve", [nullcontext, sieving])
+def test_a_coarse_clock(sieve: Any, tmp_path: Path) -> None:
+    """Polls of one time have no sequence: none goes back, and none passes anything over."""
+    rows = [*log("0", "1", "2"), delivered("1", 1), delivered("0", 0), delivered("2", 2)]
+    write_ledger(tmp_path, coarse := [replace(row, run="00-a", at_ns=0) for row in rows])
+    events = read_events(tmp_path)
+    with sieve() as sieved:
+        assert [] == found_by(RULES.values(), events, survey(events), sieved).collect()
+
+    assert not oracle(coarse, "consuming")
 
 
 def test_no_suspects(tmp_path: Path) -> None:
