@@ -105,7 +105,8 @@ def is_local(path: str) -> bool:
 def local_files(path: str) -> dict[str, int]:
     """The files of a ledger on this machine, with their sizes in bytes.
 
-    Raises LedgerError if there is nothing at the path. What Spark hides is left out, as Spark does.
+    Raises LedgerError if there is nothing at the path, or where a link leads. What Spark hides is
+    left out, as Spark does.
     """
     root = Path(path)
     if not root.exists():
@@ -115,7 +116,13 @@ def local_files(path: str) -> dict[str, int]:
     )
     shown = (file for file, parts in inside if not any(part[0] in "._" for part in parts))
     files = [root] if root.is_file() else sorted(shown)
-    return {str(it): it.stat().st_size for it in files if it.name.endswith(JSONL + PARQUET)}
+    found = [it for it in files if it.name.endswith(JSONL + PARQUET)]
+    for lost in (it for it in found if not it.exists()):
+        raise LedgerError(
+            f"{lost} is a link to {lost.readlink()}, and nothing is there: the run would be judged "
+            "without it. Delete the link, or put the file where it leads."
+        )
+    return {str(it): it.stat().st_size for it in found}
 
 
 def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:

@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from lab_utils.audit.judged import judged_findings
-from lab_utils.audit.ledgers import SAMPLED, Ledger, listed, read, readable
+from lab_utils.audit.ledgers import SAMPLED, Ledger, listed, local_files, read, readable
 from lab_utils.audit.session import spark
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
@@ -267,3 +267,10 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(torn)
     with pytest.raises(LedgerError, match=f"torn, or not what its name says: .*{name}.*Take it"):
         ledger(tmp_path, tmp_path)
+
+
+def test_a_link_to_nothing(tmp_path: Path) -> None:
+    """A witness that is not there is missed, by its name and where it should be."""
+    (tmp_path / "shop.jsonl").symlink_to("moved.jsonl")
+    with pytest.raises(LedgerError, match=r"shop\.jsonl is a link to moved\.jsonl, and nothing"):
+        local_files(str(tmp_path))
