@@ -52,7 +52,7 @@ NEEDED: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
         "client": ("acked", *_READ, *_POSITIONS, *_GIVEN),
         "log": ("record", "visible", "end", "committed"),
     },
-    "offset": {"client": _READ, "log": ("record", "visible")},
+    "offset": {"client": _READ, "log": ("record", "visible", "transaction")},
 }
 # Kafka counts in 32 bits but for offsets and producer ids; what is computed with has to stay in 64.
 LIMITS: Final = {

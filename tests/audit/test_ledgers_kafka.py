@@ -58,6 +58,7 @@ LINES: list[tuple[str | bytes, str | None]] = [
     (line(topic=None), "topic is missing"),
     (line(partition=None), "partition is missing"),
     (line(offset=None), None),
+    (line(source="log", kind="transaction", offset=None), "offset is missing"),
     (line(kind="delivered", offset=None), "offset is missing"),
     (
         line(source="workload", kind="topic", detail={"replicas": "3.5"}),
