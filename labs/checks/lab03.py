@@ -156,14 +156,17 @@ def stored_twice(nth, orders=6):
 
 
 def crashed(acked, sent):
-    """Two runs whose process is killed and started again.
+    """Three runs whose process is killed and started again.
 
     After an ack the log holds something, so who begins anew stores it twice. After a send the last
-    orders were never handed over, so who gives up leaves them out.
+    orders were never handed over, so who gives up leaves them out. What is sent first may not reach
+    the broker, so who has written down that it was sent leaves it out, too.
     """
+    unheard = (crash_client("after_send", nth=1), drop_request("Produce", nth=1))
     return (
         Trial(name="a crash after an ack", faults=(crash_client("after_ack", nth=acked),)),
         Trial(name="a crash after a send", faults=(crash_client("after_send", nth=sent),)),
+        Trial(name="a crash before the broker has it", faults=unheard),
     )
 
 
@@ -357,16 +360,22 @@ EXERCISES = (
         rules=(*STORED_ONCE, the_process_was_restarted),
         mistakes=(
             Mistake(
-                name="began anew",
-                is_made=lambda _, seen: len(after_crash(seen, "Produce")) >= len(seen.orders),
-                likely="the second process sent every order; its producer id is new.",
-                look="Look at which orders were in the log when it started.",
-            ),
-            Mistake(
                 name="gave up",
                 is_made=lambda _, seen: not after_crash(seen, "Produce"),
                 likely="the second process sent nothing, and the first had not finished.",
                 look="Look at what is missing from the log.",
+            ),
+            Mistake(
+                name="wrote it down first",
+                is_made=lambda _, seen: not set(seen.orders) <= set(seen.stored),
+                likely="you took an order for stored that was sent, and that no broker had acked.",
+                look="Look at which orders were in the log when the second process started.",
+            ),
+            Mistake(
+                name="began anew",
+                is_made=lambda _, seen: len(after_crash(seen, "Produce")) >= len(seen.orders),
+                likely="the second process sent every order; its producer id is new.",
+                look="Look at which orders were in the log when it started.",
             ),
         ),
         blank="Look at which orders your function sends, and at what its last line waits for.",

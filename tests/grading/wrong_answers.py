@@ -23,6 +23,22 @@ def send_the_rest(run):
         producer.produce(run.topic, order, partition=0)
     producer.flush()
 """
+WRITES_FIRST: Final = """
+from sqlalchemy import text
+
+def send_the_rest(run):
+    database = run.database()
+    with database.begin() as rows:
+        rows.execute(text("CREATE TABLE IF NOT EXISTS sent (value TEXT)"))
+        done = rows.scalars(text("SELECT value FROM sent")).all()
+    producer = run.producer({"enable.idempotence": True})
+    for order in run.orders:
+        if order not in done:
+            with database.begin() as rows:
+                rows.execute(text("INSERT INTO sent VALUES (:value)"), {"value": order})
+            producer.produce(run.topic, order, partition=0)
+            producer.flush()
+"""
 COUNTED_TWICE: Final = "count(distinct value) - count(distinct if(kind = 'unknown', value, NULL))"
 FIRST: Final = 'groupBy("value", "partition").agg(F.min("offset").alias("offset"))'
 SORTED: Final = """
@@ -236,6 +252,7 @@ WRONG: Final = (
     ),
     ("03.5", "began anew", _send("send_the_rest", '{"enable.idempotence": True}')),
     ("03.5", "gave up", GIVES_UP),
+    ("03.5", "wrote it down first", WRITES_FIRST),
     ("04.1", "the aborted one is gone", {"read_uncommitted": "0 2 3 4 5"}),
     ("04.1", "uncommitted waits", {"read_uncommitted": "0 1 2 3"}),
     ("04.1", "what is open is committed", {"read_committed": "0 2 3 4 5"}),
