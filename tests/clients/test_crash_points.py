@@ -8,7 +8,14 @@ import pytest
 
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.faults import Fault, crash_client, delay_response, kill_broker, stall_client
+from lab_utils.proxy.faults import (
+    Fault,
+    crash_client,
+    delay_response,
+    kill_broker,
+    pause_broker,
+    stall_client,
+)
 from tests.notebooks import further, solutions
 from tests.performed import Perform, values
 
@@ -146,6 +153,17 @@ def test_broker_and_client_die_in_a_transaction(perform: Perform) -> None:
     assert ["killed", "crashed", "started"] == [
         kind for kind in happened if kind in ("killed", "crashed", "started")
     ]
+
+
+def test_only_broker_is_paused_at_the_crash(perform: Perform) -> None:
+    """It answers what the group has committed when it goes on, before the client starts again."""
+    pause = pause_broker(1, api="OffsetCommit", nth=2)
+    crash = crash_client("after_commit", nth=2)
+    rows = perform(workload("process_then_commit"), pause, crash, orders=3, filled=True)
+    happened = [row.kind for row in rows if row.kind in ("paused", "crashed", "resumed")]
+
+    assert ["paused", "crashed", "resumed"] == happened
+    assert [2] == bookmarks(rows, "crash")
 
 
 def test_member_is_stalled(perform: Perform) -> None:
