@@ -48,7 +48,7 @@ from lab_utils.grading.handed_in import (
 )
 from lab_utils.grading.judge import no_answer
 from lab_utils.grading.kernel import Budget, KernelSession, keep_bytecode
-from lab_utils.grading.notebook import lab_of
+from lab_utils.grading.notebook import NotASubmission, lab_of
 from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
     FAIL,
@@ -60,7 +60,7 @@ from lab_utils.grading.results import (
     Verdict,
 )
 from lab_utils.grading.sandbox import end_within, remove, required_isolation
-from lab_utils.grading.submission import NotASubmission, Submission, read_submission, submissions
+from lab_utils.grading.submission import Submission, read_submission, submissions
 from lab_utils.machine.prepare import prepare
 from lab_utils.processes import open_many_files
 from lab_utils.single_server import take_lock

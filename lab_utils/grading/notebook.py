@@ -23,14 +23,18 @@ from __future__ import annotations
 
 import ast
 import difflib
+import errno
+import json
+import os
 import re
+import stat
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, LabError
 from lab_utils.folders import FURTHER
 from lab_utils.grading.cases import Exercise, checks_path, exercises, held_by_sources
 
@@ -48,6 +52,14 @@ finally:
         sys.modules["rfc3987_syntax"] = _grammar
 
 
+BYTES_MAX: Final = 50_000_000
+# Objects and lists in its JSON: each takes half a kilobyte of the grader, whatever is in it.
+PARTS_MAX: Final = 1_000_000
+# More values than any notebook has: 22 million in one list held up all other gradings for 17 s.
+COMMAS_MAX: Final = 5_000_000
+# A lab has a tenth of it. Some looks at cells are for each pair of them.
+CELLS_MAX: Final = 1_000
+
 SCHEMA_VERSION: Final = 3
 _nodes: Any = nbformat.v4  # it has no types
 KERNEL: Final = {"display_name": "Python 3", "language": "python", "name": "python3"}
@@ -61,6 +73,10 @@ CONFIGURATION: Final = """c = get_config()
 c.CourseDirectory.course_id = "kafka"
 c.Execute.timeout = 300
 """
+
+
+class NotASubmission(LabError):
+    """A file is not a notebook of this course; it cannot be graded."""
 
 
 def lab_of(name: str) -> str | None:
@@ -112,7 +128,56 @@ def notebook_text(notebook: NotebookNode) -> str:
     return str(_nodes.writes(notebook)).rstrip("\n") + "\n"
 
 
-def read_notebook(text: str) -> NotebookNode:
+def handed_in_notebook(path: Path) -> NotebookNode:
+    """The notebook in a file of anybody's; raises NotASubmission with the reason."""
+    try:
+        notebook = _converted(_bounded(_text(path)))
+        if len(notebook.cells) > CELLS_MAX:
+            raise NotASubmission(
+                f"the notebook has {len(notebook.cells):,} cells, and {CELLS_MAX:,} are the limit."
+            )
+        for cell in notebook.cells:
+            if not isinstance(cell.get("source"), str):
+                raise NotASubmission("a cell of the notebook has no text.")
+    except NotASubmission:
+        raise
+    except OSError as error:
+        raise NotASubmission(f"the file cannot be read: {error.strerror}.") from error
+    except Exception as error:  # nbformat raises whatever the JSON leads it to
+        raise NotASubmission(f"the file is not a notebook ({type(error).__name__}).") from error
+    return notebook
+
+
+def _text(path: Path) -> str:
+    """The text of a regular file, in any encoding of Unicode; raises NotASubmission or OSError.
+
+    A link may lead to another's notebook, and a pipe or a device has no end.
+    """
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        number = os.open(path, flags)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise NotASubmission("the file is a link. Hand in the notebook itself.") from None
+    with os.fdopen(number, "rb") as file:
+        if not stat.S_ISREG(os.fstat(number).st_mode):
+            raise NotASubmission("the file is no regular file, but a pipe, a device or the like.")
+        content = file.read(BYTES_MAX + 1)
+    if len(content) > BYTES_MAX:
+        raise NotASubmission(f"the file has more than {BYTES_MAX:,} bytes.")
+    return content.decode(json.detect_encoding(content))
+
+
+def _bounded(text: str) -> str:
+    """The text, if its JSON has no more parts than there is memory for; raises NotASubmission."""
+    for what, signs, most in (("braces", "{[", PARTS_MAX), ("commas", ",", COMMAS_MAX)):
+        if (parts := sum(map(text.count, signs))) > most:
+            raise NotASubmission(f"the file has {parts:,} {what}, and {most:,} are the limit.")
+    return text
+
+
+def _converted(text: str) -> NotebookNode:
     """The notebook of a file's text; raises whatever its JSON leads nbformat to.
 
     It is not validated: that takes minutes for a file with many parts, and refuses nothing.

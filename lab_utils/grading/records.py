@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab_utils.errors import BadArgument, LedgerError, SetupError
+from lab_utils.grading.notebook import BYTES_MAX
 from lab_utils.grading.results import (
     GRADED,
     REJECTED,
@@ -33,7 +34,6 @@ from lab_utils.grading.results import (
     read_submission_result,
     safe_name,
 )
-from lab_utils.grading.submission import BYTES_MAX
 
 SCHEMA: Final = "delivery-lab-submission/1"
 FOLDER: Final = "submissions"

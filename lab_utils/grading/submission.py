@@ -14,11 +14,7 @@ from __future__ import annotations
 
 import ast
 import builtins
-import errno
-import json
-import os
 import re
-import stat
 import symtable
 from collections.abc import Iterable, Iterator, Sequence, Set
 from contextlib import suppress
@@ -27,25 +23,18 @@ from itertools import compress
 from pathlib import Path
 from typing import Any, Final
 
-from lab_utils.errors import LabError
 from lab_utils.folders import FURTHER
 from lab_utils.grading.cases import LABS, Exercise, exercises
 from lab_utils.grading.notebook import (
+    NotASubmission,
     grade_id,
+    handed_in_notebook,
     instructor_notebook,
     lab_of,
     learner_notebook,
-    read_notebook,
     read_source,
 )
 
-BYTES_MAX: Final = 50_000_000
-# Objects and lists in its JSON: each takes half a kilobyte of the grader, whatever is in it.
-PARTS_MAX: Final = 1_000_000
-# More values than any notebook has: 22 million in one list held up all other gradings for 17 s.
-COMMAS_MAX: Final = 5_000_000
-# A lab has a tenth of it. Some looks at cells are for each pair of them.
-CELLS_MAX: Final = 1_000
 # No lab has 6,000 characters. What has more than this runs as it is, and is not read: to parse it
 # would hold up all other gradings (one `import a.a.a…` of 180,000 characters for 17 s).
 CODE_MAX: Final = 50_000
@@ -85,10 +74,6 @@ HAS_PASSED: Final = (
     "type('Verdict', (), {'status': 'PASS', 'points': 0, '__getattr__': lambda it, _: it,"
     " '__call__': lambda it, *_, **__: it})()"
 )
-
-
-class NotASubmission(LabError):
-    """A file is not a notebook of this course; it cannot be graded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +205,7 @@ def read_submission(path: Path, labs: Path = LABS) -> Submission:
         lab = _known(path, lab_of(path.stem), found)
         notebook = instructor_notebook(read_source(path), lab, exercises(lab, labs))
     else:
-        notebook = _notebook(path)
+        notebook = handed_in_notebook(path)
         lab = _known(path, _lab(notebook, path), found)
     handed_out = learner_notebook(read_source(found[lab]), lab, exercises(lab, labs))
     items = exercises(lab, labs)
@@ -244,54 +229,6 @@ def files_below(folder: Path) -> list[Path]:
     """Whatever may have been handed in: links and the like, too, which are refused by name."""
     below = sorted(it for it in folder.rglob("*") if it.is_symlink() or not it.is_dir())
     return [each for each in below if not SKIPPED & set(each.relative_to(folder).parts)]
-
-
-def _notebook(path: Path) -> Any:
-    try:
-        notebook = read_notebook(_bounded(_text(path)))
-        if len(notebook.cells) > CELLS_MAX:
-            raise NotASubmission(
-                f"the notebook has {len(notebook.cells):,} cells, and {CELLS_MAX:,} are the limit."
-            )
-        for cell in notebook.cells:
-            if not isinstance(cell.get("source"), str):
-                raise NotASubmission("a cell of the notebook has no text.")
-    except NotASubmission:
-        raise
-    except OSError as error:
-        raise NotASubmission(f"the file cannot be read: {error.strerror}.") from error
-    except Exception as error:  # nbformat raises whatever the JSON leads it to
-        raise NotASubmission(f"the file is not a notebook ({type(error).__name__}).") from error
-    return notebook
-
-
-def _text(path: Path) -> str:
-    """The text of a regular file, in any encoding of Unicode; raises NotASubmission or OSError.
-
-    A link may lead to another's notebook, and a pipe or a device has no end.
-    """
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    try:
-        number = os.open(path, flags)
-    except OSError as error:
-        if error.errno != errno.ELOOP:
-            raise
-        raise NotASubmission("the file is a link. Hand in the notebook itself.") from None
-    with os.fdopen(number, "rb") as file:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise NotASubmission("the file is no regular file, but a pipe, a device or the like.")
-        content = file.read(BYTES_MAX + 1)
-    if len(content) > BYTES_MAX:
-        raise NotASubmission(f"the file has more than {BYTES_MAX:,} bytes.")
-    return content.decode(json.detect_encoding(content))
-
-
-def _bounded(text: str) -> str:
-    """The text, if its JSON has no more parts than there is memory for; raises NotASubmission."""
-    for what, signs, most in (("braces", "{[", PARTS_MAX), ("commas", ",", COMMAS_MAX)):
-        if (parts := sum(map(text.count, signs))) > most:
-            raise NotASubmission(f"the file has {parts:,} {what}, and {most:,} are the limit.")
-    return text
 
 
 def _lab(notebook: Any, path: Path) -> str | None:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from lab_utils.grading import grader
+from lab_utils.grading.notebook import NotASubmission
 from lab_utils.grading.submission import (
     HAS_PASSED,
     Cell,
-    NotASubmission,
     Submission,
     read_submission,
     submissions,
