@@ -65,6 +65,8 @@ HARMLESS: Final = frozenset((
     "print", "len", "repr", "str", "sorted", "sum", "min", "max", "type", "display", "list", "set",
     "dict", "tuple",
 ))  # fmt: skip
+# The argument of the lab's verbs that is performed; without a name it is in one of a mapping.
+PERFORMED: Final = ("workload", None)
 # A line that gives a name a value.
 GIVES: Final = re.compile(
     r"(?m)^(?:async +)?(?:def|class) ++(\w++)|^(\w++)[ \t]*+(?::[^=\n]*+)?=(?!=)"
@@ -173,6 +175,7 @@ class _Piece:
     """A statement of a cell, or a cell that is no Python: the names of the notebook in it.
 
     changes  those whose attributes or elements it sets, or whose methods it calls
+    sets     of these, those that it sets an attribute or an element of
     given    those that it calls something with, but for the lab and what only shows
     defines  the function or class that it defines, if it does
     makes    those whose values it may decide: see _pass_on()
@@ -186,6 +189,7 @@ class _Piece:
     binds: Set[str] = frozenset()
     loads: Set[str] = frozenset()
     changes: Set[str] = frozenset()
+    sets: Set[str] = frozenset()
     given: Set[str] = frozenset()
     is_import: bool = False
     defines: str = ""
@@ -247,7 +251,8 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
             binds, loads = names_of(symtable.symtable(text, "cell", "exec"))
             if CALL_OF_A_MAGIC in loads:
                 binds, loads = (each | set(WORD.findall(text)) for each in (binds, loads))
-            changed = set(_changed(statement))
+            sets = set(_set_on(statement))
+            changed = sets | set(_changed(statement))
             loads |= binds & changed
             piece = _Piece(
                 position,
@@ -256,6 +261,7 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
                 binds=binds,
                 loads=loads,
                 changes=loads & changed,
+                sets=loads & sets,
                 given=loads & set(_given(statement)),
                 is_import=isinstance(statement, ast.Import | ast.ImportFrom),
                 defines=_defined(statement),
@@ -272,9 +278,10 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
 def _pass_on(pieces: Sequence[_Piece]) -> list[_Piece]:
     """Say of each piece which names it may decide: it binds them, or what it calls may change them.
 
-    A module is the same for all. A function that is called may change what its body does, not
-    itself; but what is bound together may share. So a statement leads to the calls of all that it
-    names, and these to further calls; they are returned as pieces, whose names have brackets.
+    A module is the same for all, until something is set in it. A function that is called may change
+    what its body does, not itself; but what is bound together may share. So a statement leads to
+    the calls of all that it names, and these to further calls; they are returned as pieces, whose
+    names have brackets.
     """
     imported = {name for each in pieces if each.is_import for name in each.binds}
     defined = {each.defines for each in pieces}
@@ -282,7 +289,7 @@ def _pass_on(pieces: Sequence[_Piece]) -> list[_Piece]:
     for each in pieces:
         called = {f"{name}()" for name in each.loads}
         more = each.binds - {each.defines} if each.defines else each.given - defined
-        more = (more | each.changes) - imported - BUILTINS
+        more = (more | each.changes) - imported - BUILTINS | each.sets
         names = {f"{name}()" for name in each.binds}
         if not each.is_import:
             shared = each.binds if len(names) > 1 and not each.defines else set()
@@ -351,15 +358,20 @@ def names_of(table: symtable.SymbolTable) -> tuple[set[str], set[str]]:
     return binds, loads
 
 
+def _set_on(tree: ast.AST) -> Iterator[str]:
+    """The names of whose values an attribute or an element is set."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            yield _root(node)
+
+
 def _changed(tree: ast.AST) -> Iterator[str]:
-    """The names of whose values an attribute or an element is set, or a method called.
+    """The names of whose values a method is called.
 
     And those that are deleted, set anew from the values that they have, or given another name.
     """
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute | ast.Subscript) and not isinstance(node.ctx, ast.Load):
-            yield _root(node)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield _root(node.func)
         elif isinstance(node, ast.AugAssign):
             yield _root(node.target)
@@ -373,8 +385,9 @@ def _given(tree: ast.AST) -> Iterator[str]:
     """The names that something is called with; of what goes to the lab, what it performs."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and (root := _root(node.func)) not in HARMLESS:
-            keywords = [keyword.value for keyword in node.keywords]
-            for given in node.args[:1] if root == "lab" else (*node.args, *keywords):
+            of_lab = root == "lab"
+            named = [it.value for it in node.keywords if not of_lab or it.arg in PERFORMED]
+            for given in (*node.args[: 1 if of_lab else None], *named):
                 yield from (it.id for it in ast.walk(given) if isinstance(it, ast.Name))
 
 
