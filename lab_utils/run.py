@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, one_of
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
@@ -175,8 +175,16 @@ class Run:
         return replicas(self.rows, partition)
 
     def requests(self, api: str = "Produce") -> list[Event]:
-        """The requests and responses of one API as the proxy decoded them, oldest first."""
-        return [row for row in self.rows if row.source == "wire" and row.api == api]
+        """The requests and responses of one API as the proxy decoded them, oldest first.
+
+        Raises BadArgument for what is no request of Kafka's.
+        """
+        found = [row for row in self.rows if row.source == "wire" and row.api == api]
+        if not found:
+            from lab_utils.codec.apis import API_KEYS  # loads the protocol library
+
+            one_of("api", api, API_KEYS)
+        return found
 
     def __repr__(self) -> str:
         ended = f"{self._unsent()}{self._raised()}"

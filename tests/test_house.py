@@ -58,7 +58,7 @@ KNOWS: Final = {
     "jupyter": {"stage", "course"},  # ends it
     "readback": {"ledger", "codec", "clients", "stage"},
     "experiment": {"ledger", "proxy", "clients", "stage", "readback"},
-    "run": {"ledger", "audit", "views"},
+    "run": {"ledger", "codec", "audit", "views"},  # the names of Kafka's requests
     "sweep": {"ledger", "proxy", "views", "run"},
     "checking": {"ledger", "clients", "grading", "experiment", "run", "lab"},
     "site": {"ledger", "machine", "audit", "views", "working_folder", "course", "run", "lab"},

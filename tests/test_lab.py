@@ -368,13 +368,15 @@ def test_kafka_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_not_there(lab: Lab) -> None:
-    """A question or an item that does not exist is refused with the nearest one."""
+    """A question, an item or a request that does not exist is refused with the nearest one."""
     with pytest.raises(BadArgument, match="Did you mean 'stored'"):
         lab.predict(store=3, because="")
     with pytest.raises(BadArgument, match="because must be a text that UTF-8 can hold"):
         lab.predict(stored=3, because="\ud800")
     with pytest.raises(BadArgument, match=r"Did you mean '03\.1'"):
         lab.check("03.11", None)
+    with pytest.raises(BadArgument, match="Did you mean 'Produce'"):
+        lab.run(send_orders, orders=0).requests("produce")
 
 
 FULL = """
