@@ -80,6 +80,17 @@ def test_log_and_batches(experiment: Experiment) -> None:
     )
 
 
+def test_name_that_a_deleted_run_had(experiment: Experiment, tmp_path: Path) -> None:
+    """Its folder is gone, and its topic gives way: the log has what the new run sent, alone."""
+    carry_out(sending(), experiment.begin())
+    experiment.finish()
+    again = Experiment(experiment.stage, experiment.reader, experiment.run, tmp_path / "b", ("7",))
+    carry_out(sending(), again.begin())
+    log = [(row.offset, row.value) for row in again.finish() if row.kind == "record"]
+
+    assert [(0, "7")] == log
+
+
 def test_run_that_cannot_begin(experiment: Experiment) -> None:
     """A run whose fault the stage refuses is not left open there."""
     experiment.faults = (drop_response("Produce", nth=1), "no fault")  # type: ignore[assignment]

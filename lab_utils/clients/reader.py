@@ -80,12 +80,19 @@ class HonestReader:
     ) -> None:
         """Create a new and empty topic; raises StageError when the broker does not.
 
-        The replicas of each partition are brokers 1, 2, …, so that broker 1 leads.
+        The replicas of each partition are brokers 1, 2, …, so that broker 1 leads. What is left of
+        a run of that name, whose folder somebody has deleted, is deleted first.
         """
         placed = [list(range(1, replicas + 1))] * partitions
         new = NewTopic(topic, partitions, replica_assignment=placed, config=dict(config or {}))
         try:
-            self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout_s)
+            try:
+                self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout_s)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+                self._admin.delete_topics([topic], operation_timeout=10)[topic].result(timeout_s)
+                self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout_s)
         except (KafkaException, TimeoutError) as error:
             reason = error.args[0].str() if error.args else f"no answer within {timeout_s:g} s"
             raise StageError(
