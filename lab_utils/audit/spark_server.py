@@ -34,9 +34,8 @@ import click
 from lab_utils import processes
 from lab_utils.errors import SetupError, StageError, WaitTimeout
 from lab_utils.folders import cache_folder, state_folder
-from lab_utils.machine.broker import telling, why
 from lab_utils.machine.jars import Progress
-from lab_utils.machine.java import LOCALE, environment, find_java
+from lab_utils.machine.java import LOCALE, environment, find_java, telling, why
 from lab_utils.machine.quick_start import ARCHIVED_S, archive_key, make_archive
 from lab_utils.single_server import Joining, Life, end, is_served, read, remove
 from lab_utils.waiting import wait_until

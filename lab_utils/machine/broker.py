@@ -10,7 +10,6 @@ import os
 import signal
 import socket
 import subprocess
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,7 @@ from lab_utils import processes
 from lab_utils.errors import BadArgument, StageError, WaitTimeout
 from lab_utils.folders import is_full
 from lab_utils.machine.guardian import Guardian
-from lab_utils.machine.java import environment
+from lab_utils.machine.java import environment, telling, why
 from lab_utils.machine.quick_start import Kafka
 from lab_utils.machine.settings import Node, Ports, text
 from lab_utils.waiting import wait_until
@@ -215,7 +214,7 @@ class Broker:
         if is_full(self.folder):  # then there is nothing in its log
             said += "No space left on device"
         return StageError(
-            f"broker {self.broker_id} {what}. {why(said)}The last lines of its log:\n"
+            f"broker {self.broker_id} {what}. {why(said, OTHERWISE)}The last lines of its log:\n"
             + "\n".join(telling(said)[-8:])
         )
 
@@ -252,39 +251,6 @@ class Broker:
             every_s=0.001,
             last_seen=lambda _: process.status(),
         )
-
-
-def why(said: str, otherwise: str = OTHERWISE) -> str:
-    """A sentence on what fixes it: of its own for some causes, and one for all others.
-
-    >>> why("Exception: Address already in use")[:30]
-    'Another program has one of its'
-    """
-    causes: Mapping[str, str] = {
-        "Address already in use": "Another program has one of its ports; start it again. ",
-        "UnsupportedClassVersionError": "Its Java is too old; run ./lab doctor. ",
-        "OutOfMemoryError": "Its heap is too small for what it holds. ",
-        "Too small initial heap": "Its heap is too small for a JVM. ",
-        "Too small maximum heap": "Its heap is too small for a JVM. ",
-        "Could not reserve enough space": "This machine has no memory left for it; end some "
-        "programs, or run ./lab down. ",
-        "No space left on device": "The disk is full; make room, then start it again. ",
-        "Too many open files": "Programs may open too few here; start the lab in a shell in which "
-        "`ulimit -n` says 1024 or more. ",
-        "Permission denied": "It may not write to its data folder. ",
-        "AccessDenied": "It may not write to its data folder. ",
-    }
-    return next((fix for cause, fix in causes.items() if cause in said), otherwise)
-
-
-def telling(said: str) -> list[str]:
-    r"""The lines of a log that tell why: no stack frames, and no INFO if there is anything else.
-
-    >>> telling("INFO starting\nERROR Address already in use\n\tat a.b.C\nINFO shut down")
-    ['ERROR Address already in use']
-    """
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("\t")]
-    return [line for line in lines if "INFO" not in line] or lines
 
 
 def answers(port: int) -> bool:

@@ -2,7 +2,7 @@
 
 Looked for in LAB_JAVA (a java executable or a JDK folder), JAVA_HOME and PATH, in this order. If
 none serves, cjdk fetches a JDK into the user's cache; later starts find it there without a
-network. It knows nothing of Kafka.
+network. It also says what the log of a JVM that ended tells. It knows nothing of Kafka.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -137,3 +137,36 @@ def _lacking(unfit: list[str], what: str) -> SetupError:
         f"Kafka and Spark need Java {MINIMUM} or newer; {'; '.join(unfit) or 'none is here'}, "
         f"and {what}. {FIX}"
     )
+
+
+def why(said: str, otherwise: str) -> str:
+    """What fixes a JVM whose log says this: a sentence for some causes, and one for all others.
+
+    >>> why("Exception: Address already in use", "Ask. ")[:30]
+    'Another program has one of its'
+    """
+    causes: Mapping[str, str] = {
+        "Address already in use": "Another program has one of its ports; start it again. ",
+        "UnsupportedClassVersionError": "Its Java is too old; run ./lab doctor. ",
+        "OutOfMemoryError": "Its heap is too small for what it holds. ",
+        "Too small initial heap": "Its heap is too small for a JVM. ",
+        "Too small maximum heap": "Its heap is too small for a JVM. ",
+        "Could not reserve enough space": "This machine has no memory left for it; end some "
+        "programs, or run ./lab down. ",
+        "No space left on device": "The disk is full; make room, then start it again. ",
+        "Too many open files": "Programs may open too few here; start the lab in a shell in which "
+        "`ulimit -n` says 1024 or more. ",
+        "Permission denied": "It may not write to its data folder. ",
+        "AccessDenied": "It may not write to its data folder. ",
+    }
+    return next((fix for cause, fix in causes.items() if cause in said), otherwise)
+
+
+def telling(said: str) -> list[str]:
+    r"""The lines of a log that tell why: no stack frames, and no INFO if there is anything else.
+
+    >>> telling("INFO starting\nERROR Address already in use\n\tat a.b.C\nINFO shut down")
+    ['ERROR Address already in use']
+    """
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("\t")]
+    return [line for line in lines if "INFO" not in line] or lines
