@@ -304,7 +304,9 @@ def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
             raise
         said = str(error).splitlines()[0]
         raise LedgerError(
-            f"the Parquet files have no common schema: {said} Audit them one by one."
+            f"the Parquet files cannot be read as one ledger: {said} A column stands in a file "
+            "once, in all files with one type, and a time is a whole number of nanoseconds. Write "
+            "them so, or audit them one by one."
         ) from None
     return raw
 
@@ -369,7 +371,8 @@ def _wrong(bad: str = "") -> str:
         f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} "
         f"WHEN NOT source || ' ' || kind IN ({_kinds(KINDS)}) THEN 'unknown source and kind' "
         f"WHEN NOT fate IN {FATES} THEN 'unknown fate' {needed} {limits} {numbers} "
-        f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' "
+        f"WHEN offset < 0 AND kind IN {PLACED}"
+        " THEN 'offset is below 0: leave it out where it is not known' "
         f"WHEN partition < 0 AND source || ' ' || kind IN ({_kinds(NEEDED['partition'])})"
         " THEN 'partition is below 0' END"
     )
