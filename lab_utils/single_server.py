@@ -84,10 +84,26 @@ def read(folder: Path) -> dict[str, Any]:
     return {}
 
 
+def _code() -> list[Path]:
+    return sorted(Path(__file__).parent.rglob("*.py"))
+
+
+def _changed_ns() -> int:
+    return max(path.stat().st_mtime_ns for path in _code())
+
+
+# When the lab's code had been changed last, as this process loaded it.
+LOADED_NS: Final = _changed_ns()
+
+
+def is_outdated() -> bool:
+    """Has the lab's code been changed since this process loaded it, as by an update?"""
+    return _changed_ns() != LOADED_NS
+
+
 def edition() -> str:
     """The lab's code on this disk, in short: a server of another one may speak another language."""
-    code = sorted(Path(__file__).parent.rglob("*.py"))
-    return sha256(b"".join(path.read_bytes() for path in code)).hexdigest()
+    return sha256(b"".join(path.read_bytes() for path in _code())).hexdigest()
 
 
 def _is_lock_of(folder: Path, lock: int) -> bool:

@@ -28,6 +28,9 @@ ANSWER_TIMEOUT_S: Final = 120
 PROBE_TIMEOUT_S: Final = 5
 END_TIMEOUT_S: Final = 30
 SETTLED_S: Final = 20  # what the controller has to decide within
+OUTDATED: Final = (
+    "This kernel has the lab as it was before its update. Restart it, then run the first cell."
+)
 REPLACED: Final = "It is ended with its topics, and another one is started; the ledgers stay."
 
 
@@ -282,6 +285,8 @@ def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = N
     A broker of it that has died is started again. Raises StageError, with what the server said,
     if there is no stage in the end.
     """
+    if single_server.is_outdated():
+        warnings.warn(OUTDATED, stacklevel=2)
     name = lab if kafka == CURRENT else f"{lab}-{kafka}"
     arguments = ["--brokers", str(brokers), "--kafka", kafka]
     what = f"the stage {name!r}"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -189,6 +190,21 @@ def test_a_server_that_an_update_has_left(state: Path) -> None:
 
     assert not processes.is_running(older.pid)
     assert stage.pid == join("own").pid
+
+
+def test_a_kernel_that_an_update_has_left(state: Path, tmp_path: Path) -> None:
+    """It has the lab that it loaded, whatever is on the disk by now, and says what to do."""
+    copy = shutil.copytree(Path(single_server.__file__).parent, tmp_path / "lab_utils")
+    joins = (
+        "import pathlib, sys; from lab_utils.stage.client import join; join('own').leave();"
+        "print('updated', file=sys.stderr); pathlib.Path(sys.argv[1]).touch(); join('own').leave()"
+    )
+    command = [sys.executable, "-P", "-c", joins, str(copy / "errors.py")]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    before, _, after = done.stderr.partition("updated")
+
+    assert ("before its update" in before, "before its update" in after) == (False, True)
 
 
 def test_down_ends_what_no_file_names(
