@@ -69,7 +69,8 @@ def log(page: Page) -> list[str]:
 @pytest.fixture
 def both(page: Page) -> Page:
     """The page with the duplicate of lab 03 on it, and the run with idempotence in the record."""
-    show(page, recorded(histories.lost_answer(), CHOICE), recorded(histories.recognised(), SAFE))
+    lost = recorded(histories.lost_answer(), CHOICE, chosen=OFFERS["03"].words(CHOICE))
+    show(page, lost, recorded(histories.recognised(), SAFE))
     return page
 
 
@@ -85,10 +86,12 @@ def test_kernel_that_is_restarted_within_a_run(page: Page) -> None:
 
 
 def test_choice_that_was_not_recorded_says_so(both: Page) -> None:
-    """What the record does not have is said, and the run that is shown stays."""
+    """What the record does not have is said; the run that is shown stays, beside its own choice."""
     both.get_by_role("slider", name="At which Produce request?").press("Home")
 
     both.get_by_text("This choice was not recorded.").wait_for()
+    said = both.locator(".status").inner_text()
+    assert said.endswith("max.in.flight 1 · goes wrong: the answer is lost · at 3.")
     assert "2" == log(both)[3]
 
 

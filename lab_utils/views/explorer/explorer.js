@@ -21,6 +21,7 @@ const ENDED =
   "Run the notebook's first cell, then this cell. The runs below stay.";
 const STARTING = "The first run is being made.";
 const AGAIN = "This run proves nothing. Press “Run again”, or change a choice.";
+const STILL = "What is shown was made with:";
 const NOT_RECORDED = "This choice was not recorded. Choose another one.";
 
 // ------------------------------------------------------------------------------------ the sources
@@ -272,7 +273,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
         tell(again && run.outcomes.includes("inconclusive") ? AGAIN : "");
         if (!next) present(run);
       } catch (error) {
-        tell(error.message);
+        tell(shown.run ? `${error.message} ${STILL} ${shown.run.chosen}.` : error.message);
       }
       clearTimeout(slow);
     }
