@@ -148,8 +148,8 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
         return False
     if request.api != "Produce":
         return True
-    values = set(carried(request))  # none where it could not be read
-    is_order = not values or bool(values & set(each.orders))
+    # What could not be read is none: orders are small, and what is compressed is not examined.
+    is_order = not set(each.orders).isdisjoint(carried(request))
     answers = _answers(each, request) if fired.actor in LEAVE_THE_ANSWER else []
     refused = any(row.error in BAD_REQUEST for row in answers)
     means_it = request.detail.get("acks") in ACKS and not _is_needless(each, request)
