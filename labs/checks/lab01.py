@@ -11,6 +11,7 @@ from lab_utils.grading.rules import (
     nothing_else_is_stored,
     rows_equal,
 )
+from lab_utils.ledger.history import carried
 from lab_utils.proxy.faults import (
     cut_link,
     delay_response,
@@ -89,7 +90,8 @@ def truth(evidence):
 def sorted_by_learner(evidence):
     """The learner's words, which the workload wrote to the topic `words`."""
     rows = [row for row in evidence.log if row.topic.endswith("-words")]
-    return dict(reversed((row.value or "").split(" ", 1)) for row in rows if " " in row.value)
+    values = [row.value or "" for row in rows]  # a record may have none
+    return dict(reversed(value.split(" ", 1)) for value in values if " " in value)
 
 
 def the_words_are_right(_, evidence):
@@ -102,6 +104,14 @@ def the_words_are_right(_, evidence):
     if not wrong:
         return None
     return f"order {wrong[0]} is sorted as {said[wrong[0]]}, and {right[wrong[0]]} is true of it."
+
+
+def sent_again(evidence):
+    """What the trial lacks if an order was sent again: its first report is not the last of it."""
+    requests = [row for row in evidence.requests() if row.topic.endswith("-orders")]
+    sent = Counter(value for row in requests for value in carried(row))
+    again = next((order for order in evidence.orders if sent[order] > 1), None)
+    return None if again is None else f"order {again} was sent again after its report"
 
 
 def said_instead(word, of):
@@ -125,6 +135,7 @@ def report_kinds(refused, late):
         orders=6,
         brokers=3,
         topics=("words",),
+        assumes=sent_again,
     )
 
 

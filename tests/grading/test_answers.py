@@ -24,6 +24,7 @@ from tests.grading.recorded import (
     BLANK,
     LABS,
     NO_FAULT,
+    REFERENCE,
     RIGHT,
     WRONG,
     Case,
@@ -139,6 +140,31 @@ def test_a_refusal_that_copies_survive(copies: int, status: str) -> None:
         letters = [it for it in seen.rows if (it.source, it.kind) == ("log", "record")
                    and it.topic == f"{it.run}-dead_letters"]  # fmt: skip
         return replace(seen, rows=(*seen.rows, *letters * (copies - 1)))
+
+    assert status == decide(case.exercise, case.answer, performed).status
+
+
+@pytest.mark.parametrize(("again", "status"), [("", "PASS"), ("1", "INCONCLUSIVE")])
+def test_a_report_is_the_last_word_on_its_order(again: str, status: str) -> None:
+    """Who sends orders until they are acked has sorted nothing. A record may have no value."""
+    case = Case("01.2", REFERENCE)
+
+    def performed(trial: Any) -> Any:
+        seen = evidence(case.exercise, trial, case.answer)
+        *sent, last = seen.requests()
+        first = sent[0].actor, sent[0].correlation_id
+        exchange = [it for it in seen.rows if (it.actor, it.correlation_id) == first]
+        more = [
+            replace(it, value=it.value and value, correlation_id=100, at_ns=it.at_ns + last.at_ns)
+            for value in again
+            for it in exchange
+        ]
+        rows = [
+            replace(it, value=f"acked {again}") if (it.value or "").endswith(f" {again}") else it
+            for it in seen.rows
+        ]
+        blank = replace(seen.log[0], topic=last.topic, value=None)
+        return replace(seen, rows=(*rows, *more, last, blank))
 
     assert status == decide(case.exercise, case.answer, performed).status
 
