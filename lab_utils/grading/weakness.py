@@ -148,8 +148,7 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
         return False
     if request.api != "Produce":
         return True
-    # What could not be read is none: orders are small, and what is compressed is not examined.
-    is_order = not set(each.orders).isdisjoint(carried(request))
+    is_order = _has_an_order(each, request)
     answers = _answers(each, request) if fired.actor in LEAVE_THE_ANSWER else []
     refused = any(row.error in BAD_REQUEST for row in answers)
     means_it = request.detail.get("acks") in ACKS and not _is_needless(each, request)
@@ -157,19 +156,24 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
 
 
 def _has_produced(each: Evidence, request: Event) -> bool:
-    """Is the producer that ends a transaction, or gives it offsets, one that writes in this run?
+    """Is the producer that ends a transaction, or gives it offsets, one that writes orders?
 
     Records may cross the wire after the offsets that wait for them, or never, if these were refused
     and the program gave up: then nobody has produced, and nobody else is the one who should have.
     """
     written = [
         row for row in each.requests()
-        if row.records and (row.topic or "").startswith(f"{row.run}-")
+        if (row.topic or "").startswith(f"{row.run}-") and _has_an_order(each, row)
     ]  # fmt: skip
     own = [row for row in written if row.producer_id == request.producer_id]
     if request.api == "EndTxn":
         return any(row.at_ns <= request.at_ns for row in own)
     return bool(own) or not written
+
+
+def _has_an_order(each: Evidence, request: Event) -> bool:
+    """What could not be read has none: orders are small, and what is compressed is not examined."""
+    return not set(each.orders).isdisjoint(carried(request))
 
 
 def _is_needless(each: Evidence, request: Event) -> bool:

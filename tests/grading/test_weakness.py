@@ -85,6 +85,7 @@ def later(event: Event) -> Event:
         ([init(1), init(2, 11), produce(**GIVEN), fired("drop_request")], False),
         ([produce(**GIVEN), fired("drop_request")], True),
         ([init(1), produce(**GIVEN), end(), fired(api="EndTxn")], False),
+        ([init(1), produce("x", **GIVEN), end(), fired(api="EndTxn")], True),
         ([init(1), produce(**GIVEN), end("False"), fired(api="EndTxn")], True),
         ([init(1), end(), fired(api="EndTxn")], True),
         ([init(1), replace(offsets(), at_ns=9), end(), fired(api="EndTxn")], True),
