@@ -375,6 +375,12 @@ def readable(evidence: Evidence) -> list[Event]:
     return [row for row in evidence.log if _place(row) in places]
 
 
+def taken_back(evidence: Evidence) -> str | None:
+    """What a trial lacks if records were not committed: its fault may have met no others."""
+    hidden = len(evidence.log) - len(readable(evidence))
+    return f"the program never committed {counted(hidden, 'record')}" if hidden else None
+
+
 def _place(row: Event) -> tuple[Any, ...]:
     return row.topic, row.partition, row.offset
 

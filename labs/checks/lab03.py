@@ -10,6 +10,7 @@ from lab_utils.grading.rules import (
     no_order_is_stored_twice,
     nothing_else_is_stored,
     rows_equal,
+    taken_back,
     the_process_was_restarted,
 )
 from lab_utils.proxy.faults import crash_client, drop_request, drop_response
@@ -119,10 +120,11 @@ def first_copies(evidence):
 
 def lost(answer_at, request_at):
     """One run that loses an answer, one that loses a request."""
-    return (
-        Trial(name="a lost answer", faults=(drop_response("Produce", nth=answer_at),)),
-        Trial(name="a lost request", faults=(drop_request("Produce", nth=request_at),)),
-    )
+    faults = {
+        "a lost answer": drop_response("Produce", nth=answer_at),
+        "a lost request": drop_request("Produce", nth=request_at),
+    }
+    return tuple(Trial(name=it, faults=(faults[it],), assumes=taken_back) for it in faults)
 
 
 def answers_lost(nth, orders=6):

@@ -16,6 +16,7 @@ from lab_utils.grading.rules import (
     pairs_that_can_be_read,
     rows_equal,
     strangers,
+    taken_back,
     visible,
     visible_rows,
 )
@@ -171,10 +172,11 @@ def in_trouble(produce_at, end_at, answer_at, error="PRODUCER_FENCED"):
     given = {"orders": 4, "topics": ("invoices",)}
     refused = refuse("Produce", nth=produce_at, error="INVALID_RECORD")
     fatal = refuse("EndTxn", nth=end_at, error=error)
+    lost = drop_response("EndTxn", nth=answer_at)
     return (
         Trial(name="a refused record", faults=(refused,), **given),
         Trial(name="a fenced producer", faults=(fatal,), **given),
-        Trial(name="a lost answer", faults=(drop_response("EndTxn", nth=answer_at),), **given),
+        Trial(name="a lost answer", faults=(lost,), assumes=taken_back, **given),
     )
 
 

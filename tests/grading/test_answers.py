@@ -18,6 +18,7 @@ from lab_utils.grading.cases import exercise, exercises
 from lab_utils.grading.examination import REFERENCE_S
 from lab_utils.grading.notebook import further_notebook
 from lab_utils.grading.results import Verdict
+from lab_utils.grading.rules import is_transactional
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import delay_response
 from tests.grading.recorded import (
@@ -167,6 +168,24 @@ def test_a_report_is_the_last_word_on_its_order(again: str, status: str) -> None
         return replace(seen, rows=(*rows, *more, last, blank))
 
     assert status == decide(case.exercise, case.answer, performed).status
+
+
+@pytest.mark.parametrize("item", ["03.2", "04.2"])
+def test_a_fault_that_met_what_was_taken_back(item: str) -> None:
+    """Who writes orders in a transaction that is aborted, to meet the fault, has shown nothing."""
+    case = Case(item, REFERENCE)
+
+    def performed(trial: Any) -> Any:
+        seen = evidence(case.exercise, trial, case.answer)
+        visible = [replace(it, kind="visible") for it in seen.log if not is_transactional(seen)]
+        aborted = replace(seen.log[-1], offset=99, detail={"transactional": "True"})
+        sent = [it for it in seen.requests() if it.topic == aborted.topic]
+        return replace(seen, rows=(*seen.rows, *visible, *sent, aborted))
+
+    found = decide(case.exercise, case.answer, performed)
+
+    assert "INCONCLUSIVE" == found.status
+    assert "the program never committed 1 record, so" in found.reason
 
 
 def test_a_run_in_which_a_moment_is_missing() -> None:
