@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from threading import RLock
 from typing import Any, Final, TypeAlias
 
@@ -213,7 +214,7 @@ class RecordingConsumer(Consumer):
                 continue
             self.ended.pop(place, None)
             self._recorder.about("delivered", message)
-            self._crashes.reached("after_poll", value_text(message.value()))
+            self._crashes.reached("after_poll", partial(list, [value_text(message.value())]))
         return handed_on
 
 

@@ -4,6 +4,7 @@
                                           ╰──▶ ledger: fault fired, process crashed
 
 The process tells its parent of each point and waits for the word; the parent counts, and kills.
+Where it matters which orders a point is about, the parent asks for them.
 So nothing in the process knows where it will end, and that it ended is its parent's testimony.
 Names of points are in lab_utils/proxy/faults/client_faults.py. Only a child process has such
 points; a kernel must survive its own experiment.
@@ -15,7 +16,7 @@ import json
 import os
 import socket
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Event as Flag
 from threading import Lock, Thread, Timer
@@ -27,10 +28,12 @@ from lab_utils.proxy.faults.client_faults import CRASH_POINTS
 # How long a commit has been under way when a process is killed in it: long enough to be sent.
 # Its answer must be held for longer: delay_response("OffsetCommit", by_ms=3000).
 SENT_AFTER_S: Final = 0.5
-# A point names an order at most; more than this is no message of ours.
-MESSAGE_BYTES_MAX: Final = 100_000
+# A point names the orders of one commit at most; more than this is no message of ours.
+MESSAGE_BYTES_MAX: Final = 1_000_000
 # And more than this altogether; each message counts for 100 bytes more, for it has to be read.
 HEARD_BYTES_MAX: Final = 20_000_000
+# The parent's answer if a point counts only where it is about a certain order.
+WHICH: Final = -1
 # What comes of a message that no lab's process sends, or of an end of the channel.
 MALFORMED: Final = (OSError, ValueError, TypeError, RecursionError)
 
@@ -47,13 +50,16 @@ class CrashPoints:
     def __bool__(self) -> bool:
         return self._lines is not None
 
-    def reached(self, point: str, value: str | None = None) -> None:
+    def reached(self, point: str, values: Callable[[], Iterable[str | None]] = tuple) -> None:
         """Tell the parent; it lets this process go on, stalls it, or ends it here.
 
-        `value` is the order that the point is about, where it is about one.
+        `values` says which orders the point is about; it is called only if that matters.
         """
         assert point in CRASH_POINTS, point
-        if stall_ms := self._asked(point=point, value=value):
+        stall_ms = self._asked(point=point)
+        if stall_ms == WHICH:
+            stall_ms = self._asked(point=point, values=sorted(map(str, values())))
+        if stall_ms:
             Flag().wait(stall_ms / 1000)
             self._asked(stalled=point)
 
@@ -68,7 +74,7 @@ class CrashPoints:
             self._asked(left=point)
 
     def _asked(self, **said: Any) -> int:
-        """What the parent answers: how long to stall. Without a parent there is no process."""
+        """What the parent answers: how long to stall, or WHICH. Without one there is no process."""
         if self._lines is None:
             return 0
         with self._lock:
@@ -131,7 +137,7 @@ class CrashWatch(Thread):
         self.join()
 
     def _answer(self, said: Any) -> int | None:
-        """How many milliseconds the process is to stall; None if it has been killed."""
+        """How many milliseconds the process is to stall, or WHICH; None if it has been killed."""
         if not isinstance(said, dict):
             raise ValueError(said)
         if "left" in said:
@@ -140,8 +146,10 @@ class CrashWatch(Thread):
             return 0
         if "stalled" in said:
             return self._act(str(said["stalled"]), self._after_stall.pop(said["stalled"], []))
-        point, value = str(said.get("point")), said.get("value")
-        due = self._due(point, value if isinstance(value, str) else None)
+        point, values = str(said.get("point")), said.get("values")
+        if values is None and self._is_about_one(point):
+            return WHICH
+        due = self._due(point, values if isinstance(values, list) else ())
         if said.get("under_way"):
             if not due:
                 return 0
@@ -152,10 +160,16 @@ class CrashWatch(Thread):
             return 0
         return self._act(point, due)
 
-    def _due(self, point: str, value: str | None) -> list[ClientFault]:
+    def _is_about_one(self, point: str) -> bool:
+        """What a commit has booked is known by what was there before: each of its points asks."""
+        named = [str(it["at"]) for it in self._chosen if it.get("value") is not None]
+        return point in named or ("_db_" in point and any("_db_" in it for it in named))
+
+    def _due(self, point: str, values: Collection[object]) -> list[ClientFault]:
         due = []
         for number, fault in enumerate(self._chosen):
-            if fault["at"] == point and fault.get("value") in (None, value):
+            about = fault.get("value")
+            if fault["at"] == point and (about is None or about in values):
                 self._reached[number] += 1
                 if self._reached[number] == fault["nth"]:
                     due.append(fault)

@@ -378,10 +378,10 @@ class LiveRun:
 
         Where the run has a topic `receipts`, the work is a receipt in it, acked by the broker.
         """
-        self._crashes.reached("before_process", value_text(message.value()))
+        self._crashes.reached("before_process", lambda: [value_text(message.value())])
         self._receipts.write(message)
         Recorder(self._witness, self._ticket.run, "workload").about("processed", message)
-        self._crashes.reached("after_process", value_text(message.value()))
+        self._crashes.reached("after_process", lambda: [value_text(message.value())])
 
     def note(self, kind: str, **columns: Any) -> None:
         """Record an event of the workload itself: started, finished, raised."""

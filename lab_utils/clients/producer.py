@@ -78,7 +78,7 @@ class RecordingProducer(Producer):
             self._recorder.refused(topic, value_text(key), value_text(value), refusal)
             raise
         if self._crashes:
-            self._crashes.reached("after_send")
+            self._crashes.reached("after_send", lambda: [value_text(value)])
 
     def produce_batch(
         self,
@@ -161,7 +161,7 @@ class RecordingProducer(Producer):
             fatal = _being_raised()
             recorder.reported(error, message, order)
             if crashes and error is None:
-                crashes.reached("after_ack")
+                crashes.reached("after_ack", lambda: [value_text(message.value())])
             if theirs is not None:
                 theirs(error, message)
             if fatal is not None:

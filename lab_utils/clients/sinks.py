@@ -7,7 +7,8 @@
 
 Both are SQLAlchemy engines; writes and commits of their connections are crash points. A row of the
 table `bookings` is an effect of the order in its column `value`, or as many as its column `times`
-says. Neither the address nor a password goes into a message, a ticket or the ledger.
+says. A point is about the orders that have their first row there by this statement or commit.
+Neither the address nor a password goes into a message, a ticket or the ledger.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -51,6 +52,11 @@ WRITES: Final = ("INSERT", "UPDATE", "REPLACE", "DELETE", "MERGE")
 # The sequence in which the rows lie: a table of the learner's may have no other.
 ROW: Final = {"sqlite": "rowid", "postgresql": "ctid"}
 NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+HAS_VALUES: Final = {
+    "sqlite": "SELECT 1 FROM pragma_table_info('bookings') WHERE name = 'value'",
+    "postgresql": "SELECT 1 FROM information_schema.columns WHERE column_name = 'value'"
+    " AND table_name = 'bookings' AND table_schema = current_schema()",
+}
 INSUFFICIENT_PRIVILEGE: Final = "42501"
 EXAMPLE: Final = (
     "Write it as in LAB_DATABASE=postgresql://learner@127.0.0.1:5432/orders, with the password in "
@@ -85,7 +91,8 @@ def open_sink(
     from sqlalchemy.schema import CreateSchema
 
     engine = _engine(folder, schema)
-    recorded = _recorded(engine, _Points(crashes, tell_commit))
+    booked = partial(_booked, _engine(folder, schema))
+    recorded = _recorded(engine, _Points(crashes, tell_commit, booked))
 
     @event.listens_for(engine, "do_connect")
     def connect(_: object, __: object, given: list[Any], settings: dict[str, Any]) -> Any:
@@ -116,20 +123,32 @@ class _Points:
 
     crashes: CrashPoints
     tell_commit: Callable[[], object]
+    booked: Callable[[Any], set[str]]
 
     @contextmanager
-    def commit(self, connection: Any, *, is_one: bool) -> Iterator[None]:
-        """Around what commits, if it is a commit of something written."""
+    def commit(
+        self, connection: Any, *, is_one: bool, named: Callable[[], set[str]] | None = None
+    ) -> Iterator[set[str]]:
+        """Around what commits, if it is a commit of something written; yields what was booked.
+
+        Nobody sees what a statement would write that commits by itself: `named` is what it names.
+        """
+        before = set[str]()
+
+        def about() -> set[str]:
+            before.update(self.booked(None))
+            return (named() if named else self.booked(connection)) - before
+
         if is_one:
-            self.crashes.reached("before_db_commit")
-        yield
+            self.crashes.reached("before_db_commit", about)
+        yield before
         connection.has_written = False
         if is_one:
             self.tell_commit()
-            self.crashes.reached("after_db_commit")
+            self.crashes.reached("after_db_commit", lambda: self.booked(None) - before)
 
     @contextmanager
-    def statement(self, connection: Any, text: str) -> Iterator[None]:
+    def statement(self, connection: Any, text: str, given: object) -> Iterator[None]:
         """Around a statement: it may write, commit, or both."""
         it_writes, words = writes(text), _words(text)
         is_alone = it_writes and connection.commits_itself()
@@ -140,20 +159,32 @@ class _Points:
         if words[:1] == ["SAVEPOINT"] and not getattr(connection, "in_transaction", True):
             connection.savepoint = words[-1]
         ends = is_alone or (connection.has_written and is_commit)
-        with self.commit(connection, is_one=True) if ends else nullcontext():
+        named = partial(_named, text, given) if is_alone else None
+        with self.commit(connection, is_one=True, named=named) if ends else nullcontext() as before:
             yield
             if it_writes:
-                self.crashes.reached("after_db_write")
+                self._written(connection, before if is_alone else None)
                 connection.has_written = True
 
     @contextmanager
     def script(self, connection: Any, text: str) -> Iterator[None]:
         """Around a script of SQLite's: it commits what is open, and then what it writes."""
         it_writes = any(map(writes, text.split(";")))
-        with self.commit(connection, is_one=it_writes or connection.has_written):
+        is_one = it_writes or connection.has_written
+        with self.commit(connection, is_one=is_one, named=partial(_named, text, ())) as before:
             yield
             if it_writes:
-                self.crashes.reached("after_db_write")
+                self._written(connection, before)
+
+    def _written(self, connection: Any, before: set[str] | None) -> None:
+        old = self.booked if before is None else lambda _: before
+        self.crashes.reached("after_db_write", lambda: self.booked(connection) - old(None))
+
+
+def _named(text: str, given: object) -> set[str]:
+    """The words of a statement about the table, and those of what it is given."""
+    is_about_it = TABLE.upper() in re.findall(r"\w+", text.upper())
+    return set(re.findall(r"[^\s'\",()]+", f"{text} {given!r}")) if is_about_it else set()
 
 
 def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
@@ -208,11 +239,11 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
 
     class Cursor(base.Cursor):  # type: ignore[misc]
         def execute(self, statement: Any, *given: Any, **settings: Any) -> Any:
-            with points.statement(self.connection, str(statement)):
+            with points.statement(self.connection, str(statement), given):
                 return super().execute(statement, *given, **settings)
 
         def executemany(self, statement: Any, *given: Any, **settings: Any) -> Any:
-            with points.statement(self.connection, str(statement)):
+            with points.statement(self.connection, str(statement), given):
                 return super().executemany(statement, *given, **settings)
 
         def executescript(self, script: str) -> Any:
@@ -222,6 +253,22 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
     if is_sqlite:
         return partial(sqlite3.connect, factory=Connection)
     return partial(Connection.connect, cursor_factory=Cursor)
+
+
+def _booked(engine: Engine, connection: Any) -> set[str]:
+    """The values in the table, as a driver's connection sees them; as any other does if None."""
+    if connection is None:
+        with closing(engine.raw_connection()) as other:
+            return _booked(engine, other.driver_connection)
+    driver: Any = engine.dialect.loaded_dbapi
+    with suppress(driver.Error), closing(driver.Cursor(connection)) as cursor:
+        if isinstance(cursor, sqlite3.Cursor):
+            cursor.row_factory = None  # the connection's may be a learner's
+        # In PostgreSQL a table that is not there would end the transaction.
+        if cursor.execute(HAS_VALUES[engine.dialect.name]).fetchall():
+            rows = cursor.execute(f"SELECT value FROM {TABLE}").fetchall()  # noqa: S608
+            return {value_text(row[0]) or "" for row in rows}
+    return set()
 
 
 def writes(statement: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -21,6 +22,7 @@ from lab_utils.clients.workload import WorkloadError, carry_out, pickled
 from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.processes import is_running
 from lab_utils.proxy.faults import crash_client, refuse
+from lab_utils.proxy.faults.fault import to_json
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
 from tests.performed import sending
@@ -200,7 +202,7 @@ def test_says_points_without_end(opened: Opened) -> None:
 
     def talk(run: LiveRun) -> None:
         while True:
-            run._crashes.reached("after_poll", "x" * 50_000)
+            run._crashes._asked(point="after_poll", values=["x" * 50_000])
 
     assert isinstance(carry_out(talk, opened.ticket), WorkloadError)
 
@@ -258,6 +260,40 @@ def test_hanging_child_is_killed(opened: Opened) -> None:
         carry_out(hang, opened.ticket, timeout_s=2)
     pids = [int(pid) for pid in note.read_text().split()]
     wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}", timeout_s=60)
+
+
+@pytest.mark.parametrize(
+    ("at", "point", "values", "is_killed"),
+    [
+        ("after_ack", "after_ack", ["1", "2"], True),
+        ("after_ack", "after_ack", ["1"], False),
+        ("after_ack", "after_ack", "12", False),
+        ("after_ack", "after_poll", None, False),
+        ("after_db_commit", "after_db_commit", ["2"], True),
+        ("after_db_commit", "before_db_commit", ["2"], False),
+    ],
+)
+def test_a_point_counts_that_is_about_the_order(
+    at: str, point: str, values: object, is_killed: bool
+) -> None:
+    """The parent asks which orders a point is about, where that matters; it never says of which."""
+    watch = CrashWatch(
+        "r", [to_json(crash_client(at, value="2"))], lambda _: None, lambda _: None, lambda: None
+    )
+    watch.start()
+    with watch.channel.dup() as channel, channel.makefile("rwb") as lines:
+
+        def said(**message: object) -> bytes:
+            lines.write(json.dumps(message).encode() + b"\n")
+            lines.flush()
+            return lines.readline()
+
+        first = said(point=point)
+        then = said(point=point, values=values)
+    watch.close()
+
+    assert (b"0\n" if values is None else b"-1\n") == first
+    assert (b"" if is_killed else b"0\n") == then
 
 
 @pytest.mark.parametrize("last", [b"[" * 50_000, b"5"])

@@ -6,7 +6,7 @@ In PostgreSQL each run has a schema, and there is a sentence for what goes wrong
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
@@ -25,6 +25,7 @@ NO_KEY = "CREATE TABLE IF NOT EXISTS bookings (value TEXT)"
 INSERT = "INSERT INTO bookings VALUES (:order)"
 ONE_COMMIT = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
 ITS_OWN_COMMIT = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
+Values = Callable[[], Iterable[str | None]]
 on_server = [pytest.mark.kafka, needs_postgres]
 
 
@@ -33,10 +34,12 @@ class Reached(CrashPoints):
 
     def __init__(self) -> None:
         self.points: list[str] = []
+        self.about: list[str] = []
 
-    def reached(self, point: str, value: str | None = None) -> None:
-        """Remember the point."""
+    def reached(self, point: str, values: Values = tuple) -> None:
+        """Remember the point, and which orders it is about."""
         self.points.append(point)
+        self.about.append(" ".join(sorted(map(str, values()))))
 
 
 class Place:
@@ -111,6 +114,47 @@ def test_block_commits(place: Place) -> None:
 
     assert ["after_db_write", *ONE_COMMIT] == points
     assert [("effect", "bookings", "0", 1), ("effect", "bookings", "1", 1)] == place.found()
+
+
+@pytest.mark.parametrize(
+    ("statements", "about"),
+    [
+        (["INSERT INTO bookings VALUES ('0')"], ["0"] * 3),
+        (["INSERT INTO junk VALUES ('0')"], [""] * 3),
+        (["DELETE FROM bookings WHERE value = '0'"], [""] * 3),
+        (["INSERT INTO bookings VALUES ('old')"], [""] * 3),
+        (["INSERT INTO bookings VALUES ('0')", "DELETE FROM bookings"], ["0", "", "", ""]),
+        (["INSERT INTO junk VALUES ('1')", "INSERT INTO bookings SELECT value FROM junk"],
+         ["", "1", "1", "1"]),
+    ],
+)  # fmt: skip
+def test_which_orders_a_point_is_about(
+    place: Place, statements: list[str], about: list[str]
+) -> None:
+    """Those that have their first row in the table by it, whatever the statement names."""
+    tables = (NO_KEY, "CREATE TABLE junk (value TEXT)")
+    place.opened(*tables, "INSERT INTO bookings VALUES ('old')")
+    reached = Reached()
+    sink = open_sink(place.folder, reached, place.schema)
+    with sink.begin() as connection:
+        for statement in statements:
+            connection.execute(text(statement))
+
+    assert about == reached.about
+
+
+def test_what_a_statement_of_its_own_is_about(place: Place) -> None:
+    """Nobody sees what it will write: before it, what it says; then, what there is."""
+    place.opened(NO_KEY)
+    reached = Reached()
+    sink = open_sink(place.folder, reached, place.schema)
+    alone = sink.execution_options(isolation_level="AUTOCOMMIT")
+    with alone.connect() as connection:
+        connection.execute(text(INSERT), {"order": "0"})
+        connection.execute(text("DELETE FROM bookings WHERE value = '1'"))
+
+    about = [set(each.split()) & {"0", "1"} for each in reached.about]
+    assert [{"0"}, {"0"}, {"0"}, {"1"}, set(), set()] == about
 
 
 @pytest.mark.parametrize(
@@ -213,7 +257,7 @@ def test_what_each_point_leaves(place: Place, point: str, left: list[str]) -> No
     seen: dict[str, list[str]] = {}
 
     class Looks(Reached):
-        def reached(self, point: str, value: str | None = None) -> None:
+        def reached(self, point: str, values: Values = tuple) -> None:
             with place.opened()[0].connect() as other:
                 seen[point] = list(other.scalars(text("SELECT value FROM bookings")))
 

@@ -33,7 +33,8 @@ CRASH_POINTS: Final = {
 class ClientFault(Fault):
     """A fault of the workload's process when it reaches a point (CRASH_POINTS) the nth time.
 
-    value   only points that are about this order: it was polled, or is processed
+    value   only points that are about this order: it was sent, acked or polled, is processed, or
+            has its first row by this statement or commit
     member  which process of the run, from 1, if it has several
     """
 
