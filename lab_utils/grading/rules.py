@@ -381,6 +381,14 @@ def taken_back(evidence: Evidence) -> str | None:
     return f"the program never committed {counted(hidden, 'record')}" if hidden else None
 
 
+def taken_back_alone(evidence: Evidence) -> str | None:
+    """What it lacks if they alone were in a transaction: who dies in one has lost nothing."""
+    batches = evidence.history.of("log", "batch")
+    held = {_place(row) for row in batches if "transactional" in row.detail}
+    is_plain = any(_place(row) not in held for row in evidence.log)
+    return taken_back(evidence) if is_plain else None
+
+
 def _place(row: Event) -> tuple[Any, ...]:
     return row.topic, row.partition, row.offset
 

@@ -11,6 +11,7 @@ from lab_utils.grading.rules import (
     nothing_else_is_stored,
     rows_equal,
     taken_back,
+    taken_back_alone,
     the_process_was_restarted,
 )
 from lab_utils.proxy.faults import crash_client, drop_request, drop_response
@@ -164,12 +165,14 @@ def crashed(acked, sent):
     orders were never handed over, so who gives up leaves them out. What is sent first may not reach
     the broker, so who has written down that it was sent leaves it out, too.
     """
-    unheard = (crash_client("after_send", nth=1), drop_request("Produce", nth=1))
-    return (
-        Trial(name="a crash after an ack", faults=(crash_client("after_ack", nth=acked),)),
-        Trial(name="a crash after a send", faults=(crash_client("after_send", nth=sent),)),
-        Trial(name="a crash before the broker has it", faults=unheard),
-    )
+    deaths = {
+        "a crash after an ack": (crash_client("after_ack", nth=acked),),
+        "a crash after a send": (crash_client("after_send", nth=sent),),
+        "a crash before the broker has it": (
+            crash_client("after_send", nth=1), drop_request("Produce", nth=1)
+        ),
+    }  # fmt: skip
+    return tuple(Trial(name=it, faults=deaths[it], assumes=taken_back_alone) for it in deaths)
 
 
 EXERCISES = (

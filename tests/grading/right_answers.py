@@ -127,6 +127,11 @@ def send_the_rest(run):
 """,
     ),
     (
+        "03.5",
+        "all in one transaction",
+        ONE_TRANSACTION.replace("send_once", "send_the_rest"),
+    ),
+    (
         "04.2",
         "stops at what is fatal",
         """

@@ -170,7 +170,7 @@ def test_a_report_is_the_last_word_on_its_order(again: str, status: str) -> None
     assert status == decide(case.exercise, case.answer, performed).status
 
 
-@pytest.mark.parametrize("item", ["03.2", "04.2"])
+@pytest.mark.parametrize("item", ["03.2", "03.5", "04.2"])
 def test_a_fault_that_met_what_was_taken_back(item: str) -> None:
     """Who writes orders in a transaction that is aborted, to meet the fault, has shown nothing."""
     case = Case(item, REFERENCE)

@@ -10,6 +10,8 @@ from lab_utils.grading.rules import (
     no_order_is_stored_twice,
     nothing_else_is_stored,
     rows_equal,
+    taken_back,
+    taken_back_alone,
     the_process_was_restarted,
 )
 from lab_utils.proxy.faults import crash_client, drop_request, drop_response
@@ -35,13 +37,15 @@ def second_copy(evidence):
 
 
 def lost_at(nth):
-    return Trial(name="a lost answer", faults=(drop_response("Produce", nth=nth),))
+    fault = drop_response("Produce", nth=nth)
+    return Trial(name="a lost answer", faults=(fault,), assumes=taken_back)
 
 
 def lost_somewhere(nonce):
     place = random.Random(nonce)
-    lost_request = (drop_request("Produce", nth=place.randint(1, 6)),)
-    return [lost_at(place.randint(1, 6)), Trial(name="a lost request", faults=lost_request)]
+    fault = drop_request("Produce", nth=place.randint(1, 6))
+    lost_request = Trial(name="a lost request", faults=(fault,), assumes=taken_back)
+    return [lost_at(place.randint(1, 6)), lost_request]
 
 
 def reference(orders):
@@ -51,7 +55,7 @@ def reference(orders):
 
 def crash_at(nth):
     faults = (crash_client("after_ack", nth=nth),)
-    return Trial(name="a crash", faults=faults, orders=5)
+    return Trial(name="a crash", faults=faults, orders=5, assumes=taken_back_alone)
 
 
 EXERCISES = (
