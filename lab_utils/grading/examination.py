@@ -459,7 +459,7 @@ class Sandboxed(Children):
 
         The process waits for its parent's word; what it has handed over is sent meanwhile.
         """
-        given = crash_client(fault["at"], fault["nth"])
+        given = crash_client(fault["at"], fault["nth"], value=fault.get("value"))
         with suppress(WaitTimeout):
             wait_until(
                 lambda: self._lacking(given) is None,
@@ -478,11 +478,11 @@ class Sandboxed(Children):
 
     def _lacking(self, fault: ClientFault) -> str | None:
         rows = [row for row in read_ledger(self.ledger) if row.at_ns > self._started_ns]
-        effects = 0
+        effects: list[str] = []
         if fault.at.endswith("db_commit"):
             with TemporaryDirectory(prefix="lab-sink-") as copies, suppress(LedgerError):
                 taken = _taken_sink(self._session, self._ticket, Path(copies))
-                effects = sum(event.records or 0 for event in sinks.effects("", taken))
+                effects = [it.value or "" for it in sinks.effects("", taken)]
         return not_done(fault, rows, effects, writes=bool(self._ticket.topics))
 
 

@@ -45,8 +45,8 @@ def weakness(each: Evidence) -> str | None:
                "this run proves nothing."  # fmt: skip
     kills = [it for it in each.trial.faults if type(it).__name__ == "crash_client"]
     if left := kills[len(each.crashes) :]:
-        return f"no process came to {left[0].at} {counted(left[0].nth, 'time')}, to be killed " \
-               f"there, so this run proves nothing.{_past_the_sink(each, left[0])}"  # fmt: skip
+        return f"no process came to {_times(left[0])}, to be killed there, so this run proves " \
+               f"nothing.{_past_the_sink(each, left[0])}"  # fmt: skip
     is_restarted = each.trial.members == 1  # else another member takes over
     if kills and is_restarted and not after_crash(each):
         return "the process was not seen to start again after it was killed, so this run proves " \
@@ -59,6 +59,13 @@ def weakness(each: Evidence) -> str | None:
     if not each.history.is_drained:
         return "the log could not be read to its end, so nothing can be said to be missing."
     return None
+
+
+def _times(fault: ClientFault) -> str:
+    """The point of a fault, and how often a process has to come there."""
+    if fault.value is not None and fault.nth == 1:
+        return f"{fault.at} with order {fault.value}"
+    return f"{fault.at} {counted(fault.nth, 'time')}"
 
 
 def _past_the_sink(each: Evidence, fault: ClientFault) -> str:
@@ -217,18 +224,20 @@ def _is_fenced(each: Evidence, request: Event) -> bool:
 
 
 def not_done(
-    fault: ClientFault, rows: Sequence[Event], effects: int, *, writes: bool
+    fault: ClientFault, rows: Sequence[Event], effects: Sequence[str], *, writes: bool
 ) -> str | None:
     """What a process that is to be killed at a point has not yet done; None if it has done it.
 
     rows     what its witnesses saw since it was started
-    effects  how many effects the database holds
+    effects  the orders that have one in the database, each as often as it has
     writes   does the work of this run leave records in a further topic?
 
-    One commit of the database may be of no order: a first row of the program's own, its bookmark.
-    Points are told by the process itself; the wire says whether there is anything behind them.
+    Points are told by the process itself; the wire says whether there is anything behind them: of
+    one order if the fault is about one. Else one commit of the database may be of no order: a first
+    row of the program's own, its bookmark.
     """
-    done = _done(rows)
+    done = _done(rows, fault.value)
+    booked = sum(fault.value in (None, order) for order in effects)
     least = {
         "after_send": ("sent", "were sent", fault.nth - 1),
         "after_ack": ("acked", "were acked", fault.nth),
@@ -244,15 +253,14 @@ def not_done(
         "after_db_commit": ("effects", "effects were in the database", max(1, fault.nth - 1)),
     }
     name, words, wanted = least[fault.at]
-    there = effects if name == "effects" else done[name]
+    there = booked if name == "effects" else done[name]
     if there >= wanted:
         return None
-    times = counted(fault.nth, "time")
-    return f"a process came to {fault.at} {times}, and {there} {words}, not {wanted}"
+    return f"a process came to {_times(fault)}, and {there} {words}, not {wanted}"
 
 
-def _done(rows: Iterable[Event]) -> dict[str, int]:
-    """What has crossed the wire, counted: records and answers."""
+def _done(rows: Iterable[Event], order: str | None) -> dict[str, int]:
+    """What has crossed the wire, counted: records, of one order if it is given, and answers."""
     crossed = dict.fromkeys(("sent", "acked", "fetches", "asked", "commits", "offsets"), 0)
     open_requests: dict[tuple[object, ...], int] = {}
     for row in rows:
@@ -261,8 +269,9 @@ def _done(rows: Iterable[Event]) -> dict[str, int]:
         place = (row.detail.get("connection"), row.correlation_id, row.topic, row.partition)
         is_request = row.kind == "request"
         if row.api == "Produce" and is_request:
-            crossed["sent"] += row.records or 0
-            open_requests[place] = row.records or 0
+            records = row.records or 0 if order is None else carried(row).count(order)
+            crossed["sent"] += records
+            open_requests[place] = records
         elif row.api == "Produce" and row.error is None:
             crossed["acked"] += open_requests.pop(place, 0)
         elif row.api in COMMITS and is_request:

@@ -81,14 +81,14 @@ def schedule(name, *faults, patient=False):
     )  # fmt: skip
 
 
-def killed(name, point, nth):
+def killed(name, point, nth=1, value=None):
     """The process is slow at a point, and dies there."""
-    return schedule(name, slow(point, nth), crash_client(point, nth=nth))
+    return schedule(name, slow(point, nth, value), crash_client(point, nth=nth, value=value))
 
 
-def slow(point, nth):
+def slow(point, nth=1, value=None):
     """The process is slow: time enough for what goes on without it."""
-    return stall_client(point, nth=nth, for_ms=SLOW_MS)
+    return stall_client(point, nth=nth, value=value, for_ms=SLOW_MS)
 
 
 def leader_loses_power(name, batch, notices=1):
@@ -127,10 +127,9 @@ def schedules(nonce):
     twice = place.randint(1, 2)
     return (
         killed("killed when it has read", "after_poll", 2 * place.randint(2, 3)),
-        # Who writes the rows of a batch by one statement comes there three times in all.
-        killed("killed with a row written", "after_db_write", place.randint(2, 3)),
-        killed("killed before the database's commit", "before_db_commit", place.randint(2, 3)),
-        killed("killed after the database's commit", "after_db_commit", place.randint(2, 3)),
+        killed("killed with a row written", "after_db_write", value=place.choice("24")),
+        killed("killed before the database's commit", "before_db_commit", value=place.choice("24")),
+        killed("killed after the database's commit", "after_db_commit", value=place.choice("24")),
         killed("killed with a notice sent", "after_ack", REQUESTS * place.randint(1, 2) + 2),
         killed("killed with the offsets sent", "after_send_offsets", place.randint(2, 3)),
         killed("killed before the transaction's commit", "before_commit", place.randint(2, 3)),

@@ -113,13 +113,16 @@ def says_what_was_booked(_, evidence):
 
 
 def drivers_killed():
-    """A run whose driver is killed right before its second commit; the next, right after its own.
+    """A run whose driver is killed before it commits the second batch; the next, after the third.
 
     What counts a batch as done before its rows are safe loses it at the first, also where it says
     so in a commit of its own; what writes rows that it cannot know again has them twice after the
-    second. The first commit of each may be of no order: a first row of the sink's own.
+    second.
     """
-    faults = (crash_client("before_db_commit", nth=2), crash_client("after_db_commit", nth=2))
+    faults = (
+        crash_client("before_db_commit", value="2"),
+        crash_client("after_db_commit", value="4"),
+    )
     return Trial(name="a driver is killed", faults=faults, orders=8, filled=True)
 
 

@@ -127,19 +127,18 @@ lab.score()
 lab.close()
 
 # %% part="checks"
-def killed(name, point, nth, *, until_expired=False):
+def killed(name, point, **given):
     """A run whose program is killed at this point, and started again: soon, or after a weekend."""
-    fault = crash_client(point, nth=nth, until_expired=until_expired)
-    return Trial(name=name, faults=(fault,), orders=6, filled=True)
+    return Trial(name=name, faults=(crash_client(point, **given),), orders=6, filled=True)
 
 
 def in_hand(nth):
     """The nth order is in hand for longer than automatic commits wait, and then deadly.
 
-    It is deadly again when the next process is about to commit it to the database.
+    So is the one after it, when the next process is about to commit that to the database.
     """
     polled = {"at": "after_poll", "nth": nth}
-    deaths = (crash_client(**polled), crash_client("before_db_commit", nth=1))
+    deaths = (crash_client(**polled), crash_client("before_db_commit", value=str(nth)))
     faults = (stall_client(**polled, for_ms=400), *deaths)
     return Trial(name="in hand", faults=faults, orders=6, filled=True)
 
@@ -147,13 +146,11 @@ def in_hand(nth):
 def all_three(weekend, hand):
     """The bookmarks expire after so many orders; a kill after a booking; one with an order in hand.
 
-    After an order comes the next poll: who keeps its place elsewhere may never call commit(). The
-    third commit is there also where two orders are booked in one, and where the first is of none;
-    of two commits for an order it is a first one.
+    After an order comes the next poll: who keeps its place elsewhere may never call commit().
     """
     return (
-        killed("a weekend", "after_poll", weekend + 1, until_expired=True),
-        killed("a restart", "after_db_commit", 3),
+        killed("a weekend", "after_poll", nth=weekend + 1, until_expired=True),
+        killed("a restart", "after_db_commit", value="2"),
         in_hand(hand),
     )
 
@@ -207,7 +204,7 @@ EXERCISES = (
         points=3,
         kind="value",
         answer="answer_1",
-        public=(replace(killed("it", "after_commit", 3, until_expired=True), workload=found),),
+        public=(replace(killed("it", "after_commit", nth=3, until_expired=True), workload=found),),
         rules=(answer_equals(cause),),
         mistakes=(
             Mistake(

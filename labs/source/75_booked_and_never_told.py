@@ -155,23 +155,26 @@ lab.score()
 lab.close()
 
 # %% part="checks"
-def killed(name, *places):
-    """A run whose processes are killed at these points, each one at the next."""
-    return Trial(
-        name=name,
-        faults=tuple(crash_client(point, nth=nth) for point, nth in places),
-        orders=8,
-        filled=True,
-        topics=("events",),
-    )
+def killed(name, *deaths):
+    """A run whose processes are killed so, each one at the next."""
+    return Trial(name=name, faults=deaths, orders=8, filled=True, topics=("events",))
 
 
 def places(first, second, third):
-    """Killed at a database commit after a restart, at the one after it, and with an event sent."""
+    """Killed around bookings after a restart, at a second commit after one, with an event sent."""
     return (
-        killed("killed at a commit", ("after_poll", first), ("after_db_commit", 1)),
-        killed("killed at the next", ("after_poll", second), ("after_db_commit", 2)),
-        killed("killed with an event sent", ("after_ack", third)),
+        killed(
+            "killed at a commit",
+            crash_client("after_poll", nth=first),
+            crash_client("before_db_commit", value=str(first)),
+            crash_client("after_db_commit", value=str(first + 1)),
+        ),
+        killed(
+            "killed at the next",
+            crash_client("after_poll", nth=second),
+            crash_client("after_db_commit", nth=2),
+        ),
+        killed("killed with an event sent", crash_client("after_ack", nth=third)),
     )
 
 
@@ -251,7 +254,7 @@ EXERCISES = (
         points=3,
         kind="value",
         answer="answer_1",
-        public=(replace(killed("the incident", ("after_db_commit", 4)), workload=found),),
+        public=(replace(killed("the incident", crash_client("after_db_commit", nth=4)), workload=found),),
         rules=(answer_equals(cause),),
         mistakes=(
             Mistake(

@@ -109,6 +109,15 @@ def acked(number: int) -> list[Event]:
     )]  # fmt: skip
 
 
+def exchange(value: str) -> list[Event]:
+    number = int(value)
+    columns: dict[str, Any] = {"topic": "r-orders", "partition": 0, "records": 1, "value": value}
+    return [
+        wire("request", "Produce", 1, number, **columns),
+        wire("response", "Produce", 2, number, topic="r-orders", partition=0),
+    ]
+
+
 def committed(number: int, api: str = "OffsetCommit") -> list[Event]:
     return [wire(kind, api, 1, 100 + each) for each in range(number)
             for kind in ("request", "response")]  # fmt: skip
@@ -131,8 +140,8 @@ def test_a_process_dies_at_its_work(at: str, rows: list[Event]) -> None:
     """A process that comes to a point for the second time has done the first; else it says so."""
     fault = crash_client(at, nth=2)
 
-    assert not_done(fault, rows, 0, writes=True) is None
-    lacking = not_done(fault, rows[2:], 0, writes=True) or ""
+    assert not_done(fault, rows, [], writes=True) is None
+    lacking = not_done(fault, rows[2:], [], writes=True) or ""
     assert f"a process came to {at} 2 times" in lacking
 
 
@@ -144,8 +153,8 @@ def test_one_commit_of_the_database_may_be_of_no_order(at: str, nth: int, effect
     """A sink that keeps its bookmark may write a first one before it has an order; no more."""
     fault = crash_client(at, nth=nth)
 
-    assert not_done(fault, [], effects, writes=False) is None
-    lacking = not_done(fault, [], effects - 1, writes=False) or ""
+    assert not_done(fault, [], ["0"] * effects, writes=False) is None
+    lacking = not_done(fault, [], ["0"] * (effects - 1), writes=False) or ""
     assert f"{effects - 1} effects were in the database, not {effects}" in lacking
 
 
@@ -155,15 +164,33 @@ def test_an_abort_is_no_commit() -> None:
             for each in range(2) for kind in ("request", "response")]  # fmt: skip
 
     for at in ("while_committing", "after_commit"):
-        assert "0 commits" in (not_done(crash_client(at, nth=2), rows, 0, writes=True) or "")
+        assert "0 commits" in (not_done(crash_client(at, nth=2), rows, [], writes=True) or "")
+
+
+@pytest.mark.parametrize(
+    ("at", "rows", "effects", "words"),
+    [
+        ("after_ack", [*exchange("1"), *exchange("2")], [], ""),
+        ("after_ack", [*exchange("1"), *exchange("1")], [], "0 were acked"),
+        ("after_db_commit", [], ["1", "2"], ""),
+        ("after_db_commit", [], ["1", "1"], "0 effects were in the database"),
+        ("before_db_commit", [], ["1", "1"], ""),
+    ],
+)
+def test_a_point_of_one_order(at: str, rows: list[Event], effects: list[str], words: str) -> None:
+    """What others have left behind is nothing of this order's."""
+    lacking = not_done(crash_client(at, value="2"), rows, effects, writes=True) or ""
+
+    assert words in lacking
+    assert bool(words) == (f"a process came to {at} with order 2, and" in lacking)
 
 
 def test_a_process_that_has_only_read() -> None:
     """To have polled is to have fetched."""
     fetched = wire("response", "Fetch", 1, 1)
 
-    assert not_done(crash_client("after_poll"), [fetched], 0, writes=True) is None
-    assert "0 fetches" in (not_done(crash_client("after_poll"), [], 0, writes=True) or "")
+    assert not_done(crash_client("after_poll"), [fetched], [], writes=True) is None
+    assert "0 fetches" in (not_done(crash_client("after_poll"), [], [], writes=True) or "")
 
 
 def consumer(kind: str, api: str, at_ns: int) -> Event:

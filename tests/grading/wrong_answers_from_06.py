@@ -87,6 +87,15 @@ FIRST_DROP: Final = """with database.begin() as connection:
         connection.execute(text("DROP TABLE IF EXISTS bookings"))
     with"""
 COMMIT: Final = "consumer.commit(message, asynchronous=False)"
+# Commits of no order, in which a process would rather die.
+JUNK: Final = """
+def junk(database, times=6):
+    for _ in range(times):
+        with database.begin() as connection:
+            connection.execute(text("CREATE TABLE IF NOT EXISTS junk (value TEXT)"))
+            connection.execute(text("INSERT INTO junk VALUES ('0')"))
+
+"""
 INSERT: Final = 'text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING")'
 EACH_ROW: Final = f"""\
 for message in batch:
@@ -162,6 +171,10 @@ def _sink(table: str, insert: str, *, commits_first: bool = False) -> str:
     return SINK.format(table=table, insert=insert, before=before, after=after)
 
 
+def _junk(sink: str) -> str:
+    return JUNK + sink.replace(COMMIT, f"{COMMIT}; junk(database)")
+
+
 def _with(*pairs: tuple[str, str]) -> list[tuple[str, str]]:
     """The lab's own pipeline with its rows and errors in fewer lines, and with these texts."""
     row = (
@@ -175,6 +188,10 @@ def _books(steps: str) -> str:
     return BOOKS.replace("STEPS", steps.strip())
 
 
+NO_KEY: Final = _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)")
+BOOKMARK_FIRST: Final = _sink(
+    "bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)", commits_first=True
+)
 WRONG: Final = (
     ("06.1", "nothing is written", NOTHING),
     ("06.1", "no transaction", PLAIN),
@@ -199,7 +216,8 @@ WRONG: Final = (
             "INSERT INTO bookings VALUES (:order, 1) ON CONFLICT DO UPDATE SET times = times + 1",
         ),
     ),
-    ("06.2", "no key", _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)")),
+    ("06.2", "no key", NO_KEY),
+    ("06.2", "no key", _junk(NO_KEY)),
     (
         "06.2",
         "emptied",
@@ -207,11 +225,8 @@ WRONG: Final = (
             "with", FIRST_DROP, 1
         ),
     ),
-    (
-        "06.2",
-        "missing",
-        _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)", commits_first=True),
-    ),
+    ("06.2", "missing", BOOKMARK_FIRST),
+    ("06.2", "missing", _junk(BOOKMARK_FIRST)),
     ("06.3", "counted what was aborted", [("'visible'", "'record'")]),
     ("06.3", "orders from the invoices", [("%-orders", "%-invoices")]),
     ("06.3", "each counted once", [('F.count("*")', 'F.countDistinct("value")')]),
@@ -245,6 +260,7 @@ WRONG: Final = (
     ("08.1", "the number before the rows", _books(NUMBER_FIRST)),
     ("08.1", "the number before the rows", "import pathlib\n" + _books(FILE_FIRST)),
     ("08.1", "twice", _books(ROWS)),
+    ("08.1", "twice", JUNK + _books("junk(database, times=min(number, 1))" + ROWS)),
     (
         "08.2",
         "no watermark",
