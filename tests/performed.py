@@ -108,6 +108,12 @@ def lost(rows: list[Event]) -> str:
     return " ".join(it for it in values(rows, "acked", "client").split() if it not in stored)
 
 
+def bookmarks(rows: list[Event], when: str = "end") -> list[int | None]:
+    """Where the groups read on in each partition, at a crash or when the run is over."""
+    held = [row for row in rows if (row.source, row.kind) == ("log", "committed")]
+    return [row.offset for row in held if row.detail["when"] == when]
+
+
 def at(rows: list[Event], kind: str, value: str) -> int:
     """When a client was told this of an order, in nanoseconds."""
     return next(row.at_ns for row in rows if (row.kind, row.value) == (kind, value))

@@ -12,18 +12,12 @@ from lab_utils.audit.session import read_events
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import crash_client, stall_client
 from tests.notebooks import further, solutions
-from tests.performed import Perform, values
+from tests.performed import Perform, bookmarks, values
 
 pytestmark = pytest.mark.kafka
 
 REBALANCES = "05_lost_commits_and_rebalances"
 SLOW = stall_client("before_process", value="1", for_ms=2500)
-
-
-def bookmarks(rows: list[Event]) -> list[int | None]:
-    """Where the group reads on in each partition when the run is over."""
-    held = [row for row in rows if (row.source, row.kind) == ("log", "committed")]
-    return [row.offset for row in held if row.detail["when"] == "end"]
 
 
 def test_automatic_commits_and_threads(perform: Perform) -> None:

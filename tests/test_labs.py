@@ -35,6 +35,7 @@ from tests.notebooks import (
     Shown,
     blank_notebook,
     cells_of_answers,
+    code_cells,
     kernel,
     run_here,
     source_notebook,
@@ -157,23 +158,31 @@ def test_notebooks_are_what_their_sources_say() -> None:
     assert [] == build_labs(ROOT / "labs", write=False)
 
 
+def spent_by(notebook: Any) -> dict[str, int]:
+    """What a notebook takes of each budget."""
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    code = [line for cell in code_cells(notebook) for line in cell.source.splitlines()]
+    return {
+        "cells": len(notebook.cells),
+        "words": sum(len(text.split()) for text in texts),
+        "lines": len(list(filter(str.strip, code))),
+    }
+
+
 @pytest.mark.parametrize("lab", LABS)
 def test_budgets(lab: str) -> None:
     """A lab fits its time: few cells, few words, little code, and the minutes that it states."""
-    cells = blank_notebook(lab).cells
-    texts = [cell.source for cell in cells if cell.cell_type == "markdown"]
-    words = sum(len(text.split()) for text in texts)
-    code = [line for cell in cells if cell.cell_type == "code" for line in cell.source.splitlines()]
-    spent = {"cells": len(cells), "words": words, "lines": len(list(filter(str.strip, code)))}
+    notebook = blank_notebook(lab)
+    spent = spent_by(notebook)
 
     assert {} == {name: spent[name] for name, most in BUDGETS.items() if spent[name] > most}
 
-    stated = re.search(r"^(\d+) minutes", texts[0], re.MULTILINE)
+    stated = re.search(r"^(\d+) minutes", notebook.cells[0].source, re.MULTILINE)
     work = sum(
         each.points * (MINUTES_A_POINT_OF_A_CARD if each.claims else MINUTES_A_POINT)
         for each in cases.exercises(lab)
     )
-    needed = words / WORDS_A_MINUTE + work + MINUTES_OF_RUNS
+    needed = spent["words"] / WORDS_A_MINUTE + work + MINUTES_OF_RUNS
     assert stated is not None
     assert needed <= int(stated[1]) < needed + 5
 

@@ -20,7 +20,7 @@ from lab_utils.machine.jars import SECTIONS, locked
 from lab_utils.run import Run
 from lab_utils.stage import client
 from tests.notebooks import FURTHER, code_cells, run_here
-from tests.test_labs import BUDGETS
+from tests.test_labs import BUDGETS, spent_by
 
 NOTEBOOK = further_notebook(FURTHER["90_is_it_still_true"])
 GONE = ("no", "not since 3.7")
@@ -67,13 +67,7 @@ def test_claims_that_no_longer_hold_are_asked() -> None:
 
 def test_budgets() -> None:
     """It fits one sitting, as a lab does."""
-    texts = [cell.source for cell in NOTEBOOK.cells if cell.cell_type == "markdown"]
-    code = [line for cell in code_cells(NOTEBOOK) for line in cell.source.splitlines()]
-    spent = {
-        "cells": len(NOTEBOOK.cells),
-        "words": sum(len(text.split()) for text in texts),
-        "lines": len(list(filter(str.strip, code))),
-    }
+    spent = spent_by(NOTEBOOK)
 
     assert {} == {name: spent[name] for name, most in BUDGETS.items() if spent[name] > most}
 

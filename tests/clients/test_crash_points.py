@@ -17,7 +17,7 @@ from lab_utils.proxy.faults import (
     stall_client,
 )
 from tests.notebooks import further, solutions
-from tests.performed import Perform, values
+from tests.performed import Perform, bookmarks, values
 
 pytestmark = pytest.mark.kafka
 
@@ -37,11 +37,6 @@ def work(rows: list[Event]) -> str:
 def seen_by_readers(rows: list[Event]) -> set[str]:
     """The invoices that the final reader was given, and the one that read all along."""
     return {values(rows, kind, topic="invoices") for kind in ("visible", "seen")}
-
-
-def bookmarks(rows: list[Event], when: str) -> list[int | None]:
-    held = [row for row in rows if (row.source, row.kind) == ("log", "committed")]
-    return [row.offset for row in held if row.detail["when"] == when]
 
 
 def under_a_name_of_its_own(run: LiveRun) -> None:
