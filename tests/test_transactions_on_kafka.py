@@ -93,22 +93,6 @@ def test_offsets_are_part_of_the_transaction(perform: Perform) -> None:
     assert [-1001, 9] == committed  # -1001 says that there is none
 
 
-def test_abort_without_flush_leaves_nothing(perform: Perform) -> None:
-    """What was not sent yet is thrown away by an abort, or is in the log and aborted."""
-
-    def at_once(run: LiveRun) -> None:
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
-        producer.begin_transaction()
-        producer.produce(run.topic, "0", partition=0)
-        producer.abort_transaction()
-
-    rows = perform(at_once)
-
-    assert "" == values(rows, "visible")
-    assert [] == failed(rows)
-
-
 def test_what_the_client_speaks(perform: Perform) -> None:
     """The client ends transactions in version 1 of EndTxn: no new epoch for each of them."""
     rows = perform(lambda run: in_transaction(run).commit_transaction())
