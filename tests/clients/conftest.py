@@ -34,4 +34,4 @@ def opened(stage: Any, reader: Any, tmp_path: Path) -> Iterator[Opened]:
     name = f"c{next(NUMBERS)}-a"
     opened = Opened(Experiment(stage, reader, name, tmp_path / name, ("0", "1", "2")))
     yield opened
-    opened.close()
+    opened.finish()

@@ -61,7 +61,3 @@ class Opened:
             self._live = None
         self._ticket, ticket = None, self._ticket
         return self.experiment.finish() if ticket else []
-
-    def close(self) -> None:
-        """Leave nothing open at the stage."""
-        self.finish()
