@@ -104,9 +104,3 @@ def test_crash_client_is_not_for_the_wire(board: FaultBoard) -> None:
     """A fault that the client acts on is refused, rather than armed and never fired."""
     with pytest.raises(BadArgument, match=r"Pass it to lab\.run"):
         board.arm("03-b", crash_client("after_ack"))
-
-
-def test_unknown_id(board: FaultBoard) -> None:
-    """Ending a fault that is not there is an error, not a success."""
-    with pytest.raises(KeyError):
-        board.clear("f9")
