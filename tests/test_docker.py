@@ -369,15 +369,3 @@ def test_binder_has_the_same_environment() -> None:
 
     assert {"pip": ["-r ../requirements.lock"]} == binders.pop()
     assert ours[:-1] == binders
-
-
-def locked(path: Path) -> dict[str, str]:
-    """The versions of a lock, where a package has one."""
-    return dict(re.findall(r"(?m)^([\w.-]+)==([\w.]+)", path.read_text()))
-
-
-def test_the_hubs_lock_agrees() -> None:
-    """A package that both locks have has one version in both."""
-    ours, hubs = locked(ROOT / "requirements.lock"), locked(DOCKER / "hub" / "requirements.lock")
-
-    assert {} == {name: hubs[name] for name in ours.keys() & hubs if ours[name] != hubs[name]}

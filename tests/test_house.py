@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 import subprocess
@@ -20,11 +19,11 @@ import pytest
 import yaml
 
 from lab_utils.machine.java import FETCHED
-from tests.used_checkout import context
 
 ROOT: Final = Path(__file__).parents[1]
 TEST_LOCK: Final = "requirements-test.lock"
 SITE_LOCK: Final = "requirements-site.lock"
+HUB_LOCK: Final = "docker/hub/requirements.lock"
 PACKAGE: Final = ROOT / "lab_utils"
 
 # Limits in lines, and of a room in files. They stop what nobody could read, and push nothing else.
@@ -278,11 +277,6 @@ def test_no_test_is_skipped_in_silence() -> None:
     assert [] == found
 
 
-def test_the_image_has_every_module() -> None:
-    """What the image is built from leaves out no module of the package, in whatever room."""
-    assert set() == {path.relative_to(ROOT).as_posix() for path in modules()} - context(ROOT)
-
-
 def test_sizes() -> None:
     """A module is one idea, a function fits a screen, and a room can be looked over."""
     python = [path for path in tracked() if path.suffix == ".py" and path.parent.name != "source"]
@@ -309,26 +303,6 @@ def test_no_two_modules_share_a_name() -> None:
 def test_names_say_something() -> None:
     """No module is called after nothing."""
     assert [] == [str(path) for path in modules() if path.stem in BANNED_NAMES]
-
-
-def test_modules_have_contracts() -> None:
-    """Every module begins with what it owns."""
-    bare = [path for path in modules() if not ast.get_docstring(ast.parse(text(path)))]
-
-    assert [] == bare
-
-
-def test_notebooks_have_no_outputs() -> None:
-    """A notebook in the repository has not been run."""
-    notebooks = {path: json.loads(text(path)) for path in tracked() if path.suffix == ".ipynb"}
-    ran = [
-        f"{path.relative_to(ROOT)}: cell {number}"
-        for path, notebook in notebooks.items()
-        for number, cell in enumerate(notebook["cells"])
-        if cell.get("outputs") or cell.get("execution_count")
-    ]
-
-    assert [] == ran
 
 
 def test_no_paths_of_one_machine() -> None:
@@ -374,12 +348,12 @@ def test_the_locks_have_what_the_project_asks_for() -> None:
     What the tests or the site alone need is not in a learner's lock.
     """
     (learners, tests, site), pins = asked_for(), locked("requirements.lock")
-    more, sites = locked(TEST_LOCK), locked(SITE_LOCK)
+    more, sites, hubs = locked(TEST_LOCK), locked(SITE_LOCK), locked(HUB_LOCK)
 
     assert set() == learners - pins.keys()
     assert set() == tests - more.keys()
     assert set() == site - sites.keys()
-    for one, other in ((more, pins), (sites, pins), (sites, more)):
+    for one, other in ((more, pins), (sites, pins), (hubs, pins), (sites, more)):
         assert {} == {name: one[name] for name in one.keys() & other if one[name] != other[name]}
     assert {"nbclient", "pyyaml"} == tests & pins.keys(), "JupyterLab needs these two itself"
     assert set() == site & pins.keys()
