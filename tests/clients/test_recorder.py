@@ -70,7 +70,8 @@ def test_no_secret_is_shown(recorder: Recorder, tmp_path: Path) -> None:
         "ssl.key.password": "swordfish",
         "ssl.keystore.password": "swordfish",
         "ssl.key.pem": "swordfish",
-        "sasl.oauthbearer.client.secret": "swordfish",
+        "sasl.oauthbearer.config": "swordfish",
+        "a.plugin.secret": "swordfish",
     }
     recorder.created("producer", {"acks": "all", "error_cb": print, **secrets})
     (created,) = read_ledger(tmp_path)
