@@ -325,21 +325,19 @@ def classroom(host: str, port: int, out: Path) -> None:
     as a histogram, closes the vote, and shows what happened.
 
     Ctrl-C ends it; ./lab class OUT then shows what the class understood. The same command goes on
-    with the same code and seats.
+    with the same page, code and seats.
     """
-    import secrets
-
     from lab_utils.classroom.classroom_server import serve
     from lab_utils.classroom.room import Room
 
-    room, token = Room(out), secrets.token_urlsafe(24)
+    room = Room(out)
 
     def ready(port: int) -> None:
         address = f"http://{host}:{port}"
-        _line(f"Project this page:  {address}/#{token}")
+        _line(f"Project this page:  {address}/#{room.teacher}")
         _line(f'Start each seat so: LAB_CLASSROOM="{address} {room.code}" ./lab up')
 
-    serve(room, token, host, free_port(port), ready)
+    serve(room, host, free_port(port), ready)
     _line(f"{room.write()} results are in {out}. To analyse them: ./lab class {out}")
 
 

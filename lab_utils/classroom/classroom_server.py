@@ -98,7 +98,7 @@ class Handler(web.RequestHandler):
 
     def require_teacher(self) -> None:
         """Answer 401 to who is not the projector."""
-        if not hmac.compare_digest(self.token.encode(), self.settings["token"].encode()):
+        if not hmac.compare_digest(self.token.encode(), self.room.teacher.encode()):
             raise Refused("this is the teacher's: open the address that ./lab classroom printed.")
 
     def write_error(self, status_code: int, **details: Any) -> None:
@@ -157,8 +157,8 @@ def _close(request: Handler, given: dict[str, Any]) -> None:
     request.room.close(request.room.vote(given), closed=bool(given.get("closed", True)))
 
 
-def application(room: Room, token: str) -> web.Application:
-    """What answers; `token` is the teacher's."""
+def application(room: Room) -> web.Application:
+    """What answers."""
     asked = {"/join": _join, "/tell": _tell, "/board": _board, "/close": _close}
     return web.Application(
         [
@@ -167,14 +167,13 @@ def application(room: Room, token: str) -> web.Application:
             ("/projector.js", Page, {"path": SCRIPT, "kind": "text/javascript"}),
         ],
         room=room,
-        token=token,
         of_a_seat=Limits(*OF_A_SEAT),
         of_an_address=Limits(*OF_AN_ADDRESS),
         log_function=lambda _: None,
     )
 
 
-def serve(room: Room, token: str, host: str, port: int, ready: Callable[[int], object]) -> None:
+def serve(room: Room, host: str, port: int, ready: Callable[[int], object]) -> None:
     """Serve until SIGINT, SIGTERM or SIGHUP; `ready` is told the port when seats may come.
 
     Raises SetupError if the address cannot be listened to.
@@ -182,7 +181,7 @@ def serve(room: Room, token: str, host: str, port: int, ready: Callable[[int], o
 
     async def until_the_end() -> None:
         server = HTTPServer(
-            application(room, token),
+            application(room),
             max_body_size=BODY_LIMIT,
             max_header_size=BODY_LIMIT,
             idle_connection_timeout=SILENCE_S,

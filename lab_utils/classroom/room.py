@@ -74,7 +74,7 @@ class Room:
         self._seats: dict[str, Seat] = {}
         self._closed: set[Vote] = set()
         self._latest: Vote | None = None
-        self.code = ""
+        self.code, self.teacher = "", secrets.token_urlsafe(24)
         kept = (out / TOLD).read_bytes() if (out / TOLD).exists() else b""
         self._file = os.open(out / TOLD, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for line in kept.splitlines():
@@ -82,7 +82,8 @@ class Room:
             with suppress(ValueError, KeyError, TypeError):
                 self._take(orjson.loads(line))
         if not self.code:
-            self._keep({"code": "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))})
+            code = "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+            self._keep({"code": code, "teacher": self.teacher})
         elif not kept.endswith(b"\n"):
             os.write(self._file, b"\n")
 
@@ -178,7 +179,7 @@ class Room:
     def _take(self, line: Mapping[str, Any]) -> None:
         """The change that a line is, when it is told and when it is read again."""
         if "code" in line:
-            self.code = line["code"]
+            self.code, self.teacher = line["code"], line.get("teacher", self.teacher)
         elif "token" in line:
             self._seats[line["token"]] = Seat(line["seat"], line["token"])
         elif "closed" in line:

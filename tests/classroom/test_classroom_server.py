@@ -155,7 +155,7 @@ def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
     try:
         wait_until(lambda: again.board()["items"], "the verdict", timeout_s=60)
         assert 1 == again.board()["seats"]
-        assert classroom.code == again.code
+        assert (classroom.code, classroom.token) == (again.code, again.token)
     finally:
         again.end(signal.SIGTERM)
 
@@ -278,7 +278,7 @@ def test_of_callers_that_are_made_up_nothing_is_kept(tmp_path: Path) -> None:
     """Whoever invents tokens is refused, and the server does not grow by it."""
     room = Room(tmp_path)
     token = room.join(room.code).token
-    app = application(room, "teacher")
+    app = application(room)
 
     async def ask(port: int) -> list[int]:
         HTTPServer(app).listen(port, "127.0.0.1")

@@ -186,6 +186,7 @@ def test_its_results_are_those_of_a_grading(room: Room, tmp_path: Path) -> None:
 
 
 def test_what_was_told_is_read_by_its_owner_alone(room: Room, tmp_path: Path) -> None:
-    """The file holds the tokens of the seats."""
+    """The file holds the tokens of the seats and of the teacher."""
     assert 0o600 == (tmp_path / TOLD).stat().st_mode & 0o777
-    assert {"code": room.code} == json.loads((tmp_path / TOLD).read_text())
+    kept = {"code": room.code, "teacher": room.teacher}
+    assert kept == json.loads((tmp_path / TOLD).read_text())
