@@ -54,6 +54,7 @@ WITHOUT_BROKER: Final = (
     "No broker runs. A call such as commit_transaction() waits for one without end, and no "
     "interrupt reaches it: start the broker in the panel, or restart the kernel."
 )
+RUNS_ON: Final = "If a loop of your function never ends, interrupt the cell: ■ in the toolbar."
 
 
 class Lab:
@@ -318,11 +319,11 @@ class Lab:
             self.stage.shutdown()
 
     def _held_up(self) -> str:
-        """What to do where no broker runs, for which a client may wait; empty if one does."""
+        """What to do where no broker runs, for which a client may wait; else where a loop runs."""
         with suppress(LabError):
             if all(each["state"] != "running" for each in self.stage.state(ASKED_S)["brokers"]):
                 return WITHOUT_BROKER
-        return ""
+        return RUNS_ON
 
     def _start_again(self) -> Stage:
         """Start a stage where this lab was closed, and be the lab of it."""

@@ -47,14 +47,22 @@ Lab._joined = lambda *_: None
 Lab("03")
 """
 
-HELD_UP = """
+LAB = """
 from lab_utils import Lab
 from lab_utils.views import progress
 progress.LONG_S = 2
 lab = Lab("97")
+"""
+LOOP = f"""{LAB}
+def retry(run):
+    while True:
+        pass
 
+lab.run(retry)
+"""
+HELD_UP = f"""{LAB}
 def pay(run):
-    producer = run.producer({"transactional.id": "payments"})
+    producer = run.producer({{"transactional.id": "payments"}})
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce(run.topic, "0")
@@ -161,6 +169,20 @@ def test_a_run_that_waits_for_a_broker_says_what_is_next(client: Any) -> None:
     assert "ok" == content["status"]
     assert said[0].startswith("Run 97-a … ")
     assert said[0].endswith("start the broker in the panel, or restart the kernel.")
+
+
+def test_a_loop_that_never_ends_says_what_is_next(manager: Any, client: Any) -> None:
+    """A retry of what no retry fixes: the learner reads how to stop it, and that stops it."""
+
+    def interrupt(message: dict[str, Any]) -> None:
+        text = message["content"].get("data", {}).get("text/plain", "")
+        if text.endswith("interrupt the cell: ■ in the toolbar."):
+            manager.interrupt_kernel()
+
+    content = client.execute_interactive(LOOP, output_hook=interrupt, timeout=60)["content"]
+    join("97").shutdown()
+
+    assert "KeyboardInterrupt" == content["ename"]
 
 
 def test_an_interrupt_of_the_first_cell_waits_for_nothing(manager: Any, client: Any) -> None:
