@@ -43,6 +43,13 @@ RESTARTED = """async ([module, given]) => {
     widget.initialize({ model });
     widget.render({ model, el: document.body.appendChild(document.createElement("div")) });
 }"""
+# A source that answers when the test says so.
+HELD = """async ([module, given]) => {
+    const blob = new Blob([module], { type: "text/javascript" });
+    const el = document.body.appendChild(document.createElement("div"));
+    const ask = () => new Promise((done) => { window.done = done; });
+    (await import(URL.createObjectURL(blob))).explore(el, { ...given, source: { ask } });
+}"""
 TABULATE = """async ([module, given]) => {
     const blob = new Blob([module], { type: "text/javascript" });
     const el = document.body.appendChild(document.createElement("div"));
@@ -110,6 +117,20 @@ def test_earlier_run_comes_back_with_its_choices(both: Page) -> None:
 
     assert both.get_by_role("radio", name="false").is_checked()
     assert 6 == len(log(both))
+
+
+def test_a_run_that_arrives_brings_its_choice(page: Page) -> None:
+    """Also where an earlier run was looked at while it was made."""
+    plain = recorded(histories.lost_answer(), CHOICE, chosen="idempotence false")
+    safe = recorded(histories.recognised(), SAFE, chosen="idempotence true")
+    offer = OFFERS["03"].to_json()
+    page.evaluate(HELD, [MODULE, {"offer": offer, "styles": styles(), "runs": [plain, safe]}])
+    page.get_by_role("button", name="Run again").click()
+    page.locator(".earlier button").last.click()
+    page.evaluate("run => done(run)", safe)
+    page.wait_for_selector(".lab-explorer:not([aria-busy])")
+
+    assert page.get_by_role("radio", name="true").is_checked()
 
 
 def test_step_lights_arrow_sentence_and_cell(both: Page) -> None:

@@ -282,6 +282,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   }
 
   function present(run) {
+    Object.entries(run.choice).forEach(([name, option]) => controls.get(name)?.set(option));
     shown.show(run);
     const list = made.slice(-KEPT).reverse();
     earlier.replaceChildren(...list.map((it) => small(it, it === run)));
@@ -292,10 +293,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
     const button = h("button", { type: "button", "aria-pressed": String(isShown) },
       thumbnail(run, styles), strip(run, styles),
       h("span", { class: "chosen" }, run.chosen), h("span", { class: "what" }, run.finding));
-    button.addEventListener("click", () => {
-      Object.entries(run.choice).forEach(([name, option]) => controls.get(name)?.set(option));
-      present(run);
-    });
+    button.addEventListener("click", () => present(run));
     return h("li", {}, button);
   }
 
@@ -311,9 +309,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   el.append(root);
   source.hear?.(tell, signal);
   if (made.length) {
-    const last = made.at(-1);
-    Object.entries(last.choice).forEach(([name, option]) => controls.get(name)?.set(option));
-    present(last);
+    present(made.at(-1));
     tell(closed);
   } else {
     ask();
