@@ -50,8 +50,17 @@ TEXTS: Final = [name for name, kind in COLUMNS.items() if kind == "STRING"]
 DETAIL: Final = COLUMNS["detail"]
 # In the order in which a reader wants to hear of them.
 REQUIRED: Final = ("run", "source", "actor", "kind", "at_ns")
-# Kinds whose offset is the place of a record. A client says -1001 where it knows none.
-PLACED: Final = ("acked", "delivered", "processed", "record", "batch", "marker", "visible", "seen")
+# Kinds that are nothing without the place of a record.
+PLACED: Final = ("delivered", "processed", "record", "batch", "marker", "visible", "seen")
+# By an offset below 0 a client says that it knows none, or names where it begins to read: of
+# librdkafka's numbers, those up to -2000 count from the end.
+READ_AS: Final = {
+    "offset": "if(offset < 0, NULL, offset)",
+    "detail": "if(kind = 'sought' AND offset < 0 AND detail['to'] IS NULL, map_concat("
+    "map_filter(coalesce(detail, map()), (name, _) -> name <> 'to'), map('to',"
+    " CASE WHEN offset = -2 THEN 'beginning' WHEN offset IN (-1000, -1001) THEN 'bookmark'"
+    " ELSE 'end' END)), detail)",
+}
 
 # How many rejected rows are named with their line, and from how many files at most.
 SHOWN: Final = 20
@@ -343,7 +352,7 @@ def _wrong_type(name: str) -> str:
 def _checked(rows: DataFrame, *others: str, bad: str = "") -> DataFrame:
     """Rows with the reason why each is no event, if it is none, and then without its columns."""
     found = rows.selectExpr("*", f"{_wrong(bad)} AS wrong")
-    kept = (f"if(wrong IS NULL, {name}, NULL) AS {name}" for name in COLUMNS)
+    kept = (f"if(wrong IS NULL, {READ_AS.get(name, name)}, NULL) AS {name}" for name in COLUMNS)
     return found.selectExpr(*kept, "wrong", *others)
 
 
@@ -371,8 +380,7 @@ def _wrong(bad: str = "") -> str:
         f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} "
         f"WHEN NOT source || ' ' || kind IN ({_kinds(KINDS)}) THEN 'unknown source and kind' "
         f"WHEN NOT fate IN {FATES} THEN 'unknown fate' {needed} {limits} {numbers} "
-        f"WHEN offset < 0 AND kind IN {PLACED}"
-        " THEN 'offset is below 0: leave it out where it is not known' "
+        f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' "
         f"WHEN partition < 0 AND source || ' ' || kind IN ({_kinds(NEEDED['partition'])})"
         " THEN 'partition is below 0' END"
     )

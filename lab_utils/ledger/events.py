@@ -130,8 +130,8 @@ COLUMNS: Final = {
              "a run where there is one",
     "topic": "the topic",
     "partition": "the partition",
-    "offset": "the place in the partition; left out where a client knows none and reports -1001, "
-              "or -1 in Java",
+    "offset": "the place in the partition; left out where a client knows none, or below 0 as the "
+              "client reports it",
     "key": "the record's key as text, part of the identity of an order: in each of its events, or "
            "in none",
     "value": "the record's value as text, part of the identity of an order; null is a value like "

@@ -45,7 +45,8 @@ LINES: list[tuple[str | bytes, str | None]] = [
     (line(offset=2**63 - 1), "offset is too large"),
     (line(offset=2**62), None),
     (line(records=2**31 + 1), "records is too large"),
-    (line(offset=-1001), "offset is below 0: leave it out where it is not known"),
+    (line(offset=-1001), None),
+    (line(kind="delivered", offset=-1001), "offset is below 0"),
     (line(partition=-1), "partition is below 0"),
     (line(kind="sought", offset=-2), None),
     (line(at_ns=None), "at_ns is missing"),
@@ -107,6 +108,17 @@ def test_each_line_that_is_no_event_is_counted_and_named(tmp_path: Path) -> None
     assert {str(file)} == {readable(name) for name, _ in got.rejected.counts}
     # A line with more than one event has one, too, and an empty line is none.
     assert len(LINES) - 1 - len(wrong) + 3 == got.events.count()
+
+
+def test_an_offset_below_0(tmp_path: Path) -> None:
+    """It is none, as clients say it, and where a reader begins it is a name."""
+    numbers = [-1, -2, -1000, -1001, -2003]
+    lines = [line(kind="sought", offset=it, detail={"to": None, "by": "x"}) for it in numbers]
+    got = ledger(tmp_path, written(tmp_path / "a.jsonl", line(offset=-1), *lines)).events
+
+    assert [(None, None)] + [
+        (None, {"by": "x", "to": to}) for to in ("end", "beginning", "bookmark", "bookmark", "end")
+    ] == [(row.offset, row.detail) for row in got.collect()]
 
 
 def spoiled(event: Event, chance: Random) -> dict[str, Any]:
@@ -174,7 +186,7 @@ def test_parquet_of_another_program(tmp_path: Path) -> None:
         ACKED | {"value": None, "offset": 2},
         ACKED | {"value": b"\xff", "offset": 3},
         ACKED | {"value": b"4", "offset": 4.5},
-        ACKED | {"value": b"5", "offset": -1001},
+        ACKED | {"value": b"5", "kind": "delivered", "offset": -1001},
     ]
     (tmp_path / "ledger").mkdir()
     pd.DataFrame(rows).assign(more=1).to_parquet(tmp_path / "ledger" / "a.parquet")
@@ -186,7 +198,7 @@ def test_parquet_of_another_program(tmp_path: Path) -> None:
     assert [
         (4, "value is no text"),
         (5, "offset is no whole number"),
-        (6, "offset is below 0: leave it out where it is not known"),
+        (6, "offset is below 0"),
     ] == [(number, reason) for _, number, reason, _ in got.rejected.first]
     assert ["more"] == got.unknown
 
