@@ -86,7 +86,7 @@ class Ledger:
     """A ledger that has been read.
 
     events    one row an event, the columns of Event
-    unknown   names of columns that the format does not have; they were left out
+    unknown   names of columns that the format does not have, or a line twice; they were left out
     """
 
     events: DataFrame
@@ -416,6 +416,7 @@ _MORE_THAN_ONE: Final = (
     "AND from_json(line, 'MAP<STRING, STRING>') IS NOT NULL)"
 )
 _REST_LOST: Final = "more in the line than one event; only the first was read"
+_TWICE: Final = "twice in a line; only the last was read"
 
 
 def torn_files(spark: SparkSession, folder: Path) -> list[str]:
@@ -445,8 +446,8 @@ class Survey(NamedTuple):
     lines    how many there are in each file
     joined   lines with more than one event, as in Rejected
     arrays   the files with lines that begin like an array, of which Spark makes any number of rows
-    unknown  names of columns that are not the format's, in a sample: to read those of every line
-             takes as long as all the rest
+    unknown  names of columns that are not the format's, or stand twice in a line, in a sample: to
+             read those of every line takes as long as all the rest
     """
 
     lines: dict[str, int]
@@ -459,7 +460,12 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
     known = ", ".join(f"'{name}'" for name in (*COLUMNS, "schema"))
     first, one_in = SAMPLED
     sampled = f"(id & ((1L << 33) - 1) < {first} OR pmod(xxhash64(line), {one_in}) = 0)"
-    others = f"if({sampled}, array_except(json_object_keys(line), array({known})), NULL)"
+    names = "json_object_keys(line)"
+    twice = f"filter({names}, (name, at) -> array_position({names}, name) <= at)"
+    others = (
+        f"if({sampled}, concat(array_except({names}, array({known})),"
+        f" transform({twice}, name -> name || ' ({_TWICE})')), NULL)"
+    )
     found = sql(
         _lines(spark, roots).where("trim(line) <> ''"), ["file"],
         "count(*) AS n",

@@ -90,7 +90,7 @@ class Report:
     """What an audit found.
 
     unsaid   what the ledger cannot know, a sentence each
-    unknown  columns that the format does not have
+    unknown  columns that were not read
     """
 
     paths: Sequence[str]
@@ -128,7 +128,7 @@ class Report:
             yield plain(f"{readable(file)}:{line}: {reason}{': ' if excerpt else ''}{excerpt}")
         if self.unknown:
             names = plain(", ".join(self.unknown))
-            yield f"columns that the format does not have, in a sample of the lines: {names}"
+            yield f"columns that were not read, in a sample of the lines: {names}"
 
 
 def groups(findings: DataFrame) -> list[Group]:

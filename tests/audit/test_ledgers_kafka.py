@@ -223,6 +223,15 @@ def test_a_column_that_is_misspelt_is_named(tmp_path: Path) -> None:
     assert ["Offset"] == got.unknown
 
 
+def test_a_name_that_stands_twice_in_a_line(tmp_path: Path) -> None:
+    """Its last one is read, and the report says so; one within an object of its own is no other."""
+    lines = [WHOLE[:-1] + ', "value": "2"}', line(detail={"value": "3"})]
+    got = ledger(tmp_path, written(tmp_path / "a.jsonl", *lines))
+
+    assert ["1", "2"] == sorted(row.value for row in got.events.collect())
+    assert ["value (twice in a line; only the last was read)"] == got.unknown
+
+
 def test_a_schema_from_the_future(tmp_path: Path) -> None:
     """It is refused as a whole, with what to do."""
     with pytest.raises(LedgerError, match=r"of schema 2, .* up to 1.* Update the lab"):
