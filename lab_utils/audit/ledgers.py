@@ -304,6 +304,8 @@ _JSON: Final = f"{spark_schema()}, schema BIGINT, _bad STRING"
 def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     from pyspark.errors import PySparkException
 
+    # pandas writes times as timestamps of nanoseconds, which Spark reads as numbers, or not at all.
+    spark.conf.set("spark.sql.legacy.parquet.nanosAsLong", "true")
     reader = _reader(spark, "*.parquet").option("mergeSchema", "true")
     try:
         raw = reader.parquet(*roots)
@@ -311,7 +313,7 @@ def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     except PySparkException as error:
         if _is_broken_file(error):
             raise
-        said = str(error).splitlines()[0]
+        said = " ".join(str(error).split())
         raise LedgerError(
             f"the Parquet files cannot be read as one ledger: {said} A column stands in a file "
             "once, in all files with one type, and a time is a whole number of nanoseconds. Write "

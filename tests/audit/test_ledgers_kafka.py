@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -274,17 +275,26 @@ def test_no_ledger(tmp_path: Path, name: str) -> None:
         listed(spark(), [str(tmp_path / name)])
 
 
+def test_parquet_with_a_time(tmp_path: Path) -> None:
+    """A timestamp in nanoseconds, as pandas writes it, is the number of these."""
+    rows = pd.DataFrame([SENT | {"at_ns": pd.Timestamp(7, unit="ns"), "when": pd.Timestamp(7)}])
+    rows.to_parquet(tmp_path / "a.parquet")
+    got = ledger(tmp_path, tmp_path / "a.parquet")
+
+    assert ([7], ["when"]) == ([row.at_ns for row in got.events.collect()], got.unknown)
+
+
 def test_parquet_that_cannot_be_joined(tmp_path: Path) -> None:
     """Two files that mean different things by one column are refused in a sentence.
 
-    So is a file with times of a type that Spark does not read.
+    So is a file with numbers of a type that Spark does not read.
     """
-    for name, offset in (("a/a", 0), ("a/b", "0"), ("b/a", pd.Timestamp(0))):
+    for name, offset in (("a/a", 0), ("a/b", "0"), ("b/a", np.float16(0))):
         file = tmp_path / f"{name}.parquet"
         file.parent.mkdir(exist_ok=True)
         pd.DataFrame([ACKED | {"offset": offset}]).to_parquet(file)
-    for folder in "ab":
-        with pytest.raises(LedgerError, match=r"cannot be read as one ledger: .* with one type"):
+    for folder, which in (("a", "offset: BIGINT.* offset: STRING"), ("b", "FLOAT16")):
+        with pytest.raises(LedgerError, match=rf"as one ledger: .*{which}.* with one type"):
             ledger(tmp_path, tmp_path / folder)
 
 
