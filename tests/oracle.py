@@ -280,14 +280,17 @@ def applied_again(rows: Rows) -> Iterator[Found]:
 
 def polls(rows: Rows) -> Iterator[Found]:
     """Each delivery beside the one before it, which a rebalance or a seek makes forgotten."""
-    before: dict[tuple[Any, ...], int] = {}
+    before: dict[tuple[Any, ...], tuple[int, int | None]] = {}
+    placed: dict[tuple[Any, ...], int] = {}
     events = said(rows, "delivered", "assigned", "sought", "revoked", "lost")
-    # Of one time it is placed first, and is then given what it is given.
     for row in sorted(events, key=lambda it: (it.at_ns, it.kind == "delivered", it.offset or 0)):
         here = row.actor, row.topic, row.partition
-        last = before.pop(here, None)
         if row.kind != "delivered" or row.offset is None:
+            placed[here] = row.at_ns
             continue
+        # What it was given when it was placed it may have been given before that.
+        at_ns, last = before.get(here, (0, None))
+        last = None if at_ns <= placed.get(here, at_ns - 1) else last
         if last is not None and row.offset <= last:
             at = last, row.offset
             yield found("nonmonotonic-poll", row.topic, row.partition, row.value, at, row.actor)
@@ -303,7 +306,7 @@ def polls(rows: Rows) -> Iterator[Found]:
                 yield found(
                     "poll-skip", row.topic, row.partition, record.value, (offset,), row.actor, *why
                 )
-        before[here] = row.offset
+        before[here] = row.at_ns, row.offset
 
 
 # Replication.

@@ -43,9 +43,18 @@ OF_PLACES: Final = (
 POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
-# Of one time, as of a coarse clock, a consumer is placed first and then given what it is given.
-OF_POLLS: Final = "at_ns, kind = 'delivered', offset"
 TRANSACTION: Final = ["run", "actor", "transaction"]
+
+
+def beside(keys: str) -> str:
+    """What the same consumer was given before: an offset, NULL since it was placed, as SQL.
+
+    What it was given at one time, as of a coarse clock, has the sequence of its offsets; if it was
+    placed at that time, too, nobody knows which of it was given before that.
+    """
+    window = f"OVER (PARTITION BY {keys} ORDER BY at_ns, kind = 'delivered', offset)"
+    placed = f"max(if(kind = 'delivered', NULL, at_ns)) {window}"
+    return f"if(lag(at_ns) {window} <= {placed}, NULL, lag(offset) {window}) AS earlier"
 
 
 def listing(texts: tuple[str, ...]) -> str:
@@ -373,8 +382,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
 
 def _polls(rows: DataFrame) -> DataFrame:
     """What each consumer was given, beside the offset before it, since it was placed anew."""
-    window = f"OVER (PARTITION BY run, actor, topic, partition ORDER BY {OF_POLLS})"
-    beside = f"if(lag(kind) {window} = 'delivered', lag(offset) {window}, NULL) AS earlier"
-    given = rows.selectExpr("*", beside).where("kind = 'delivered'")
+    given = rows.selectExpr("*", beside("run, actor, topic, partition"))
+    given = given.where("kind = 'delivered'")
     columns = ("key", "value", "kind", "actor", "consumer_group", "earlier", "at_ns")
     return given.select(*PLACE, *columns)

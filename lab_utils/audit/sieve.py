@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Final
 from lab_utils.audit.facts import (
     OF_ORDERS,
     OF_PLACES,
-    OF_POLLS,
     POLLS,
+    beside,
     orders,
     places,
     sql,
@@ -309,9 +309,8 @@ def _polls(events: DataFrame, survey: Survey, columns: tuple[str, ...]) -> DataF
     rows = _with_bits(events.where(POLLS), survey, events).selectExpr(
         *columns, "bit", "xxhash64(actor) AS who", "at_ns"
     )
-    window = f"OVER (PARTITION BY of, who, partition ORDER BY {OF_POLLS})"
-    beside = f"if(lag(kind) {window} = 'delivered', lag(offset) {window}, NULL) AS earlier"
-    return rows.selectExpr("*", beside).where("kind = 'delivered'").drop("who", "at_ns")
+    given = rows.selectExpr("*", beside("of, who, partition")).where("kind = 'delivered'")
+    return given.drop("who", "at_ns")
 
 
 # What the survey knows, as small tables.

@@ -24,7 +24,7 @@ from lab_utils.ledger.store import write_ledger
 from tests.audit.cases import CASES
 from tests.audit.judged_cases import JUDGED
 from tests.audit.random_histories import history
-from tests.histories import acked, created, delivered, in_run, log, sent
+from tests.histories import acked, created, delivered, in_run, log, placed, sent
 from tests.oracle import Found, oracle
 
 pytestmark = pytest.mark.kafka
@@ -41,10 +41,10 @@ FoundByRun = dict[str, Counter[Found]]
 
 
 def spark_findings(
-    folder: Path, runs: Mapping[str, list[Event]], *, is_sifted: bool = False
+    folder: Path, runs: Mapping[str, list[Event]], *, is_sifted: bool = False, timed: Any = in_run
 ) -> FoundByRun:
     """What the queries of a run's module find in it, in the words of the oracle; in one job."""
-    write_ledger(folder, [row for run, rows in runs.items() for row in in_run(run, rows)])
+    write_ledger(folder, [row for run, rows in runs.items() for row in timed(run, rows)])
     found: FoundByRun = defaultdict(Counter)
     events = read_events(folder)
     with sieving() if is_sifted else nullcontext() as sieve:
@@ -127,16 +127,58 @@ def test_spark_equals_the_oracle(
     assert_same(runs, expected, spark_findings(tmp_path, runs, is_sifted=True))
 
 
+# What a consumer saw at one time, and then at the next; and what is found in that.
+COARSE = {
+    "polls": ([delivered("1", 1), delivered("0", 0), delivered("2", 2)], [], []),
+    "back": ([delivered("2", 2), placed("sought", offset=0)], [delivered("0", 0)], []),
+    "over": ([delivered("0", 0), placed("sought", offset=2)], [delivered("2", 2)], []),
+    "back, not moved": ([delivered("2", 2)], [delivered("0", 0)], ["nonmonotonic-poll"]),
+    "over, not moved": ([delivered("0", 0)], [delivered("2", 2)], ["poll-skip"]),
+}
+
+
 @pytest.mark.parametrize("sieve", [nullcontext, sieving])
-def test_a_coarse_clock(sieve: Any, tmp_path: Path) -> None:
-    """Polls of one time have no sequence: none goes back, and none passes anything over."""
-    rows = [*log("0", "1", "2"), delivered("1", 1), delivered("0", 0), delivered("2", 2)]
-    write_ledger(tmp_path, coarse := [replace(row, run="00-a", at_ns=0) for row in rows])
+@pytest.mark.parametrize(("first", "then", "expected"), COARSE.values(), ids=COARSE)
+def test_a_coarse_clock(
+    first: list[Event], then: list[Event], expected: list[str], sieve: Any, tmp_path: Path
+) -> None:
+    """Polls of one time go neither back nor on, nor does the next after them from a seek."""
+    ticks = enumerate(([placed("assigned")], [*log("0", "1", "2"), *first], then))
+    coarse = [replace(row, run="00-a", at_ns=at) for at, rows in ticks for row in rows]
+    write_ledger(tmp_path, coarse)
     events = read_events(tmp_path)
     with sieve() as sieved:
-        assert [] == found_by(RULES.values(), events, survey(events), sieved).collect()
+        rows = found_by(RULES.values(), events, survey(events), sieved).collect()
 
-    assert not oracle(coarse, "consuming")
+    assert expected == [row.finding for row in rows]
+    assert expected == [each[0] for each in oracle(coarse, "consuming")]
+
+
+def of_three(run: str, rows: list[Event]) -> list[Event]:
+    """The history as one run, as a clock sees it that moves with every third event."""
+    return [replace(row, at_ns=row.at_ns // 3) for row in in_run(run, rows)]
+
+
+def of_polls(found: FoundByRun) -> FoundByRun:
+    names = ("nonmonotonic-poll", "poll-skip")
+    return {
+        run: Counter({it: times for it, times in those.items() if it[0] in names})
+        for run, those in found.items()
+    }
+
+
+@pytest.mark.parametrize("is_sifted", [False, True])
+def test_spark_equals_the_oracle_on_a_coarse_clock(is_sifted: bool, tmp_path: Path) -> None:
+    """Of polls and seeks that share a time they find the same."""
+    runs = drawn("consuming")
+    expected = of_polls(
+        {run: oracle(of_three("", rows), "consuming") for run, rows in runs.items()}
+    )
+    seen = spark_findings(tmp_path, runs, is_sifted=is_sifted, timed=of_three)
+
+    assert any(expected.values())
+    assert expected != of_polls(expected_in(runs))
+    assert_same(runs, expected, of_polls(seen))
 
 
 def test_no_suspects(tmp_path: Path) -> None:
