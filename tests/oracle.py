@@ -21,6 +21,7 @@ from tests.oracle_facts import (
     all_drained,
     as_sorted,
     asked,
+    by_start,
     came_as_far,
     can_be_given,
     consumers,
@@ -591,5 +592,5 @@ RULES = {
 
 def oracle(events: Iterable[Event], module: str) -> Counter[Found]:
     """Everything that the rules of a module of the audit find in the events of one run."""
-    rows = sorted(events, key=lambda row: row.at_ns)
+    rows = by_start(sorted(events, key=lambda row: row.at_ns))
     return Counter(found for rule in RULES[module] for found in rule(rows))

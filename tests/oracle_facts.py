@@ -307,6 +307,21 @@ def has_resumed(
 Transaction = tuple[str, str]  # the producer, and the number
 
 
+def by_start(rows: Rows) -> Rows:
+    """Rows whose transactions are numbered anew with each start of their producer."""
+    starts = [row for row in said(rows, "created") if row.detail.get("role") == "producer"]
+    found = []
+    for row in rows:
+        at_ns = min(row.at_ns, int(row.detail.get("called_at_ns", row.at_ns)))
+        start = sum(it.actor == row.actor and it.at_ns <= at_ns for it in starts)
+        number = row.detail.get("transaction")
+        if number is not None and start > 1 and row.source == "client":
+            named = {"transaction": f"{number} (start {start})"}
+            row = replace(row, detail=row.detail | named)
+        found.append(row)
+    return found
+
+
 def of(row: Event) -> Transaction | None:
     number = row.detail.get("transaction")
     return (row.actor, number) if number is not None else None

@@ -156,6 +156,7 @@ def found_by(
     A finding that the sieve does not know is looked for in all events.
     Columns: FINDING_COLUMNS.
     """
+    events = survey.by_start(events)
     of_facts: dict[tuple[Facts, Sieve | None], list[Part]] = {}
     for part in (part for rule in rules for part in rule.parts):
         if part.can_answer(survey.kinds):

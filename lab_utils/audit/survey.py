@@ -75,6 +75,15 @@ TOPICS_SCHEMA: Final = (
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING"
+STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
+# How often the producer of an event had been started when that happened, or when its call began.
+START: Final = (
+    "size(filter(starts, x -> x <= least(at_ns, try_cast(detail['called_at_ns'] AS BIGINT))))"
+)
+RENAMED: Final = (
+    f"if(detail['transaction'] IS NOT NULL AND {START} > 1, transform_values(detail, (name, text)"
+    f" -> if(name = 'transaction', text || ' (start ' || {START} || ')', text)), detail)"
+)
 # The widest of the stretches that a group's positions passed over in one partition.
 AHEAD_MAX: Final = 100
 # An offset that is after any other.
@@ -212,6 +221,7 @@ class Survey:
              where a log has batches or markers of several, `stops` where a read_committed reader
              stops before the end of one, `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
+    starts   (run, actor) -> when a producer of this name was created
     deleted  how often an administrator asked to delete a topic and was not refused
     repositioned  the same of a change of positions of groups, or of a group; the topic is NULL
              where the request names no single one
@@ -221,6 +231,7 @@ class Survey:
 
     kinds: frozenset[str] = frozenset()
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
+    starts: dict[Client, list[int]] = field(default_factory=lambda: defaultdict(list))
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     deleted: Counter[Topic] = field(default_factory=Counter)
     repositioned: Counter[Topic] = field(default_factory=Counter)
@@ -249,6 +260,18 @@ class Survey:
         """The group of a consumer; one of its own if the ledger does not know it."""
         *_, last = self.clients.get((run, actor), [{}])
         return last.get("group.id") or f"{UNKNOWN_GROUP}{actor}"
+
+    def by_start(self, events: DataFrame) -> DataFrame:
+        """Events with each transaction named by its number and the start of its producer.
+
+        A program that is started again numbers its transactions anew: 1, then 1 (start 2).
+        """
+        again = [(*client, at) for client, at in self.starts.items() if len(at) > 1]
+        if not again:
+            return events
+        rows = events.join(self.table(events, again, STARTS_SCHEMA), ["run", "actor"], "left")
+        return rows.selectExpr(*(f"{RENAMED} AS detail" if it == "detail" else it
+                                 for it in events.columns))  # fmt: skip
 
     def topics_frame(self, events: DataFrame) -> DataFrame:
         """One row a topic; columns as in TOPICS_SCHEMA."""
@@ -305,7 +328,7 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
     # Only of what was acked and is read can anything be passed over.
     is_read = any(topic.acked_in and topic.actors for topic in found.topics.values())
     if is_read and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
-        for row in plans.rows(_positions(events, found)):
+        for row in plans.rows(_positions(found.by_start(events), found)):
             topic, group = found.topics[row["run"], row["topic"]], row["consumer_group"]
             topic.committed[group][row["partition"]] = tuple(row["committed"])
             topic.ahead[group][row["partition"]] = [tuple(each) for each in row["passed"] or ()]
@@ -414,6 +437,8 @@ def _read(found: Survey, row: Row) -> None:
     detail = {name: text for name, text in row["detail"].items() if text is not None}
     if row["source"] == "client":
         found.clients.setdefault((row["run"], row["actor"]), []).append(detail)
+        if detail.get("role") == "producer":
+            found.starts[row["run"], row["actor"]].append(row["at_ns"])
         return
     if row["topic"] is None:
         return

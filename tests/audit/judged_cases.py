@@ -33,6 +33,7 @@ from tests.histories import (
 
 PLAIN = created("producer-1", role="producer", enable__idempotence="false")
 NO_RETRIES = created("producer-1", role="producer", retries="0")
+STARTED = created("producer-1", role="producer", transactional__id="t")
 ACKS_1 = created("producer-1", role="producer", acks="1")
 ALL = created("producer-2", role="producer")
 EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
@@ -277,6 +278,11 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "a bookmark that a transaction set ahead": (
         [LATE, acked("0", 0), offsets(1, 1, "a"), told("committed", 1), delivered("1", 1)],
+        "unseen", "allowed", None,
+    ),
+    "the same, by a producer that is started again and sets another in its own first": (
+        [LATE, STARTED, acked("0", 0), offsets(1, 1, "a"), told("committed", 1), delivered("1", 1),
+         STARTED, offsets(1, 2, "a"), told("committed", 1, 8)],
         "unseen", "allowed", None,
     ),
     "the same, and nobody recorded of which group": (

@@ -29,6 +29,7 @@ from tests.histories import (
     end,
     failed,
     fault,
+    in_run,
     log,
     noted,
     offsets,
@@ -47,6 +48,7 @@ from tests.histories import (
     watermark,
     written,
 )  # fmt: skip
+from tests.oracle_facts import by_start
 
 
 class _Chance(Random):
@@ -102,8 +104,10 @@ Draw = Callable[[_Chance], list[Event]]
 
 
 def is_created_once(rows: list[Event]) -> bool:
-    """No client is made twice."""
-    made = Counter(row.actor for row in rows if row.kind == "created")
+    """No consumer is made twice."""
+    made = Counter(
+        row.actor for row in rows if row.kind == "created" and row.detail.get("role") != "producer"
+    )
     return max(made.values(), default=1) == 1
 
 
@@ -116,8 +120,10 @@ def has_one_log(rows: list[Event]) -> bool:
 
 
 def is_possible(rows: list[Event]) -> bool:
-    """A transaction ends once, and a log has one entry at an offset."""
-    ended = [row for row in rows if row.kind in ("txn_committed", "txn_aborted")]
+    """A transaction of a start ends once, and a log has one entry at an offset."""
+    ended = [
+        row for row in by_start(in_run("", rows)) if row.kind in ("txn_committed", "txn_aborted")
+    ]
     ends = [(row.actor, row.detail["transaction"]) for row in ended]
     entries = [row.offset for row in rows if row.kind == "transaction"]
     return has_one_log(rows) and all(len(it) == len(set(it)) for it in (ends, entries))
@@ -143,11 +149,13 @@ def producing(c: _Chance) -> list[Event]:
     def session() -> list[Event]:
         """One consumer, placed anew in the middle of it, with a bookmark or without."""
         rows = [acked(str(offset), offset) for offset in range(4)]
-        for number in range(c.randint(2, 5)):
-            kind = c.choice(["assigned", "committed", "sends", "delivered", "delivered"])
+        for _ in range(c.randint(2, 5)):
+            kind = c.choice(["assigned", "committed", "sends", "created", "delivered", "delivered"])
             offset = c.offset()
             if kind == "sends":  # a transaction for its group
-                rows += [offsets(number, offset), told("committed", number)]
+                rows += [offsets(1, offset), told("committed", 1, 99)]
+            elif kind == "created":  # it numbers its transactions anew
+                rows.append(created("producer-1", role="producer"))
             elif kind == "delivered":
                 rows.append(delivered(str(offset), offset))
             else:
@@ -297,6 +305,7 @@ def transactions(c: _Chance) -> list[Event]:
                             c.choice([None, None, "a", "b"]), actor=c.producer()),
             lambda: c.bookmark(offset=c.offset(4)),
             c.member,
+            lambda: created(c.producer(), role="producer"),
             lambda: delivered(value(), c.offset(4), "consumer-2"),
             lambda: written(c.choice(["batch", "marker"]), c.offset(4), c.offset(2),
                             c.choice([-1, 7, 8]), c.partition()),
@@ -339,6 +348,7 @@ def history(module: str, seed: object) -> list[Event]:
     chance = _Chance(str(seed))
     draw, silent = chance.choice(MODULES[module]), chance.choice(SILENT)
     is_kept = IS_KEPT.get(draw, lambda _: True)
-    while not (is_created_once(rows := draw(chance)) and is_kept(rows)):
-        continue
-    return [row for row in rows if row.kind not in silent]
+    while True:
+        rows = [row for row in draw(chance) if row.kind not in silent]
+        if is_created_once(rows) and is_kept(rows):
+            return rows

@@ -30,6 +30,9 @@ INTERLEAVED = [
     sent_in(1, "1"), sent_in(1, "2", **OTHER), sent_in(1, "3"),
     *BOTH_COMMITTED,
 ]  # fmt: skip
+# A program that is started twice under one name, and numbers its transactions from 1 each time.
+STARTED = created("producer-1", role="producer")
+ONCE, AGAIN = ([STARTED, sent_in(1, value)] for value in "12")
 
 TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
     "G0": {
@@ -89,6 +92,19 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         ),
     },
     "torn-transaction": {
+        "lost, and another start aborts its own of that number": (
+            [*ONCE, told("committed", 1, 1), *AGAIN, told("aborted", 1, 4), record("1", 0),
+             record("2", 2), stop(4, 4)],
+            [*ONCE, told("committed", 1, 1), *AGAIN, told("aborted", 1, 4), *both("1", 0),
+             record("2", 2), stop(4, 4)],
+            # aborted, and another start commits
+            [*ONCE, told("aborted", 1, 1), *AGAIN, told("committed", 1, 4), record("1", 0),
+             *both("2", 2), stop(4, 4)],
+        ),
+        "lost, and told after the next start": (
+            [*ONCE, *AGAIN, told("committed", 1, 1), record("1", 0), stop(2, 2)],
+            [*ONCE, *AGAIN, told("committed", 1, 3), record("1", 0), stop(2, 2)],
+        ),
         "visible in another partition, far behind": (
             [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0), record("2", FAR), visible("2", 0, 1),
              stop(FAR + 1, FAR + 1)],
@@ -221,6 +237,10 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         ),
     },
     "aborted-read": {
+        "aborted by another start than committed that number": (
+            [*ONCE, told("committed", 1, 1), *AGAIN, delivered("2", 2), told("aborted", 1, 4)],
+            [*ONCE, told("committed", 1, 1), *AGAIN, delivered("1", 0), told("aborted", 1, 4)],
+        ),
         "aborted, and a consumer was given it": (
             [sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
             [sent_in(1, "1"), delivered("1", 0), told("committed", 1)],

@@ -1,7 +1,8 @@
 """Isolation: what readers were given of transactions, and what their programs were told.
 
-A transaction is named by its producer and its number. A call that failed decides nothing: its
-transaction may have been committed or not.
+A transaction is named by its producer and its number, and by the start of a producer that was
+started again (Survey.by_start). A call that failed decides nothing: its transaction may have been
+committed or not.
 """
 
 from __future__ import annotations
