@@ -45,6 +45,12 @@ UNSENT: Final = (
     "Nobody recorded how often it was sent: a copy that Kafka made cannot be told from a second "
     "send."
 )
+# Findings that an assignment or a seek explains.
+SINCE_PLACED: Final = ("nonmonotonic-poll", "poll-skip")
+UNPLACED: Final = (
+    "Nobody recorded when {actor} was assigned a partition or moved: a rebalance cannot be told "
+    "from a step back or a gap. Record assigned, revoked and sought."
+)
 EXTREMES: Final[Sequence[Mapping[str, str]]] = (
     {},
     {"acks": "0"},
@@ -127,12 +133,21 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     else:
         possible = [clause(found["finding"], [it], circumstances) for it in _possible(known)]
     decided = possible[0]
-    if UNRECORDED in circumstances and decided.rule == MUST_NOT:
-        return UNDECIDED, None, UNSENT
+    if decided.rule == MUST_NOT and (lacking := _lacking(found, seen)):
+        return UNDECIDED, None, lacking
     if len({it.judgement for it in possible}) > 1:
         return UNDECIDED, None, UNSEEN.format(role=RULES[found["finding"]].role)
     was_seen = bool(configurations) or str(decided.allowed_by).partition("=")[0] in known
     return decided.judgement, decided.allowed_by if was_seen else None, decided.reason
+
+
+def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
+    """What the ledger lacks to call a finding a breach; None if it lacks nothing."""
+    if UNRECORDED in (found["circumstances"] or ()):
+        return UNSENT
+    if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
+        return UNPLACED.format(actor=found["actor"])
+    return None
 
 
 def _possible(known: Mapping[str, str]) -> Sequence[Mapping[str, str]]:

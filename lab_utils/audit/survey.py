@@ -50,6 +50,7 @@ COMMITS: Final = (
 )
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
+PLACINGS: Final = ("assigned", "revoked", "lost", "sought")
 READS: Final = ("assigned", "delivered", "sought")
 UNKNOWN_GROUP: Final = "the group of "
 REPLICATED: Final = "partition"
@@ -255,6 +256,10 @@ class Survey:
     def is_recorded(self, run: str, actor: str | None) -> bool:
         """Does this client say itself what it does?"""
         return any((run, "client", actor, kind) in self.counts for kind in RECORDS)
+
+    def is_placed(self, run: str, actor: str) -> bool:
+        """Does the ledger say when this consumer was given a partition, or moved?"""
+        return any((run, "client", actor, kind) in self.counts for kind in PLACINGS)
 
     def group(self, run: str, actor: str) -> str:
         """The group of a consumer; one of its own if the ledger does not know it."""

@@ -353,7 +353,18 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "poll-skip", "allowed", "auto.offset.reset=latest",
     ),
     "reset to the beginning": (
-        [LATE, delivered("0", 0), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
+        [LATE, placed("assigned"), delivered("0", 0), delivered("3", 3), *KEPT],
+        "poll-skip", "breach", None,
+    ),
+    "passed over by a consumer of whom no assignment was recorded": (
+        [LATE, delivered("0", 0), delivered("3", 3), *KEPT], "poll-skip", "undecided", None,
+    ),
+    "given again to a consumer of whom no assignment was recorded": (
+        [LATE, delivered("0", 0), delivered("0", 0)], "nonmonotonic-poll", "undecided", None,
+    ),
+    "given again to a consumer that was assigned something": (
+        [LATE, delivered("0", 0), delivered("0", 0), placed("assigned")],
+        "nonmonotonic-poll", "breach", None,
     ),
     "passed over by a consumer of whom nothing is known, where a lagging replica may lead": (
         [UNCLEAN, *log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],
@@ -386,7 +397,8 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "inconsistent-offsets", "breach", None,
     ),
     "what came next is there": (
-        [LATEST, delivered("1", 1), delivered("3", 3), *KEPT], "poll-skip", "breach", None,
+        [LATEST, placed("assigned"), delivered("1", 1), delivered("3", 3), *KEPT],
+        "poll-skip", "breach", None,
     ),
     "an effect, and no consumer was seen": (
         [order("1"), effect("1", times=2)], "duplicate-effect", "allowed", None,
