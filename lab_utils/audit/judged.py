@@ -51,6 +51,12 @@ UNPLACED: Final = (
     "Nobody recorded when {actor} was assigned a partition or moved: a rebalance cannot be told "
     "from a step back or a gap. Record assigned, revoked and sought."
 )
+# Findings about a sequence that only one client of a name has.
+IN_SEQUENCE: Final = ("nonmonotonic-send", *SINCE_PLACED)
+SEVERAL: Final = (
+    "The ledger has several {role}s under the name {actor}, and nobody can say which of them did "
+    "what. Record each under an actor of its own."
+)
 EXTREMES: Final[Sequence[Mapping[str, str]]] = (
     {},
     {"acks": "0"},
@@ -147,6 +153,9 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
         return UNPLACED.format(actor=found["actor"])
+    role = RULES[found["finding"]].role
+    if found["finding"] in IN_SEQUENCE and seen.are_several(found["run"], found["actor"], role):
+        return SEVERAL.format(role=role, actor=found["actor"])
     return None
 
 

@@ -266,6 +266,16 @@ class Survey:
         *_, last = self.clients.get((run, actor), [{}])
         return last.get("group.id") or f"{UNKNOWN_GROUP}{actor}"
 
+    def are_several(self, run: str, actor: str, role: str) -> bool:
+        """Are there several producers of this name, or consumers of several groups?
+
+        A consumer that starts again in its group is assigned its partitions again.
+        """
+        if role == "producer":
+            return len(self.starts.get((run, actor), ())) > 1
+        lives = self.clients.get((run, actor), [])
+        return len({it.get("group.id") for it in lives if it.get("role") == role}) > 1
+
     def by_start(self, events: DataFrame) -> DataFrame:
         """Events with each transaction named by its number and the start of its producer.
 

@@ -34,6 +34,7 @@ from tests.histories import (
 PLAIN = created("producer-1", role="producer", enable__idempotence="false")
 NO_RETRIES = created("producer-1", role="producer", retries="0")
 STARTED = created("producer-1", role="producer", transactional__id="t")
+NAMESAKES = [created("consumer-1", role="consumer", group__id=name) for name in "aba"]
 ACKS_1 = created("producer-1", role="producer", acks="1")
 ALL = created("producer-2", role="producer")
 EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
@@ -351,6 +352,21 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "reset to the end, for what came next was deleted": (
         [LATEST, delivered("0", 0), delivered("3", 3), *KEPT],
         "poll-skip", "allowed", "auto.offset.reset=latest",
+    ),
+    "stored the other way round by two producers under one name": (
+        [STARTED, STARTED, *SWAPPED], "nonmonotonic-send", "undecided", None,
+    ),
+    "stored the other way round by a producer under the name of a consumer": (
+        [STARTED, created("producer-1", role="consumer"), *SWAPPED],
+        "nonmonotonic-send", "breach", None,
+    ),
+    "given to two consumers under one name, in two groups": (
+        [*NAMESAKES[:2], placed("assigned"), delivered("0", 0), delivered("0", 0)],
+        "nonmonotonic-poll", "undecided", None,
+    ),
+    "given again to a consumer that was started again in its group": (
+        [*NAMESAKES[::2], placed("assigned"), delivered("0", 0), delivered("0", 0)],
+        "nonmonotonic-poll", "breach", None,
     ),
     "reset to the beginning": (
         [LATE, placed("assigned"), delivered("0", 0), delivered("3", 3), *KEPT],

@@ -126,7 +126,8 @@ def nonmonotonic_poll() -> Found:
     Near miss: the same with a seek or an assignment in between, or by two consumers.
     Allowed by: a power cut or the deletion of the topic, as for lost-write, or
     `unclean.leader.election.enable=true`: if the log of the partition was truncated, the consumer
-    is reset. Undecided if nobody recorded when the consumer was assigned or moved.
+    is reset. Undecided if nobody recorded when the consumer was assigned or moved, or if consumers
+    of several groups have its name.
     Source: Jepsen; KIP-101.
     """
     return Found(
@@ -160,7 +161,8 @@ def poll_skip() -> Found:
     Allowed by: a power cut or the deletion of the topic, as for lost-write, or
     `unclean.leader.election.enable=true`: the log of the partition may have been truncated;
     `auto.offset.reset=latest`, if the log now begins after what the consumer was to be given next.
-    Undecided if nobody recorded when the consumer was assigned or moved.
+    Undecided if nobody recorded when the consumer was assigned or moved, or if consumers
+    of several groups have its name.
     Source: Jepsen; Kafka consumer configuration, auto.offset.reset.
     """
     jumped = "offset > it.earlier AND before.offset > it.earlier"

@@ -192,7 +192,8 @@ def nonmonotonic_send() -> Found:
     Allowed by: without idempotence and with retries, `max.in.flight` above 1, as by default in
     librdkafka (1,000,000), or `retry.backoff.ms` with `max.in.flight=1` (measured with librdkafka:
     `0 2 1 3`); with neither idempotence nor retries, `enable.idempotence=false`, if the order that
-    was sent first was not acked. Otherwise it is a breach.
+    was sent first was not acked. Undecided if the ledger has several `created` of the producer.
+    Otherwise it is a breach.
     Source: Jepsen; librdkafka INTRODUCTION, reordering.
     """
     return Found(
