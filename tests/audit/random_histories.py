@@ -149,13 +149,11 @@ def producing(c: _Chance) -> list[Event]:
     def session() -> list[Event]:
         """One consumer, placed anew in the middle of it, with a bookmark or without."""
         rows = [acked(str(offset), offset) for offset in range(4)]
-        for _ in range(c.randint(2, 5)):
-            kind = c.choice(["assigned", "committed", "sends", "created", "delivered", "delivered"])
+        for number in range(c.randint(2, 5)):
+            kind = c.choice(["assigned", "committed", "sends", "delivered", "delivered"])
             offset = c.offset()
             if kind == "sends":  # a transaction for its group
-                rows += [offsets(1, offset), told("committed", 1, 99)]
-            elif kind == "created":  # it numbers its transactions anew
-                rows.append(created("producer-1", role="producer"))
+                rows += [offsets(number, offset), told("committed", number)]
             elif kind == "delivered":
                 rows.append(delivered(str(offset), offset))
             else:
