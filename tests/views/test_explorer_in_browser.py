@@ -43,11 +43,11 @@ RESTARTED = """async ([module, given]) => {
     widget.initialize({ model });
     widget.render({ model, el: document.body.appendChild(document.createElement("div")) });
 }"""
-# A source that answers when the test says so.
+# A source that answers when the test says so: with a run, or that it cannot.
 HELD = """async ([module, given]) => {
     const blob = new Blob([module], { type: "text/javascript" });
     const el = document.body.appendChild(document.createElement("div"));
-    const ask = () => new Promise((done) => { window.done = done; });
+    const ask = () => new Promise((done, fail) => Object.assign(window, { done, fail }));
     (await import(URL.createObjectURL(blob))).explore(el, { ...given, source: { ask } });
 }"""
 TABULATE = """async ([module, given]) => {
@@ -131,6 +131,13 @@ def test_a_run_that_arrives_brings_its_choice(page: Page) -> None:
     page.wait_for_selector(".lab-explorer:not([aria-busy])")
 
     assert page.get_by_role("radio", name="true").is_checked()
+
+    page.get_by_role("radio", name="false").check()
+    page.evaluate("fail(new Error('The broker is away.'))")
+    page.get_by_text("The broker is away.").wait_for()
+    page.locator(".earlier button").last.click()
+
+    assert "" == page.locator(".status").inner_text()
 
 
 def test_step_lights_arrow_sentence_and_cell(both: Page) -> None:

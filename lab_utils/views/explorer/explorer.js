@@ -293,7 +293,10 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
     const button = h("button", { type: "button", "aria-pressed": String(isShown) },
       thumbnail(run, styles), strip(run, styles),
       h("span", { class: "chosen" }, run.chosen), h("span", { class: "what" }, run.finding));
-    button.addEventListener("click", () => present(run));
+    button.addEventListener("click", () => {
+      if (!running) tell(closed);  // what was said was about another run
+      present(run);
+    });
     return h("li", {}, button);
   }
 
