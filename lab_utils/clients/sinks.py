@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
+from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -92,7 +93,7 @@ def open_sink(
 
     engine = _engine(folder, schema)
     booked = partial(_booked, _engine(folder, schema))
-    recorded = _recorded(engine, _Points(crashes, tell_commit, booked))
+    recorded = _recorded(engine, _Points(crashes, tell_commit, booked, engine.dialect.loaded_dbapi))
 
     @event.listens_for(engine, "do_connect")
     def connect(_: object, __: object, given: list[Any], settings: dict[str, Any]) -> Any:
@@ -124,20 +125,21 @@ class _Points:
     crashes: CrashPoints
     tell_commit: Callable[[], object]
     booked: Callable[[Any], set[str]]
+    driver: Any
 
     @contextmanager
     def commit(
-        self, connection: Any, *, is_one: bool, named: Callable[[], set[str]] | None = None
+        self, connection: Any, *, is_one: bool, would: Callable[[], set[str]] | None = None
     ) -> Iterator[set[str]]:
         """Around what commits, if it is a commit of something written; yields what was booked.
 
-        Nobody sees what a statement would write that commits by itself: `named` is what it names.
+        What commits by itself has written nothing by then: `would` says what it would book.
         """
         before = set[str]()
 
         def about() -> set[str]:
             before.update(self.booked(None))
-            return (named() if named else self.booked(connection)) - before
+            return (would() if would else self.booked(connection)) - before
 
         if is_one:
             self.crashes.reached("before_db_commit", about)
@@ -148,19 +150,21 @@ class _Points:
             self.crashes.reached("after_db_commit", lambda: self.booked(None) - before)
 
     @contextmanager
-    def statement(self, connection: Any, text: str, given: object) -> Iterator[None]:
-        """Around a statement: it may write, commit, or both."""
+    def statement(
+        self, connection: Any, text: str, perform: Callable[[Any], object]
+    ) -> Iterator[None]:
+        """Around a statement that a cursor performs: it may write, commit, or both."""
         it_writes, words = writes(text), _words(text)
         is_alone = it_writes and connection.commits_itself()
         is_commit = words[:1] in COMMITS or (
             words[:1] == ["RELEASE"] and words[-1] == connection.savepoint
         )
         # SQLite's begins a transaction where there is none, and its release commits that.
-        if words[:1] == ["SAVEPOINT"] and not getattr(connection, "in_transaction", True):
-            connection.savepoint = words[-1]
+        if not getattr(connection, "in_transaction", True):
+            connection.savepoint = words[-1] if words[:1] == ["SAVEPOINT"] else ""
         ends = is_alone or (connection.has_written and is_commit)
-        named = partial(_named, text, given) if is_alone else None
-        with self.commit(connection, is_one=True, named=named) if ends else nullcontext() as before:
+        would = partial(self._tried, connection, perform) if is_alone else None
+        with self.commit(connection, is_one=True, would=would) if ends else nullcontext() as before:
             yield
             if it_writes:
                 self._written(connection, before if is_alone else None)
@@ -171,20 +175,31 @@ class _Points:
         """Around a script of SQLite's: it commits what is open, and then what it writes."""
         it_writes = any(map(writes, text.split(";")))
         is_one = it_writes or connection.has_written
-        with self.commit(connection, is_one=is_one, named=partial(_named, text, ())) as before:
+        with self.commit(connection, is_one=is_one, would=partial(_named, text)) as before:
             yield
             if it_writes:
                 self._written(connection, before)
+
+    def _tried(self, connection: Any, perform: Callable[[Any], object]) -> set[str]:
+        """What the table would hold: the statement is performed, and taken back."""
+        with closing(self.driver.Cursor(connection)) as cursor, suppress(self.driver.Error):
+            cursor.execute("BEGIN")
+            try:
+                perform(cursor)
+                return self.booked(connection)
+            finally:
+                cursor.execute("ROLLBACK")
+        return set()
 
     def _written(self, connection: Any, before: set[str] | None) -> None:
         old = self.booked if before is None else lambda _: before
         self.crashes.reached("after_db_write", lambda: self.booked(connection) - old(None))
 
 
-def _named(text: str, given: object) -> set[str]:
-    """The words of a statement about the table, and those of what it is given."""
+def _named(text: str) -> set[str]:
+    """The words of a script about the table: it may commit, so it cannot be tried."""
     is_about_it = TABLE.upper() in re.findall(r"\w+", text.upper())
-    return set(re.findall(r"[^\s'\",()]+", f"{text} {given!r}")) if is_about_it else set()
+    return set(re.findall(r"[^\s'\",()]+", text)) if is_about_it else set()
 
 
 def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
@@ -239,12 +254,15 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
 
     class Cursor(base.Cursor):  # type: ignore[misc]
         def execute(self, statement: Any, *given: Any, **settings: Any) -> Any:
-            with points.statement(self.connection, str(statement), given):
-                return super().execute(statement, *given, **settings)
+            perform = methodcaller("execute", statement, *given, **settings)
+            with points.statement(self.connection, str(statement), perform):
+                return perform(super())
 
-        def executemany(self, statement: Any, *given: Any, **settings: Any) -> Any:
-            with points.statement(self.connection, str(statement), given):
-                return super().executemany(statement, *given, **settings)
+        def executemany(self, statement: Any, rows: Any, **settings: Any) -> Any:
+            # A list, for it may be tried before.
+            perform = methodcaller("executemany", statement, [*rows], **settings)
+            with points.statement(self.connection, str(statement), perform):
+                return perform(super())
 
         def executescript(self, script: str) -> Any:
             with points.script(self.connection, script):

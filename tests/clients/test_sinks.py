@@ -144,17 +144,19 @@ def test_which_orders_a_point_is_about(
 
 
 def test_what_a_statement_of_its_own_is_about(place: Place) -> None:
-    """Nobody sees what it will write: before it, what it says; then, what there is."""
-    place.opened(NO_KEY)
+    """What it books, whatever it names; to find that out leaves nothing behind."""
+    place.opened(NO_KEY, "CREATE TABLE junk (value TEXT)", "INSERT INTO junk VALUES ('1')")
     reached = Reached()
     sink = open_sink(place.folder, reached, place.schema)
     alone = sink.execution_options(isolation_level="AUTOCOMMIT")
     with alone.connect() as connection:
         connection.execute(text(INSERT), {"order": "0"})
         connection.execute(text("DELETE FROM bookings WHERE value = '1'"))
+        connection.execute(text("INSERT INTO bookings SELECT value FROM junk"))
+        connection.execute(text(INSERT), [{"order": "2"}, {"order": "3"}])
 
-    about = [set(each.split()) & {"0", "1"} for each in reached.about]
-    assert [{"0"}, {"0"}, {"0"}, {"1"}, set(), set()] == about
+    assert ["0"] * 3 + [""] * 3 + ["1"] * 3 + ["2 3"] * 3 == reached.about
+    assert 4 == len(place.booked())
 
 
 @pytest.mark.parametrize(
@@ -208,6 +210,20 @@ def test_a_savepoint_that_is_a_transaction(tmp_path: Path) -> None:
         by_then = [*points]
 
     assert (ONE_COMMIT[:1], ONE_COMMIT, ONE_COMMIT) == (inner, by_then, points)
+
+
+def test_a_savepoint_within_a_transaction(tmp_path: Path) -> None:
+    """Its release is no commit, also where one of its name has been a transaction before."""
+    sink, points = Place(tmp_path).opened(NO_KEY)
+    with sink.connect() as connection:
+        for order in "01":
+            for statement in ("SAVEPOINT it", "RELEASE it"):
+                connection.exec_driver_sql(statement)
+            connection.execute(text(INSERT), {"order": order})
+        by_then = [*points]
+        connection.commit()
+
+    assert (["after_db_write"] * 2, ["after_db_write", *ONE_COMMIT]) == (by_then, points)
 
 
 @pytest.mark.parametrize("is_closed_by_commit", [False, True])
