@@ -71,6 +71,8 @@ class RecordingConsumer(Consumer):
         # The end of a partition is an event for us alone, unless the learner asked for it.
         self._hides_ends = "enable.partition.eof" not in configuration
         self.ended: dict[tuple[str, int], int] = {}
+        # What was polled, by its place and offset: which orders a commit is about.
+        self._polled: dict[tuple[str, int], dict[int, str | None]] = {}
         self._turn = RLock()
         self._is_closing = False
         told = {"enable.partition.eof": True, "logger": recorder.logger()}
@@ -142,7 +144,8 @@ class RecordingConsumer(Consumer):
 
     def commit(self, *arguments: Any, **named: Any) -> Any:
         """Commit offsets, as confluent_kafka.Consumer.commit does."""
-        self._crashes.reached("before_commit")
+        passed = partial(self._passed, *arguments, **named)
+        self._crashes.reached("before_commit", passed)
         try:
             with self._crashes.during("while_committing"):
                 committed = super().commit(*arguments, **named)
@@ -151,8 +154,21 @@ class RecordingConsumer(Consumer):
             raise
         for partition in committed or ():
             _record_commit(self._recorder, partition.error, partition)
-        self._crashes.reached("after_commit")
+        self._crashes.reached("after_commit", passed)
         return committed
+
+    def _passed(
+        self, message: Any = None, offsets: list[TopicPartition] | None = None, **_: object
+    ) -> list[str | None]:
+        """The orders that were polled and that a commit with these arguments is past."""
+        places = self.position(self.assignment()) if message is None else [_next(message)]
+        return [
+            value
+            for place in offsets or places
+            # A copy: another thread may poll meanwhile.
+            for offset, value in [*self._polled.get((place.topic, place.partition), {}).items()]
+            if offset < place.offset
+        ]
 
     def store_offsets(self, *arguments: Any, **named: Any) -> None:
         """Store what the next automatic commit writes, as Consumer.store_offsets does."""
@@ -160,7 +176,7 @@ class RecordingConsumer(Consumer):
         message = named.get("message", arguments[0] if arguments else None)
         places = named.get("offsets", message if isinstance(message, list) else None)
         if places is None and message is not None:
-            places = [TopicPartition(message.topic(), message.partition(), message.offset() + 1)]
+            places = [_next(message)]
         self._placed("stored", places or [])
 
     def seek(self, partition: TopicPartition) -> None:
@@ -213,9 +229,16 @@ class RecordingConsumer(Consumer):
                 self._recorder.record("error", error=message.error().name())
                 continue
             self.ended.pop(place, None)
+            if self._crashes:
+                self._polled.setdefault(place, {})[message.offset()] = value_text(message.value())
             self._recorder.about("delivered", message)
             self._crashes.reached("after_poll", partial(list, [value_text(message.value())]))
         return handed_on
+
+
+def _next(message: Any) -> TopicPartition:
+    """The place after a message."""
+    return TopicPartition(message.topic(), message.partition(), message.offset() + 1)
 
 
 def _until(timeout: float) -> float:

@@ -44,6 +44,8 @@ class RecordingProducer(Producer):
         self._recorder = recorder
         self._crashes = crashes
         self._begun = 0
+        # What the open transaction carries: which orders a commit is about.
+        self._carried: list[str | None] = []
         self.is_in_transaction = False
         # The report of the configuration, which produce() uses when it is given none of its own.
         self._default_report = _first(configuration.get("on_delivery"), configuration.get("dr_cb"))
@@ -77,6 +79,8 @@ class RecordingProducer(Producer):
         except Exception as refusal:  # whatever it is, the client took nothing
             self._recorder.refused(topic, value_text(key), value_text(value), refusal)
             raise
+        if self.is_in_transaction:
+            self._carried.append(value_text(value))
         if self._crashes:
             self._crashes.reached("after_send", lambda: [value_text(value)])
 
@@ -110,6 +114,7 @@ class RecordingProducer(Producer):
         """Begin a transaction: a local step, of which the broker hears nothing yet."""
         with self._told("begin_transaction"):
             super().begin_transaction()
+        self._carried.clear()
 
     def send_offsets_to_transaction(
         self, positions: list[TopicPartition], group_metadata: Any, timeout: float = -1
@@ -126,10 +131,10 @@ class RecordingProducer(Producer):
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """Commit the open transaction, as confluent_kafka.Producer.commit_transaction does."""
-        self._crashes.reached("before_commit")
+        self._crashes.reached("before_commit", lambda: self._carried)
         with self._told("commit_transaction"), self._crashes.during("while_committing"):
             super().commit_transaction(timeout)
-        self._crashes.reached("after_commit")
+        self._crashes.reached("after_commit", lambda: self._carried)
 
     def abort_transaction(self, timeout: float = -1) -> None:
         """Abort the open transaction, as confluent_kafka.Producer.abort_transaction does."""

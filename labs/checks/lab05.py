@@ -102,6 +102,11 @@ def says_what_was_processed(_, evidence):
     return f"{orders} orders, each processed; {again} of them more than once."
 
 
+def done_by_the_first(evidence):
+    """The orders of which the process that was killed wrote a receipt."""
+    return {value for row in receipts(evidence) for value in carried(row)}
+
+
 def commits(evidence):
     """The OffsetCommit requests of the process that was killed."""
     return [row for row in evidence.requests("OffsetCommit") if row.actor == "consumer-1"]
@@ -118,25 +123,26 @@ def lost(evidence):
 
 
 def killed(at_work, done):
-    """One process that is killed after half a second with an order in hand, and one after work."""
+    """One process is killed after half a second with an order in hand, and one after an order."""
     in_hand = (
-        stall_client("before_process", nth=at_work, for_ms=500),
-        crash_client("before_process", nth=at_work),
+        stall_client("before_process", value=str(at_work), for_ms=500),
+        crash_client("before_process", value=str(at_work)),
     )
     return (
         Trial(name="killed at work", faults=in_hand, filled=True, topics=RECEIPTS),
         Trial(
             name="killed after the work",
-            faults=(crash_client("after_process", nth=done),),
+            faults=(crash_client("after_process", value=str(done)),),
             filled=True,
             topics=RECEIPTS,
         ),
     )
 
 
-def one_is_slow(nth):
-    """One of four threads is slow when the process is killed, after its first commit."""
-    faults = (stall_client("before_process", nth=nth, for_ms=3000), crash_client("after_commit"))
+def one_is_slow(order):
+    """One of four threads is slow, and the process is killed when a commit is past its order."""
+    slow = stall_client("before_process", value=str(order), for_ms=3000)
+    faults = (slow, crash_client("after_commit", value=str(order)))
     return Trial(
         name="a slow order", faults=faults, filled=True, topics=RECEIPTS, assumes=nobody_waited
     )
@@ -274,8 +280,8 @@ EXERCISES = (
         points=5,
         kind="workload",
         answer="loses_nothing",
-        public=killed(at_work=4, done=3),
-        unseen=drawn(lambda place: killed(place.randint(3, 5), place.randint(2, 5))),
+        public=killed(at_work=3, done=2),
+        unseen=drawn(lambda place: killed(place.randint(2, 4), place.randint(1, 4))),
         rules=(
             nothing_else_is_stored,
             each_order_is_processed,
@@ -293,7 +299,8 @@ EXERCISES = (
             Mistake(
                 name="commits first",
                 is_made=lambda _, seen: (
-                    bool(lost(seen)) and len(commits(seen)) > len(receipts(seen)) > 0
+                    bool(lost(seen))
+                    and len({it.offset for it in commits(seen)}) > len(done_by_the_first(seen)) > 0
                 ),
                 likely="the bookmark was moved before the work was done.",
                 look="Look at which request came first for that order in _.timeline(apis=None).",
@@ -318,8 +325,8 @@ EXERCISES = (
         points=5,
         kind="workload",
         answer="with_four_threads",
-        public=(one_is_slow(2),),
-        unseen=drawn(lambda place: [one_is_slow(place.randint(2, 5))]),
+        public=(one_is_slow(1),),
+        unseen=drawn(lambda place: [one_is_slow(place.randint(1, 4))]),
         rules=(
             nothing_else_is_stored,
             each_order_is_processed,

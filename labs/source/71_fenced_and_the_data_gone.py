@@ -159,18 +159,18 @@ def fenced(nth):
     return Trial(name="fenced", faults=(fault,), **BILLED)
 
 
-def killed(nth):
-    """The process is killed when its nth commit has been answered."""
-    return Trial(name="killed", faults=(crash_client("after_commit", nth=nth),), **BILLED)
+def killed(order):
+    """The process is killed when the first commit that is about an order has been answered."""
+    return Trial(name="killed", faults=(crash_client("after_commit", value=order),), **BILLED)
 
 
 def elsewhere(nonce):
-    """The three at places drawn from the nonce; of two commits in a batch, after the first."""
+    """The three at places drawn from the nonce."""
     place = random.Random(nonce)
     return (
         fenced(place.randint(1, 4)),
         stopped(2 * place.randint(1, 4)),
-        killed(place.choice([1, 3])),
+        killed(place.choice("02")),
     )
 
 
@@ -269,7 +269,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=(fenced(2), stopped(4), killed(3)),
+        public=(fenced(2), stopped(4), killed("2")),
         unseen=elsewhere,
         rules=(nothing_else_is_stored, each_has_one_invoice),
         mistakes=(
@@ -376,6 +376,8 @@ def repaired(run):
                 producer = billing(run)
 """
 NEW_CONSUMER = changed((SEEK, "            consumer.close()\n            return repaired(run)\n"))
+LOOP = "    for batch in run.batches(consumer, size=2):\n"
+JUNK = "        for _ in range(3 * (batch[0].offset() == 0)):\n            consumer.commit(offsets=[TopicPartition(run.topic, 0, 0)], asynchronous=False)\n"
 WRONG = (
     ("71.1", "the program aborted", answer(ended_by="program")),
     ("71.1", "all that followed", answer(gone="4 5 6 7")),
@@ -398,6 +400,8 @@ WRONG = (
     # keeps the fenced producer, for which nothing can be begun
     ("71.2", "gave up", changed((NEW, ""), (SEEK, "            continue\n"))),
     ("71.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + 12 * " " + BOOKMARK))),
+    # with commits of no order before the first
+    ("71.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + 12 * " " + BOOKMARK), (LOOP, LOOP + JUNK))),
     # the bookmark of a batch is in the next transaction
     ("71.2", "one short", changed(("batch[-1].offset() + 1", "batch[0].offset()"))),
     ("71.2", "one short", changed(("batch[-1].offset() + 1", "batch[-1].offset()"))),

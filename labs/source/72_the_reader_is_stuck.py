@@ -137,11 +137,11 @@ lab.score()
 lab.close()
 
 # %% part="checks"
-def killed(name, point, nth):
+def killed(name, point, **given):
     """A run whose program is killed at this point, and started again."""
     return Trial(
         name=name,
-        faults=(crash_client(point, nth=nth),),
+        faults=(crash_client(point, **given),),
         orders=6,
         filled=True,
         topics=("invoices",),
@@ -149,11 +149,11 @@ def killed(name, point, nth):
 
 
 def elsewhere(nonce):
-    """The two at places drawn from the nonce; of two commits in a batch, after the first."""
+    """The two at places drawn from the nonce."""
     place = random.Random(nonce)
     return (
-        killed("killed in a transaction", "after_ack", 2 * place.randint(1, 3)),
-        killed("killed after one", "after_commit", place.choice([1, 3])),
+        killed("killed in a transaction", "after_ack", nth=2 * place.randint(1, 3)),
+        killed("killed after one", "after_commit", value=place.choice("02")),
     )
 
 
@@ -204,7 +204,7 @@ EXERCISES = (
         points=3,
         kind="value",
         answer="answer_1",
-        public=(replace(killed("the incident", "after_ack", 4), workload=found),),
+        public=(replace(killed("the incident", "after_ack", nth=4), workload=found),),
         rules=(answer_equals(cause),),
         mistakes=(
             Mistake(
@@ -247,8 +247,8 @@ EXERCISES = (
         kind="workload",
         answer="repaired",
         public=(
-            killed("killed in a transaction", "after_ack", 4),
-            killed("killed after one", "after_commit", 1),
+            killed("killed in a transaction", "after_ack", nth=4),
+            killed("killed after one", "after_commit", value="0"),
         ),
         unseen=elsewhere,
         rules=(nothing_else_is_stored, each_can_be_read_once),
@@ -356,6 +356,8 @@ LIST_OF_NAMES = """    database = run.database()
     producer = run.producer({"transactional.id": mine})
 """
 MADE = '    producer = run.producer({"transactional.id": f"{run.topic}-billing"})\n'
+LOOP = "    for batch in run.batches(consumer, size=2):\n"
+JUNK = "        for _ in range(3 * (batch[0].offset() == 0)):\n            consumer.commit(offsets=[TopicPartition(run.topic, 0, 0)], asynchronous=False)\n"
 WRONG = (
     ("72.1", "the one that runs", answer(left_open_by="producer-11")),
     ("72.1", "only its own", answer(hidden="2 3")),
@@ -376,6 +378,8 @@ WRONG = (
     ("72.2", "no transaction", changed(*PLAIN, (SEND, ""), ("        for message", "        consumer.commit(asynchronous=False)\n        for message"))),
     ("72.2", "the bookmark first", changed((SEND, ""), (BEGIN, "        consumer.commit(asynchronous=False)\n" + BEGIN))),
     ("72.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + BOOKMARK))),
+    # with commits of no order before the first
+    ("72.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + BOOKMARK), (LOOP, LOOP + JUNK))),
     ("72.2", "one short", changed((POSITION, "[TopicPartition(run.topic, 0, batch[-1].offset())]"))),
     ("72.2", "one short", changed((POSITION, "[TopicPartition(run.topic, 0, batch[0].offset())]"))),
     ("72.2", "nothing is billed", changed(('producer.produce(run.topics["invoices"], message.value(), partition=0)', "pass"))),

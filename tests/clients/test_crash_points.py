@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
 
 from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
@@ -103,6 +104,34 @@ def test_bookmark_at_the_crash(name: str, perform: Perform) -> None:
     assert sorted((type(it).__name__, kind) for it in faults for kind in ("armed", "fired")) == (
         sorted((row.actor, row.kind) for row in rows if row.source == "fault")
     )
+
+
+def commits_nothing_first(run: LiveRun) -> None:
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        start = TopicPartition(run.topic, message.partition(), message.offset())
+        consumer.commit(offsets=[start], asynchronous=False)
+        run.processed(message)
+        consumer.commit(message, asynchronous=False)
+
+
+@pytest.mark.parametrize(
+    ("of", "at", "bookmark"),
+    [
+        (commits_nothing_first, "before_commit", 2),
+        (commits_nothing_first, "after_commit", 3),
+        ("bills_in_a_transaction", "after_commit", 4),
+    ],
+)
+def test_a_commit_is_about_the_orders_that_it_is_past(
+    of: Any, at: str, bookmark: int, perform: Perform
+) -> None:
+    """Or that are in its transaction: a commit of what was committed before is about none."""
+    function = workload(of) if isinstance(of, str) else of
+    rows = perform(function, crash_client(at, value="2"), **EIGHT)
+
+    assert [bookmark] == bookmarks(rows, "crash")
 
 
 def test_fault_that_waits_for_an_order(perform: Perform) -> None:

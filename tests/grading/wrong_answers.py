@@ -102,6 +102,18 @@ def loses_nothing(run):
 """
 COMMIT: Final = "consumer.commit(message, asynchronous=False)"
 WORK: Final = "run.processed(message)"
+# Points that are spent on an order that is safe: before the first bookmark, and with none moved.
+FIRST_MANY_TIMES: Final = f"message.offset() or [{WORK} for _ in range(6)]; {COMMIT}"
+CAUTIOUS_ONCE: Final = """
+def with_four_threads(run):
+    asked = []
+
+    def bookmark(given, done):
+        asked.append(done)
+        return min(given) if len(asked) == 1 and done != given else max(done) + 1
+
+    by_threads(run, bookmark)
+"""
 # The orders themselves are in the log, read or not.
 EVERY_ORDER: Final = """
 def skipped_and_repeated(events):
@@ -315,9 +327,11 @@ WRONG: Final = (
     ("05.1", "an earlier one", {"after_poll": 1}),
     ("05.2", "does nothing", _loop("pass", COMMIT)),
     ("05.2", "commits first", _loop(COMMIT, WORK)),
+    ("05.2", "commits first", _loop(FIRST_MANY_TIMES, WORK)),
     ("05.2", "commits on a timer", _loop("pass", WORK, "{}")),
     ("05.2", "commits nothing", _loop("pass", WORK)),
     ("05.3", "past the slow one", [(BOOKMARK, "return max(done) + 1")]),
+    ("05.3", "past the slow one", CAUTIOUS_ONCE),
     ("05.3", "stays behind", [("max(given) + 1", "max(given)")]),
     ("05.4", "not read yet", EVERY_ORDER),
     ("05.4", "not read yet", [(" AND offset < end", "")]),

@@ -33,8 +33,9 @@ CRASH_POINTS: Final = {
 class ClientFault(Fault):
     """A fault of the workload's process when it reaches a point (CRASH_POINTS) the nth time.
 
-    value   only points that are about this order: it was sent, acked or polled, is processed, or
-            has its first row by this statement or commit
+    value   only points that are about this order: it was sent, acked or polled, is processed, is in
+            the transaction or before the bookmark that is committed, or has its first row by this
+            statement or commit
     member  which process of the run, from 1, if it has several
     """
 
