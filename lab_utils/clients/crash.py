@@ -162,14 +162,15 @@ class CrashWatch(Thread):
 
     def _is_about_one(self, point: str) -> bool:
         """What a commit has booked is known by what was there before: each of its points asks."""
-        named = [str(it["at"]) for it in self._chosen if it.get("value") is not None]
+        about_one = [it for it in self._chosen if it.get("value") is not None]
+        named = [str(it.get(name)) for it in about_one for name in ("at", "or_at")]
         return point in named or ("_db_" in point and any("_db_" in it for it in named))
 
     def _due(self, point: str, values: Collection[object]) -> list[ClientFault]:
         due = []
         for number, fault in enumerate(self._chosen):
             about = fault.get("value")
-            if fault["at"] == point and (about is None or about in values):
+            if point in (fault["at"], fault.get("or_at")) and (about is None or about in values):
                 self._reached[number] += 1
                 if self._reached[number] == fault["nth"]:
                     due.append(fault)
@@ -182,7 +183,7 @@ class CrashWatch(Thread):
             if fault.get("fault") == "stall_client":
                 self._after_stall[point] = due[number:]
                 return int(fault["for_ms"] or 0)
-            self._before(fault)
+            self._before({**fault, "at": point})
             self._write("workload", "process", "crashed", {"point": point})
             self.has_killed = True
             self._kill()

@@ -271,14 +271,20 @@ def test_hanging_child_is_killed(opened: Opened) -> None:
         ("after_ack", "after_poll", None, False),
         ("after_db_commit", "after_db_commit", ["2"], True),
         ("after_db_commit", "before_db_commit", ["2"], False),
+        ("after_db_commit", "after_commit", ["1", "2"], True),
+        ("after_db_commit", "after_commit", ["1"], False),
     ],
 )
 def test_a_point_counts_that_is_about_the_order(
     at: str, point: str, values: object, is_killed: bool
 ) -> None:
-    """The parent asks which orders a point is about, where that matters; it never says of which."""
+    """The parent asks which orders a point is about, where that matters; it never says of which.
+
+    A fault may name two points: then the process dies at the one that it comes to first.
+    """
+    fault, died_at = crash_client(at, value="2", or_at="after_commit"), list[Any]()
     watch = CrashWatch(
-        "r", [to_json(crash_client(at, value="2"))], lambda _: None, lambda _: None, lambda: None
+        "r", [to_json(fault)], lambda _: None, lambda it: died_at.append(it["at"]), lambda: None
     )
     watch.start()
     with watch.channel.dup() as channel, channel.makefile("rwb") as lines:
@@ -294,6 +300,7 @@ def test_a_point_counts_that_is_about_the_order(
 
     assert (b"0\n" if values is None else b"-1\n") == first
     assert (b"" if is_killed else b"0\n") == then
+    assert [point] * is_killed == died_at
 
 
 @pytest.mark.parametrize("last", [b"[" * 50_000, b"5"])

@@ -96,6 +96,39 @@ def junk(database, times=6):
             connection.execute(text("INSERT INTO junk VALUES ('0')"))
 
 """
+# Points on the way of an order into bookings that lead to none, before its bookmark is moved.
+UNDONE: Final = """
+def undone(database, message):
+    order = {"order": message.value().decode()}
+    with database.connect() as connection:
+        connection.execute(text("INSERT INTO bookings VALUES (:order)"), order)
+        connection.rollback()
+    with database.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        connection.execute(text("DELETE FROM bookings WHERE value = :order"), order)
+
+"""
+# Where an order waits until its bookmark is safe, and cannot be known again.
+STAGED: Final = """
+def booked_once(run):
+    database = run.database()
+
+    def move():
+        with database.begin() as connection:
+            for table in ("bookings", "staged"):
+                connection.execute(text(f"CREATE TABLE IF NOT EXISTS {table} (value TEXT)"))
+            connection.execute(text("INSERT INTO bookings SELECT value FROM staged"))
+            connection.execute(text("DELETE FROM staged"))
+
+    move()
+    consumer = run.consumer({"enable.auto.commit": False})
+    consumer.subscribe([run.topic])
+    for message in run.messages(consumer):
+        with database.begin() as connection:
+            row = {"order": message.value().decode()}
+            connection.execute(text("INSERT INTO staged VALUES (:order)"), row)
+        consumer.commit(message, asynchronous=False)
+        move()
+"""
 INSERT: Final = 'text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING")'
 EACH_ROW: Final = f"""\
 for message in batch:
@@ -218,6 +251,7 @@ WRONG: Final = (
     ),
     ("06.2", "no key", NO_KEY),
     ("06.2", "no key", _junk(NO_KEY)),
+    ("06.2", "no key", STAGED),
     (
         "06.2",
         "emptied",
@@ -227,6 +261,11 @@ WRONG: Final = (
     ),
     ("06.2", "missing", BOOKMARK_FIRST),
     ("06.2", "missing", _junk(BOOKMARK_FIRST)),
+    (
+        "06.2",
+        "missing",
+        UNDONE + BOOKMARK_FIRST.replace(COMMIT, f"undone(database, message); {COMMIT}"),
+    ),
     ("06.3", "counted what was aborted", [("'visible'", "'record'")]),
     ("06.3", "orders from the invoices", [("%-orders", "%-invoices")]),
     ("06.3", "each counted once", [('F.count("*")', 'F.countDistinct("value")')]),

@@ -87,6 +87,7 @@ REFUSED = [
     (lambda: crash_client("after_poll", member=0), "member must be a whole number"),
     (lambda: drop_response("Produce", once="no"), "once must be True or False; got 'no'"),
     (lambda: crash_client("after_poll", until_expired=1), "until_expired must be True or False"),
+    (lambda: crash_client("after_poll", or_at="after_pol"), "Did you mean 'after_poll'?"),
     (lambda: drop_response("Produce", value=3), "value must be a text; got 3"),
     (
         lambda: drop_response("Fetch", value="3"),

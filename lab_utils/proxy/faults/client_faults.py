@@ -58,16 +58,20 @@ class ClientFault(Fault):
 class crash_client(ClientFault):  # noqa: N801 - called as a function
     """The workload's process is killed when it reaches a point for the nth time.
 
+    or_at          another point of CRASH_POINTS: it is killed at the one that it comes to first
     until_expired  it stays away until its group's bookmarks are gone. A broker removes those of a
                    group without members after offsets.retention.minutes, a week if nobody sets it
                    (KIP-186, KIP-211); here the group is deleted as soon as its member has gone.
     """
 
     _: KW_ONLY
+    or_at: str = ""
     until_expired: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.or_at:
+            one_of("or_at", self.or_at, CRASH_POINTS)
         truth("until_expired", self.until_expired)
 
 
