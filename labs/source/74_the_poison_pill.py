@@ -100,7 +100,7 @@ lab.check("74.1", answer_1)
 #
 # In the end each order is booked, or it is in `dead_letters`; one that can be booked is no dead letter.
 # A dead letter may be there twice; a program that sends each more often, whatever the answer, proves
-# nothing. The check loses a request, and refuses one with an error for which the client does not try
+# nothing. The check loses a request, and refuses two with an error for which the client does not try
 # again. It kills the program with a poison pill in hand, and, while the broker is hard to reach, right
 # after one. The grader does so at other places.
 
@@ -157,10 +157,13 @@ def lost(nth):
     return of_nine("lost", drop_request("Produce", nth=nth))
 
 
-def refused(nth):
-    """The nth request is refused for good: the client reports it, and does not try again."""
-    trial = of_nine("refused", refuse("Produce", nth=nth, error="INVALID_RECORD"))
-    return replace(trial, assumes=sent_anyway)
+def refused():
+    """The first two requests are refused for good: the client reports it, and does not try again.
+
+    So who sends each letter twice, and looks at no report, has lost the first.
+    """
+    faults = (refuse("Produce", nth=nth, error="INVALID_RECORD") for nth in (1, 2))
+    return replace(of_nine("refused", *faults), assumes=sent_anyway)
 
 
 def killed(nth):
@@ -192,7 +195,7 @@ def elsewhere(nonce):
     place = random.Random(nonce)
     return (
         lost(place.randint(1, 3)),
-        refused(place.randint(1, 3)),
+        refused(),
         killed(place.randint(1, 2)),
         in_hand(place.randint(1, 2)),
     )
@@ -209,7 +212,7 @@ def dead(evidence):
 
 
 def sent_anyway(evidence):
-    """What shows that copies survive a refusal: three of a letter that was not refused, or more.
+    """What shows that copies survive two refusals: three of a letter that was not refused, or more.
 
     Of one that was, a program that sends each twice may leave three. Nobody was killed here.
     """
@@ -325,7 +328,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=(lost(2), refused(1), killed(2), in_hand(2)),
+        public=(lost(2), refused(), killed(2), in_hand(2)),
         unseen=elsewhere,
         rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
         passed=says_where_they_are,
@@ -426,6 +429,7 @@ WRONG = (
     ("74.2", "not waited for", changed((WHILE, SEND), (COMMIT, COMMIT + "    dead.flush()\n"))),
     # waited for, and the report is looked at by nobody
     ("74.2", "the report is not read", changed((WHILE, SEND + FLUSH))),
+    ("74.2", "the report is not read", changed((WHILE, 2 * (SEND + FLUSH)))),
     ("74.2", "the report is not read", changed((WHILE, WHILE.replace("while not ", "").replace(":\n                continue", "")))),
     ("74.2", "the bookmark first", changed((COMMIT, ""), ("        try:\n", COMMIT + "        try:\n"))),
     # the timer commits what is in hand
