@@ -3,6 +3,8 @@
 "use strict";
 
 const EVERY_MS = 1000;
+const GONE = "The classroom does not answer. Start it again with the same command: "
+  + "this page goes on by itself.";
 const token = location.hash.slice(1) || sessionStorage.getItem("token") || "";
 sessionStorage.setItem("token", token);
 history.replaceState(null, "", location.pathname); // a wall is no place for it
@@ -115,8 +117,7 @@ async function look() {
     drawn = now;
   } catch (error) {
     const refused = error.name === "Error"; // with a sentence of the classroom's
-    $("state").textContent =
-      refused ? error.message : `The classroom does not answer: ${error.message}`;
+    $("state").textContent = refused ? error.message : GONE;
   }
 }
 
