@@ -95,7 +95,7 @@ killed.requests("OffsetCommit")
 # A repeated batch has the same number again. Write `book` so that each order is in `bookings` once,
 # wherever the driver is killed. Either the insert skips an order that is in the table, or a second
 # table keeps the numbers of the batches that are done. The check kills the driver before it commits
-# its second transaction that writes rows, and the next driver after it has committed its second. The
+# the rows of the second batch, and the next driver after it has committed those of the third. The
 # column `value` holds the order.
 
 # %% answer="08.1"

@@ -91,8 +91,8 @@ lab.check("73.1", answer_1)
 # would be read on the very first day?
 #
 # In the check the program dies and stays away until its bookmarks are gone. It is also killed with an
-# order in hand, and between the database's third commit and Kafka's: so book at most two orders in one
-# transaction of the database. The grader does so at other places.
+# order in hand, and between two commits of an order, the database's and Kafka's, whichever comes first.
+# The grader does so at other places.
 
 # %% answer="73.2"
 ### BEGIN SOLUTION

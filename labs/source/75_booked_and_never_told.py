@@ -107,7 +107,7 @@ lab.check("75.1", answer_1)
 # An order that is booked has an event, once or more, with the order as its key: so the warehouse can
 # drop what comes again. An order that is not booked has no event. No order is booked twice. An order
 # whose request died with the program may have neither a booking nor an event. The check kills the
-# program twice, in changing places. The grader does so at others.
+# program up to three times, in changing places. The grader does so at others.
 #
 # The database and the topic are two systems, and neither takes part in a transaction of the other. What
 # can be in one transaction with the booking?
