@@ -58,7 +58,8 @@ class CrashPoints:
         assert point in CRASH_POINTS, point
         stall_ms = self._asked(point=point)
         if stall_ms == WHICH:
-            stall_ms = self._asked(point=point, values=sorted(map(str, values())))
+            known = sorted(value for value in values() if value is not None)
+            stall_ms = self._asked(point=point, values=known)
         if stall_ms:
             Flag().wait(stall_ms / 1000)
             self._asked(stalled=point)
