@@ -79,9 +79,9 @@ class RecordingProducer(Producer):
         except Exception as refusal:  # whatever it is, the client took nothing
             self._recorder.refused(topic, value_text(key), value_text(value), refusal)
             raise
-        if self.is_in_transaction:
-            self._carried.append(value_text(value))
         if self._crashes:
+            if self.is_in_transaction:
+                self._carried.append(value_text(value))
             self._crashes.reached("after_send", lambda: [value_text(value)])
 
     def produce_batch(

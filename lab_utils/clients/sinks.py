@@ -192,8 +192,10 @@ class _Points:
         return set()
 
     def _written(self, connection: Any, before: set[str] | None) -> None:
-        old = self.booked if before is None else lambda _: before
-        self.crashes.reached("after_db_write", lambda: self.booked(connection) - old(None))
+        def about() -> set[str]:
+            return self.booked(connection) - (self.booked(None) if before is None else before)
+
+        self.crashes.reached("after_db_write", about)
 
 
 def _named(text: str) -> set[str]:
