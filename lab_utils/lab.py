@@ -363,6 +363,12 @@ class Lab:
         # A check uses SQLite, as the grader does, which has no other database.
         is_elsewhere = sinks.is_chosen() and self._checked is None
         schema = sinks.new_schema(run) if is_elsewhere else ""
+        about = [it for it in faults if getattr(it, "is_about_a_booking", False)]
+        if schema and about:
+            raise BadArgument(
+                f"{about[0]!r} asks which order a commit has booked, and that is read from SQLite's"
+                " own log. Say which commit, as in nth=2; or unset LAB_DATABASE for this run."
+            )
         return Experiment(
             self.stage, self._reader, run, folder, orders, faults, schema=schema, **given
         )

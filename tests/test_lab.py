@@ -446,6 +446,10 @@ def test_sink_is_elsewhere(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAB_DATABASE", "postgresql://learner@127.0.0.1:1/orders")
     with pytest.raises(SetupError, match="does not answer"):
         lab.run(lambda run: run.database(), orders=1)
+    with pytest.raises(BadArgument, match="unset LAB_DATABASE for this run"):
+        lab.run(
+            send_orders, faults=[crash_client("after_ack", value="1", or_at="before_db_commit")]
+        )
 
     assert ["0"] == lab.run(send_orders, orders=1).log
     assert "PASS" == lab.check("06.2", solutions("06")["booked_once"]).status

@@ -4,7 +4,8 @@
                                           ╰──▶ ledger: fault fired, process crashed
 
 The process tells its parent of each point and waits for the word; the parent counts, and kills.
-Where it matters which orders a point is about, the parent asks for them.
+Where it matters which orders a point is about, the parent asks for them. Which commit of the
+database has booked an order it sees for itself; to kill before that one, it takes the commit back.
 So nothing in the process knows where it will end, and that it ended is its parent's testimony.
 Names of points are in lab_utils/proxy/faults/client_faults.py. Only a child process has such
 points; a kernel must survive its own experiment.
@@ -15,13 +16,16 @@ from __future__ import annotations
 import json
 import os
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Event as Flag
 from threading import Lock, Thread, Timer
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from lab_utils.clients import sinks
+from lab_utils.errors import LabError
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults.client_faults import CRASH_POINTS
 
@@ -34,6 +38,10 @@ MESSAGE_BYTES_MAX: Final = 1_000_000
 HEARD_BYTES_MAX: Final = 20_000_000
 # The parent's answer if a point counts only where it is about a certain order.
 WHICH: Final = -1
+# The parent sees which orders these are about, when the second is reached.
+DB_COMMITS: Final = ("before_db_commit", "after_db_commit")
+# And its looks at the database last no longer than this, all together.
+LOOKS_S_MAX: Final = 30
 # What comes of a message that no lab's process sends, or of an end of the channel.
 MALFORMED: Final = (OSError, ValueError, TypeError, RecursionError)
 
@@ -87,10 +95,22 @@ class CrashPoints:
         return int(answer)
 
 
+class Parent(Protocol):
+    """Who has started a process, and can see what it leaves."""
+
+    def before_kill(self, fault: Mapping[str, Any]) -> None:
+        """The process waits at the point where it is to be killed."""
+
+    def sink(self) -> tuple[bytes, bytes]:
+        """Its database and the log of that, while it waits; raises LabError or OSError."""
+
+    def put_sink_back(self, database: bytes, log: bytes) -> None:
+        """Leave these to the next process: it has been killed."""
+
+
 class CrashWatch(Thread):
     """The parent's side: counts the points of one process, and has it killed at the chosen ones.
 
-    before   is called when the process waits at the point where it is to be killed
     kill     ends the process and all that it started; `has_killed` says that it was called
     channel  the process's end, to be inherited by it
     """
@@ -100,20 +120,22 @@ class CrashWatch(Thread):
         run: str,
         chosen: Iterable[ClientFault],
         record: Callable[[Event], object],
-        before: Callable[[ClientFault], object],
+        parent: Parent,
         kill: Callable[[], object],
     ) -> None:
         super().__init__(daemon=True)
         self.has_killed = False
         self._run = run
         self._record = record
-        self._before = before
+        self._parent = parent
         self._kill = kill
         # Stalls come first: who is stalled and killed at one point dies at the end of it.
         self._chosen = sorted(chosen, key=lambda fault: fault.get("fault") != "stall_client")
         self._reached: Counter[int] = Counter()
         self._after_stall: dict[str, list[ClientFault]] = {}
         self._timers: list[Timer] = []
+        self._before_booking = b"", b""
+        self._looked_s = 0.0
         self._ours, self.channel = socket.socketpair()
 
     def run(self) -> None:
@@ -162,20 +184,38 @@ class CrashWatch(Thread):
         return self._act(point, due)
 
     def _is_about_one(self, point: str) -> bool:
-        """What a commit has booked is known by what was there before: each of its points asks."""
-        about_one = [it for it in self._chosen if it.get("value") is not None]
-        named = [str(it.get(name)) for it in about_one for name in ("at", "or_at")]
-        return point in named or ("_db_" in point and any("_db_" in it for it in named))
+        return point not in DB_COMMITS and any(
+            point in _points(fault) for fault in self._chosen if fault.get("value") is not None
+        )
 
     def _due(self, point: str, values: Collection[object]) -> list[ClientFault]:
         due = []
         for number, fault in enumerate(self._chosen):
-            about = fault.get("value")
-            if point in (fault["at"], fault.get("or_at")) and (about is None or about in values):
+            if self._is_met(fault, point, values):
                 self._reached[number] += 1
                 if self._reached[number] == fault["nth"]:
                     due.append(fault)
         return due
+
+    def _is_met(self, fault: ClientFault, point: str, values: Collection[object]) -> bool:
+        order = fault.get("value")
+        if order is None:
+            return point in _points(fault)
+        if point not in DB_COMMITS:
+            return point in _points(fault) and order in values
+        if point == DB_COMMITS[0] or not {*DB_COMMITS} & {*_points(fault)}:
+            return False
+        return self._looked_s < LOOKS_S_MAX and self._has_booked(str(order))
+
+    def _has_booked(self, order: str) -> bool:
+        """Has a commit of the log booked it? Then what was there before that is kept."""
+        began_s, length = time.monotonic(), None
+        with suppress(LabError, OSError):
+            database, log = self._parent.sink()
+            length = sinks.log_before(order, database, log)
+            self._before_booking = database, log[:length]
+        self._looked_s += time.monotonic() - began_s
+        return length is not None
 
     def _act(self, point: str, due: list[ClientFault]) -> int | None:
         for number, fault in enumerate(due, start=1):
@@ -184,12 +224,23 @@ class CrashWatch(Thread):
             if fault.get("fault") == "stall_client":
                 self._after_stall[point] = due[number:]
                 return int(fault["for_ms"] or 0)
-            self._before({**fault, "at": point})
-            self._write("workload", "process", "crashed", {"point": point})
+            takes_back = fault.get("value") is not None and (
+                point == DB_COMMITS[1] and DB_COMMITS[0] in _points(fault)
+            )
+            at = DB_COMMITS[0] if takes_back else point
+            self._parent.before_kill({**fault, "at": at})
+            self._write("workload", "process", "crashed", {"point": at})
             self.has_killed = True
             self._kill()
+            if takes_back:
+                self._parent.put_sink_back(*self._before_booking)
             return None
         return 0
 
     def _write(self, source: str, actor: str, kind: str, detail: dict[str, str]) -> None:
         self._record(Event(run=self._run, source=source, actor=actor, kind=kind, detail=detail))
+
+
+def _points(fault: ClientFault) -> list[str]:
+    """The points of a fault: it is met at any of them."""
+    return [str(fault[name]) for name in ("at", "or_at") if fault.get(name)]

@@ -7,7 +7,7 @@
 
 Both are SQLAlchemy engines; writes and commits of their connections are crash points. A row of the
 table `bookings` is an effect of the order in its column `value`, or as many as its column `times`
-says. A point is about the orders that have their first row there by this statement or commit.
+says. Which commit of SQLite's booked an order is read from its write-ahead log, beside the process.
 Neither the address nor a password goes into a message, a ticket or the ledger.
 """
 
@@ -18,23 +18,32 @@ import os
 import re
 import secrets
 import sqlite3
+import struct
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from operator import methodcaller
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.clients.crash import CrashPoints
 from lab_utils.errors import BadArgument, LedgerError, LeftUnreadable, SetupError
 from lab_utils.ledger.events import Event, value_text
 
 if TYPE_CHECKING:
     from sqlalchemy import URL, Connection, Engine
 
+    from lab_utils.clients.crash import CrashPoints
+
 FILE: Final = "sink.sqlite"
+LOG: Final = f"{FILE}-wal"
+# Of the log (sqlite.org/walformat.html): the file's header, a frame's, and what they hold.
+LOG_HEADER: Final = struct.Struct(">8xL4x8s8x")
+FRAME_HEADER: Final = struct.Struct(">4xL8s8x")
+# A longer log may have been copied into the database in part, and cannot be cut.
+FRAMES_MAX: Final = 1000
 # No run has more effects, no text in its database is longer, and none takes longer to be read.
 ROWS_MAX: Final = 100_000
 TEXT_MAX: Final = 10_000
@@ -93,7 +102,7 @@ def open_sink(
 
     engine = _engine(folder, schema)
     booked = partial(_booked, _engine(folder, schema))
-    recorded = _recorded(engine, _Points(crashes, tell_commit, booked, engine.dialect.loaded_dbapi))
+    recorded = _recorded(engine, _Points(crashes, tell_commit, booked))
 
     @event.listens_for(engine, "do_connect")
     def connect(_: object, __: object, given: list[Any], settings: dict[str, Any]) -> Any:
@@ -125,34 +134,20 @@ class _Points:
     crashes: CrashPoints
     tell_commit: Callable[[], object]
     booked: Callable[[Any], set[str]]
-    driver: Any
 
     @contextmanager
-    def commit(
-        self, connection: Any, *, is_one: bool, would: Callable[[], set[str]] | None = None
-    ) -> Iterator[set[str]]:
-        """Around what commits, if it is a commit of something written; yields what was booked.
-
-        What commits by itself has written nothing by then: `would` says what it would book.
-        """
-        before = set[str]()
-
-        def about() -> set[str]:
-            before.update(self.booked(None))
-            return (would() if would else self.booked(connection)) - before
-
+    def commit(self, connection: Any, *, is_one: bool) -> Iterator[None]:
+        """Around what commits, if it is a commit of something written."""
         if is_one:
-            self.crashes.reached("before_db_commit", about)
-        yield before
+            self.crashes.reached("before_db_commit")
+        yield
         connection.has_written = False
         if is_one:
             self.tell_commit()
-            self.crashes.reached("after_db_commit", lambda: self.booked(None) - before)
+            self.crashes.reached("after_db_commit")
 
     @contextmanager
-    def statement(
-        self, connection: Any, text: str, perform: Callable[[Any], object]
-    ) -> Iterator[None]:
+    def statement(self, connection: Any, text: str) -> Iterator[None]:
         """Around a statement that a cursor performs: it may write, commit, or both."""
         it_writes, words = writes(text), _words(text)
         is_alone = it_writes and connection.commits_itself()
@@ -163,45 +158,28 @@ class _Points:
         if not getattr(connection, "in_transaction", True):
             connection.savepoint = words[-1] if words[:1] == ["SAVEPOINT"] else ""
         ends = is_alone or (connection.has_written and is_commit)
-        would = partial(self._tried, connection, perform) if is_alone else None
-        with self.commit(connection, is_one=True, would=would) if ends else nullcontext() as before:
+        with self.commit(connection, is_one=True) if ends else nullcontext():
             yield
             if it_writes:
-                self._written(connection, before if is_alone else None)
+                self.written(connection, is_safe=is_alone)
                 connection.has_written = True
 
     @contextmanager
     def script(self, connection: Any, text: str) -> Iterator[None]:
         """Around a script of SQLite's: it commits what is open, and then what it writes."""
         it_writes = any(map(writes, text.split(";")))
-        is_one = it_writes or connection.has_written
-        with self.commit(connection, is_one=is_one, would=partial(_named, text)) as before:
+        with self.commit(connection, is_one=it_writes or connection.has_written):
             yield
             if it_writes:
-                self._written(connection, before)
+                self.written(connection, is_safe=True)
 
-    def _tried(self, connection: Any, perform: Callable[[Any], object]) -> set[str]:
-        """What the table would hold: the statement is performed, and taken back."""
-        with closing(self.driver.Cursor(connection)) as cursor, suppress(self.driver.Error):
-            cursor.execute("BEGIN")
-            try:
-                perform(cursor)
-                return self.booked(connection)
-            finally:
-                cursor.execute("ROLLBACK")
-        return set()
+    def written(self, connection: Any, *, is_safe: bool) -> None:
+        """After a statement that writes: about the rows that nobody else has yet, or about all."""
 
-    def _written(self, connection: Any, before: set[str] | None) -> None:
         def about() -> set[str]:
-            return self.booked(connection) - (self.booked(None) if before is None else before)
+            return self.booked(connection) - (set() if is_safe else self.booked(None))
 
         self.crashes.reached("after_db_write", about)
-
-
-def _named(text: str) -> set[str]:
-    """The words of a script about the table: it may commit, so it cannot be tried."""
-    is_about_it = TABLE.upper() in re.findall(r"\w+", text.upper())
-    return set(re.findall(r"[^\s'\",()]+", text)) if is_about_it else set()
 
 
 def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
@@ -256,15 +234,12 @@ def _recorded(engine: Engine, points: _Points) -> Callable[..., Any]:
 
     class Cursor(base.Cursor):  # type: ignore[misc]
         def execute(self, statement: Any, *given: Any, **settings: Any) -> Any:
-            perform = methodcaller("execute", statement, *given, **settings)
-            with points.statement(self.connection, str(statement), perform):
-                return perform(super())
+            with points.statement(self.connection, str(statement)):
+                return super().execute(statement, *given, **settings)
 
         def executemany(self, statement: Any, rows: Any, **settings: Any) -> Any:
-            # A list, for it may be tried before.
-            perform = methodcaller("executemany", statement, [*rows], **settings)
-            with points.statement(self.connection, str(statement), perform):
-                return perform(super())
+            with points.statement(self.connection, str(statement)):
+                return super().executemany(statement, rows, **settings)
 
         def executescript(self, script: str) -> Any:
             with points.script(self.connection, script):
@@ -364,6 +339,43 @@ def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
         )  # fmt: skip
     if schema:
         _drop(folder / MARK)
+
+
+def log_before(order: str, database: bytes, log: bytes) -> int | None:
+    """How long SQLite's log was before the commit in it that booked this order, in bytes.
+
+    None if no commit in it did. To cut the log there is to undo that commit and all after it, as if
+    the power had gone. Raises LedgerError if the table cannot be read.
+    """
+    ends = _commits(log)
+    # It may have to be read at each of a thousand commits, and a learner's view takes its time.
+    first = bisect_left(ends, True, key=lambda end: order in _values(database, log[:end]))
+    return ends[first - 1] if 0 < first < len(ends) else None
+
+
+def _commits(log: bytes) -> list[int]:
+    """Where the log ends with no commit, and after each: a frame that says how large all is now."""
+    ends = [0]
+    if len(log) < LOG_HEADER.size:
+        return ends
+    page_bytes, salt = LOG_HEADER.unpack_from(log)
+    frame_bytes = FRAME_HEADER.size + page_bytes
+    frames = range(LOG_HEADER.size, len(log) - frame_bytes + 1, frame_bytes)
+    for place in frames[:FRAMES_MAX]:
+        pages, own_salt = FRAME_HEADER.unpack_from(log, place)
+        if own_salt != salt:  # of an earlier log
+            break
+        if pages:
+            ends.append(place + frame_bytes)
+    return ends if len(frames) < FRAMES_MAX else []
+
+
+def _values(database: bytes, log: bytes) -> set[str | None]:
+    """The orders that have a row in the table of this database."""
+    with TemporaryDirectory(prefix="lab-sink-") as name:
+        (Path(name) / FILE).write_bytes(database)
+        (Path(name) / LOG).write_bytes(log)
+        return {it.value for it in effects("", Path(name)) if it.records}
 
 
 def remove_left(runs: Path) -> list[str]:

@@ -22,6 +22,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -31,14 +32,19 @@ import cloudpickle
 from confluent_kafka import KafkaException, cimpl
 
 from lab_utils import processes
+from lab_utils.clients import sinks
 from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.clients.recorder import refused_setting
 from lab_utils.errors import BadArgument, LabError, WaitTimeout
-from lab_utils.ledger.store import Witness
+from lab_utils.ledger.history import carried
+from lab_utils.ledger.store import Witness, read_ledger
+from lab_utils.waiting import wait_until
 
 RESTARTS_MAX: Final = 10
 MEMBERS_MAX: Final = 4
+# How long a process that is killed after a send may take until its request is seen.
+SENT_S: Final = 3
 NOT_WHOLE: Final = "the ledger could not be written: a workload's process lost events"
 RAISED = 1
 GAVE_UP = 3  # a client raised about its work, and nothing caught it
@@ -75,11 +81,29 @@ class Children:
         )
 
     def before_kill(self, fault: Mapping[str, Any]) -> None:
-        """A process has come to the point of this fault, and waits there to be killed."""
+        """A process waits at the point of this fault; an order that it has sent is on the wire."""
+        if fault["at"] == "after_send" and (order := fault.get("value")) is not None:
+            with suppress(WaitTimeout):
+                wait_until(
+                    lambda: self._is_sent(order), f"a request with {order}", timeout_s=SENT_S
+                )
+
+    def _is_sent(self, order: str) -> bool:
+        requests = (row for row in read_ledger(self.ledger) if row.kind == "request")
+        return any(order in carried(row) for row in requests)
 
     def kill(self, child: subprocess.Popen[str]) -> None:
         """End a process, and all that it started; return when they have ended."""
         processes.kill_group(child)
+
+    def sink(self) -> tuple[bytes, bytes]:
+        """The database of the run and the log of that, as a process that waits has left them."""
+        return (self.place / sinks.FILE).read_bytes(), (self.place / sinks.LOG).read_bytes()
+
+    def put_sink_back(self, database: bytes, log: bytes) -> None:
+        """Leave these to the next process."""
+        (self.place / sinks.FILE).write_bytes(database)
+        (self.place / sinks.LOG).write_bytes(log)
 
 
 STREAMS: Final[dict[str, Any]] = {
@@ -207,7 +231,7 @@ def run_in_child(
         ticket.run,
         ticket.crashes,
         witness.record,
-        children.before_kill,
+        children,
         lambda: children.kill(child),
     )
     child = children.start(folder, watch.channel.fileno())

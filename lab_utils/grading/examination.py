@@ -10,6 +10,7 @@ The stage's token and folder never reach the kernel. Imports all that an experim
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import subprocess
 import sys
@@ -30,7 +31,7 @@ from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import STREAMS, Children, carry_out_in_children, pickled
-from lab_utils.errors import BadArgument, LabError, LedgerError, WaitTimeout
+from lab_utils.errors import BadArgument, LabError, WaitTimeout
 from lab_utils.experiment import Experiment, order_values
 from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
@@ -45,7 +46,7 @@ from lab_utils.grading.judge import (
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import FAIL, Verdict
 from lab_utils.grading.rules import it_can_be_examined, only_what_clients_need
-from lab_utils.grading.sandbox import PortTaken, take
+from lab_utils.grading.sandbox import PortTaken, opened, take
 from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.store import read_ledger, write_ledger
@@ -70,7 +71,7 @@ WORKLOAD: Final = "lab_utils.clients.workload"
 WORKLOAD_BYTES_MAX: Final = 20_000_000
 WORKLOAD_NAME: Final = "your function, with what it uses of the notebook,"
 # SQLite keeps what it has not yet written into the file itself beside it.
-SINK_FILES: Final = (sinks.FILE, f"{sinks.FILE}-wal", f"{sinks.FILE}-shm")
+SINK_FILES: Final = (sinks.FILE, sinks.LOG)
 WITHOUT_AN_ANSWER: Final = {
     "late": "your function had not returned when its time was up, and was interrupted.",
     "dead": "the kernel died while your function ran.",
@@ -478,20 +479,36 @@ class Sandboxed(Children):
 
     def _lacking(self, fault: ClientFault) -> str | None:
         rows = [row for row in read_ledger(self.ledger) if row.at_ns > self._started_ns]
-        effects: list[str] = []
-        if fault.at.endswith("db_commit"):
-            with TemporaryDirectory(prefix="lab-sink-") as copies, suppress(LedgerError):
-                taken = _taken_sink(self._session, self._ticket, Path(copies))
-                effects = [it.value or "" for it in sinks.effects("", taken)]
-        return not_done(fault, rows, effects, writes=bool(self._ticket.topics))
+        return not_done(fault, rows, writes=bool(self._ticket.topics))
+
+    def sink(self) -> tuple[bytes, bytes]:
+        """The database and the log of that: copies, for they are a learner's to write."""
+        with TemporaryDirectory(prefix="lab-sink-") as copies:
+            taken = _taken_sink(self._session, self._ticket, Path(copies))
+            return (taken / sinks.FILE).read_bytes(), (taken / sinks.LOG).read_bytes()
+
+    def put_sink_back(self, database: bytes, log: bytes) -> None:
+        """Leave these to the next process; no process of the submission's workload is left."""
+        for name, content in ((sinks.FILE, database), (sinks.LOG, log)):
+            place = _within(self._session, self._ticket, name)
+            try:
+                with opened(*place, os.O_WRONLY) as file:
+                    os.ftruncate(file, 0)
+                    os.pwrite(file, content, 0)
+            except OSError as error:
+                self.unmet.append(f"the file {name} could not be written: {error.strerror}")
 
 
 def _taken_sink(session: KernelSession, ticket: Ticket, to: Path) -> Path:
     """A folder with a copy of the sink that a workload has left, and nothing else of it."""
-    within = Path(ticket.folder).relative_to(session.working)
     for name in SINK_FILES:
-        take(session.working, str(within / name), to / name)
+        take(*_within(session, ticket, name), to / name)
     return to
+
+
+def _within(session: KernelSession, ticket: Ticket, name: str) -> tuple[Path, str]:
+    """The folder of a submission, and the way from there to a file of this run."""
+    return session.working, str(Path(ticket.folder).relative_to(session.working) / name)
 
 
 def _filled(experiment: Experiment) -> tuple[Path, ...]:

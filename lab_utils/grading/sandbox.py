@@ -536,24 +536,30 @@ def take(
     No link is followed on the way to it, and no pipe is waited for: what is in the folder is the
     submission's. Raises LeftUnreadable for a file that is too large.
     """
-    with ExitStack() as opened, suppress(OSError):
-        within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-        opened.callback(os.close, within)
-        for part in Path(name).parts[:-1]:
-            within = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
-            opened.callback(os.close, within)
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-        file = opened.enter_context(
-            open(name, "rb", opener=lambda _, __: os.open(Path(name).name, flags, dir_fd=within))
-        )
-        found = os.fstat(file.fileno())
+    with suppress(OSError), opened(folder, name, os.O_RDONLY) as descriptor:
+        found = os.fstat(descriptor)
         if not stat.S_ISREG(found.st_mode):
             return False
         if found.st_size > bytes_max:
             raise LeftUnreadable(
                 f"{what or to.name} has {found.st_size:,} bytes, and {bytes_max:,} are the limit."
             )
-        with to.open("wb") as copy:
+        with to.open("wb") as copy, open(descriptor, "rb", closefd=False) as file:
             copy.write(file.read(bytes_max))
         return True
     return False
+
+
+@contextmanager
+def opened(folder: Path, name: str, flags: int) -> Iterator[int]:
+    """A file below a submission's folder; no link on the way to it is followed. Raises OSError."""
+    *folders, last = Path(name).parts
+    with ExitStack() as held:
+        within = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        held.callback(os.close, within)
+        for part in folders:
+            within = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=within)
+            held.callback(os.close, within)
+        file = os.open(last, flags | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=within)
+        held.callback(os.close, file)
+        yield file

@@ -223,23 +223,19 @@ def _is_fenced(each: Evidence, request: Event) -> bool:
     return not given or (request.producer_epoch or 0) < max(it or 0 for it in given)
 
 
-def not_done(
-    fault: ClientFault, rows: Sequence[Event], effects: Sequence[str], *, writes: bool
-) -> str | None:
+def not_done(fault: ClientFault, rows: Sequence[Event], *, writes: bool) -> str | None:
     """What a process that is to be killed at a point has not yet done; None if it has done it.
 
     rows     what its witnesses saw since it was started
-    effects  the orders that have one in the database, each as often as it has
     writes   does the work of this run leave records in a further topic?
 
     Points are told by the process itself; the wire says whether there is anything behind them: of
-    one order if the fault is about one. Else one commit of the database may be of no order: a first
-    row of the program's own, its bookmark.
+    one order if the fault is about one.
     """
     done = _done(rows, fault.value)
-    booked = sum(fault.value in (None, order) for order in effects)
     least = {
-        "after_send": ("sent", "were sent", fault.nth - 1),
+        # What was taken by its number may be sent later; of an order it is asked.
+        "after_send": ("sent", "were sent", fault.nth - (fault.value is None)),
         "after_ack": ("acked", "were acked", fault.nth),
         "after_poll": ("fetches", "fetches were answered", 1),
         "before_process": ("acked", "were acked", writes * (fault.nth - 1)),
@@ -249,14 +245,13 @@ def not_done(
         "after_commit": ("commits", "commits were answered", fault.nth),
         "after_send_offsets": ("offsets", "offsets were taken into a transaction", fault.nth),
         "after_db_write": ("fetches", "fetches were answered", 1),
-        "before_db_commit": ("effects", "effects were in the database", fault.nth - 2),
-        "after_db_commit": ("effects", "effects were in the database", max(1, fault.nth - 1)),
+        "before_db_commit": ("fetches", "fetches were answered", 1),
+        "after_db_commit": ("fetches", "fetches were answered", 1),
     }
     name, words, wanted = least[fault.at]
-    there = booked if name == "effects" else done[name]
-    if there >= wanted:
+    if done[name] >= wanted:
         return None
-    return f"a process came to {_times(fault)}, and {there} {words}, not {wanted}"
+    return f"a process came to {_times(fault)}, and {done[name]} {words}, not {wanted}"
 
 
 def _done(rows: Iterable[Event], order: str | None) -> dict[str, int]:

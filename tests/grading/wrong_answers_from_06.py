@@ -177,6 +177,18 @@ NUMBER_FIRST: Final = (
 """
     + ROWS
 )
+# A commit of the orders that the database refuses.
+REFUSED: Final = """
+        with database.begin() as connection:
+            connection.execute(text("CREATE TABLE IF NOT EXISTS one (id INTEGER PRIMARY KEY)"))
+            connection.execute(text("CREATE TABLE IF NOT EXISTS other (id INTEGER "
+                                    "REFERENCES one (id) DEFERRABLE INITIALLY DEFERRED)"))
+        with contextlib.suppress(Exception), database.connect() as connection:
+            connection.exec_driver_sql("PRAGMA foreign_keys = ON")
+            connection.execute(text("INSERT INTO bookings VALUES (:value)"), orders)
+            connection.execute(text("INSERT INTO other VALUES (7)"))
+            connection.commit()
+"""
 FILE_FIRST: Final = (
     """
         done = pathlib.Path(f"{run.files}-{number}")
@@ -298,6 +310,7 @@ WRONG: Final = (
     ("08.1", "nothing is booked", _books("pass")),
     ("08.1", "the number before the rows", _books(NUMBER_FIRST)),
     ("08.1", "the number before the rows", "import pathlib\n" + _books(FILE_FIRST)),
+    ("08.1", "the number before the rows", "import contextlib\n" + _books(REFUSED + NUMBER_FIRST)),
     ("08.1", "twice", _books(ROWS)),
     ("08.1", "twice", JUNK + _books("junk(database, times=min(number, 1))" + ROWS)),
     (

@@ -53,6 +53,12 @@ class ClientFault(Fault):
         if self.value is not None:
             text("value", self.value)
 
+    @property
+    def is_about_a_booking(self) -> bool:
+        """Is it about the commit that books one order, which SQLite's own log tells?"""
+        points = (self.at, getattr(self, "or_at", ""))
+        return self.value is not None and any(it.endswith("db_commit") for it in points)
+
 
 @dataclass(frozen=True, repr=False)
 class crash_client(ClientFault):  # noqa: N801 - called as a function

@@ -1,0 +1,143 @@
+"""The commit that books an order is known by the database's log, whatever the process says."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lab_utils.clients.live_run import Ticket
+from lab_utils.clients.workload import carry_out
+from lab_utils.proxy.faults import crash_client
+from lab_utils.proxy.faults.fault import to_json
+
+OWN = ["CREATE TABLE IF NOT EXISTS bookings (value TEXT)", "CREATE TABLE IF NOT EXISTS done (n)"]
+TWO = "INSERT INTO bookings VALUES ('2')"
+FAILS = (
+    "PRAGMA foreign_keys = ON",
+    "CREATE TABLE IF NOT EXISTS one (id INTEGER PRIMARY KEY)",
+    "CREATE TABLE IF NOT EXISTS other (id REFERENCES one (id) DEFERRABLE INITIALLY DEFERRED)",
+    "BEGIN",
+    TWO,
+    "INSERT INTO other VALUES (7)",
+    "COMMIT",
+)
+
+
+def killed(folder: Path, at: str) -> Ticket:
+    """A run whose process is killed at this point of order 2; no broker is needed."""
+    crash = to_json(crash_client(at, value="2"))
+    return Ticket(
+        run="r", folder=str(folder), bootstrap="127.0.0.1:1", topic="r-t", orders=("2",),
+        crashes=(crash,),
+    )  # fmt: skip
+
+
+def in_a_block(connection: Any) -> None:
+    """The number, and the order, in a commit each."""
+    for statement in ("INSERT INTO done VALUES (1)", TWO):
+        connection.execute(statement)
+        connection.commit()
+
+
+def by_itself(connection: Any) -> None:
+    """Statements that commit themselves."""
+    connection.isolation_level = None
+    connection.execute("INSERT INTO done VALUES (1)")
+    connection.execute(TWO)
+
+
+def in_a_script(connection: Any) -> None:
+    """A script that commits three times."""
+    connection.executescript(f"INSERT INTO done VALUES (1); {TWO}; INSERT INTO done VALUES (2);")
+
+
+def after_one_that_fails(connection: Any) -> None:
+    """A commit of the order that the database refuses, the number, and then one that it takes."""
+    connection.isolation_level = None
+    for statement in FAILS:
+        with suppress(sqlite3.IntegrityError):
+            connection.execute(statement)
+    connection.execute("ROLLBACK")
+    by_itself(connection)
+
+
+def beside_it(connection: Any) -> None:
+    """The number in a connection of its own, of which nobody is told."""
+    file = connection.execute("PRAGMA database_list").fetchone()[2]
+    with closing(sqlite3.connect(file)) as other, other:
+        other.execute("INSERT INTO done VALUES (1)")
+    connection.execute(TWO)
+    connection.commit()
+
+
+@pytest.mark.parametrize("at", ["before_db_commit", "after_db_commit"])
+@pytest.mark.parametrize("books", [
+    in_a_block, by_itself, in_a_script, after_one_that_fails, beside_it,
+])  # fmt: skip
+def test_the_commit_that_books_an_order(books: Any, at: str, tmp_path: Path) -> None:
+    """A process killed before it leaves what came before it, whatever else it had tried.
+
+    Of a script, what comes after it in the same script is as little there.
+    """
+    found = tmp_path / "found"
+
+    def workload(run: Any) -> None:
+        with closing(run.database().raw_connection()) as proxied:
+            connection = proxied.driver_connection
+            for statement in OWN:
+                connection.execute(statement)
+            tables = ("SELECT n FROM done", "SELECT value FROM bookings")
+            rows = [connection.execute(each).fetchall() for each in tables]
+            with found.open("a") as note:
+                note.write(f"{rows}\n")
+            connection.commit()
+            if not rows[0]:
+                books(connection)
+
+    assert carry_out(workload, killed(tmp_path, at), timeout_s=30) is None
+
+    done = "[(1,), (2,)]" if (books, at) == (in_a_script, "after_db_commit") else "[(1,)]"
+    booked = "[]" if at == "before_db_commit" else "[('2',)]"
+    assert ["[[], []]", f"[{done}, {booked}]"] == found.read_text().splitlines()
+
+
+def counts_no_time(connection: Any) -> None:
+    """A row that is no effect yet."""
+    connection.execute("CREATE TABLE bookings (value TEXT, times INTEGER)")
+    connection.execute("INSERT INTO bookings VALUES ('2', 0)")
+    connection.commit()
+
+
+def another(connection: Any) -> None:
+    """Another order."""
+    connection.execute("CREATE TABLE bookings (value TEXT)")
+    connection.execute("INSERT INTO bookings VALUES ('1')")
+    connection.commit()
+
+
+def before_a_commit_of_nothing(connection: Any) -> None:
+    """The order in a connection that is closed, and with it the log; then a commit of junk."""
+    file = connection.execute("PRAGMA database_list").fetchone()[2]
+    connection.close()
+    with closing(sqlite3.connect(file)) as other, other:
+        other.execute("CREATE TABLE bookings (value TEXT)")
+        other.execute("INSERT INTO bookings VALUES ('2')")
+
+
+@pytest.mark.parametrize("books", [counts_no_time, another, before_a_commit_of_nothing])
+def test_a_commit_that_does_not_book_the_order(books: Any, tmp_path: Path) -> None:
+    """Nobody dies at it."""
+
+    def workload(run: Any) -> None:
+        with closing(run.database().raw_connection()) as proxied:
+            books(proxied.driver_connection)
+        with run.database().begin() as connection:
+            connection.exec_driver_sql("CREATE TABLE junk (value TEXT)")
+            connection.exec_driver_sql("INSERT INTO junk VALUES ('2')")
+
+    assert carry_out(workload, killed(tmp_path, "after_db_commit"), timeout_s=30) is None
+    assert not (tmp_path / "process-1-2").exists()
