@@ -383,10 +383,29 @@ def taken_back(evidence: Evidence) -> str | None:
 
 def taken_back_alone(evidence: Evidence) -> str | None:
     """What it lacks if they alone were in a transaction: who dies in one has lost nothing."""
-    batches = evidence.history.of("log", "batch")
-    held = {_place(row) for row in batches if "transactional" in row.detail}
-    is_plain = any(_place(row) not in held for row in evidence.log)
+    batches = _batches(evidence).values()
+    is_plain = any("transactional" not in row.detail for row in batches)
     return taken_back(evidence) if is_plain else None
+
+
+def taken_back_by_another(evidence: Evidence) -> str | None:
+    """What it lacks if they are a producer's that commits none: who dies in it is in no work."""
+    batches, seen = _batches(evidence), {_place(row) for row in readable(evidence)}
+    writers = {it: batches[it].producer_id for it in map(_place, evidence.log) if it in batches}
+    commits = {writer for place, writer in writers.items() if place in seen}
+    strange = [writer for writer in writers.values() if writer not in commits]
+    many = counted(len(strange), "record")
+    return f"a producer that commits nothing wrote {many}" if strange else None
+
+
+def _batches(evidence: Evidence) -> dict[tuple[Any, ...], Event]:
+    """The batch of each record, by the record's place."""
+    return {
+        (row.topic, row.partition, row.offset + number): row
+        for row in evidence.history.of("log", "batch")
+        if row.offset is not None
+        for number in range(row.records or 0)
+    }
 
 
 def _place(row: Event) -> tuple[Any, ...]:

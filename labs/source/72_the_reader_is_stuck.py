@@ -18,6 +18,7 @@ from lab_utils.grading.rules import (
     not_once,
     nothing_else_is_stored,
     repeated,
+    taken_back_by_another,
 )
 from lab_utils.proxy.faults import crash_client
 
@@ -145,6 +146,7 @@ def killed(name, point, **given):
         orders=6,
         filled=True,
         topics=("invoices",),
+        assumes=taken_back_by_another,
     )
 
 
@@ -152,7 +154,8 @@ def elsewhere(nonce):
     """The two at places drawn from the nonce."""
     place = random.Random(nonce)
     return (
-        killed("killed in a transaction", "after_ack", nth=2 * place.randint(1, 3)),
+        # Not in the first: whose transaction is left open has committed one.
+        killed("killed in a transaction", "after_ack", nth=2 * place.randint(2, 3)),
         killed("killed after one", "after_commit", value=place.choice("02")),
     )
 
@@ -204,7 +207,9 @@ EXERCISES = (
         points=3,
         kind="value",
         answer="answer_1",
-        public=(replace(killed("the incident", "after_ack", nth=4), workload=found),),
+        public=(
+            replace(killed("the incident", "after_ack", nth=4), workload=found, assumes=None),
+        ),
         rules=(answer_equals(cause),),
         mistakes=(
             Mistake(

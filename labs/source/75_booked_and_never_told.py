@@ -19,8 +19,9 @@ from lab_utils.grading.rules import (
     missing,
     nothing_else_is_stored,
     repeated,
+    taken_back_by_another,
 )
-from lab_utils.proxy.faults import crash_client
+from lab_utils.proxy.faults import crash_client, drop_request
 
 # %%
 from confluent_kafka import KafkaException
@@ -157,11 +158,18 @@ lab.close()
 # %% part="checks"
 def killed(name, *deaths):
     """A run whose processes are killed so, each one at the next."""
-    return Trial(name=name, faults=deaths, orders=8, filled=True, topics=("events",))
+    return Trial(
+        name=name,
+        faults=deaths,
+        orders=8,
+        filled=True,
+        topics=("events",),
+        assumes=taken_back_by_another,
+    )
 
 
 def places(first, second, third):
-    """Killed around bookings after a restart, at a second commit after one, with an event sent."""
+    """Killed around bookings after a restart, with an event that is lost, with one that is sent."""
     return (
         killed(
             "killed at a commit",
@@ -170,9 +178,10 @@ def places(first, second, third):
             crash_client("after_db_commit", value=str(first + 1)),
         ),
         killed(
-            "killed at the next",
+            "killed with an event lost",
             crash_client("after_poll", nth=second),
-            crash_client("after_db_commit", nth=2),
+            crash_client("after_send", value=str(second)),
+            drop_request("Produce", value=str(second)),
         ),
         killed("killed with an event sent", crash_client("after_ack", nth=third)),
     )
@@ -254,7 +263,13 @@ EXERCISES = (
         points=3,
         kind="value",
         answer="answer_1",
-        public=(replace(killed("the incident", crash_client("after_db_commit", nth=4)), workload=found),),
+        public=(
+            replace(
+                killed("the incident", crash_client("after_db_commit", nth=4)),
+                workload=found,
+                assumes=None,
+            ),
+        ),
         rules=(answer_equals(cause),),
         mistakes=(
             Mistake(
@@ -448,6 +463,30 @@ def repaired(run):
             connection.execute(text("INSERT INTO bookings VALUES (:order, 0)"), {"order": order})
         tell()
 """
+STAGED = """
+def repaired(run):
+    database = bookings(run)
+    with database.begin() as connection:
+        connection.execute(text("CREATE TABLE IF NOT EXISTS staged (value TEXT PRIMARY KEY)"))
+        connection.execute(text("CREATE TABLE IF NOT EXISTS junk (value TEXT)"))
+    for _ in range(3):
+        with database.begin() as connection:
+            connection.execute(text("INSERT INTO junk VALUES ('0')"))
+
+    def move():
+        with database.begin() as connection:
+            connection.execute(text("INSERT INTO bookings SELECT value FROM staged"))
+            connection.execute(text("DELETE FROM staged"))
+
+    move()
+    producer = run.producer({"acks": "all", "enable.idempotence": True})
+    for order in requests(run):
+        with database.begin() as connection:
+            connection.execute(text("INSERT INTO staged VALUES (:order)"), {"order": order})
+        producer.produce(run.topics["events"], order, key=order, partition=0)
+        producer.flush()
+        move()
+"""
 WRONG = (
     ("75.1", "it will come again", answer(held_by="inbox")),
     ("75.1", "the database knows", answer(held_by="database")),
@@ -462,6 +501,8 @@ WRONG = (
     ("75.2", "nobody tells", changed((OUTBOX, WITH + OUTBOX))),
     ("75.2", "nobody tells", changed((SENT + DELETE, "        producer.flush()\n"), ("        for event in left:\n" + PRODUCE, "        if left:\n" + DELETE + "        for event in left:\n" + PRODUCE))),
     ("75.2", "nobody tells", changed((RELAYED, ""))),
+    # staged, sent, then booked; with commits of nothing before
+    ("75.2", "nobody tells", STAGED),
     # the event first; within the transaction of the database; the outbox before the booking
     ("75.2", "told too soon", SIMPLE % (TELL + INSERT)),
     ("75.2", "told too soon", SIMPLE % WITHIN),
