@@ -77,10 +77,12 @@ def by_all_then_by_one(run, after=1, settings=None):
     """The first orders are on every in-sync replica when acked; the leader alone acks the rest.
 
     With settings of its own for these it waits after the first of them until the ISR is the leader
-    alone, too.
+    alone, too; and it acks the very first order by itself, which all have with the next one.
     """
+    alone = 1 if settings else 0
     for given, orders in (
-        ({"acks": "all"}, run.orders[:after]),
+        ({"acks": "1"}, run.orders[:alone]),
+        ({"acks": "all"}, run.orders[alone:after]),
         ({"acks": "1"} | (settings or {}), run.orders[after:]),
     ):
         producer = run.producer(given)
@@ -176,7 +178,7 @@ def acked_in_an_isr_of_one(evidence):
 
 
 def alone(after):
-    """The leader loses one link after so many answers, the other after one more.
+    """The leader loses one link after so many answers to acks=all, the other after one more.
 
     So an order is on two brokers, and then each is on the leader alone. The answer to one of these
     is lost, and nothing sends it again: it is stored, and not acked.
@@ -184,13 +186,13 @@ def alone(after):
     return Trial(
         name="a leader on its own",
         faults=(
-            cut_link(1, 2, api="Produce", nth=after),
-            cut_link(1, 3, api="Produce", nth=after + 1),
-            drop_response("Produce", nth=after + 3),
+            cut_link(1, 2, api="Produce", nth=after + 1),
+            cut_link(1, 3, api="Produce", nth=after + 2),
+            drop_response("Produce", nth=after + 4),
         ),
-        orders=7,
+        orders=8,
         brokers=3,
-        workload=lambda run: by_all_then_by_one(run, after + 1, {"retries": 0}),
+        workload=lambda run: by_all_then_by_one(run, after + 2, {"retries": 0}),
     )
 
 
@@ -346,7 +348,7 @@ EXERCISES = (
         kind="query",
         answer="acked_alone",
         public=(alone(1),),
-        unseen=drawn(lambda place: [alone(place.randint(1, 3))]),
+        unseen=drawn(lambda place: [alone(place.randint(2, 3))]),
         rules=(rows_equal(acked_alone),),
         mistakes=(
             Mistake(
@@ -360,6 +362,12 @@ EXERCISES = (
                 is_made=lambda _, seen: {*seen.column("value")} == acked_by(seen).keys(),
                 likely="your query returns what more than one broker had, too.",
                 look="Look at where the log of each follower ended when the links were cut.",
+            ),
+            Mistake(
+                name="acks=1 is one broker",
+                is_made=lambda _, seen: 3 in map(acked_by(seen).get, seen.column("value")),
+                likely="acks=1 waits for no follower, and yet the followers may have the order.",
+                look="Look at how many log ends are above the offset of the first order.",
             ),
             Mistake(
                 name="not on every broker",

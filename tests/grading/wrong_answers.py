@@ -56,6 +56,26 @@ def acked_alone(events):
     latest = before.groupBy("value").agg(F.max_by("members", "at_ns").alias("members"))
     return latest.where("members = 1").select("value")
 """  # noqa: E501
+# Of an order with several reports, the last one or the first one.
+BY_THE_REPORT: Final = """
+def count_acked(events):
+    reports = events.where("source = 'client' AND kind IN ('acked', 'failed', 'unknown')")
+    words = reports.groupBy("value").agg(F.{by}("kind", "at_ns").alias("word"))
+    return words.where("word = 'acked'").agg(F.count("*").alias("acked"))
+"""
+BY_THE_KILL: Final = """
+def acked_and_gone(events):
+    killed = events.where("kind = 'fired' AND actor = 'kill_broker'")
+    killed = killed.selectExpr("at_ns AS killed_ns")
+    sent = events.where("kind = 'request' AND api = 'Produce'").crossJoin(killed)
+    acked = events.where("kind = 'acked'").select("value")
+    return sent.where("at_ns < killed_ns").select("value").distinct().join(acked, "value")
+"""
+BY_ACKS: Final = """
+def acked_alone(events):
+    sent = events.where("kind = 'request' AND detail.acks = '1'").select("value").distinct()
+    return sent.join(events.where("kind = 'acked'").select("value"), "value")
+"""
 BRIEF: Final = {"message.timeout.ms": 1000}
 SEND_EACH: Final = """
 def send_each(run):
@@ -145,6 +165,8 @@ WRONG: Final = (
             ('countDistinct("value")', f'expr("{COUNTED_TWICE}")'),
         ],
     ),
+    ("00.1", "took away what is unknown", BY_THE_REPORT.format(by="max_by")),
+    ("00.1", "took away what is unknown", BY_THE_REPORT.format(by="min_by")),
     ("00.1", "counted the log", [("'acked'", "'record'"), ("'client'", "'log'"), ("Distinct", "")]),
     ("00.2", "an error is a failure", {"outcome": "failed"}),
     ("00.2", "a stored order is acked", {"outcome": "acked"}),
@@ -176,6 +198,7 @@ WRONG: Final = (
     ("01.3", "sent, and not acked", [("'acked'", "'sent'")]),
     ("01.3", "sent, and not acked", [("'acked'", "'failed'")]),
     ("01.3", "everything acked", [('acked.join(stored, "value", "left_anti")', "acked")]),
+    ("01.3", "all that the dead leader acked", BY_THE_KILL),
     (
         "01.3",
         "by offset",
@@ -196,6 +219,7 @@ WRONG: Final = (
     ("02.1", "others leave, too", {"at the start": [1]}),
     ("02.2", "all acked", [('copies.where("count < 2")', "acked")]),
     ("02.2", "an ISR of one", BY_THE_ISR),
+    ("02.2", "acks=1 is one broker", BY_ACKS),
     ("02.2", "when all was repaired", [("at_ns < healed_ns", "true")]),
     (
         "02.2",
