@@ -121,18 +121,34 @@ def kept(run):
     bill(run, two, [yours], second.consumer_group_metadata())
 
 
-def wrong_in_three_ways(run):
-    """Bills the second pair never, though it tries; the third pair twice; the fourth not at all."""
-    producer = biller(run)
-    consumer = run.consumer({"enable.auto.commit": False})
-    consumer.subscribe([run.topic])
-    for number, batch in enumerate(run.batches(consumer, size=2)):
-        for _ in range({2: 2, 3: 0}.get(number, 1)):
-            write_invoices(run, producer, batch)
-            if number == 1:
-                producer.abort_transaction()
-            else:
-                producer.commit_transaction()
+def wrong_in_three_ways(aborted, twice, never):
+    """A workload that bills one pair of orders in vain, one twice, and one not at all."""
+
+    def workload(run):
+        producer = biller(run)
+        consumer = run.consumer({"enable.auto.commit": False})
+        consumer.subscribe([run.topic])
+        for number, batch in enumerate(run.batches(consumer, size=2)):
+            for _ in range({twice: 2, never: 0}.get(number, 1)):
+                write_invoices(run, producer, batch)
+                if number == aborted:
+                    producer.abort_transaction()
+                else:
+                    producer.commit_transaction()
+
+    return workload
+
+
+def three_ways(aborted, twice, never):
+    """The trial of 06.3: which of its five pairs are wrong?"""
+    return Trial(
+        name="three ways",
+        orders=10,
+        filled=True,
+        topics=("invoices",),
+        workload=wrong_in_three_ways(aborted, twice, never),
+        without=("client", "workload", "wire", "fault"),
+    )
 
 
 def books(create, insert):
@@ -438,16 +454,8 @@ EXERCISES = (
         points=5,
         kind="query",
         answer="out_is_not_in",
-        public=(
-            Trial(
-                name="three ways",
-                orders=10,
-                filled=True,
-                topics=("invoices",),
-                workload=wrong_in_three_ways,
-                without=("client", "workload", "wire", "fault"),
-            ),
-        ),
+        public=(three_ways(1, 2, 3),),
+        unseen=drawn(lambda place: [three_ways(*place.choice(((0, 4, 2), (3, 1, 0), (4, 0, 1))))]),
         rules=(rows_equal(out_is_not_in),),
         mistakes=(
             Mistake(

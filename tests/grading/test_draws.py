@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import getclosurevars
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,6 +14,7 @@ from lab_utils.checking import decide
 from lab_utils.grading.cases import Exercise, exercise, exercises
 from lab_utils.grading.examination import Examiner
 from lab_utils.grading.grader import Terms
+from lab_utils.grading.judge import judge
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS
 from lab_utils.grading.weakness import killed_early, seen_in_part
 from lab_utils.ledger.history import carried
@@ -50,6 +52,26 @@ def test_every_draw(case: Case) -> None:
         wanted = INCONCLUSIVE if {FAIL, PASS}.isdisjoint(decided.values()) else FAIL
         drawn_for = zip(DRAWS, found, strict=True)
         assert [] == [nonce for nonce, each in drawn_for if wanted not in each]
+
+
+QUERIES = [each for lab in sorted(SOURCES) for each in exercises(lab) if each.is_query]
+
+
+@pytest.mark.parametrize("given", QUERIES, ids=lambda it: it.item)
+def test_the_public_run_known_by_heart_is_worth_nothing(given: Exercise) -> None:
+    """Who returns what was right of it, by the numbers of its orders, is wrong for each learner."""
+    (equals,) = given.rules
+    expected = getclosurevars(equals).nonlocals["expected"]
+    (public,) = given.public
+    rows = tuple(expected(evidence(given, public, None)))
+    drawn_trials = {drawn(it): it for nonce in DRAWS for it in given.trials(nonce)}
+    found = [
+        judge(given, None, [replace(evidence(given, trial, None), returned=rows)]).status
+        for trial in drawn_trials.values()
+    ]
+
+    assert rows
+    assert {FAIL} == set(found)
 
 
 PERFORMED = [
