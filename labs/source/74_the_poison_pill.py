@@ -223,9 +223,13 @@ def sent_anyway(evidence):
 
 
 def nowhere(evidence):
-    """The orders that are neither booked nor a dead letter."""
-    there = evidence.history.effects.keys() | dead(evidence).keys()
-    return [order for order in evidence.orders if order not in there]
+    """The orders that are neither booked, if they can be, nor a dead letter."""
+    booked, letters = evidence.history.effects, dead(evidence)
+    return [
+        order
+        for order in evidence.orders
+        if not letters[order] and not (is_good(order) and booked[order])
+    ]
 
 
 def cause(evidence):
@@ -352,6 +356,14 @@ EXERCISES = (
                 look="Look at which orders go to dead_letters, and why.",
             ),
             Mistake(
+                name="booked without a price",
+                is_made=lambda _, seen: any(
+                    not is_good(order) and seen.history.effects[order] for order in seen.orders
+                ),
+                likely="an order that cannot be booked is in the table.",
+                look="Look at what book() refuses, and why.",
+            ),
+            Mistake(
                 name="booked twice",
                 is_made=lambda _, seen: each_is_booked_once(None, seen) is not None,
                 likely="an order came again, and the table could not know it.",
@@ -438,6 +450,12 @@ WRONG = (
     ("74.2", "no dead letter", changed((WHILE, "            pass\n"))),
     ("74.2", "gave up", changed((COMMIT, COMMIT + "        if message.offset() == 6:\n            return\n"))),
     ("74.2", "good ones among the dead", changed((BOOK, "            raise ValueError\n"))),
+    # the table takes what has no price, and nobody waits for its dead letter
+    ("74.2", "booked without a price", changed((WHILE, """            with database.begin() as connection:
+                row = {"order": message.value().decode()}
+                connection.execute(
+                    text("INSERT INTO bookings VALUES (:order) ON CONFLICT DO NOTHING"), row)
+""" + SEND))),
     (
         "74.2",
         "booked twice",
