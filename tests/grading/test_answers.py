@@ -195,6 +195,21 @@ def test_a_fault_that_met_what_was_taken_back(item: str, said: str) -> None:
     assert said in found.reason
 
 
+def test_a_table_that_nobody_reads_to_the_end() -> None:
+    """The last invoice of 76.2 may be on its way when a slow machine is done: nothing is proved."""
+    case = next(Case(*each) for each in RIGHT if each[0] == "76.2")
+
+    def performed(trial: Any) -> Any:
+        seen = evidence(case.exercise, trial, case.answer)
+        last = next(it for it in reversed(seen.log) if it.topic == f"{it.run}-receipts")
+        return replace(seen, rows=tuple(it for it in seen.rows if it != last))
+
+    found = decide(case.exercise, case.answer, performed)
+
+    assert "INCONCLUSIVE" == found.status
+    assert "the table does not have order 7 when all is over" in found.reason
+
+
 def test_a_run_in_which_a_moment_is_missing() -> None:
     """02.1 asks of four ISRs: where the controller decided on three, nothing is proved."""
     asked, right = exercise("02.1"), solutions("02")["answer_1"]
