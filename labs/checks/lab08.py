@@ -122,18 +122,19 @@ def says_what_was_booked(_, evidence):
     return f"{orders} orders; {kills} {drivers} killed; each order is in bookings once."
 
 
-def drivers_killed():
-    """A run whose driver is killed before it commits the second batch; the next, after the third.
+def drivers_killed(before="2", after="4"):
+    """A run whose drivers are killed before they book one order, and after another.
 
-    What counts a batch as done before its rows are safe loses it at the first, also where it says
-    so in a commit of its own; what writes rows that it cannot know again has them twice after the
-    second.
+    What counts a batch as done before its rows are safe loses it at the one, also where it says so
+    in a commit of its own; what writes rows that it cannot know again has them twice after the
+    other.
     """
     faults = (
-        crash_client("before_db_commit", value="2"),
-        crash_client("after_db_commit", value="4"),
+        crash_client("before_db_commit", value=before),
+        crash_client("after_db_commit", value=after),
     )
-    return Trial(name="a driver is killed", faults=faults, orders=8, filled=True)
+    in_sequence = sorted(faults, key=lambda fault: int(fault.value))
+    return Trial(name="a driver is killed", faults=tuple(in_sequence), orders=8, filled=True)
 
 
 def how_often(evidence):
@@ -166,6 +167,8 @@ EXERCISES = (
         kind="workload",
         answer="booked_once",
         public=(drivers_killed(),),
+        # Who is careful in the first life alone is killed in the second, too.
+        unseen=drawn(lambda place: [drivers_killed(*place.choice(("42", "46", "64")))]),
         rules=(each_order_is_booked_once,),
         mistakes=(
             Mistake(
