@@ -132,7 +132,8 @@ def schedules(nonce):
         killed("killed after the database's commit", "after_db_commit", value=place.choice("24")),
         killed("killed with a notice sent", "after_ack", REQUESTS * place.randint(1, 2) + 2),
         killed("killed with the offsets sent", "after_send_offsets", place.randint(2, 3)),
-        killed("killed before the transaction's commit", "before_commit", place.randint(2, 3)),
+        # The first one that is about the order: of its invoice, or of its bookmark.
+        killed("killed after a commit", "after_commit", value=place.choice("24")),
         schedule("offsets are refused twice", aborted(twice), aborted(twice + 1)),
         schedule(
             # The first batch: the bookmark is past it when the process dies. Who aborts the second
@@ -435,6 +436,18 @@ EXERCISES = (
                 ),
                 likely="the transactions hold invoices, and no bookmark.",
                 look="Look for what makes the offsets part of a transaction.",
+                finding="duplicate-effect",
+                claim="G1",
+            ),
+            Mistake(
+                name="two commits",
+                is_made=lambda _, seen: (
+                    bool(seen.crashes)
+                    and bool(seen.requests("OffsetCommit"))
+                    and bool(repeated(seen, final(seen, "invoices")))
+                ),
+                likely="invoices and bookmark were committed one after the other.",
+                look="Look at what a process finds if it is killed between the two.",
                 finding="duplicate-effect",
                 claim="G1",
             ),

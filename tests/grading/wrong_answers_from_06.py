@@ -148,7 +148,9 @@ def reads(run):
 
 answer_2 = {"replicas": 3, "topic": {"min.insync.replicas": 2}, "workload": reads}
 """
-SEEK: Final = "consumer.seek(TopicPartition(run.topic, 0, batch[0].offset()))"
+FIRST: Final = "TopicPartition(run.topic, 0, batch[0].offset())"
+SEEK: Final = f"consumer.seek({FIRST})"
+AND_COMMIT: Final = "            consumer.commit(asynchronous=False)\n"
 OFFSETS: Final = "billing.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())"
 BOOKS: Final = """
 def booked_once(run):
@@ -315,6 +317,14 @@ WRONG: Final = (
     ("07.2", "not rewound", _with((SEEK, "pass"))),
     ("07.2", "committed before the work", _with(('{"enable.auto.commit": False}', ""))),
     ("07.2", "no bookmark", _with((OFFSETS, "pass"))),
+    (
+        "07.2",
+        "two commits",
+        _with(
+            ("consumer.position(consumer.assignment())", f"[{FIRST}]"),
+            ("billing.commit_transaction()\n", f"billing.commit_transaction()\n{AND_COMMIT}"),
+        ),
+    ),
     ("07.2", "no key", _with((" PRIMARY KEY", ""), (" ON CONFLICT DO NOTHING", ""))),
     ("08.1", "nothing is booked", _books("pass")),
     ("08.1", "the number before the rows", _books(NUMBER_FIRST)),
