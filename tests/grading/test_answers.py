@@ -210,6 +210,22 @@ def test_a_table_that_nobody_reads_to_the_end() -> None:
     assert "the table does not have order 7 when all is over" in found.reason
 
 
+def test_an_answer_that_is_lost_to_another_producer() -> None:
+    """Who meets the fault of 76.2 with idempotence, and then writes without, has shown nothing."""
+    case = next(Case(*each) for each in RIGHT if each[1].endswith("needs no transaction"))
+
+    def performed(trial: Any) -> Any:
+        seen = evidence(case.exercise, trial, case.answer)
+        last = [it for it in seen.requests() if it.topic == f"{it.run}-invoices"][-1]
+        plain = replace(last, producer_id=-1)
+        return replace(seen, rows=tuple(plain if it == last else it for it in seen.rows))
+
+    found = decide(case.exercise, case.answer, performed)
+
+    assert "INCONCLUSIVE" == found.status
+    assert "none of the producer without idempotence" in found.reason
+
+
 def test_a_run_in_which_a_moment_is_missing() -> None:
     """02.1 asks of four ISRs: where the controller decided on three, nothing is proved."""
     asked, right = exercise("02.1"), solutions("02")["answer_1"]
