@@ -189,8 +189,10 @@ def survive(first, second):
     """Two runs in which the leader dies; in the first it is alone before, as far as acks=1 goes.
 
     The moments are those at which the leader has received something: who flushes once at the end
-    has sent everything before the first answer. The clients are patient: how long it takes until
-    another broker leads is chance, and on a slow machine longer than the lab's 15 s.
+    has sent everything before the first answer. In the second it has answered a certain order, not
+    so many requests: a program may send one order until the leader is dead. The clients are
+    patient: how long it takes until another broker leads is chance, and on a slow machine longer
+    than the lab's 15 s.
     """
     return (
         Trial(
@@ -207,7 +209,7 @@ def survive(first, second):
         ),
         Trial(
             name="the leader dies after an answer",
-            faults=(kill_broker(1, api="Produce", nth=second),),
+            faults=(kill_broker(1, api="Produce", value=str(second - 1)),),
             orders=8,
             brokers=3,
             patient=True,

@@ -76,6 +76,17 @@ def acked_alone(events):
     sent = events.where("kind = 'request' AND detail.acks = '1'").select("value").distinct()
     return sent.join(events.where("kind = 'acked'").select("value"), "value")
 """
+PATIENT_WITH_ONE: Final = """
+def send_safely(run):
+    producer = run.producer({"acks": "all"})
+    for _ in range(9):
+        producer.produce(run.topic, run.orders[0], partition=0)
+        producer.flush()
+    producer = run.producer({"acks": "all", "message.timeout.ms": 500, "retries": 0})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+"""
 BRIEF: Final = {"message.timeout.ms": 1000}
 SEND_EACH: Final = """
 def send_each(run):
@@ -209,6 +220,8 @@ WRONG: Final = (
     ),
     ("01.4", "acks too low", [('"all"', "1")]),
     ("01.4", "gave up too early", [('"all"', '"all", "message.timeout.ms": 500')]),
+    # A patient producer sends one order again and again, to meet the fault.
+    ("01.4", "gave up too early", PATIENT_WITH_ONE),
     ("01.5", "promises too much", {"room temperature": {"may_lose": False}}),
     ("01.5", "promises too little", {"room temperature": {"acks": "all"}}),
     ("01.5", "payments may be lost", {"payments": {"acks": "1", "may_lose": True}}),
