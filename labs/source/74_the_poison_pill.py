@@ -98,7 +98,8 @@ lab.check("74.1", answer_1)
 # %% [markdown]
 # ## 74.2 The repair (4 points)
 #
-# In the end each order is booked, or it is in `dead_letters`; one that can be booked is no dead letter.
+# In the end each order with a price is booked and no dead letter; each without one is in `dead_letters`
+# and not in the table.
 # A dead letter may be there twice; a program that sends each more often, whatever the answer, proves
 # nothing. The check loses a request, and refuses two with an error for which the client does not try
 # again. It kills the program with a poison pill in hand, and, while the broker is hard to reach, right
