@@ -179,9 +179,9 @@ def places(first, second, third):
         ),
         killed(
             "killed with an event lost",
-            crash_client("after_poll", nth=second),
             crash_client("after_send", value=str(second)),
-            drop_request("Produce", value=str(second)),
+            # Each time that the first process tries: it may try again before it is killed.
+            drop_request("Produce", value=str(second), client_id="producer-1", once=False),
         ),
         killed("killed with an event sent", crash_client("after_ack", nth=third)),
     )
