@@ -174,8 +174,19 @@ def _has_produced(each: Evidence, request: Event) -> bool:
     ]  # fmt: skip
     own = [row for row in written if row.producer_id == request.producer_id]
     if request.api == "EndTxn":
-        return any(row.at_ns <= request.at_ns for row in own)
+        begun_ns = _last_end_ns(each, request)
+        return any(begun_ns < row.at_ns <= request.at_ns for row in own)
     return bool(own) or not written
+
+
+def _last_end_ns(each: Evidence, request: Event) -> int:
+    """When the transaction before was ended; one whose end is asked for again is still the same."""
+    ends = [
+        row.at_ns for row in each.requests("EndTxn")
+        if row.producer_id == request.producer_id and row.at_ns < request.at_ns
+        and any(not it.error and it.fate != "dropped" for it in _answers(each, row))
+    ]  # fmt: skip
+    return max(ends, default=0)
 
 
 def _has_an_order(each: Evidence, request: Event) -> bool:

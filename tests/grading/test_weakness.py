@@ -16,6 +16,9 @@ GIVEN = {"producer_id": 7, "producer_epoch": 1}
 BATCH = {**GIVEN, "sequence": 4}
 
 
+REFUSED = "NOT_COORDINATOR"
+
+
 def wire(kind: str, api: str, at_ns: int, correlation_id: int, **columns: Any) -> Event:
     detail = {"connection": "c", **columns.pop("detail", {})}
     return Event(run="r", source="wire", actor="p", kind=kind, api=api, at_ns=at_ns, detail=detail,
@@ -55,6 +58,17 @@ def end(committed: str = "True") -> Event:
     return wire("request", "EndTxn", 10, 1, detail={"committed": committed}, **GIVEN)
 
 
+def ended(error: str | None) -> list[Event]:
+    return [
+        wire("request", "EndTxn", 11, 9, detail={"committed": "False"}, **GIVEN),
+        wire("response", "EndTxn", 12, 9, error=error),
+    ]
+
+
+def last() -> Event:
+    return replace(end(), at_ns=20)
+
+
 def offsets() -> Event:
     return wire("request", "TxnOffsetCommit", 10, 1, topic="r-orders", **GIVEN)
 
@@ -86,6 +100,9 @@ def later(event: Event) -> Event:
         ([produce(**GIVEN), fired("drop_request")], True),
         ([init(1), produce(**GIVEN), end(), fired(api="EndTxn")], False),
         ([init(1), produce("x", **GIVEN), end(), fired(api="EndTxn")], True),
+        # An end of offsets alone, after one that took the orders back; and an end asked for again.
+        ([init(1), produce(**GIVEN), *ended(None), last(), fired(api="EndTxn")], True),
+        ([init(1), produce(**GIVEN), *ended(REFUSED), last(), fired(api="EndTxn")], False),
         ([init(1), produce(**GIVEN), end("False"), fired(api="EndTxn")], True),
         ([init(1), end(), fired(api="EndTxn")], True),
         ([init(1), replace(offsets(), at_ns=9), end(), fired(api="EndTxn")], True),
