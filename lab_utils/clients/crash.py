@@ -134,7 +134,7 @@ class CrashWatch(Thread):
         self._reached: Counter[int] = Counter()
         self._after_stall: dict[str, list[ClientFault]] = {}
         self._timers: list[Timer] = []
-        self._before_booking = b"", b""
+        self._before_booking: dict[str, tuple[bytes, bytes]] = {}
         self._looked_s = 0.0
         self._ours, self.channel = socket.socketpair()
 
@@ -209,13 +209,13 @@ class CrashWatch(Thread):
 
     def _has_booked(self, order: str) -> bool:
         """Has a commit of the log booked it? Then what was there before that is kept."""
-        began_s, length = time.monotonic(), None
+        began_s = time.monotonic()
         with suppress(LabError, OSError):
             database, log = self._parent.sink()
-            length = sinks.log_before(order, database, log)
-            self._before_booking = database, log[:length]
+            if (length := sinks.log_before(order, database, log)) is not None:
+                self._before_booking[order] = database, log[:length]
         self._looked_s += time.monotonic() - began_s
-        return length is not None
+        return order in self._before_booking
 
     def _act(self, point: str, due: list[ClientFault]) -> int | None:
         for number, fault in enumerate(due, start=1):
@@ -233,7 +233,7 @@ class CrashWatch(Thread):
             self.has_killed = True
             self._kill()
             if takes_back:
-                self._parent.put_sink_back(*self._before_booking)
+                self._parent.put_sink_back(*self._before_booking[str(fault["value"])])
             return None
         return 0
 

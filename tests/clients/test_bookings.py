@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import Ticket
-from lab_utils.clients.workload import carry_out
+from lab_utils.clients.workload import Children, carry_out
 from lab_utils.proxy.faults import crash_client
 from lab_utils.proxy.faults.fault import to_json
 
@@ -141,3 +142,24 @@ def test_a_commit_that_does_not_book_the_order(books: Any, tmp_path: Path) -> No
 
     assert carry_out(workload, killed(tmp_path, "after_db_commit"), timeout_s=30) is None
     assert not (tmp_path / "process-1-2").exists()
+
+
+def test_of_two_orders_each_has_its_commit(tmp_path: Path) -> None:
+    """Who waits for one order before it is booked is given back what was there before that one."""
+    chosen = [to_json(crash_client("before_db_commit", value=value)) for value in "12"]
+    watch = CrashWatch("r", chosen, lambda _: None, Children(tmp_path, tmp_path), lambda: None)
+    watch.start()
+    with closing(sqlite3.connect(tmp_path / "sink.sqlite", isolation_level=None)) as connection:
+        for statement in ("PRAGMA journal_mode = WAL", *OWN, TWO, TWO.replace("2", "1")):
+            connection.execute(statement)
+        with watch.channel.dup() as channel, channel.makefile("rwb") as lines:
+            lines.write(b'{"point": "after_db_commit"}\n')
+            lines.flush()
+            assert b"" == lines.readline()
+        watch.close()
+        left = tmp_path / "left.sqlite"
+        left.write_bytes((tmp_path / "sink.sqlite").read_bytes())
+        left.with_name("left.sqlite-wal").write_bytes((tmp_path / "sink.sqlite-wal").read_bytes())
+
+    with closing(sqlite3.connect(left)) as connection:
+        assert [("2",)] == connection.execute("SELECT value FROM bookings").fetchall()
