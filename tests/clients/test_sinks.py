@@ -222,6 +222,19 @@ def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
     assert (ITS_OWN_COMMIT * 2, ["0", "1"]) == (points, place.booked())
 
 
+def test_what_a_write_that_commits_itself_is_about(place: Place) -> None:
+    """All that is in the table by then: nobody is told of an order sooner."""
+    place.opened(NO_KEY)
+    reached = Reached()
+    sink = open_sink(place.folder, reached, place.schema)
+    with sink.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
+        for order in ("0", "1"):
+            connection.execute(text(INSERT), {"order": order})
+
+    told = zip(reached.points, reached.about, strict=True)
+    assert ["0", "0 1"] == [about for point, about in told if point == "after_db_write"]
+
+
 def test_autocommit_of_the_driver(place: Place) -> None:
     """A driver's own switch does the same; Python 3.12 has it for SQLite."""
     sink, points = place.opened(NO_KEY)
