@@ -96,7 +96,7 @@ killed.requests("OffsetCommit")
 # wherever the driver is killed. Either the insert skips an order that is in the table, or a second
 # table keeps the numbers of the batches that are done. The check kills the driver before it commits
 # the rows of the second batch, and the next driver after it has committed those of the third. The
-# column `value` holds the order.
+# grader does so at others. The column `value` holds the order.
 
 # %% answer="08.1"
 def booked_once(run):
