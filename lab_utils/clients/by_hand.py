@@ -54,8 +54,6 @@ class ByHand:
         except KafkaException as refusal:
             error = refusal.args[0]
             return f"{name} {verb}: {error.name()}. {error.str()}"
-        except SystemError as error:  # a fatal error reached a callback of the client
-            return f"{name} {verb}: {error.__cause__ or error}"
         return f"{name} {verb}: {said or 'ok'}"
 
     def rows(self) -> list[Event]:

@@ -25,7 +25,7 @@ from confluent_kafka import (
 )
 
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.clients.recorder import Recorder, recorded_errors
+from lab_utils.clients.recorder import Notes, Recorder, recorded_errors
 from lab_utils.ledger.events import value_text
 
 # A record that has not come by then is not waited for: a group may need its session timeout first.
@@ -75,7 +75,7 @@ class RecordingConsumer(Consumer):
         self._polled: dict[tuple[str, int], dict[int, str | None]] = {}
         self._turn = RLock()
         self._is_closing = False
-        told = {"enable.partition.eof": True, "logger": recorder.logger()}
+        told = {"enable.partition.eof": True, "logger": Notes(recorder)}
         super().__init__({**told, **configuration, **callbacks})
         recorder.created("consumer", configuration)
 

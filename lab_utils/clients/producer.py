@@ -18,7 +18,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from lab_utils.clients.consumer import GroupMetadata
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.clients.recorder import Recorder, order_json, recorded_errors
+from lab_utils.clients.recorder import Notes, Recorder, order_json, recorded_errors, served
 from lab_utils.ledger.events import value_text
 
 # A delivery report: `callback(error, message)`; exactly one of them says how it went.
@@ -50,7 +50,7 @@ class RecordingProducer(Producer):
         # The report of the configuration, which produce() uses when it is given none of its own.
         self._default_report = _first(configuration.get("on_delivery"), configuration.get("dr_cb"))
         error_cb = recorded_errors(recorder, configuration.get("error_cb"))
-        super().__init__({"logger": recorder.logger(), **configuration, "error_cb": error_cb})
+        super().__init__({"logger": Notes(recorder), **configuration, "error_cb": error_cb})
         recorder.created("producer", configuration)
 
     def produce(
@@ -163,16 +163,13 @@ class RecordingProducer(Producer):
         recorder, crashes = self._recorder, self._crashes
 
         def report(error: KafkaError | None, message: Message[Any, Any]) -> None:
-            fatal = _being_raised()
             recorder.reported(error, message, order)
             if crashes and error is None:
                 crashes.reached("after_ack", lambda: [value_text(message.value())])
             if theirs is not None:
                 theirs(error, message)
-            if fatal is not None:
-                raise fatal
 
-        return report
+        return served(report)
 
 
 def asks_for(error: KafkaError) -> str:
@@ -188,19 +185,6 @@ def asks_for(error: KafkaError) -> str:
     if error.txn_requires_abort():
         return "abort"
     return "retry" if error.retriable() else "stop"
-
-
-def _being_raised() -> BaseException | None:
-    """The fatal error that the poll which serves this report is about to raise, if there is one.
-
-    Such a poll runs its reports with the exception already set, and then the first call of a
-    builtin fails with a SystemError: the report would be lost, and the program told nonsense.
-    """
-    try:
-        time.monotonic_ns()
-    except SystemError as error:
-        return error.__cause__
-    return None
 
 
 def _first(*reports: Report) -> Report:

@@ -7,9 +7,9 @@ the run INCONCLUSIVE; it is never raised into the code under study.
 from __future__ import annotations
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Callable
+from time import monotonic_ns
 from typing import Any, Final
 
 import orjson
@@ -75,6 +75,30 @@ def refused_setting(raised: BaseException) -> str | None:
     return raised.args[0].str() if kafka_name(raised) == "_INVALID_ARG" else None
 
 
+def served(callback: Callable[..., None]) -> Callable[..., None]:
+    """A callback of a client that runs also where a fatal error is about to be raised.
+
+    The poll or flush that serves it has then set the exception already. Whatever the callback does
+    first either fails with a SystemError, so that its event is lost and the program told nonsense,
+    or clears the exception, and the call fails without any. So the error is taken here, and raised
+    when the callback is done.
+    """
+
+    def serve(*given: Any) -> None:
+        fatal = None
+        try:
+            # The first builtin that is called fails, with the error as its cause. It is no
+            # attribute of a module, for to look one up may clear the error.
+            monotonic_ns()
+        except SystemError as error:
+            fatal = error.__cause__
+        callback(*given)
+        if fatal is not None:
+            raise fatal
+
+    return serve
+
+
 class Recorder:
     """Writes the events of one client of a run."""
 
@@ -112,7 +136,7 @@ class Recorder:
             b'%b,"kind":"sent","at_ns":%d,"topic":%b,"partition":%b,%b,"attempt":%d%b}\n'
             % (
                 self._start,
-                time.monotonic_ns(),
+                monotonic_ns(),
                 self._topics.get(topic) or self._named(topic),
                 b"null" if partition is None else b"%d" % partition,
                 order,
@@ -135,7 +159,7 @@ class Recorder:
             % (
                 self._start,
                 b"acked" if error is None else outcome(error).encode(),
-                time.monotonic_ns(),
+                monotonic_ns(),
                 self._topics.get(topic) or self._named(topic),
                 _number(message.partition()),
                 _number(message.offset()),
@@ -157,11 +181,18 @@ class Recorder:
         }
         self.record("created", detail={"role": role, **shown})
 
-    def logger(self) -> logging.Logger:
-        """A logger for librdkafka whose lines become `note` events instead of stderr."""
-        logger = logging.Logger(f"{self.run}.{self.actor}")
-        logger.addHandler(_Notes(self))
-        return logger
+
+class Notes:
+    """The `logger` of a client: its lines become events instead of going to stderr."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    @served
+    def log(self, level: int, form: str, *parts: str) -> None:
+        """Append a line as a `note`."""
+        detail = {"level": logging.getLevelName(level), "text": form % parts}
+        self._recorder.record("note", detail=detail)
 
 
 def recorded_errors(
@@ -174,16 +205,7 @@ def recorded_errors(
         if theirs is not None:
             theirs(error)
 
-    return error_cb
-
-
-class _Notes(logging.Handler):
-    def __init__(self, recorder: Recorder) -> None:
-        super().__init__()
-        self._recorder = recorder
-
-    def emit(self, line: logging.LogRecord) -> None:
-        self._recorder.record("note", detail={"level": line.levelname, "text": line.getMessage()})
+    return served(error_cb)
 
 
 def _number(number: int | None) -> bytes:

@@ -98,10 +98,14 @@ def test_fenced(opened: Opened) -> None:
 
 
 @pytest.mark.kafka
-def test_fatal_error_in_flush(opened: Opened) -> None:
-    """A flush that meets a fatal error raises it, and the reports it served are in the ledger."""
+@pytest.mark.parametrize("logged", [{}, {"debug": "all"}])
+def test_fatal_error_in_flush(opened: Opened, logged: dict[str, str]) -> None:
+    """A flush that meets a fatal error raises it, and the reports it served are in the ledger.
+
+    What the client has to log until then is served by the same flush.
+    """
     opened.under(refuse("AddPartitionsToTxn", 1, "INVALID_PRODUCER_EPOCH"))
-    producer = transactional(opened)
+    producer = transactional(opened, **logged)
     producer.begin_transaction()
     producer.produce(opened.ticket.topic, "0", partition=0)
     with pytest.raises(KafkaException) as raised:
