@@ -337,8 +337,8 @@ def classroom(host: str, port: int, out: Path) -> None:
         _line(f"Project this page:  {address}/#{room.teacher}")
         _line(f'Start each seat so: LAB_CLASSROOM="{address} {room.code}" ./lab up')
 
-    serve(room, host, free_port(port), ready)
-    _line(f"{room.write()} results are in {out}. To analyse them: ./lab class {out}")
+    written = serve(room, host, free_port(port), ready)
+    _line(f"{written} results are in {out}. To analyse them: ./lab class {out}")
 
 
 @main.command(name="audit")

@@ -173,13 +173,14 @@ def application(room: Room) -> web.Application:
     )
 
 
-def serve(room: Room, host: str, port: int, ready: Callable[[int], object]) -> None:
-    """Serve until SIGINT, SIGTERM or SIGHUP; `ready` is told the port when seats may come.
+def serve(room: Room, host: str, port: int, ready: Callable[[int], object]) -> int:
+    """Serve until SIGINT, SIGTERM or SIGHUP, then write what the room knows; how many results.
 
-    Raises SetupError if the address cannot be listened to.
+    `ready` is told the port when seats may come. Raises SetupError if the address cannot be
+    listened to.
     """
 
-    async def until_the_end() -> None:
+    async def until_the_end() -> int:
         server = HTTPServer(
             application(room),
             max_body_size=BODY_LIMIT,
@@ -199,5 +200,6 @@ def serve(room: Room, host: str, port: int, ready: Callable[[int], object]) -> N
             asyncio.get_running_loop().add_signal_handler(each, ended.set)
         ready(port)
         await ended.wait()
+        return room.write()  # Here, where a second Ctrl-C ends nothing.
 
-    asyncio.run(until_the_end())
+    return asyncio.run(until_the_end())

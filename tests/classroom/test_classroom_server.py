@@ -26,6 +26,7 @@ from lab_utils.classroom.classroom_server import (
     OF_AN_ADDRESS,
     Limits,
     application,
+    serve,
 )
 from lab_utils.classroom.room import Room
 from lab_utils.classroom.seat import CLASSROOM, KEPT, Seat, take_seat
@@ -140,6 +141,26 @@ def test_a_seat_tells_by_itself(
     assert 0o600 == (state / KEPT).stat().st_mode & 0o777
     said = capsys.readouterr().err
     assert f"You are seat 1 in the classroom at {classroom.address}." in said
+
+
+class Hurried(Room):
+    """A room whose teacher presses Ctrl-C once more while it is written."""
+
+    def write(self) -> int:
+        """Be interrupted, and write."""
+        signal.raise_signal(signal.SIGINT)
+        return super().write()
+
+
+def test_who_presses_ctrl_c_twice_has_the_results(tmp_path: Path) -> None:
+    """The second one ends nothing that the first one has begun."""
+    room = Hurried(tmp_path / "class")
+    room.tell(room.join(room.code).token, {"item": FIRST, "status": "PASS"})
+
+    def end(_: int) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    assert 1 == serve(room, "127.0.0.1", processes.free_port(0), end)
 
 
 def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
