@@ -90,9 +90,10 @@ def installed(folder: Path, door: Any) -> Path:
     return folder
 
 
-def test_help_installs_nothing(folder: Path) -> None:
-    """--help before anything is installed says what the commands are, and makes nothing."""
-    done = run(folder, "--help")
+@pytest.mark.parametrize("typed", [["--help"], ["grade", "-h"], []])
+def test_help_installs_nothing(folder: Path, typed: list[str]) -> None:
+    """Asked before anything is installed it says what the commands are, and makes nothing."""
+    done = run(folder, *typed)
 
     assert (0, "Usage: ./lab COMMAND", "") == (done.returncode, done.stdout[:20], done.stderr)
     assert not (folder / ".venv").exists()
