@@ -22,12 +22,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from threading import Event as Flag
 from threading import Lock, Thread, Timer
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.clients import sinks
 from lab_utils.errors import LabError
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults.client_faults import CRASH_POINTS
+
+if TYPE_CHECKING:
+    from lab_utils.clients.workload import Children
 
 # How long a commit has been under way when a process is killed in it: long enough to be sent.
 # Its answer must be held for longer: delay_response("OffsetCommit", by_ms=3000).
@@ -95,19 +98,6 @@ class CrashPoints:
         return int(answer)
 
 
-class Parent(Protocol):
-    """Who has started a process, and can see what it leaves."""
-
-    def before_kill(self, fault: Mapping[str, Any]) -> None:
-        """The process waits at the point where it is to be killed."""
-
-    def sink(self) -> tuple[bytes, bytes]:
-        """Its database and the log of that, while it waits; raises LabError or OSError."""
-
-    def put_sink_back(self, database: bytes, log: bytes) -> None:
-        """Leave these to the next process: it has been killed."""
-
-
 class CrashWatch(Thread):
     """The parent's side: counts the points of one process, and has it killed at the chosen ones.
 
@@ -120,7 +110,7 @@ class CrashWatch(Thread):
         run: str,
         chosen: Iterable[ClientFault],
         record: Callable[[Event], object],
-        parent: Parent,
+        parent: Children,
         kill: Callable[[], object],
     ) -> None:
         super().__init__(daemon=True)
@@ -173,15 +163,14 @@ class CrashWatch(Thread):
         if values is None and self._is_about_one(point):
             return WHICH
         due = self._due(point, values if isinstance(values, list) else ())
-        if said.get("under_way"):
-            if not due:
-                return 0
+        if not said.get("under_way"):
+            return self._act(point, due)
+        if due:
             timer = Timer(SENT_AFTER_S, self._act, (point, due))
             timer.daemon = True
             self._timers.append(timer)
             timer.start()
-            return 0
-        return self._act(point, due)
+        return 0
 
     def _is_about_one(self, point: str) -> bool:
         return point not in DB_COMMITS and any(

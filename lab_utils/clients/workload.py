@@ -97,11 +97,14 @@ class Children:
         processes.kill_group(child)
 
     def sink(self) -> tuple[bytes, bytes]:
-        """The database of the run and the log of that, as a process that waits has left them."""
+        """The database of the run and the log of that, as a process that waits has left them.
+
+        Raises LabError or OSError if they cannot be read.
+        """
         return (self.place / sinks.FILE).read_bytes(), (self.place / sinks.LOG).read_bytes()
 
     def put_sink_back(self, database: bytes, log: bytes) -> None:
-        """Leave these to the next process."""
+        """Leave these to the next process, once this one has been killed."""
         (self.place / sinks.FILE).write_bytes(database)
         (self.place / sinks.LOG).write_bytes(log)
 
