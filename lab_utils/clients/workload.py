@@ -176,7 +176,7 @@ def carry_out_in_children(
         if end.gave_up and attempt == 1:
             continue
         if not end.crashed:
-            return WorkloadError(end.output) if end.raised else None
+            return end.error
         crashed()
     return WorkloadError(f"the workload was killed {RESTARTS_MAX} times and not started again.")
 
@@ -188,35 +188,30 @@ def _together(
     timeout_s: float,
     troubled: Callable[[str], object],
 ) -> BaseException | None:
-    numbers = range(1, ticket.members + 1)
-    tickets = [replace(ticket, member=number, crashes=_of(ticket, number)) for number in numbers]
+    def end_of(member: int) -> ChildEnd:
+        crashes = tuple(fault for fault in ticket.crashes if fault.get("member", 1) == member)
+        own = replace(ticket, member=member, crashes=crashes)
+        return run_in_child(function, own, children, timeout_s=timeout_s)
+
     with ThreadPoolExecutor(MEMBERS_MAX) as pool:
-        ends = list(
-            pool.map(
-                lambda each: run_in_child(function, each, children, timeout_s=timeout_s), tickets
-            )
-        )
+        ends = list(pool.map(end_of, range(1, ticket.members + 1)))
     if any(end.troubled for end in ends):
         troubled(NOT_WHOLE)
-    return next((WorkloadError(end.output) for end in ends if end.raised), None)
-
-
-def _of(ticket: Ticket, member: int) -> tuple[dict[str, Any], ...]:
-    return tuple(fault for fault in ticket.crashes if fault.get("member", 1) == member)
+    return next((end.error for end in ends if end.error), None)
 
 
 @dataclass(frozen=True, slots=True)
 class ChildEnd:
-    """How a child process ended: killed at a crash point, raised (or left), or finished.
+    """How a child process ended: killed at a crash point, with an error, or finished.
 
     gave_up  it finished with what a client raised about its work
+    error    it raised, or left; what it printed
     """
 
     crashed: bool
-    raised: bool
     gave_up: bool
     troubled: bool
-    output: str
+    error: WorkloadError | None
 
 
 def run_in_child(
@@ -261,7 +256,8 @@ def run_in_child(
     says_why = (code == RAISED and output.strip()) or output.endswith(processes.TOO_MUCH)
     if raised and not says_why:
         output += f"The workload's process {processes.ended_with(code)}, and not by the lab."
-    return ChildEnd(watch.has_killed, raised, gave_up, troubled, output)
+    error = WorkloadError(output) if raised else None
+    return ChildEnd(watch.has_killed, gave_up, troubled, error)
 
 
 def pickled(workload: Workload) -> bytes:
