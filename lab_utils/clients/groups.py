@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, Final
 
 from confluent_kafka import Consumer, ConsumerGroupState, KafkaError, KafkaException, TopicPartition
@@ -55,7 +56,8 @@ class Groups:
         Of a name that is none to the client library nothing is asked (_is_none).
         """
         for group in itertools.filterfalse(_is_none, sorted(groups)):
-            for place in self._offsets(run, group):
+            places = self._once_it_has_come(partial(self._committed, run, group), group)
+            for place in places:
                 yield Event(
                     run=run, source="log", actor=group, kind="committed",
                     topic=place.topic, partition=place.partition, offset=place.offset,
@@ -65,18 +67,18 @@ class Groups:
     def forget(self, groups: Iterable[str], timeout_s: float = SETTLED_S) -> None:
         """Delete these groups with all their offsets, each as soon as it has no member."""
         for group in groups:
-            wait_until(
-                lambda group=group: self._described(group).state in MEMBERLESS,  # type: ignore[misc]
-                f"group {group} to be without members",
-                timeout_s=timeout_s,
-                every_s=0.1,
-            )
-            if self._described(group).state == ConsumerGroupState.DEAD:
-                continue  # there is none
+            self._forget(group, timeout_s)
+
+    def _forget(self, group: str, timeout_s: float) -> None:
+        wait_until(
+            lambda: self._described(group).state in MEMBERLESS,
+            f"group {group} to be without members",
+            timeout_s=timeout_s,
+            every_s=0.1,
+        )
+        if self._described(group).state != ConsumerGroupState.DEAD:  # which is that there is none
             self._answer(
-                lambda it, group=group: it.delete_consumer_groups(  # type: ignore[misc]
-                    [group], request_timeout=ANSWERED_S
-                )[group]
+                lambda it: it.delete_consumer_groups([group], request_timeout=ANSWERED_S)[group]
             )
 
     def wait_until_settled(self, groups: Callable[[], Iterable[str]], members: int) -> None:
@@ -88,15 +90,8 @@ class Groups:
             every_s=0.1,
         )
 
-    def _offsets(self, run: str, group: str) -> list[TopicPartition]:
-        """The offsets that a group has committed in the run's topics."""
-        found: list[TopicPartition] = self._once_it_has_come(
-            lambda: self._committed(run, group), group
-        )
-        return [it for it in found if it.offset >= 0]
-
     def _committed(self, run: str, group: str) -> list[TopicPartition]:
-        """Where the group is in each partition of the run's topics; raises KafkaException.
+        """The offsets that a group has committed in the run's topics; raises KafkaException.
 
         A consumer asks, which never joins: the AdminClient's question ends this process if the
         coordinator has moved (https://github.com/confluentinc/librdkafka/issues/5040).
@@ -108,8 +103,8 @@ class Groups:
             topics = consumer.list_topics(timeout=ANSWERED_S).topics
             of_the_run = [it for name, it in topics.items() if name.startswith(f"{run}-")]
             asked = [TopicPartition(it.topic, n) for it in of_the_run for n in it.partitions]
-            found: list[TopicPartition] = consumer.committed(asked, timeout=ANSWERED_S)
-            return found
+            found = consumer.committed(asked, timeout=ANSWERED_S)
+            return [it for it in found if it.offset >= 0]
         finally:
             consumer.close()
 
