@@ -13,6 +13,7 @@ from __future__ import annotations
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,20 +51,16 @@ def execute(
             f"a program is a list of texts, its name and its arguments; got {command!r}. No shell "
             'reads it. Write it as in ["kcat", "-P", "-b", run.bootstrap].'
         )
-    guardian = Guardian(folder)
-    try:
-        with tempfile.TemporaryFile() as stdin:
-            stdin.write(given.encode())
-            stdin.seek(0)
-            child = _started(command, stdin, environment, guardian)
+    with closing(Guardian(folder)) as guardian, tempfile.TemporaryFile() as stdin:
+        stdin.write(given.encode())
+        stdin.seek(0)
+        child = _started(command, stdin, environment, guardian)
         guardian.watch(child.pid)
         try:
             return _ended(child, command[0], timeout_s)
         finally:
             processes.kill_group(child)
             guardian.forget(child.pid)
-    finally:
-        guardian.close()
 
 
 def _started(
