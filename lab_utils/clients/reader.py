@@ -49,13 +49,19 @@ CONCURRENT_S: Final = 5
 ASKED_S: Final = 1
 START_S: Final = 5
 PLACED_S: Final = 15
-# The topics of the coordinators as a broker creates them, and the brokers of their replicas.
-COORDINATORS_LOG: Final = {"cleanup.policy": "compact", "segment.bytes": "104857600"}
-COORDINATORS: Final[Mapping[str, tuple[int, dict[str, str]]]] = {
-    "__consumer_offsets": (1, {}),
-    "__transaction_state": (50, {"min.insync.replicas": "2"}),
+# The topics of the coordinators as a broker creates them, but for the brokers of their replicas.
+COORDINATORS: Final = {
+    topic: NewTopic(
+        topic,
+        partitions,
+        replica_assignment=[[3, 2, 1]] * partitions,
+        config={"cleanup.policy": "compact", "segment.bytes": "104857600", **own},
+    )
+    for topic, partitions, own in (
+        ("__consumer_offsets", 1, {}),
+        ("__transaction_state", 50, {"min.insync.replicas": "2"}),
+    )
 }
-COORDINATORS_BROKERS: Final = [3, 2, 1]
 
 
 class HonestReader:
@@ -113,7 +119,7 @@ class HonestReader:
         """
         wait_until(
             self._coordinators_are_placed,
-            f"broker {COORDINATORS_BROKERS[0]} to lead the topics of the coordinators",
+            "broker 3 to lead the topics of the coordinators",
             timeout_s=PLACED_S,
         )
 
@@ -121,8 +127,8 @@ class HonestReader:
         """Are they there, each led by the first of its brokers? If not, that is asked for."""
         try:
             topics = self._admin.list_topics(timeout=ASKED_S).topics
-            if missing := [topic for topic in COORDINATORS if topic not in topics]:
-                for created in self._admin.create_topics(_of_coordinators(missing)).values():
+            if missing := [new for topic, new in COORDINATORS.items() if topic not in topics]:
+                for created in self._admin.create_topics(missing).values():
                     created.result(PLACED_S)
                 return False
             displaced = [
@@ -282,17 +288,6 @@ class ConcurrentReader:
         except KafkaException:  # The leader is away: it is asked again while there is time.
             self._is_done = False
         return self._is_done or time.monotonic() > self._until
-
-
-def _of_coordinators(topics: Sequence[str]) -> list[NewTopic]:
-    return [
-        NewTopic(
-            topic, partitions, config=COORDINATORS_LOG | config,
-            replica_assignment=[COORDINATORS_BROKERS] * partitions,
-        )
-        for topic in topics
-        for partitions, config in [COORDINATORS[topic]]
-    ]  # fmt: skip
 
 
 def connection(bootstrap: str, client_id: str) -> dict[str, Any]:
