@@ -153,7 +153,7 @@ class LiveRun:
         self._programs: set[str] = set()
         self._ticket = ticket
         self._witness = Witness(Path(ticket.folder), f"client-{os.getpid()}-{ticket.attempt}")
-        self._receipts = _Receipts(ticket)
+        self._receipts = _Receipts(ticket, f"{ticket.run}.{self._name('worker', 0)}")
         self._crashes = CrashPoints(parent)
         self._producers: list[RecordingProducer] = []
         self._consumers: list[RecordingConsumer] = []
@@ -460,12 +460,24 @@ class _Receipts:
     run, written through the proxy and acked: the wire and the log bear witness to the work.
     """
 
-    def __init__(self, ticket: Ticket) -> None:
-        self._ticket = ticket
+    def __init__(self, ticket: Ticket, client_id: str) -> None:
         self._topic = ticket.topics.get(RECEIPTS)
         self._lock = Lock()
+        self._producer: Producer | None = None
+        if self._topic is None:
+            return
+        self._producer = Producer(
+            {
+                **PRODUCER,
+                "enable.idempotence": True,
+                "bootstrap.servers": ticket.bootstrap,
+                "client.id": client_id,
+                "log_level": 0,
+            }
+        )
         # Connected before the work begins: the first receipt takes no longer than the others.
-        self._producer = self._connected() if self._topic else None
+        with suppress(KafkaException):
+            self._producer.list_topics(self._topic, timeout=ANSWERED_S)
 
     def write(self, message: Any) -> None:
         """Write the record's value as a receipt; return when it is acked, raise if it is not."""
@@ -486,21 +498,6 @@ class _Receipts:
     def close(self) -> None:
         """Let the producer go."""
         self._producer = None
-
-    def _connected(self) -> Producer:
-        number = self._ticket.member + 10 * (self._ticket.attempt - 1)
-        producer = Producer(
-            {
-                **PRODUCER,
-                "enable.idempotence": True,
-                "bootstrap.servers": self._ticket.bootstrap,
-                "client.id": f"{self._ticket.run}.worker-{number}",
-                "log_level": 0,
-            }
-        )
-        with suppress(KafkaException):
-            producer.list_topics(self._topic, timeout=ANSWERED_S)
-        return producer
 
 
 def _administrator(bootstrap: str) -> AdminClient:
