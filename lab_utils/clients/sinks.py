@@ -311,7 +311,8 @@ def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
         return
     kept = f" The table is kept, in the schema {schema}, until ./lab down." if schema else ""
     try:
-        columns, rows, name = _read_table(_engine(folder, schema))
+        engine = _engine(folder, schema)
+        columns, rows = _read_table(engine)
     except (exc.DBAPIError, BadArgument) as error:
         # A file has nobody but the workload that could make it so.
         kind = LedgerError if schema else LeftUnreadable
@@ -334,8 +335,8 @@ def effects(run: str, folder: Path, schema: str = "") -> Iterator[Event]:
                 f"column, a whole number. Fix the statement that writes it.{kept}"
             )
         yield Event(
-            run=run, source="sink", actor=TABLE, kind="effect", detail={"database": name},
-            value=value_text(value), records=times,
+            run=run, source="sink", actor=TABLE, kind="effect", value=value_text(value),
+            records=times, detail={"database": NAMES[engine.dialect.name]},
         )  # fmt: skip
     if schema:
         _drop(folder / MARK)
@@ -405,8 +406,8 @@ def _drop(mark: Path) -> str:
     return schema
 
 
-def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]], str]:
-    """The columns and the rows of the table, none if it is not there, and the database's name."""
+def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]]]:
+    """The columns and the rows of the table; none if it is not there."""
     from sqlalchemy import inspect, text
 
     name = engine.dialect.name
@@ -414,13 +415,13 @@ def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]], str]:
         if name == "sqlite":
             _bound(connection.connection.driver_connection)
         if not inspect(connection).has_table(TABLE):
-            return [], [], NAMES[name]
+            return [], []
         # Not get_columns(): that takes a learner's CREATE TABLE apart with regular expressions, and
         # one of 2,000 characters held up the whole process for 36 s.
         columns = list(connection.execute(text(f"SELECT * FROM {TABLE} LIMIT 0")).keys())  # noqa: S608
         asked = ", ".join(each for each in ("value", "times") if each in columns)
         if "value" not in columns:
-            return columns, [], NAMES[name]
+            return columns, []
         order = f"ORDER BY {ROW[name]}" if _has(connection, ROW[name]) else ""
         query = f"SELECT {asked} FROM {TABLE} {order} LIMIT {ROWS_MAX}"  # noqa: S608
         rows, length = list[dict[str, Any]](), 0
@@ -428,7 +429,7 @@ def _read_table(engine: Engine) -> tuple[list[str], list[dict[str, Any]], str]:
             rows.append(dict(row))
             if (length := length + len(str(row["value"]))) > TEXTS_MAX:
                 raise BadArgument(f"its effects have more than {TEXTS_MAX:,} characters")
-        return columns, rows, NAMES[name]
+        return columns, rows
 
 
 def _has(connection: Connection, column: str) -> bool:

@@ -22,9 +22,8 @@ from typing import Any
 import orjson
 
 from lab_utils.errors import LedgerError
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import COLUMNS, Event
 
-COLUMNS = tuple(column.name for column in fields(Event))
 NUMBERS = tuple(column.name for column in fields(Event) if str(column.type).startswith("int"))
 LARGEST = 2**63 - 1
 
