@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from lab_utils.clients.live_run import LiveRun, Ticket
+from lab_utils.clients.live_run import LiveRun, Ticket, Workload
 from lab_utils.experiment import Experiment
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import read_ledger
 from lab_utils.proxy.faults import Fault
+
+
+def billing(**settings: Any) -> Workload:
+    """A workload that does the work for each order, and then commits it."""
+
+    def bill(run: LiveRun) -> None:
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        consumer = run.consumer({"enable.auto.commit": False} | named)
+        consumer.subscribe([run.topic])
+        for message in run.messages(consumer):
+            run.processed(message)
+            consumer.commit(message, asynchronous=False)
+
+    return bill
 
 
 class Opened:
@@ -33,11 +48,9 @@ class Opened:
             self._live = LiveRun(self.ticket)
         return self._live
 
-    def under(self, *faults: Fault, orders: int = 3, partitions: int = 1) -> Opened:
-        """The same run, not yet begun, under these faults."""
-        self.experiment.faults = faults
-        self.experiment.orders = tuple(map(str, range(orders)))
-        self.experiment.partitions = partitions
+    def under(self, *faults: Fault, **given: Any) -> Opened:
+        """The same run, not yet begun, under these faults and with what else is given."""
+        self.experiment = replace(self.experiment, faults=faults, **given)
         return self
 
     def rows(self, *kinds: str, source: str = "client") -> list[Event]:

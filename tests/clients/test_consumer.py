@@ -21,15 +21,7 @@ BY_HAND = {"enable.auto.commit": False}
 @pytest.fixture
 def filled(opened: Opened) -> Opened:
     """A run whose topic holds the orders 0, 1 and 2."""
-    return fill(opened)
-
-
-def fill(opened: Opened) -> Opened:
-    producer = opened.live.producer()
-    for number, order in enumerate(opened.live.orders):
-        producer.produce(opened.live.topic, order, partition=number % opened.experiment.partitions)
-    producer.flush()
-    return opened
+    return opened.under(filled=True)
 
 
 def subscribed(opened: Opened, **callbacks: Any) -> Consumer:
@@ -43,10 +35,7 @@ def read_next(consumer: Consumer) -> Any:
 
 
 def commits(opened: Opened) -> list[tuple[Any, ...]]:
-    return [
-        (row.kind, row.partition, row.offset, row.error)
-        for row in opened.rows("committed", "error")
-    ]
+    return opened.said("partition", "offset", "error", kinds=("committed", "error"))
 
 
 def test_delivered_again(filled: Opened) -> None:
@@ -119,7 +108,7 @@ def test_commit_that_does_not_wait(filled: Opened) -> None:
     )
     consumer.subscribe([filled.live.topic])
     # All of them: the client looks up what to commit a moment later, when more may have been read.
-    for _ in filled.live.orders:
+    for _ in filled.experiment.orders:
         read_next(consumer)
 
     assert consumer.commit() is None
@@ -130,7 +119,7 @@ def test_commit_that_does_not_wait(filled: Opened) -> None:
 
 def test_commit_that_is_refused(opened: Opened) -> None:
     """A refused commit is an error, no commit, and is raised as the parent raises it."""
-    filled = fill(opened.under(refuse("OffsetCommit", 1, "GROUP_AUTHORIZATION_FAILED")))
+    filled = opened.under(refuse("OffsetCommit", 1, "GROUP_AUTHORIZATION_FAILED"), filled=True)
     consumer = subscribed(filled)
     message = read_next(consumer)
 
@@ -152,7 +141,7 @@ def test_assigned_and_revoked(opened: Opened) -> None:
             place.offset = 1
         consumer.assign(places)
 
-    filled = fill(opened.under(partitions=2))
+    filled = opened.under(partitions=2, filled=True)
     consumer = subscribed(
         filled,
         on_assign=from_the_second,
@@ -162,14 +151,14 @@ def test_assigned_and_revoked(opened: Opened) -> None:
     consumer.close()
 
     assert [("assigned", [0, 1]), ("revoked", [0, 1])] == told
-    assert [("assigned", 0), ("assigned", 1), ("revoked", 0), ("revoked", 1)] == [
-        (row.kind, row.partition) for row in filled.rows("assigned", "revoked", "lost")
-    ]
+    assert [("assigned", 0), ("assigned", 1), ("revoked", 0), ("revoked", 1)] == filled.said(
+        "partition", kinds=("assigned", "revoked", "lost")
+    )
 
 
 def test_cooperative(opened: Opened) -> None:
     """Two members that share a topic bit by bit record what each is given and gives away."""
-    filled = fill(opened.under(partitions=2))
+    filled = opened.under(partitions=2, filled=True)
     strategy = {"partition.assignment.strategy": "cooperative-sticky"}
     settings = BY_HAND | strategy | {"heartbeat.interval.ms": 100}
     first, second = (filled.live.consumer(settings) for _ in range(2))
@@ -202,13 +191,13 @@ def test_group_of_the_run(filled: Opened, capfd: pytest.CaptureFixture[str]) -> 
         consumer.subscribe([filled.live.topic])
         filled.live.processed(read_next(consumer))
     filled.live.consumer({"group.id": "mine", "session.timeout.ms": 7000})
-    shown = [row.detail for row in filled.rows("created") if row.detail["role"] == "consumer"]
+    shown = [row.detail for row in filled.rows("created")]
     filled.finish()
 
     assert [("committed", 0, 1, None)] == commits(filled)
-    assert [("workload", 0, 0, "0")] == [
-        (row.actor, row.partition, row.offset, row.value) for row in filled.rows("processed")
-    ]
+    assert [("processed", "workload", 0, 0, "0")] == filled.said(
+        "actor", "partition", "offset", "value", kinds=("processed",)
+    )
     assert [(f"{filled.experiment.run}-group", "6000"), ("mine", "7000")] == [
         (detail["group.id"], detail["session.timeout.ms"]) for detail in shown
     ]

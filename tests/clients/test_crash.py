@@ -24,7 +24,7 @@ from lab_utils.processes import is_running
 from lab_utils.proxy.faults import crash_client, refuse
 from lab_utils.proxy.faults.fault import to_json
 from lab_utils.waiting import wait_until
-from tests.clients.opened import Opened
+from tests.clients.opened import Opened, billing
 from tests.performed import sending
 
 pytestmark = pytest.mark.kafka
@@ -109,27 +109,11 @@ def test_supervised(opened: Opened, once: bool, told: str) -> None:
     assert told == " ".join(seen)
 
 
-def consume_all(run: LiveRun) -> None:
-    producer = run.producer()
-    if run.attempt == 1:
-        for order in run.orders:
-            producer.produce(run.topic, order, partition=0)
-        producer.flush()
-    consumer = run.consumer({"enable.auto.commit": False, "group.protocol": "consumer"})
-    consumer.subscribe([run.topic])
-    done = False
-    while not done:
-        for message in consumer.consume(1, timeout=1):
-            run.processed(message)
-            consumer.commit(message, asynchronous=False)
-            done = message.value() == b"2"
-
-
 def test_consumer_that_dies(opened: Opened) -> None:
     """With the protocol of KIP-848, too, what was not committed is processed again."""
-    opened.under(crash_client("after_process", nth=2))
+    opened.under(crash_client("after_process", nth=2), filled=True)
 
-    assert carry_out(consume_all, opened.ticket) is None
+    assert carry_out(billing(group_protocol="consumer"), opened.ticket) is None
     assert "0 1 1 2" == " ".join(row.value or "" for row in opened.rows("processed"))
 
 

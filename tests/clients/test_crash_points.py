@@ -17,6 +17,7 @@ from lab_utils.proxy.faults import (
     pause_broker,
     stall_client,
 )
+from tests.clients.opened import billing
 from tests.notebooks import further, solutions
 from tests.performed import Perform, bookmarks, values
 
@@ -40,19 +41,11 @@ def seen_by_readers(rows: list[Event]) -> set[str]:
     return {values(rows, kind, topic="invoices") for kind in ("visible", "seen")}
 
 
-def under_a_name_of_its_own(run: LiveRun) -> None:
-    group = {"group.id": f"billing-of-{run.topic}", "session.timeout.ms": 1000}
-    consumer = run.consumer({"enable.auto.commit": False} | group)
-    consumer.subscribe([run.topic])
-    for message in run.messages(consumer):
-        run.processed(message)
-        consumer.commit(message, asynchronous=False)
-
-
 def test_stays_away_until_the_bookmarks_are_gone(perform: Perform) -> None:
     """The bookmark was there at the crash; the next process, in a group of any name, has none."""
     crash = crash_client("after_commit", nth=3, until_expired=True)
-    rows = perform(under_a_name_of_its_own, crash, orders=6, filled=True)
+    bills = billing(group_id="of-any-name", session_timeout_ms=1000)
+    rows = perform(bills, crash, orders=6, filled=True)
 
     assert "0 1 2 0 1 2 3 4 5" == work(rows)
     asked = [row.offset for row in rows if (row.kind, row.api) == ("request", "OffsetCommit")]

@@ -12,7 +12,6 @@ from confluent_kafka import Consumer, TopicPartition
 
 from lab_utils.clients import groups
 from lab_utils.clients.groups import Groups
-from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import StageError, WaitTimeout
 from lab_utils.machine.broker import Broker, new_ports
@@ -20,9 +19,11 @@ from lab_utils.machine.prepare import prepare
 from lab_utils.machine.settings import Node
 from lab_utils.proxy.faults import crash_client
 from lab_utils.waiting import wait_until
+from tests.clients.opened import billing
 from tests.performed import Perform, values
 
 COMMITS = 10_000
+bills = billing(group_id="billing")
 
 
 class Silent:
@@ -57,14 +58,6 @@ def test_a_name_that_is_none_to_the_client(name: str) -> None:
     assert [] == list(Groups("127.0.0.1:1").committed("r", [name]))
 
 
-def reads_and_commits(run: LiveRun) -> None:
-    """As programs do it: in a group with a name of its own."""
-    consumer = run.consumer({"group.id": "billing", "enable.auto.commit": False})
-    consumer.subscribe([run.topic])
-    for message in run.messages(consumer):
-        consumer.commit(message, asynchronous=False)
-
-
 @pytest.mark.kafka
 def test_a_group_with_a_name_of_its_own(perform: Perform) -> None:
     """Two runs, one after the other: each has its bookmark, and the one of before gives way.
@@ -72,7 +65,7 @@ def test_a_group_with_a_name_of_its_own(perform: Perform) -> None:
     The place of a member that was killed waits for its successor, and for none of another run.
     """
     for _ in range(2):
-        rows = perform(reads_and_commits, crash_client("after_poll", nth=2), orders=3, filled=True)
+        rows = perform(bills, crash_client("after_poll", nth=2), orders=3, filled=True)
         at = [(row.actor, row.offset, row.detail["when"]) for row in rows
               if (row.source, row.kind) == ("log", "committed")]  # fmt: skip
 
@@ -101,8 +94,8 @@ def test_forgotten(stage: Any, reader: HonestReader) -> None:
 @pytest.mark.kafka
 def test_two_wait_for_one_of_before(perform: Perform) -> None:
     """A member of another run was killed in their group: they share when its time is over."""
-    perform(reads_and_commits, crash_client("after_poll", nth=2), orders=3, filled=True)
-    rows = perform(reads_and_commits, orders=4, filled=True, partitions=2, members=2)
+    perform(bills, crash_client("after_poll", nth=2), orders=3, filled=True)
+    rows = perform(bills, orders=4, filled=True, partitions=2, members=2)
 
     assert ["0", "1", "2", "3"] == sorted(values(rows, "delivered", "client").split())
 

@@ -139,8 +139,7 @@ def test_a_database_that_refuses_loses_nothing(
     from lab_utils.clients.workload import carry_out
 
     monkeypatch.setenv("LAB_DATABASE", postgres.url("wrong"))
-    opened.under(crash_client("after_db_commit"))
-    opened.experiment.filled, opened.experiment.schema = True, new_schema("q-a")
+    opened.under(crash_client("after_db_commit"), filled=True, schema=new_schema("q-a"))
     error = carry_out(solutions("06")["upserts"], opened.ticket, timeout_s=60)
     rows = opened.finish()
 
