@@ -23,6 +23,7 @@ from tests.clients.postgres import PASSWORD, Server, needs_postgres
 
 NO_KEY = "CREATE TABLE IF NOT EXISTS bookings (value TEXT)"
 INSERT = "INSERT INTO bookings VALUES (:order)"
+ZERO, ONE = (f"INSERT INTO bookings VALUES ('{order}')" for order in "01")
 ONE_COMMIT = ["after_db_write", "before_db_commit", "committed", "after_db_commit"]
 ITS_OWN_COMMIT = ["before_db_commit", "after_db_write", "committed", "after_db_commit"]
 Values = Callable[[], Iterable[str | None]]
@@ -37,9 +38,10 @@ class Reached(CrashPoints):
         self.about: list[str] = []
 
     def reached(self, point: str, values: Values = tuple) -> None:
-        """Remember the point, and which orders it is about."""
+        """Remember the point, and of a written row which orders it is about."""
         self.points.append(point)
-        self.about.append(" ".join(sorted(map(str, values()))))
+        if point == "after_db_write":
+            self.about.append(" ".join(sorted(map(str, values()))))
 
 
 class Place:
@@ -51,14 +53,14 @@ class Place:
         folder.mkdir(exist_ok=True, parents=True)
 
     def opened(self, *statements: str) -> tuple[Engine, list[str]]:
-        """A sink after these statements, and the points that it reaches from then on."""
-        reached = Reached()
-        told = reached.points.append
-        sink = open_sink(self.folder, reached, self.schema, lambda: told("committed"))
+        """A sink in which these statements were executed, and the points that it reaches."""
+        self.reached = Reached()
+        points = self.reached.points
+        sink = open_sink(self.folder, self.reached, self.schema, lambda: points.append("committed"))
         with sink.begin() as connection:
             for statement in statements:
                 connection.execute(text(statement))
-        return sink, reached.points
+        return sink, points
 
     def book(self, *values: str) -> None:
         """Leave these effects."""
@@ -102,24 +104,37 @@ def chosen(postgres: Server, monkeypatch: pytest.MonkeyPatch) -> Server:
     return postgres
 
 
-def test_block_commits(place: Place) -> None:
+# what is executed in a block, the points that it reaches, and the orders that it leaves
+BLOCKS: dict[str, tuple[list[str], list[str], list[str]]] = {
+    "two rows": ([ZERO, ONE], ["after_db_write", *ONE_COMMIT], ["0", "1"]),
+    "a comment before it": ([f"-- an order\n{ZERO}"], ONE_COMMIT, ["0"]),
+    "a WITH clause before it": (
+        ["WITH new AS (SELECT '0' AS it) INSERT INTO bookings SELECT it FROM new"],
+        ONE_COMMIT, ["0"],
+    ),
+    "a commit in words": ([ZERO, "-- it is done\nCOMMIT;", ONE], ONE_COMMIT * 2, ["0", "1"]),
+    "nothing is written": (["SELECT value FROM bookings"], [], []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("statements", "reached", "left"), BLOCKS.values(), ids=BLOCKS)
+def test_block(place: Place, statements: list[str], reached: list[str], left: list[str]) -> None:
     """A block is one transaction, with a point at each write and on both sides of its commit.
 
     That it is committed is told before the point at which the process may end.
     """
     sink, points = place.opened(NO_KEY)
     with sink.begin() as connection:
-        connection.execute(text(INSERT), {"order": "0"})
-        connection.execute(text(INSERT), {"order": "1"})
+        for statement in statements:
+            connection.exec_driver_sql(statement)
 
-    assert ["after_db_write", *ONE_COMMIT] == points
-    assert [("effect", "bookings", "0", 1), ("effect", "bookings", "1", 1)] == place.found()
+    assert (reached, left) == (points, place.booked())
 
 
 @pytest.mark.parametrize(
     ("statements", "about"),
     [
-        (["INSERT INTO bookings VALUES ('0')"], ["0"]),
+        ([ZERO], ["0"]),
         (["INSERT INTO junk VALUES ('0')"], [""]),
         (["DELETE FROM bookings WHERE value = '0'"], [""]),
         (["INSERT INTO bookings VALUES ('old')"], [""]),
@@ -133,52 +148,27 @@ def test_which_orders_a_written_row_is_about(
     """Those that have their first row in the table by it, whatever the statement names."""
     tables = (NO_KEY, "CREATE TABLE junk (value TEXT)")
     place.opened(*tables, "INSERT INTO bookings VALUES ('old')")
-    reached = Reached()
-    sink = open_sink(place.folder, reached, place.schema)
-    with sink.begin() as connection:
-        for statement in statements:
-            connection.execute(text(statement))
+    place.opened(*statements)
 
-    assert about == reached.about[: len(about)]
-
-
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "-- an order\nINSERT INTO bookings VALUES ('0')",
-        "WITH new AS (SELECT '0' AS it) INSERT INTO bookings SELECT it FROM new",
-    ],
-)
-def test_a_write_is_known_however_it_begins(place: Place, statement: str) -> None:
-    """A comment or a WITH clause before the verb takes no point away."""
-    sink, points = place.opened(NO_KEY)
-    with sink.begin() as connection:
-        connection.execute(text(statement))
-
-    assert (ONE_COMMIT, ["0"]) == (points, place.booked())
+    assert about == place.reached.about
 
 
 def test_the_drivers_own_connection(place: Place) -> None:
-    """A cursor of the driver has the points of SQLAlchemy's connection, and so has its commit."""
+    """A cursor of the driver has the points of SQLAlchemy's connection, and so has its commit.
+
+    After a rollback nothing is left to be committed.
+    """
     sink, points = place.opened(NO_KEY)
     raw = sink.raw_connection()
-    raw.cursor().execute("INSERT INTO bookings VALUES ('0')")
+    raw.cursor().execute(ZERO)
+    raw.rollback()
+    raw.commit()
+    raw.cursor().execute(ZERO)
     raw.commit()
     with raw.driver_connection as connection:
-        connection.execute("INSERT INTO bookings VALUES ('1')")
+        connection.execute(ONE)
 
-    assert (ONE_COMMIT * 2, ["0", "1"]) == (points, place.booked())
-
-
-def test_a_commit_in_words(place: Place) -> None:
-    """COMMIT as a statement is a commit, and nothing is left for that of the block."""
-    sink, points = place.opened(NO_KEY)
-    with sink.begin() as connection:
-        connection.execute(text(INSERT), {"order": "0"})
-        connection.exec_driver_sql("-- it is done\nCOMMIT;")
-        by_then = [*points]
-
-    assert (ONE_COMMIT, ONE_COMMIT, ["0"]) == (by_then, points, place.booked())
+    assert (["after_db_write", *ONE_COMMIT * 2], ["0", "1"]) == (points, place.booked())
 
 
 def test_a_savepoint_that_is_a_transaction(tmp_path: Path) -> None:
@@ -211,7 +201,10 @@ def test_a_savepoint_within_a_transaction(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_closed_by_commit", [False, True])
 def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
-    """A write that commits itself has the points of a commit, one time, whatever follows it."""
+    """A write that commits itself has the points of a commit, one time, whatever follows it.
+
+    It is about all that is in the table by then: nobody is told of an order sooner.
+    """
     sink, points = place.opened(NO_KEY)
     alone = sink.execution_options(isolation_level="AUTOCOMMIT")
     with alone.begin() if is_closed_by_commit else alone.connect() as connection:
@@ -220,19 +213,7 @@ def test_autocommit(place: Place, *, is_closed_by_commit: bool) -> None:
         connection.execute(text(INSERT), {"order": "1"})
 
     assert (ITS_OWN_COMMIT * 2, ["0", "1"]) == (points, place.booked())
-
-
-def test_what_a_write_that_commits_itself_is_about(place: Place) -> None:
-    """All that is in the table by then: nobody is told of an order sooner."""
-    place.opened(NO_KEY)
-    reached = Reached()
-    sink = open_sink(place.folder, reached, place.schema)
-    with sink.execution_options(isolation_level="AUTOCOMMIT").connect() as connection:
-        for order in ("0", "1"):
-            connection.execute(text(INSERT), {"order": order})
-
-    told = zip(reached.points, reached.about, strict=True)
-    assert ["0", "0 1"] == [about for point, about in told if point == "after_db_write"]
+    assert ["0", "0 1"] == place.reached.about
 
 
 def test_autocommit_of_the_driver(place: Place) -> None:
@@ -240,7 +221,7 @@ def test_autocommit_of_the_driver(place: Place) -> None:
     sink, points = place.opened(NO_KEY)
     raw = sink.raw_connection()
     raw.driver_connection.autocommit = True
-    raw.cursor().execute("INSERT INTO bookings VALUES ('0')")
+    raw.cursor().execute(ZERO)
     raw.close()
 
     assert ITS_OWN_COMMIT == points
@@ -296,25 +277,6 @@ def test_block_that_raises(place: Place) -> None:
     assert (["after_db_write"], []) == (points, place.found())
 
 
-def test_a_block_that_only_reads(place: Place) -> None:
-    """Where nothing was written there is no point, also after a block that wrote."""
-    place.book("0")
-    sink, points = place.opened()
-    with sink.begin() as connection:
-        rows = list(connection.scalars(text("SELECT value FROM bookings")))
-
-    assert (["0"], [], ["0"]) == (rows, points, place.booked())
-
-
-def test_what_was_not_committed_is_no_effect(place: Place) -> None:
-    """A write that no commit followed goes with its connection."""
-    sink, points = place.opened(NO_KEY)
-    with sink.connect() as connection:
-        connection.execute(text(INSERT), {"order": "0"})
-
-    assert (["after_db_write"], []) == (points, place.found())
-
-
 # what is in the database, and how many effects each order has, in the sequence of their writes
 EFFECTS: dict[str, tuple[tuple[str, ...], list[tuple[str, int]]]] = {
     "as many as a row says": (
@@ -342,7 +304,7 @@ def test_effects(place: Place, statements: Any, effects: Any) -> None:
     """Each row of the table is one, as the database has it."""
     place.opened(*statements)
 
-    assert effects == [effect[2:] for effect in place.found()]
+    assert [("effect", "bookings", *effect) for effect in effects] == place.found()
 
 
 @pytest.mark.parametrize(
