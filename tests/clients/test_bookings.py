@@ -113,13 +113,6 @@ def counts_no_time(connection: Any) -> None:
     connection.commit()
 
 
-def another(connection: Any) -> None:
-    """Another order."""
-    connection.execute("CREATE TABLE bookings (value TEXT)")
-    connection.execute("INSERT INTO bookings VALUES ('1')")
-    connection.commit()
-
-
 def before_a_commit_of_nothing(connection: Any) -> None:
     """The order in a connection that is closed, and with it the log; then a commit of junk."""
     file = connection.execute("PRAGMA database_list").fetchone()[2]
@@ -129,7 +122,7 @@ def before_a_commit_of_nothing(connection: Any) -> None:
         other.execute("INSERT INTO bookings VALUES ('2')")
 
 
-@pytest.mark.parametrize("books", [counts_no_time, another, before_a_commit_of_nothing])
+@pytest.mark.parametrize("books", [counts_no_time, before_a_commit_of_nothing])
 def test_a_commit_that_does_not_book_the_order(books: Any, tmp_path: Path) -> None:
     """Nobody dies at it."""
 
