@@ -9,15 +9,9 @@ import orjson
 import pytest
 
 from lab_utils.errors import BadArgument
-from lab_utils.ledger.events import Event
 from lab_utils.ledger.predictions import predict
 from lab_utils.run import Predicted
-
-
-def record(value: str, offset: int, partition: int = 0) -> Event:
-    return Event(run="r", source="log", actor="reader", kind="record", value=value,
-                 offset=offset, partition=partition, topic="t")  # fmt: skip
-
+from tests.histories import record
 
 LOG = [record("2", 1), record("1", 0), record("3", 0, partition=1)]
 # a question, an answer, and how it is shown beside the observation; what was left blank by None

@@ -15,12 +15,8 @@ import pytest
 
 from lab_utils.errors import LedgerError
 from lab_utils.ledger import store
-from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import Witness, read_ledger, torn_lines, write_ledger
-
-
-def sent(value: str, at_ns: int = 0) -> Event:
-    return Event(run="r", source="client", actor="p", kind="sent", value=value, at_ns=at_ns)
+from tests.histories import sent
 
 
 def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -29,10 +25,11 @@ def test_events_come_back_as_they_were_written(tmp_path: Path) -> None:
     A line break, a quote or a NUL in a value cannot forge a second event.
     """
     hostile = 'a\n{"run":"r","source":"client","kind":"acked"}\x00"\u2028'
-    write_ledger(tmp_path / "run", [sent("1", 10), sent(hostile, 30)], "client")
-    write_ledger(tmp_path / "run", [sent("2", 20)], "wire")
+    first, second, third = sent("1", at_ns=10), sent("2", at_ns=20), sent(hostile, at_ns=30)
+    write_ledger(tmp_path / "run", [first, third], "client")
+    write_ledger(tmp_path / "run", [second], "wire")
 
-    assert [sent("1", 10), sent("2", 20), sent(hostile, 30)] == read_ledger(tmp_path / "run")
+    assert [first, second, third] == read_ledger(tmp_path / "run")
     assert 0o600 == (tmp_path / "run" / "wire.jsonl").stat().st_mode & 0o777
     assert 0o700 == (tmp_path / "run").stat().st_mode & 0o777
 
