@@ -157,14 +157,21 @@ class RecordingConsumer(Consumer):
         self._crashes.reached("after_commit", passed)
         return committed
 
-    def _passed(
+    def _meant(
         self, message: Any = None, offsets: list[TopicPartition] | None = None, **_: object
-    ) -> list[str | None]:
+    ) -> list[TopicPartition]:
+        """The places that a call with these arguments is about; without any, where this reads."""
+        if offsets is not None:
+            return offsets
+        if message is None:
+            return self.position(self.assignment())
+        return [TopicPartition(message.topic(), message.partition(), message.offset() + 1)]
+
+    def _passed(self, *arguments: Any, **named: Any) -> list[str | None]:
         """The orders that were polled and that a commit with these arguments is past."""
-        places = self.position(self.assignment()) if message is None else [_next(message)]
         return [
             value
-            for place in offsets or places
+            for place in self._meant(*arguments, **named)
             # A copy: another thread may poll meanwhile.
             for offset, value in [*self._polled.get((place.topic, place.partition), {}).items()]
             if offset < place.offset
@@ -173,11 +180,7 @@ class RecordingConsumer(Consumer):
     def store_offsets(self, *arguments: Any, **named: Any) -> None:
         """Store what the next automatic commit writes, as Consumer.store_offsets does."""
         super().store_offsets(*arguments, **named)
-        message = named.get("message", arguments[0] if arguments else None)
-        places = named.get("offsets", message if isinstance(message, list) else None)
-        if places is None and message is not None:
-            places = [_next(message)]
-        self._placed("stored", places or [])
+        self._placed("stored", self._meant(*arguments, **named))
 
     def seek(self, partition: TopicPartition) -> None:
         """Go to an offset, as confluent_kafka.Consumer.seek does."""
@@ -234,11 +237,6 @@ class RecordingConsumer(Consumer):
             self._recorder.about("delivered", message)
             self._crashes.reached("after_poll", partial(list, [value_text(message.value())]))
         return handed_on
-
-
-def _next(message: Any) -> TopicPartition:
-    """The place after a message."""
-    return TopicPartition(message.topic(), message.partition(), message.offset() + 1)
 
 
 def _until(timeout: float) -> float:

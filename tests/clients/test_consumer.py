@@ -128,6 +128,19 @@ def test_commit_that_is_refused(opened: Opened) -> None:
     assert [("error", None, None, "GROUP_AUTHORIZATION_FAILED")] == commits(filled)
 
 
+def test_stored(filled: Opened) -> None:
+    """What the next automatic commit is to write is recorded, however it is named."""
+    consumer = filled.live.consumer({"enable.auto.offset.store": False})
+    consumer.subscribe([filled.live.topic])
+    consumer.store_offsets(read_next(consumer))
+    there = TopicPartition(filled.live.topic, 0, 2)
+    consumer.store_offsets(offsets=[there])
+    consumer.store_offsets(None, [there])
+    consumer.store_offsets(offsets=[])
+
+    assert [1, 2, 2] == [row.offset for row in filled.rows("stored")]
+
+
 def test_assigned_and_revoked(opened: Opened) -> None:
     """Each partition is assigned once and revoked once, and the learner's callbacks are called.
 
