@@ -71,18 +71,12 @@ def test_outcome(name: str, opened: Opened) -> None:
     assert [(kind, text, None, told)] == outcomes(opened)
 
 
-@pytest.mark.parametrize("batch", [False, True])
-def test_queue_that_is_full(opened: Opened, batch: bool) -> None:
+def test_queue_that_is_full(opened: Opened) -> None:
     """What no longer fits has failed at once; what is never waited for fails with the run."""
     producer = opened.live.producer({"queue.buffering.max.messages": 1, "linger.ms": 5_000})
-    if batch:
-        messages: list[dict[str, Any]] = [{"value": "0"}, {"value": "1"}]
-        assert 1 == producer.produce_batch(opened.live.topic, messages)
-        assert KafkaError._QUEUE_FULL == messages[1]["_error"].code()
-    else:
-        producer.produce(opened.live.topic, "0")
-        with pytest.raises(BufferError):
-            producer.produce(opened.live.topic, "1")
+    producer.produce(opened.live.topic, "0")
+    with pytest.raises(BufferError):
+        producer.produce(opened.live.topic, "1")
     rows = opened.finish()
 
     assert [("failed", "1"), ("failed", "0")] == [told[:2] for told in outcomes(opened)]
@@ -144,11 +138,14 @@ def test_values(opened: Opened) -> None:
 def test_batch(opened: Opened) -> None:
     """produce_batch() takes what fits, marks what does not, and records each of them."""
     told: list[bytes | None] = []
-    producer = opened.live.producer({"message.max.bytes": 1000})
+    producer = opened.live.producer(
+        {"message.max.bytes": 1000, "queue.buffering.max.messages": 2, "linger.ms": 5_000}
+    )
     messages: list[dict[str, Any]] = [
         {"value": "0", "key": "k"},
         {"value": LARGE},
         {"value": "1", "callback": lambda _, message: told.append(message.key())},
+        {"value": "2"},
     ]
     taken = producer.produce_batch(
         opened.live.topic, messages, on_delivery=lambda _, message: told.append(message.key())
@@ -156,9 +153,12 @@ def test_batch(opened: Opened) -> None:
     producer.flush()
 
     assert (2, [b"k", None]) == (taken, told)
-    assert ["MSG_SIZE_TOO_LARGE"] == [m["_error"].name() for m in messages if "_error" in m]
+    assert ["MSG_SIZE_TOO_LARGE", "_QUEUE_FULL"] == [
+        message["_error"].name() for message in messages if "_error" in message
+    ]
     assert [
         ("failed", LARGE, None, "MSG_SIZE_TOO_LARGE"),
+        ("failed", "2", None, "BufferError"),
         ("acked", "0", 0, None),
         ("acked", "1", 1, None),
     ] == outcomes(opened)
