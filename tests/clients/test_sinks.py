@@ -115,6 +115,17 @@ BLOCKS: dict[str, tuple[list[str], list[str], list[str]]] = {
     "a commit in words": ([ZERO, "-- it is done\nCOMMIT;", ONE], ONE_COMMIT * 2, ["0", "1"]),
     "nothing is written": (["SELECT value FROM bookings"], [], []),
 }  # fmt: skip
+# Without a transaction, a savepoint of SQLite's is one, and its release is the commit.
+BLOCKS_IN_SQLITE: dict[str, tuple[list[str], list[str], list[str]]] = {
+    "a savepoint that is a transaction": (
+        ["SAVEPOINT a", "SAVEPOINT b", ZERO, "RELEASE b", ONE, "RELEASE SAVEPOINT a", ZERO],
+        ["after_db_write", *ONE_COMMIT * 2], ["0", "1", "0"],
+    ),
+    "a savepoint within a transaction, of a name that was one": (
+        ["SAVEPOINT it", "RELEASE it", ZERO, "SAVEPOINT it", "RELEASE it", ONE],
+        ["after_db_write", *ONE_COMMIT], ["0", "1"],
+    ),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(("statements", "reached", "left"), BLOCKS.values(), ids=BLOCKS)
@@ -129,6 +140,14 @@ def test_block(place: Place, statements: list[str], reached: list[str], left: li
             connection.exec_driver_sql(statement)
 
     assert (reached, left) == (points, place.booked())
+
+
+@pytest.mark.parametrize(
+    ("statements", "reached", "left"), BLOCKS_IN_SQLITE.values(), ids=BLOCKS_IN_SQLITE
+)
+def test_block_in_sqlite(tmp_path: Path, statements: Any, reached: Any, left: Any) -> None:
+    """What no other database has."""
+    test_block(Place(tmp_path), statements, reached, left)
 
 
 @pytest.mark.parametrize(
@@ -169,34 +188,6 @@ def test_the_drivers_own_connection(place: Place) -> None:
         connection.execute(ONE)
 
     assert (["after_db_write", *ONE_COMMIT * 2], ["0", "1"]) == (points, place.booked())
-
-
-def test_a_savepoint_that_is_a_transaction(tmp_path: Path) -> None:
-    """SQLite commits when the outermost is released, and SQLAlchemy begins none before it."""
-    place = Place(tmp_path)
-    sink, points = place.opened(NO_KEY)
-    with sink.begin() as connection:
-        with connection.begin_nested():
-            with connection.begin_nested():
-                connection.execute(text(INSERT), {"order": "0"})
-            inner = [*points]
-        by_then = [*points]
-
-    assert (ONE_COMMIT[:1], ONE_COMMIT, ONE_COMMIT) == (inner, by_then, points)
-
-
-def test_a_savepoint_within_a_transaction(tmp_path: Path) -> None:
-    """Its release is no commit, also where one of its name has been a transaction before."""
-    sink, points = Place(tmp_path).opened(NO_KEY)
-    with sink.connect() as connection:
-        for order in "01":
-            for statement in ("SAVEPOINT it", "RELEASE it"):
-                connection.exec_driver_sql(statement)
-            connection.execute(text(INSERT), {"order": order})
-        by_then = [*points]
-        connection.commit()
-
-    assert (["after_db_write"] * 2, ["after_db_write", *ONE_COMMIT]) == (by_then, points)
 
 
 @pytest.mark.parametrize("is_closed_by_commit", [False, True])
