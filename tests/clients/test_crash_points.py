@@ -127,15 +127,6 @@ def test_a_commit_is_about_the_orders_that_it_is_past(
     assert [bookmark] == bookmarks(rows, "crash")
 
 
-def test_fault_that_waits_for_an_order(perform: Perform) -> None:
-    """A fault may name the order at which it fires; one that never comes leaves it unfired."""
-    dies = (crash_client("after_poll", value=value) for value in "47")
-    rows = perform(workload("automatic"), *dies, orders=6, filled=True)
-    faults = [(row.kind, row.detail["value"]) for row in rows if row.source == "fault"]
-
-    assert sorted(faults) == [("armed", "4"), ("armed", "7"), ("fired", "4"), ("unfired", "7")]
-
-
 POINTS_OF_A_TRANSACTION: dict[str, tuple[Fault, ...]] = {
     "polled": (crash_client("after_poll", nth=4),),
     "produced": (crash_client("after_ack", nth=4),),
