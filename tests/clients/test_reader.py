@@ -24,15 +24,11 @@ def topic(request: pytest.FixtureRequest) -> str:
     return f"read-{request.node.name}"
 
 
-def write(stage: Any, topic: str, partitions: Sequence[int], **settings: Any) -> Producer:
-    producer = Producer({"bootstrap.servers": stage.direct, "log_level": 0, **settings})
-    if "transactional.id" in settings:
-        producer.init_transactions(10)
-        producer.begin_transaction()
+def write(stage: Any, topic: str, partitions: Sequence[int]) -> None:
+    producer = Producer({"bootstrap.servers": stage.direct, "log_level": 0})
     for number, partition in enumerate(partitions):
         producer.produce(topic, str(number), partition=partition)
     producer.flush()
-    return producer
 
 
 def read(reader: HonestReader, topic: str, partitions: int, **given: Any) -> list[tuple[Any, ...]]:
@@ -74,19 +70,6 @@ def test_log_that_begins_later(reader: HonestReader, stage: Any, topic: str) -> 
 
     assert (2, "2") == (record.offset, record.value)
     assert (3, {"drained": "true", "start": "2"}) == (end.offset, end.detail)
-
-
-def test_open_transaction(reader: HonestReader, stage: Any, topic: str) -> None:
-    """What nobody has committed yet is in the log; a marker takes an offset and is no record."""
-    reader.create_topic(topic, 1)
-    producer = write(stage, topic, [0, 0], **{"transactional.id": topic})
-    records = [(0, "record", 0, "0"), (0, "record", 1, "1")]
-
-    assert [(0, "end", 2, "true"), *records] == read(reader, topic, 1)
-    producer.commit_transaction(10)
-    # The commit is answered before its marker is in the log.
-    wait_until(lambda: reader.is_stable(topic, 1), "the marker", timeout_s=60)
-    assert [(0, "end", 3, "true"), *records] == read(reader, topic, 1)
 
 
 def test_topics(reader: HonestReader, topic: str) -> None:
