@@ -5,15 +5,11 @@ from __future__ import annotations
 import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from lab_utils.clients.producer import RecordingProducer, asks_for
+from lab_utils.clients.producer import KINDS, RecordingProducer, asks_for
 from lab_utils.proxy.faults import refuse
 from tests.clients.opened import Opened
 
-KINDS = (
-    "txn_initialised", "txn_began", "txn_offsets_sent", "txn_committed", "txn_aborted",
-    "txn_failed",
-)  # fmt: skip
-
+CALLS = (*KINDS.values(), "txn_failed")
 ASKS = [
     (KafkaError(KafkaError._FENCED, "", True, False, False), "stop"),
     (KafkaError(KafkaError._FENCED, "", True, True, True), "stop"),
@@ -60,7 +56,7 @@ def test_each_call_is_one_event(opened: Opened) -> None:
         ("txn_began", "2"), ("sent", "2"), ("txn_aborted", "2"),
         ("sent", None),
     ] == [
-        (row.kind, row.detail.get("transaction")) for row in opened.rows(*KINDS, "sent")
+        (row.kind, row.detail.get("transaction")) for row in opened.rows(*CALLS, "sent")
     ]  # fmt: skip
 
 
@@ -122,7 +118,7 @@ def test_no_transactional_id(opened: Opened) -> None:
     with pytest.raises(KafkaException, match=r"transactional\.id"):
         producer.init_transactions()
 
-    assert ["txn_failed"] == [row.kind for row in opened.rows(*KINDS)]
+    assert ["txn_failed"] == [row.kind for row in opened.rows(*CALLS)]
 
 
 @pytest.mark.kafka
