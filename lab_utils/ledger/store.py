@@ -44,9 +44,6 @@ class Witness:
         # may collect a client in between, whose last reports the same thread then writes.
         self._lock = RLock()
 
-    def __repr__(self) -> str:
-        return f"<Witness {self.path.name}{': ' + self.trouble if self.trouble else ''}>"
-
     def record(self, event: Event) -> None:
         """Append one event."""
         self.record_line(orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE))
