@@ -191,15 +191,6 @@ def test_says_points_without_end(opened: Opened) -> None:
     assert isinstance(carry_out(talk, opened.ticket), WorkloadError)
 
 
-def test_workload_that_cannot_travel(opened: Opened) -> None:
-    """A workload that holds what cannot be pickled is refused with a sentence that names it."""
-    opened.under(crash_client("after_ack", nth=1))
-    live = opened.live  # its clients and its lock belong to this process
-
-    with pytest.raises(BadArgument, match=r"in a process of its own.* uses `live`, which"):
-        carry_out(lambda run: live.producer(), opened.ticket)
-
-
 def sorts(_: object) -> str:
     """A workload that makes a class, whose body names what the module has imported."""
 
@@ -217,15 +208,19 @@ def test_what_the_body_of_a_class_names() -> None:
     assert (b"ACKED\n", b"") == (done.stdout, done.stderr)
 
 
-def test_workload_with_a_name_that_has_no_value_yet() -> None:
-    """Which of its names is to blame cannot be looked up; the sentence is the same."""
+def test_workload_that_cannot_travel() -> None:
+    """A workload that holds what cannot be pickled is refused with a sentence that names it.
+
+    Where one of its names has no value yet, which is to blame cannot be looked up.
+    """
     lock = threading.Lock()
 
-    def workload(_: object) -> object:
+    def too_early(_: object) -> object:
         return lock, later
 
-    with pytest.raises(BadArgument, match="uses something, which belongs to this kernel"):
-        pickled(workload)
+    for workload, held in ((lambda _: lock, "`lock`"), (too_early, "something")):
+        with pytest.raises(BadArgument, match=f"in a process of its own.* uses {held}, which"):
+            pickled(workload)
     later = None
 
 
