@@ -20,8 +20,7 @@ from tests.histories import (
 )
 
 SENT = [sent("0"), acked("0", 0), sent("1"), acked("1", 1)]
-
-
+GIVEN = [order("0"), order("1"), *log("0", "1"), delivered("0", 0), delivered("1", 1)]
 WORDS = [
     ([*SENT, *log("0", "1")], "stored once"),
     ([*SENT, *log("0")], "lost"),
@@ -34,6 +33,9 @@ WORDS = [
     ([fault("armed"), *SENT, *log("0", "1")], "inconclusive"),
     ([fault("armed"), fault("fired"), *SENT, *log("0", "1")], "stored once"),
     ([fault("unfired"), *SENT, *log("0", "1")], "inconclusive"),
+    # What the group will not read again and nobody has processed is skipped.
+    ([*GIVEN, processed("1", 1), processed("1", 1), bookmark(2)], "skipped, repeated"),
+    ([*GIVEN, processed("0", 0), bookmark(1)], "processed once"),
 ]
 
 
@@ -42,12 +44,3 @@ def test_word(events: list[Event], words: str) -> None:
     """Worst first; with trouble nothing is proven."""
     assert words == ", ".join(outcomes(in_run("r", events)))
     assert ("inconclusive",) == outcomes(in_run("r", events), trouble=True)
-
-
-def test_consumer_that_skips_and_repeats() -> None:
-    """What the group will not read again and nobody has processed is skipped."""
-    given = [order("0"), order("1"), *log("0", "1"), delivered("0", 0), delivered("1", 1)]
-    work = [processed("1", 1), processed("1", 1), bookmark(2)]
-
-    assert ("skipped", "repeated") == outcomes(in_run("r", [*given, *work]))
-    assert ("processed once",) == outcomes(in_run("r", [*given, processed("0", 0), bookmark(1)]))
