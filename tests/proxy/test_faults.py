@@ -82,6 +82,7 @@ REFUSED = [
     (lambda: delay_response("Produce", by_ms=0), "by_ms must be a whole number from 1 to 600,000"),
     (lambda: delay_response("Produce", by_ms=600_001), "by_ms must be a whole number"),
     (lambda: slow_link(1, 2, by_ms=10**9), "by_ms must be a whole number from 1 to 600,000"),
+    (lambda: stall_client("while_committing"), "does nothing already: it waits for the answer"),
     (lambda: stall_client("after_poll", for_ms=10**9), "for_ms must be a whole number from 1 to"),
     (lambda: crash_client("after_poll", value=3), "value must be a text; got 3"),
     (lambda: crash_client("after_poll", member=0), "member must be a whole number"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
-from lab_utils.errors import one_of, text, truth, within
+from lab_utils.errors import BadArgument, one_of, text, truth, within
 from lab_utils.proxy.faults.fault import ID_LIMIT, MS_LIMIT, NTH_LIMIT, Fault
 
 # A commit is a consumer's or a transaction's.
@@ -96,3 +96,8 @@ class stall_client(ClientFault):  # noqa: N801
     def __post_init__(self) -> None:
         super().__post_init__()
         within("for_ms", self.for_ms, 1, MS_LIMIT)
+        if self.at == "while_committing":
+            raise BadArgument(
+                f"a process that is {self.at!r} does nothing already: it waits for the answer. "
+                "Hold that back with delay_response, or stall the process at 'before_commit'."
+            )
