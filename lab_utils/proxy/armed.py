@@ -6,13 +6,12 @@ whichever broker it goes. It counts and it writes fault events; it does nothing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.errors import BadArgument, LabError
+from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import Fault, StageFault, WireFault, refuse, to_json
 
@@ -83,8 +82,8 @@ class FaultBoard:
         self._numbers = count(1)
         self.is_examining = False
 
-    def arm(self, run: str, fault: Fault) -> str:
-        """Arm a fault for the clients of `run` ("" is any client); return its id."""
+    def arm(self, run: str, fault: Fault) -> Armed:
+        """Arm a fault for the clients of `run` ("" is any client)."""
         if not isinstance(fault, WireFault | StageFault):
             raise BadArgument(
                 f"{fault!r} cannot be armed on the wire: the client acts on it. Pass it to lab.run."
@@ -96,7 +95,7 @@ class FaultBoard:
         armed = Armed(f"f{next(self._numbers)}", run, fault)
         self._armed[armed.id] = armed
         self._write("armed", armed)
-        return armed.id
+        return armed
 
     def armed(self) -> list[Armed]:
         """What is armed now, oldest first; a fault that has fired stays until it is disarmed."""
@@ -115,15 +114,6 @@ class FaultBoard:
             self._write("unfired", armed)
         return armed.id, armed.fault, armed.fired
 
-    @contextmanager
-    def cleared_if_refused(self, fault_id: str) -> Iterator[None]:
-        """End the fault if what is done meanwhile is refused."""
-        try:
-            yield
-        except LabError:
-            self.clear(fault_id)
-            raise
-
     def match(self, request: Request) -> list[Armed]:
         """Count a request that came in; the faults that are to act on it or on its response."""
         if self.is_examining and request.is_packed:
@@ -132,38 +122,25 @@ class FaultBoard:
 
     def brought_by(self, request: Request) -> list[Armed]:
         """The faults whose kept requests are to arrive when this one has been answered."""
-        kept = [armed for armed in self._armed.values() if armed.kept is not None]
-        return [
-            armed
-            for armed in kept
-            if armed.kept and (armed.kept.run, armed.kept.before) == (request.run, request.api)
-        ]
+        wanted = (request.run, request.api)
+        return [it for it in self.armed() if it.kept and (it.kept.run, it.kept.before) == wanted]
 
-    def fired(self, armed: Armed, request: Request, **detail: str) -> None:
-        """Note that a fault has acted on this request or on its response."""
+    def fired(self, armed: Armed, request: Request | None = None, **detail: str) -> None:
+        """Note that a fault has acted: on this request or on its response, or at once."""
         armed.fired += 1
         self._write("fired", armed, request, **detail)
 
-    def received(self, armed: list[Armed], request: Request) -> None:
-        """The request has been sent to the broker: act on brokers that wait for that."""
-        self._moment("received", armed, request)
+    def moment(self, when: str, armed: list[Armed], request: Request) -> None:
+        """Let the faults of the stage act, once, that wait for this moment of the request.
 
-    def answered(self, armed: list[Armed], request: Request) -> None:
-        """Its answer was given or lost, or nobody waits for it: act on brokers, and once."""
-        self._moment("answered", armed, request)
-
-    def _moment(self, when: str, armed: list[Armed], request: Request) -> None:
+        It is RECEIVED when it has been sent to the broker, and ANSWERED when its answer was given
+        or lost, or nobody waits for it.
+        """
         for each in armed:
             fault = each.fault
             if isinstance(fault, StageFault) and fault.when == when and not each.fired:
                 self._act(each.run, fault)
                 self.fired(each, request)
-
-    def happened(self, armed_id: str) -> None:
-        """Note that a fault without a moment on the wire has been acted on."""
-        armed = self._armed[armed_id]
-        armed.fired += 1
-        self._write("fired", armed)
 
     def _write(
         self, kind: str, armed: Armed, request: Request | None = None, **detail: str

@@ -25,6 +25,7 @@ from uuid import UUID
 from lab_utils.codec.frames import Request, Response, Unreadable, read_request, topic_ids
 from lab_utils.proxy.armed import Armed, FaultBoard, Kept
 from lab_utils.proxy.exchange import Copies, Exchange, Exchanges, Outbox
+from lab_utils.proxy.faults.broker_fault import ANSWERED, RECEIVED
 from lab_utils.proxy.faults.wire_fault import Action, Answer, Cut, Keep, Replay
 from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
 from lab_utils.proxy.witness import WireWitness
@@ -209,7 +210,7 @@ class Relay:
             number = str(exchange.request.correlation_id)
             self._fired(exchange.fires, exchange.copy_of, copy=number)
             exchange.fires = None
-        self._board.received(exchange.faults, exchange.request)
+        self._board.moment(RECEIVED, exchange.faults, exchange.request)
 
     # From the broker to the client.
 
@@ -264,7 +265,7 @@ class Relay:
         self._when_answered.pop(exchange, lambda: None)()
         detail = _released(exchange.answer_was_held)
         self._witness.response(answer, fate, exchange.answered_ns, **detail)
-        self._board.answered(exchange.faults, exchange.request)
+        self._board.moment(ANSWERED, exchange.faults, exchange.request)
 
     # Faults, and frames that nobody can read.
 
@@ -333,7 +334,7 @@ class Relay:
         for exchange in self._exchanges.unanswered():
             # A consumer that ends leaves a Fetch unanswered; a producer only what it gave up.
             if exchange.request.api == "Produce":
-                self._board.answered(exchange.faults, exchange.request)
+                self._board.moment(ANSWERED, exchange.faults, exchange.request)
         self._begin_to_end("client")
         self._step()
 

@@ -22,7 +22,7 @@ from uuid import UUID
 
 from lab_utils.codec import log_files
 from lab_utils.codec.metadata_log import Partition
-from lab_utils.errors import BadArgument, StageError, one_of
+from lab_utils.errors import BadArgument, LabError, StageError, one_of
 from lab_utils.ledger.events import Event
 from lab_utils.machine.broker import Broker, new_ports, with_new_ports
 from lab_utils.machine.guardian import Guardian
@@ -174,10 +174,13 @@ class Cluster:
                 self._member(broker_id)
         armed = self.board.arm(run, fault)
         if isinstance(fault, StageFault) and fault.api is None:
-            with self.board.cleared_if_refused(armed):
+            try:
                 await fault.carry_out(self)
-            self.board.happened(armed)
-        return armed
+            except LabError:
+                self.board.clear(armed.id)
+                raise
+            self.board.fired(armed)
+        return armed.id
 
     def clear(self, fault_id: str | None = None) -> list[str]:
         """Disarm one fault, or all; return their ids."""

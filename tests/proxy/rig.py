@@ -114,7 +114,7 @@ class Rig:
 
     def arm(self, fault: Fault, run: str = RUN) -> str:
         """Arm a fault for the clients of a run."""
-        return self.call(lambda: self.board.arm(run, fault))
+        return self.call(lambda: self.board.arm(run, fault).id)
 
     def disarm(self) -> list[tuple[str, Fault, int]]:
         """End all faults of the run."""

@@ -62,9 +62,9 @@ def test_disarm_ends_the_faults_of_one_run(board: FaultBoard, events: list[Event
 
     What never fired is said when the scope ends, so that the run proves nothing.
     """
-    fired = board.arm("03-b", drop_response("Produce"))
-    unfired = board.arm("03-b", drop_response("Produce", nth=9))
-    other = board.arm("03-c", drop_response("Produce"))
+    fired = board.arm("03-b", drop_response("Produce")).id
+    unfired = board.arm("03-b", drop_response("Produce", nth=9)).id
+    other = board.arm("03-c", drop_response("Produce")).id
     board.fired(board.match(PRODUCE)[0], PRODUCE, connection="b1-1")
 
     assert [
