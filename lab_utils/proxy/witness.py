@@ -9,8 +9,8 @@ tells; it knows nothing of sockets, and never waits.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 import orjson
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lab_utils.proxy.armed import Record
 
 
-# What else a request or response may say at its top, kept as text in the detail.
+# What else a request may say at its top, kept as text in the detail.
 KEPT: Final = ("acks", "committed", "group_id", "transactional_id")
 
 
@@ -39,7 +39,7 @@ class WireWitness:
 
     def __init__(self, connection: str, broker: int, record: Record) -> None:
         self.connection = connection
-        self._broker = broker
+        self._place = {"connection": connection, "broker": str(broker)}
         self._record = record
         self._made_ns = time.monotonic_ns()
         self.run = ""
@@ -48,13 +48,16 @@ class WireWitness:
 
     def request(self, request: Request, fate: str, at_ns: int, **detail: str) -> None:
         """A request, and what was done with it."""
-        for event in request_events(request, self._sighting(fate, at_ns, detail)):
-            self._record(event)
+        detail |= _kept(request.body)
+        event = self._event("request", request, request.frame, fate, at_ns, **detail)
+        for each in _of_request(request, event):
+            self._record(each)
 
     def response(self, response: Response, fate: str, at_ns: int, **detail: str) -> None:
         """A response, and what was done with it."""
-        for event in response_events(response, self._sighting(fate, at_ns, detail)):
-            self._record(event)
+        event = self._event("response", response.request, response.frame, fate, at_ns, **detail)
+        for each in _of_response(response, event):
+            self._record(each)
 
     def unread(self, side: str, frame: bytes, *, in_pieces: bool) -> None:
         """A frame that cannot be read; what comes in pieces is written down once."""
@@ -75,14 +78,27 @@ class WireWitness:
         if self._client is not None:
             self._unnamed("closed", time.monotonic_ns(), {"by": by})
 
-    def _sighting(self, fate: str, at_ns: int, detail: Mapping[str, str]) -> Sighting:
-        return Sighting(self.connection, self._broker, fate, at_ns, detail)
+    def _event(
+        self, kind: str, request: Request, frame: bytes, fate: str, at_ns: int, **detail: str
+    ) -> Event:
+        """What is said of any frame: whose it is, where it was seen, and what was done with it."""
+        size = {"version": str(request.version), "bytes": str(len(frame))}
+        return Event(
+            run=request.run,
+            source="wire",
+            actor=request.client,
+            kind=kind,
+            at_ns=at_ns,
+            api=request.api,
+            correlation_id=request.correlation_id,
+            fate=fate,
+            detail=self._place | detail | size,
+        )
 
     def _unnamed(
         self, kind: str, at_ns: int, detail: dict[str, str], fate: str | None = None
     ) -> None:
         """Record what is about the connection, or about a frame that nobody can read."""
-        place = {"connection": self.connection, "broker": str(self._broker)}
         self._record(
             Event(
                 run=self.run,
@@ -91,25 +107,13 @@ class WireWitness:
                 kind=kind,
                 at_ns=at_ns,
                 fate=fate,
-                detail=place | detail,
+                detail=self._place | detail,
             )
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
-    """One frame as the proxy saw it: where, when, and what it did with it."""
-
-    connection: str
-    broker: int
-    fate: str
-    at_ns: int = field(default_factory=time.monotonic_ns)
-    detail: Mapping[str, str] = field(default_factory=dict)
-
-
-def request_events(request: Request, seen: Sighting) -> Iterator[Event]:
-    """A request as events."""
-    event = _event("request", request, request.frame, seen)
+def _of_request(request: Request, event: Event) -> Iterator[Event]:
+    """The events of a request, each made of what is said of its frame."""
     if request.body is None:
         yield replace(event, kind="opaque", detail=event.detail | {"side": event.kind})
     elif request.produced:
@@ -120,10 +124,9 @@ def request_events(request: Request, seen: Sighting) -> Iterator[Event]:
         yield replace(event, **_named_one(request), **_numbers(request.body))
 
 
-def response_events(response: Response, seen: Sighting) -> Iterator[Event]:
-    """A response as events, with what its request named."""
+def _of_response(response: Response, event: Event) -> Iterator[Event]:
+    """The events of a response, with what its request named."""
     request = response.request
-    event = _event("response", request, response.frame, seen)
     if response.body is None:
         yield replace(event, kind="opaque", detail=event.detail | {"side": event.kind})
     elif request.api == "Produce":
@@ -135,22 +138,6 @@ def response_events(response: Response, seen: Sighting) -> Iterator[Event]:
         detail = event.detail | ({"in_part": "true"} if response.is_in_part else {})
         named = _named_one(request)
         yield replace(event, error=response.error, detail=detail, **named, **numbers)
-
-
-def _event(kind: str, request: Request, frame: bytes, seen: Sighting) -> Event:
-    return Event(
-        run=request.run,
-        source="wire",
-        actor=request.client,
-        kind=kind,
-        at_ns=seen.at_ns,
-        api=request.api,
-        correlation_id=request.correlation_id,
-        fate=seen.fate,
-        detail={"connection": seen.connection, "broker": str(seen.broker), **seen.detail}
-        | {"version": str(request.version), "bytes": str(len(frame))}
-        | (_kept(request.body) if kind == "request" else {}),
-    )
 
 
 def _produced(event: Event, request: Request, item: Produced) -> Event:

@@ -8,15 +8,24 @@ import pytest
 
 from lab_utils.codec.frames import RECORDS_LIMIT, Response, read_request
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.witness import Sighting, request_events, response_events
+from lab_utils.proxy.witness import WireWitness
 from tests.codec.samples import sample_request
 from tests.proxy import wire
 
-SEEN = Sighting("b1-1", 1, "forwarded", 123)
-
 
 def events_of(frame: bytes) -> list[Event]:
-    return list(request_events(read_request(frame), SEEN))
+    """The events of a request."""
+    events: list[Event] = []
+    WireWitness("b1-1", 1, events.append).request(read_request(frame), "forwarded", 123)
+    return events
+
+
+def told_by(answer: bytes, request: bytes) -> list[Event]:
+    """The events of an answer to this request."""
+    events: list[Event] = []
+    response = Response(answer, read_request(request))
+    WireWitness("b1-1", 1, events.append).response(response, "forwarded", 123)
+    return events
 
 
 def test_produce_request_as_an_event() -> None:
@@ -90,7 +99,7 @@ def test_records(
 def test_produce_response(code: int, given: int, offset: int | None, error: str | None) -> None:
     """The answer has the partition's own offset or its error, and -1 is no offset."""
     answer = wire.produce_answer(7, error=code, offset=given)
-    (event,) = response_events(Response(answer, read_request(wire.produce(7))), SEEN)
+    (event,) = told_by(answer, wire.produce(7))
 
     assert ("orders", 0, offset, error) == (event.topic, event.partition, event.offset, event.error)
 
@@ -115,8 +124,7 @@ def test_end_txn_as_an_event() -> None:
 
 def test_heartbeat_answer_as_an_event() -> None:
     """The error of an API without topics is at the top."""
-    request = read_request(wire.heartbeat(1))
-    (event,) = response_events(Response(wire.heartbeat_answer(1, error=27), request), SEEN)
+    (event,) = told_by(wire.heartbeat_answer(1, error=27), wire.heartbeat(1))
 
     assert ("Heartbeat", "REBALANCE_IN_PROGRESS") == (event.api, event.error)
 
@@ -130,8 +138,7 @@ def named(*names: str, errors: tuple[int, ...] = ()) -> bytes:
 
 def answered(request: bytes, results: bytes) -> list[Event]:
     """The events of an answer that has a throttle time, and these results."""
-    frame = wire.frame(struct.pack(">ii", 1, 0) + results)
-    return list(response_events(Response(frame, read_request(request)), SEEN))
+    return told_by(wire.frame(struct.pack(">ii", 1, 0) + results), request)
 
 
 def test_each_topic_of_delete_topics_is_an_event() -> None:
