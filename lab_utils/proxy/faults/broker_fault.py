@@ -84,8 +84,11 @@ class StageFault(RequestFault):
     once: ClassVar[bool] = True
     verb: ClassVar[str] = ""
 
-    if TYPE_CHECKING:
-        when: str
+    _: KW_ONLY
+    api: str | None = None
+    nth: int = 1
+    value: str | None = None
+    when: str = ANSWERED
 
     def targets(self) -> tuple[int, ...]:
         """The brokers that this is about."""
@@ -126,11 +129,6 @@ class BrokerFault(StageFault):
     is_deaf: ClassVar[bool] = False
 
     broker: int
-    _: KW_ONLY
-    api: str | None = None
-    nth: int = 1
-    value: str | None = None
-    when: str = ANSWERED
 
     @classmethod
     def perform(cls, process: Process) -> None:
@@ -165,11 +163,6 @@ class LinkFault(StageFault):
 
     a: int
     b: int
-    _: KW_ONLY
-    api: str | None = None
-    nth: int = 1
-    value: str | None = None
-    when: str = ANSWERED
 
     def targets(self) -> tuple[int, ...]:
         """Its two ends."""
