@@ -33,7 +33,6 @@ from lab_utils.proxy.faults.fault import (
     from_json,
     kinds,
     load_folder,
-    parameters,
     to_json,
 )
 from lab_utils.proxy.faults.frame_faults import (
@@ -72,7 +71,6 @@ __all__ = [
     "kinds",
     "late_request",
     "load_folder",
-    "parameters",
     "pause_broker",
     "power_cut",
     "refuse",

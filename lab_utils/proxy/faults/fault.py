@@ -45,10 +45,13 @@ class Fault:
 
     def __repr__(self) -> str:
         """The call that makes this fault; what is left at its default is left out."""
-        required = [column.name for column in _columns(self) if column.default is MISSING]
-        given = parameters(self)
-        first = [repr(given.pop(name)) for name in required]
-        others = [f"{name}={value!r}" for name, value in given.items()]
+        first, others = [], []
+        for column in _columns(self):
+            value = getattr(self, column.name)
+            if column.default is MISSING:
+                first.append(repr(value))
+            elif value != column.default:
+                others.append(f"{column.name}={value!r}")
         return f"{type(self).__name__}({', '.join(first + others)})"
 
     @property
@@ -135,16 +138,6 @@ def _ordinal(number: int) -> str:
     endings = {1: "st", 2: "nd", 3: "rd"}
     teen = number % 100 in (11, 12, 13)
     return f"{number}{'th' if teen else endings.get(number % 10, 'th')}"
-
-
-def parameters(fault: Fault) -> dict[str, Any]:
-    """What a fault was made with, without what was left at its default."""
-    defaults = {column.name: column.default for column in _columns(fault)}
-    return {
-        name: value
-        for name, value in _values(fault).items()
-        if defaults[name] is MISSING or value != defaults[name]
-    }
 
 
 def to_json(fault: Fault) -> dict[str, Any]:
