@@ -17,11 +17,10 @@ def test_what_was_not_flushed_is_gone(tmp_path: Path) -> None:
             batch([b"0", b"1"]) + batch([b"2"], base_offset=2) + batch([b"3"], base_offset=3)
         )
     (tmp_path / CHECKPOINT).write_text("0\n2\norders 0 2\norders 1 4\n")
-    lost = cut_power(tmp_path)
+    cut_power(tmp_path)
     kept = {
         path.parent.name: [it.base_offset for it in read_segment(path)]
         for path in tmp_path.glob("*/*.log")
     }
 
-    assert {"orders-0": 2} == lost
     assert {"orders-0": [0], "orders-1": [0, 2, 3], "__consumer_offsets-0": [0, 2, 3]} == kept

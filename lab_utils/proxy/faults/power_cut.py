@@ -54,37 +54,31 @@ def wait_for_checkpoint(data: Path) -> None:
         )
 
 
-def cut_power(data: Path) -> dict[str, int]:
-    """Remove what was not flushed; return how many batches each partition has lost.
+def cut_power(data: Path) -> None:
+    """Remove what was not flushed.
 
     Kafka's own topics are spared: the lab is about the learner's records.
     """
     flushed = recovery_points(data)
-    lost = {}
-    for folder in sorted(path for path in data.iterdir() if path.is_dir()):
-        if folder.name.startswith("__"):
-            continue
-        count = _cut(folder, flushed.get(folder.name, 0))
-        if count:
-            lost[folder.name] = count
+    for folder in data.iterdir():
+        if folder.is_dir() and not folder.name.startswith("__"):
+            _cut(folder, flushed.get(folder.name, 0))
     (data / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    return lost
 
 
-def _cut(folder: Path, recovery_point: int) -> int:
+def _cut(folder: Path, recovery_point: int) -> None:
     """Truncate the segments of a partition; indexes are built anew from what is left."""
     from lab_utils.codec.batches import read_segment
 
-    lost = 0
-    for segment in sorted(folder.glob("*.log")):
+    is_cut = False
+    for segment in folder.glob("*.log"):
         batches = list(read_segment(segment))
         kept = [batch for batch in batches if batch.base_offset < recovery_point]
         if len(kept) < len(batches):
-            lost += len(batches) - len(kept)
+            is_cut = True
             with segment.open("r+b") as file:
                 file.truncate(sum(batch.size for batch in kept))
-    if lost:
+    if is_cut:
         for pattern in INDEXES:
             for path in folder.glob(pattern):
                 path.unlink()
-    return lost
