@@ -353,7 +353,7 @@ def keep_bytecode(progress: Callable[[str], object]) -> None:
     compiled = (spec and spec.cached for spec in map(find_spec, ("ipykernel", "pandas", "pyspark")))
     if PREFIX in os.environ or all(path and Path(path).exists() for path in compiled):
         return
-    make_once(_bytecode(), _compile, lambda: progress("compiling what a kernel imports, once"))
+    make_once(_bytecode(), lambda folder: _compile(folder, progress))
 
 
 def _bytecode() -> Path:
@@ -363,8 +363,9 @@ def _bytecode() -> Path:
     return cache_folder() / f"bytecode-{key}"
 
 
-def _compile(folder: Path) -> None:
+def _compile(folder: Path, progress: Callable[[str], object]) -> None:
     """Let a process outside import it all."""
+    progress("compiling what a kernel imports, once")
     code = f"import {', '.join(IMPORTED)}"
     environment = {**os.environ, PREFIX: str(folder), "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-P", "-c", code]

@@ -110,12 +110,7 @@ def quick_kafka(progress: Progress = lambda _: None, version: str = CURRENT) -> 
     Raises SetupError when something cannot be had.
     """
     kafka = Kafka(find_java(progress), tuple(kafka_jars(progress, version)))
-    make_once(
-        kafka.template,
-        lambda aside: _format(kafka, aside),
-        lambda: progress("formatting a template, once"),
-        _is_formatted,
-    )
+    make_once(kafka.template, lambda aside: _format(kafka, aside, progress), _is_formatted)
     return kafka
 
 
@@ -128,7 +123,6 @@ def _is_formatted(template: Path) -> bool:
 def make_once(
     path: Path,
     make: Callable[[Path], object],
-    begin: Callable[[], object],
     is_whole: Callable[[Path], bool] = Path.exists,
 ) -> None:
     """Let `make` write what is to be at `path` aside, and rename it into place; one does, once.
@@ -145,7 +139,6 @@ def make_once(
         with FileLock(path.with_suffix(".lock")):
             if not is_whole(path):
                 shutil.rmtree(path, ignore_errors=True)
-                begin()
                 _make_aside(path, make)
     except OSError as error:
         raise SetupError(
@@ -179,12 +172,13 @@ def make_archive(of: str, path: Path, make: Callable[[Path], object], progress: 
     `make` raises if the JVM was killed before it ended: what it left is no archive.
     """
     why = "Java wrote none."
+
+    def make_and_say_so(aside: Path) -> None:
+        progress(f"starting {of} once, to keep its classes for quicker starts")
+        make(aside)
+
     try:
-        make_once(
-            path,
-            make,
-            lambda: progress(f"starting {of} once, to keep its classes for quicker starts"),
-        )
+        make_once(path, make_and_say_so)
     except (LabError, subprocess.TimeoutExpired) as error:
         why = str(error)
     if not path.exists():
@@ -203,8 +197,9 @@ def archive_key(java: Java, jars: Iterable[Path]) -> str:
     return seen.hexdigest()[:16]
 
 
-def _format(kafka: Kafka, data: Path) -> None:
+def _format(kafka: Kafka, data: Path, progress: Progress) -> None:
     """Format a data folder."""
+    progress("formatting a template, once")
     properties = data.with_name("server.properties")
     settings = {
         "process.roles": "broker,controller",

@@ -15,7 +15,7 @@ from lab_utils.machine.quick_start import KEPT_S, make_once
 
 def made(path: Path) -> Path:
     """What is at this path, made if it is not there."""
-    make_once(path, lambda aside: aside.write_text("made"), lambda: None)
+    make_once(path, lambda aside: aside.write_text("made"))
     return path
 
 
@@ -41,7 +41,7 @@ def test_what_nobody_asks_for_is_removed(tmp_path: Path) -> None:
 def test_a_folder_goes_with_all_that_is_in_it(tmp_path: Path) -> None:
     """Templates are folders; the lock of one is not of its kind."""
     for name in ("template-1", "template-2"):
-        make_once(tmp_path / name, lambda aside: (aside / "meta").mkdir(parents=True), lambda: None)
+        make_once(tmp_path / name, lambda aside: (aside / "meta").mkdir(parents=True))
         leave_for(tmp_path / name, KEPT_S + 60)
 
     assert ["template-2"] == [path.name for path in tmp_path.iterdir() if path.is_dir()]
