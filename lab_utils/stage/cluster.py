@@ -15,7 +15,7 @@ import shutil
 import signal
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -83,7 +83,8 @@ class Cluster:
         """Start so many brokers, and a controller of their own if they are several."""
         voters = None
         if brokers > 1:
-            self._controller = self._process("controller", _controller_node())
+            node = Node(CONTROLLER_ID, new_ports(proxy=0), roles="controller")
+            self._controller = self._process("controller", node)
             voters = f"{CONTROLLER_ID}@127.0.0.1:{self._controller.node.ports.controller}"
         for broker_id in range(1, brokers + 1):
             await self._add(broker_id, brokers, voters)
@@ -412,11 +413,6 @@ class Cluster:
             self._died.add(broker.broker_id)
             member.proxy.upstream = member.link.upstream = None
             self.event_log.record_for_all("died", f"broker-{broker.broker_id}")
-
-
-def _controller_node() -> Node:
-    ports = replace(new_ports(proxy=1), proxy=0)
-    return Node(CONTROLLER_ID, ports, roles="controller")
 
 
 def _not_done(fault: StageFault, error: Exception) -> str:
