@@ -75,11 +75,6 @@ class Proxy:
         for relay in list(self._relays):
             relay.abort("stage")
 
-    @property
-    def connections(self) -> int:
-        """How many connections there are now."""
-        return len(self._relays)
-
     def serves(self, run: str) -> bool:
         """Has a client of this run still a connection, or the broker work of one?"""
         return any(relay.run == run for relay in self._relays)

@@ -95,9 +95,8 @@ class Cluster:
         for broker_id in self._members:
             self.event_log.record_for_all("started", f"broker-{broker_id}")
         owner = self._controller or self._members[1].broker
-        everyone = {broker_id: member.broker for broker_id, member in self._members.items()}
         metadata = owner.data_folder / "__cluster_metadata-0"
-        self._observer = Observer(metadata, everyone, self.event_log)
+        self._observer = Observer(metadata, self._brokers, self.event_log)
         self._observer.open()
 
     async def close(self) -> None:
@@ -109,7 +108,7 @@ class Cluster:
             for member in self._members.values():
                 await member.proxy.stop()
                 await member.link.stop()
-            processes = [member.broker for member in self._members.values()]
+            processes = [*self._brokers.values()]
             processes += [self._controller] if self._controller else []
             # Nobody reads this data again: there is no reason to ask politely.
             await asyncio.gather(*(asyncio.to_thread(each.kill) for each in processes))
@@ -132,24 +131,24 @@ class Cluster:
     @property
     def bootstrap(self) -> str:
         """What learners' clients connect to: the proxies."""
-        return ",".join(f"127.0.0.1:{broker.node.ports.proxy}" for broker in self._brokers())
+        return ",".join(f"127.0.0.1:{broker.node.ports.proxy}" for broker in self._brokers.values())
 
     @property
     def direct(self) -> str:
         """What the lab's own readers connect to."""
-        return ",".join(broker.direct_address for broker in self._brokers())
+        return ",".join(broker.direct_address for broker in self._brokers.values())
 
     def state(self) -> dict[str, Any]:
         """What a status card and a panel show."""
-        for broker in self._brokers():
-            self._notice_death(broker)
+        for member in self._members.values():
+            self._notice_death(member)
         # Of the latest run: earlier ones leave their topics behind.
         prefix = f"{self.event_log.latest}-"
         partitions = [it for it in self.partitions() if it.topic.startswith(prefix)]
         return {
             "bootstrap": self.bootstrap,
             "direct": self.direct,
-            "brokers": [self._broker_state(broker, partitions) for broker in self._brokers()],
+            "brokers": [_broker_state(broker, partitions) for broker in self._brokers.values()],
             "controller": self._controller.state if self._controller else None,
             "links": self._stopped_links(),
             "faults": [armed.to_json() for armed in self.board.armed()],
@@ -262,7 +261,7 @@ class Cluster:
     def batches(self, topic: str) -> Iterator[dict[str, Any]]:
         """The record batches of a topic: of each partition those on its leader, if it has one."""
         leaders = {each.partition: each.leader for each in self.partitions(topic)}
-        folders = {broker.broker_id: broker.data_folder for broker in self._brokers()}
+        folders = {broker_id: broker.data_folder for broker_id, broker in self._brokers.items()}
         return log_files.rows_of_leaders(folders, topic, leaders)
 
     # Verbs.
@@ -338,8 +337,7 @@ class Cluster:
         """
         assert self._observer is not None
         await self.acted()
-        brokers = {broker_id: member.broker for broker_id, member in self._members.items()}
-        settling = Settling(self._observer, brokers, frozenset(topics))
+        settling = Settling(self._observer, self._brokers, frozenset(topics))
         return await (settling.until_whole() if whole else settling.until_decided())
 
     def _serves(self, run: str) -> bool:
@@ -386,33 +384,34 @@ class Cluster:
             )
         return self._members[broker_id]
 
-    def _brokers(self) -> list[Broker]:
-        return [self._members[broker_id].broker for broker_id in sorted(self._members)]
-
-    def _broker_state(self, broker: Broker, partitions: list[Partition]) -> dict[str, Any]:
-        return {
-            "id": broker.broker_id,
-            "state": broker.state,
-            "connections": self._members[broker.broker_id].proxy.connections,
-            "leads": sum(each.leader == broker.broker_id for each in partitions),
-            "in_sync": sum(broker.broker_id in each.isr for each in partitions),
-            "replicates": sum(broker.broker_id in each.replicas for each in partitions),
-        }
+    @property
+    def _brokers(self) -> dict[int, Broker]:
+        return {broker_id: member.broker for broker_id, member in self._members.items()}
 
     def _stopped_links(self) -> list[dict[str, Any]]:
         return [
             {"brokers": [caller, broker_id], "state": state}
-            for broker_id, member in sorted(self._members.items())
+            for broker_id, member in self._members.items()
             for caller, state in sorted(member.link.stopped().items())
             if caller <= broker_id
         ]
 
-    def _notice_death(self, broker: Broker) -> None:
+    def _notice_death(self, member: Member) -> None:
+        broker = member.broker
         if broker.state == "died" and broker.broker_id not in self._died:
-            member = self._members[broker.broker_id]
             self._died.add(broker.broker_id)
             member.proxy.upstream = member.link.upstream = None
             self.event_log.record_for_all("died", f"broker-{broker.broker_id}")
+
+
+def _broker_state(broker: Broker, partitions: list[Partition]) -> dict[str, Any]:
+    return {
+        "id": broker.broker_id,
+        "state": broker.state,
+        "leads": sum(each.leader == broker.broker_id for each in partitions),
+        "in_sync": sum(broker.broker_id in each.isr for each in partitions),
+        "replicates": sum(broker.broker_id in each.replicas for each in partitions),
+    }
 
 
 def _not_done(fault: StageFault, error: Exception) -> str:
