@@ -38,7 +38,7 @@ class Link:
         self._ended = False
         side = partial(Side, on_room=self._listen, on_lost=self.end, on_crowded=self.end)
         self.near = side(
-            on_made=self._made,
+            on_made=lambda: link_proxy.remember(self),
             on_frame=lambda frame: self._take(self.far, frame),
             beside=lambda: self._waiting_bytes,
         )
@@ -63,9 +63,6 @@ class Link:
             self.near.abort()
             self.far.abort()
             self._proxy.forget(self)
-
-    def _made(self) -> None:
-        self._proxy.remember(self)
 
     def _take(self, side: Side, frame: bytes) -> None:
         if self.caller is None and side is self.far:

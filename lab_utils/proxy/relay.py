@@ -174,10 +174,6 @@ class Relay:
 
         armed.kept = Kept(exchange.request.run, before, release, lambda: self.abort("stage"))
 
-    def _cut_off(self) -> None:
-        self._is_mute = True
-        self.client.close()
-
     def _bring(self, exchange: Exchange) -> None:
         """Let the kept requests arrive first; then the client is given this answer."""
         for armed in exchange.brings:
@@ -237,8 +233,9 @@ class Relay:
         while self._exchanges:
             first = self._exchanges[0]
             due = first.answer_due
-            if first.send_at == inf:
-                self._cut_off()  # what came before the kept request has been answered
+            if first.send_at == inf:  # what came before the kept request has been answered
+                self._is_mute = True
+                self.client.close()
             if due > now:
                 return due
             self._exchanges.popleft()
@@ -293,8 +290,7 @@ class Relay:
         if self._is_over:
             return
         now = self._loop.time()
-        due = min(self._send(now), self._answer(now))
-        due = min(due, self._finish(now))
+        due = min(self._send(now), self._answer(now), self._finish(now))
         self._listen()
         if self._timer is not None:
             self._timer.cancel()
