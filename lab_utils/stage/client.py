@@ -134,10 +134,6 @@ class Stage:
         """Every link is whole and every broker runs; faults stay armed."""
         return self.ask("POST", "/heal")
 
-    def events(self, after: int) -> list[dict[str, Any]]:
-        """What is kept of the events after this number, each with its `number`."""
-        return list(self.ask("GET", "/events", parameters={"after": str(after)})["events"])
-
     def batches(self, topic: str) -> list[dict[str, Any]]:
         """The record batches of a topic, as the segment files have them."""
         return list(self.ask("GET", "/log", parameters={"topic": topic})["batches"])

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from lab_utils.clients.reader import HonestReader
 from lab_utils.codec.batches import Batch, read_segment
 from lab_utils.folders import stage_folder
 from lab_utils.waiting import wait_until
@@ -41,12 +40,10 @@ def ours(batch: Batch) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def segment(stage: Any) -> Path:
+def segment(stage: Any, reader: Any) -> Path:
     """A segment with plain, packed, idempotent, committed and aborted batches."""
     topic = "all-kinds-of-batches"
-    reader = HonestReader(stage.direct)
     reader.create_topic(topic, 1)
-    reader.close()
     base = {"bootstrap.servers": stage.direct, "log_level": 0}
     for config, values in (
         ({}, ("a", "", "c" * 300)),
