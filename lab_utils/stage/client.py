@@ -59,13 +59,9 @@ class Stage:
         """Brokers, armed faults, open runs."""
         return self.ask("GET", "/state", timeout_s=timeout_s)
 
-    def has_lost_its_controller(self) -> bool:
-        """Has the controller ended? Nothing is decided any more, and no verb brings it back."""
-        return bool(self.state().get("controller") == "died")
-
     def require_controller(self) -> None:
-        """Raise StageError if the controller is gone."""
-        if self.has_lost_its_controller():
+        """Raise StageError if the controller has ended: no verb brings it back."""
+        if self.state()["controller"] == "died":
             raise StageError(
                 f"the controller of the stage {self.name!r} has died: no topic can be made and no "
                 "leader chosen. Run the notebook's first cell again: it starts a new stage."
