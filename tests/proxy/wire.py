@@ -73,7 +73,6 @@ def batch(
     values: Sequence[bytes | None],
     *,
     base_offset: int = 0,
-    base_timestamp_ms: int = 1000,
     producer_id: int = -1,
     producer_epoch: int = -1,
     sequence: int = -1,
@@ -86,8 +85,8 @@ def batch(
     covered_by_crc = (
         struct.pack(">h", attributes)
         + struct.pack(">i", len(values) - 1)  # last offset delta
-        + struct.pack(">q", base_timestamp_ms)
-        + struct.pack(">q", base_timestamp_ms)  # largest timestamp
+        + struct.pack(">q", 1000)  # first timestamp
+        + struct.pack(">q", 1000)  # largest timestamp
         + struct.pack(">q", producer_id)
         + struct.pack(">h", producer_epoch)
         + struct.pack(">i", sequence)
@@ -128,15 +127,13 @@ def produce(
     return request(0, 3, correlation_id, body, client_id)
 
 
-def produce_answer(
-    correlation_id: int, *, partition: int = 0, error: int = 0, offset: int = 7
-) -> bytes:
+def produce_answer(correlation_id: int, *, error: int = 0, offset: int = 7) -> bytes:
     return frame(
         struct.pack(">i", correlation_id)
         + struct.pack(">i", 1)  # one topic
         + string("orders")
         + struct.pack(">i", 1)  # one partition
-        + struct.pack(">i", partition)
+        + struct.pack(">i", 0)
         + struct.pack(">h", error)
         + struct.pack(">q", offset)
         + struct.pack(">q", -1)  # append time
