@@ -51,17 +51,19 @@ class Offsets:
 class OffsetsOfLeader:
     """Asks one broker for the offsets of partitions that it leads."""
 
-    def __init__(self, port: int) -> None:
-        self._port = port
+    def __init__(self) -> None:
         self._connection: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
         self._turn = asyncio.Lock()
 
-    async def ask(self, logs: Iterable[Log]) -> dict[Log, Offsets]:
-        """The offsets by topic and partition; what the broker does not answer is left out."""
+    async def ask(self, port: int, logs: Iterable[Log]) -> dict[Log, Offsets]:
+        """The offsets by topic and partition; what the broker does not answer is left out.
+
+        `port` is where it listens now: one that was started again may have another.
+        """
         async with self._turn:
             try:
                 async with asyncio.timeout(TIMEOUT_S):
-                    return await self._ask(sorted(logs))
+                    return await self._ask(port, sorted(logs))
             except BaseException as error:
                 self.close()  # what it may still answer is nobody's
                 if isinstance(error, OSError | asyncio.IncompleteReadError):
@@ -74,8 +76,8 @@ class OffsetsOfLeader:
             self._connection[1].close()
             self._connection = None
 
-    async def _ask(self, logs: list[Log]) -> dict[Log, Offsets]:
-        reader, writer = await self._connected()
+    async def _ask(self, port: int, logs: list[Log]) -> dict[Log, Offsets]:
+        reader, writer = await self._connected(port)
         writer.write(b"".join(_frame(logs, isolation) for isolation in ISOLATION_LEVELS))
         found = []
         for _ in ISOLATION_LEVELS:
@@ -84,13 +86,13 @@ class OffsetsOfLeader:
         high, stable = found
         return {log: Offsets(high[log], stable[log]) for log in high.keys() & stable.keys()}
 
-    async def _connected(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    async def _connected(self, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if self._connection is not None:
             reader = self._connection[0]
             if reader.at_eof() or reader.exception() is not None:  # the broker has died since
                 self.close()
         if self._connection is None:
-            self._connection = await asyncio.open_connection("127.0.0.1", self._port)
+            self._connection = await asyncio.open_connection("127.0.0.1", port)
         return self._connection
 
 

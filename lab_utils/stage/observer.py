@@ -38,9 +38,7 @@ class Observer:
         self._logs: dict[tuple[int, str, int], LogEnd] = {}
         self._ends: dict[tuple[int, str, int], int] = {}
         self._marks: dict[Log, Offsets] = {}
-        self._leaders = {
-            number: OffsetsOfLeader(broker.node.ports.direct) for number, broker in brokers.items()
-        }
+        self._leaders = {number: OffsetsOfLeader() for number in brokers}
         self._closing, self._begun = asyncio.Event(), asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -90,7 +88,9 @@ class Observer:
             broker = self._brokers.get(each.leader)
             if broker is not None and broker.state == "running":
                 led[each.leader].append((each.topic, each.partition))
-        answers = await asyncio.gather(*(self._leaders[it].ask(logs) for it, logs in led.items()))
+        ports = {number: broker.node.ports.direct for number, broker in self._brokers.items()}
+        asked = (self._leaders[it].ask(ports[it], logs) for it, logs in led.items())
+        answers = await asyncio.gather(*asked)
         return {log: offsets for answer in answers for log, offsets in answer.items()}
 
     @property

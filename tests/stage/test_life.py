@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -160,6 +161,18 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     again.shutdown()
     await_end(state)
     assert not stage_folder("own").exists()
+
+
+def test_a_broker_whose_port_is_taken(state: Path, tmp_path: Path) -> None:
+    """It starts on other ports, and the stage sees there how far its log may be read."""
+    stage = join("own")
+    performed(stage, tmp_path, "own-a")
+    stage.broker("kill")
+    with socket.create_server(("127.0.0.1", int(stage.direct.rpartition(":")[2]))):
+        stage.broker("start")
+
+    assert stage.direct != stage.state()["direct"]
+    assert stage.settle(["own-a-orders"], whole=True)
 
 
 @pytest.mark.parametrize("damaged", [None, '{"state": "serving"}'])
