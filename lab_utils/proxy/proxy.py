@@ -32,22 +32,21 @@ class Proxy:
     """The proxy of one broker.
 
     upstream      where the broker listens; None turns every client away
-    topic_names   the names of topic ids, learned from Metadata; proxies of a stage may share it
+    topic_names   the names of topic ids, learned from Metadata; proxies of a stage share it
     """
 
     def __init__(
         self,
         board: FaultBoard,
         record: Record,
-        broker_id: int = 1,
-        *,
-        topic_names: dict[UUID, str] | None = None,
+        broker_id: int,
+        topic_names: dict[UUID, str],
     ) -> None:
         self.upstream: Address | None = None
         self._board = board
         self._record = record
         self._broker_id = broker_id
-        self._topic_names = {} if topic_names is None else topic_names
+        self._topic_names = topic_names
         self._server: asyncio.Server | None = None
         self._relays: set[Relay] = set()
         self._connecting: set[asyncio.Task[None]] = set()

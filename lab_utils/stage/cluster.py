@@ -237,7 +237,8 @@ class Cluster:
         """
         self.event_log.require(run)
         await self.acted()
-        await until(lambda: not self._serves(run), CLIENTS_S)
+        proxies = [member.proxy for member in self._members.values()]
+        await until(lambda: not any(proxy.serves(run) for proxy in proxies), CLIENTS_S)
         await self._look()
         self.board.disarm(run)
         if not await self._repair(run, list(topics)):
@@ -340,11 +341,8 @@ class Cluster:
         settling = Settling(self._observer, self._brokers, frozenset(topics))
         return await (settling.until_whole() if whole else settling.until_decided())
 
-    def _serves(self, run: str) -> bool:
-        return any(member.proxy.serves(run) for member in self._members.values())
-
     async def _add(self, broker_id: int, brokers: int, voters: str | None) -> None:
-        proxy = Proxy(self.board, self.event_log.record, broker_id, topic_names=self._topic_names)
+        proxy = Proxy(self.board, self.event_log.record, broker_id, self._topic_names)
         link = LinkProxy()
         ports = new_ports(await proxy.start(), await link.start())
         roles = "broker" if voters else "broker,controller"

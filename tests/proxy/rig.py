@@ -103,7 +103,7 @@ class Rig:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.board = FaultBoard(self.events.append)
-        self.proxy = Proxy(self.board, self.events.append)
+        self.proxy = Proxy(self.board, self.events.append, 1, {})
         self._server: Any = None
         self.port = self._await(self._start())
 

@@ -108,10 +108,11 @@ class WireFault(RequestFault):
 
     def matches(self, request: Request) -> bool:
         """Is this one of the requests that the fault counts?"""
+        names_all = self.topic is None and self.partition is None
         return (
             super().matches(request)
             and self.client_id in (None, request.client)
-            and ((self.topic is None and self.partition is None) or self._names(request))
+            and (names_all or any(self.names(*place) for place in request.topic_partitions))
         )
 
     def on_request(self, request: Request) -> Action | None:  # noqa: ARG002
@@ -125,9 +126,6 @@ class WireFault(RequestFault):
     def names(self, topic: str, partition: int) -> bool:
         """Is this topic and partition among those that the fault is about?"""
         return self.topic in (None, topic) and self.partition in (None, partition)
-
-    def _names(self, request: Request) -> bool:
-        return any(self.names(*place) for place in request.topic_partitions)
 
 
 @dataclass(frozen=True, repr=False)
