@@ -74,13 +74,11 @@ def test_call_and_json(fault: Fault) -> None:
 REFUSED = [
     (lambda: drop_response("produce"), " names; got 'produce'. Did you mean 'Produce'?"),
     (lambda: drop_response("Produce", nth=0), "nth must be a whole number from 1 to 1,000,000"),
-    (lambda: drop_response("Produce", "1"), "1 to 1,000,000; got '1'"),
     (lambda: drop_response("Produce", partition=-1), "partition must be a whole number"),
     (lambda: drop_response("Produce", nth=10**400), "got a number of 1329 bits"),
     (lambda: drop_response("Produce", topic=3), "topic must be a text; got 3"),
     (lambda: drop_response("Produce", client_id="\ud800"), "character 0 is half of a surrogate"),
     (lambda: delay_response("Produce", by_ms=0), "by_ms must be a whole number from 1 to 600,000"),
-    (lambda: delay_response("Produce", by_ms=600_001), "by_ms must be a whole number"),
     (lambda: slow_link(1, 2, by_ms=10**9), "by_ms must be a whole number from 1 to 600,000"),
     (lambda: stall_client("while_committing"), "does nothing already: it waits for the answer"),
     (lambda: stall_client("after_poll", for_ms=10**9), "for_ms must be a whole number from 1 to"),
