@@ -81,10 +81,9 @@ class Side(asyncio.BufferedProtocol):
             asyncio.get_running_loop().call_soon(self._work_off)
         if not self.is_open or self._transport is None:
             return
-        wanted = wanted and not self.is_behind
-        if wanted and not self._transport.is_reading():
+        if wanted and not self.is_behind:
             self._transport.resume_reading()
-        elif not wanted and self._transport.is_reading():
+        else:
             self._transport.pause_reading()
 
     def close(self) -> None:
