@@ -132,10 +132,7 @@ class Broker:
 
     def stop(self) -> None:
         """Stop it as an operator would (SIGTERM): it hands over, flushes and closes its log."""
-        if self.pid is None:
-            self._end_of_process("stopped")
-            return
-        if self._state == "paused":
+        if self.state == "paused":
             self.resume()
         self._end(signal.SIGTERM, STOP_TIMEOUT_S)
 
