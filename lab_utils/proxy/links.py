@@ -14,10 +14,9 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-from collections.abc import Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from lab_utils.proxy.faults.broker_fault import LinkState
 from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
@@ -159,7 +158,9 @@ class LinkProxy:
         if len(strangers) >= STRANGERS:
             strangers[0].end()
         self._links[link] = None
-        self._later(self._connect(link))
+        task = asyncio.get_running_loop().create_task(self._connect(link))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def forget(self, link: Link) -> None:
         """Both connections are over."""
@@ -171,11 +172,6 @@ class LinkProxy:
                 await asyncio.get_running_loop().create_connection(lambda: link.far, *self.upstream)
                 return
         link.end()
-
-    def _later(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 def _caller(frame: bytes) -> int | None:
