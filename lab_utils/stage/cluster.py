@@ -182,14 +182,13 @@ class Cluster:
             self.board.fired(armed)
         return armed.id
 
-    def clear(self, fault_id: str | None = None) -> list[str]:
-        """Disarm one fault, or all; return their ids."""
+    def clear(self, fault_id: str | None = None) -> None:
+        """Disarm one fault, or all."""
         ids = [armed.id for armed in self.board.armed()]
         if fault_id is not None:
             ids = [one_of("fault", fault_id, ids)] if ids else []
         for armed in ids:
             self.board.clear(armed)
-        return ids
 
     async def acted(self) -> None:
         """Return when everything that a fault has set off has been done."""

@@ -240,10 +240,7 @@ def _shutdown(request: Handler) -> dict[str, Any]:
 ROUTES: Final[dict[str, dict[str, Call]]] = {
     r"/state": {"GET": _state},
     r"/runs(?:/([\w.-]+))?": {"POST": _open_run, "DELETE": _close_run},
-    r"/faults(?:/(\w+))?": {
-        "POST": _arm,
-        "DELETE": lambda request, fault_id: {"cleared": request.cluster.clear(fault_id)},
-    },
+    r"/faults(?:/(\w+))?": {"POST": _arm, "DELETE": _state_after(Cluster.clear)},
     r"/brokers/(\d{1,9})/(\w+)": {
         "POST": _state_after(lambda cluster, broker, verb: cluster.do(int(broker), verb)),
     },
