@@ -364,7 +364,7 @@ class Relay:
         self._outbox.clear()
         self._exchanges.clear()
         self._witness.closed(self._ended_by)
-        if not self.broker.is_made or self.broker.is_lost:
+        if not self.broker.is_connected:
             self._on_end(self)
 
 

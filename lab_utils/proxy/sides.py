@@ -45,9 +45,8 @@ class Side(asyncio.BufferedProtocol):
     beside: Callable[[], int] = lambda: 0
 
     def __post_init__(self) -> None:
-        self.is_made = False
-        self.is_open = False
-        self.is_lost = False
+        self.is_connected = False
+        self.is_open = False  # may it be written to?
         self.is_full = False
         self.is_behind = False  # are there frames that have come and were not handed on?
         self._frames = FrameBuffer()
@@ -96,10 +95,8 @@ class Side(asyncio.BufferedProtocol):
         """Send what was written and then the end of the stream; the other end closes at that."""
         self.is_open = False
         self._wanted = True  # what comes until then is read, and is of no interest
-        if self._transport is None or self.is_lost:
-            return
-        self._transport.resume_reading()
-        if self._transport.can_write_eof():
+        if self._transport is not None and self.is_connected:
+            self._transport.resume_reading()
             self._transport.write_eof()
 
     def abort(self) -> None:
@@ -113,7 +110,7 @@ class Side(asyncio.BufferedProtocol):
         """Begin; asyncio calls this and what follows."""
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=WAITING_BYTES_LIMIT)
-        self.is_made = self.is_open = True
+        self.is_connected = self.is_open = True
         _sides.add(self)
         self.on_made()
 
@@ -139,8 +136,7 @@ class Side(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002
         """The other end is gone."""
         _sides.discard(self)
-        self.is_open = self.is_full = False
-        self.is_lost = True
+        self.is_connected = self.is_open = self.is_full = False
         self._let_go()
         self.on_lost()
 
@@ -165,7 +161,7 @@ class Side(asyncio.BufferedProtocol):
 
         A relay is a circle of objects: what it held would stay until the collector comes.
         """
-        if self.is_lost and not self.is_behind:
+        if not self.is_connected and not self.is_behind:
             self._frames = FrameBuffer()
 
 
