@@ -7,7 +7,7 @@ import pytest
 from lab_utils.codec.answers import corrupted, refusal
 from lab_utils.codec.batches import DamagedBatch, read_batch
 from lab_utils.codec.frames import Response, read_request, topic_partitions
-from lab_utils.proxy.faults import REFUSABLE
+from lab_utils.proxy.faults.refuse import REFUSABLE
 from tests.codec.samples import TOPIC_ID, sample_request, versions
 from tests.proxy import wire
 

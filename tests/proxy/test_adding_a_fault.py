@@ -12,7 +12,8 @@ import pytest
 import lab_utils
 from lab_utils.errors import BadArgument
 from lab_utils.lab import Lab
-from lab_utils.proxy.faults import Fault, from_json, load_folder
+from lab_utils.proxy.faults import Fault, from_json
+from lab_utils.proxy.faults.fault import load_folder
 from lab_utils.run import Run
 
 PAGE = Path(__file__).parents[2] / "docs" / "adding-a-fault.md"

@@ -21,20 +21,8 @@ from lab_utils.proxy.faults.broker_processes import (
     start_broker,
     stop_broker,
 )
-from lab_utils.proxy.faults.client_faults import (
-    CRASH_POINTS,
-    ClientFault,
-    crash_client,
-    stall_client,
-)
-from lab_utils.proxy.faults.fault import (
-    Fault,
-    RequestFault,
-    from_json,
-    kinds,
-    load_folder,
-    to_json,
-)
+from lab_utils.proxy.faults.client_faults import ClientFault, crash_client, stall_client
+from lab_utils.proxy.faults.fault import Fault, RequestFault, from_json, kinds, to_json
 from lab_utils.proxy.faults.frame_faults import (
     corrupt_request,
     delay_response,
@@ -45,12 +33,10 @@ from lab_utils.proxy.faults.frame_faults import (
 )
 from lab_utils.proxy.faults.link_faults import cut_link, heal_link, hold_link, slow_link
 from lab_utils.proxy.faults.power_cut import power_cut
-from lab_utils.proxy.faults.refuse import REFUSABLE, refuse
+from lab_utils.proxy.faults.refuse import refuse
 from lab_utils.proxy.faults.wire_fault import WireFault
 
 __all__ = [
-    "CRASH_POINTS",
-    "REFUSABLE",
     "BrokerFault",
     "ClientFault",
     "Fault",
@@ -70,7 +56,6 @@ __all__ = [
     "kill_broker",
     "kinds",
     "late_request",
-    "load_folder",
     "pause_broker",
     "power_cut",
     "refuse",
