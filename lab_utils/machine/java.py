@@ -142,8 +142,10 @@ def _lacking(unfit: list[str], what: str) -> SetupError:
 def why(said: str, otherwise: str) -> str:
     """What fixes a JVM whose log says this: a sentence for some causes, and one for all others.
 
-    >>> why("Exception: Address already in use", "Ask. ")[:30]
-    'Another program has one of its'
+    >>> why("java.lang.UnsupportedClassVersionError: kafka/Kafka has been compiled", "Ask. ")
+    'Its Java is too old; run ./lab doctor. '
+    >>> why("Exception: something else", "Ask. ")
+    'Ask. '
     """
     causes: Mapping[str, str] = {
         "Address already in use": "Another program has one of its ports; start it again. ",

@@ -202,18 +202,6 @@ def test_a_heap_that_is_too_small(make: MakeBroker, heap_mb: int, whose: str) ->
     assert said in refusal(make(heap_mb=heap_mb))
 
 
-def test_java_that_is_too_old(make: MakeBroker, tmp_path: Path) -> None:
-    """A java that refuses Kafka's classes is named, with what finds another."""
-    java = tmp_path / "java"
-    java.write_text(
-        '#!/bin/sh\necho "java.lang.UnsupportedClassVersionError: kafka/Kafka has been compiled by '
-        'a more recent version of the Java Runtime (class file version 61.0)"\nexit 1\n'
-    )
-    java.chmod(0o755)
-
-    assert "Its Java is too old; run ./lab doctor." in refusal(make(java=str(java)))
-
-
 def test_options_for_every_jvm(make: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second collector beside the lab's own, from a variable of the user's, would end each."""
     for name in OPTIONS:
