@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lab_utils.codec.frame_buffer import (
@@ -30,6 +30,7 @@ def received(buffer: FrameBuffer, pieces: list[bytes]) -> list[bytes]:
     return frames
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a busy machine
 @given(st.lists(st.binary(max_size=40), max_size=8), st.lists(st.integers(1, 30), min_size=1))
 def test_frames_do_not_depend_on_the_pieces(payloads: list[bytes], sizes: list[int]) -> None:
     """Whatever the network does to the stream, the frames are those that were sent."""
