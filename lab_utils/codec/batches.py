@@ -76,11 +76,6 @@ class Batch:
         return self.end - self.start
 
     @property
-    def is_compressed(self) -> bool:
-        """Are the records packed?"""
-        return self.compression is not None
-
-    @property
     def compression(self) -> str | None:
         """How they are packed, in the word of `compression.type`; None if they are not."""
         kind = self.attributes & COMPRESSION
@@ -134,7 +129,7 @@ def read_batch(data: bytes, start: int = 0) -> Batch:
     batch = read_header(data, start)
     if crc32c(memoryview(data)[start + CRC_COUNTS_FROM : batch.end]) != batch.crc:
         raise DamagedBatch(f"offset {batch.base_offset} fails its CRC")
-    if batch.is_compressed:
+    if batch.compression:
         return batch
     return replace(batch, records=tuple(read_records(data, batch)))
 

@@ -137,18 +137,18 @@ class Request:
     @property
     def is_packed(self) -> bool:
         """Does a Produce request bring records that are compressed?"""
-        return any(batch.is_compressed for item in self.produced for batch in item.batches)
+        return any(batch.compression for item in self.produced for batch in item.batches)
 
     def records(self, item: Produced) -> Iterator[Record]:
         """The records for one partition: none of what is compressed, or more than RECORDS_LIMIT."""
-        if any(batch.is_compressed for batch in item.batches):
+        if any(batch.compression for batch in item.batches):
             return
         if sum(batch.count for batch in item.batches) > RECORDS_LIMIT:
             return
         try:
             for batch in item.batches:
                 yield from read_records(self.frame, batch)
-        except (DamagedBatch, ValueError):
+        except ValueError:
             return  # a client may send what is no record; the broker will say so
 
     def brings(self, value: str) -> bool:

@@ -54,7 +54,7 @@ def test_compressed_batch_stays_packed() -> None:
     """A compressed batch has a count, and no records."""
     found = read_batch(batch([b"0", b"1"], attributes=GZIP, records=b"packed"))
 
-    assert (True, 2, ()) == (found.is_compressed, found.count, found.records)
+    assert ("gzip", 2, ()) == (found.compression, found.count, found.records)
 
 
 @pytest.mark.parametrize(("number", "name"), [(0, "ABORT"), (1, "COMMIT")])

@@ -73,7 +73,7 @@ def test_batches_are_those_of_kafkas_tool(segment: Path) -> None:
     values = [
         (record.value or b"").decode()
         for batch in batches
-        if not (batch.is_control or batch.is_compressed)
+        if not (batch.is_control or batch.compression)
         for record in batch.records
     ]
 
@@ -83,4 +83,4 @@ def test_batches_are_those_of_kafkas_tool(segment: Path) -> None:
     assert ["COMMIT", "ABORT"] == [batch.marker for batch in batches if batch.is_control]
     assert ["COMMIT", "ABORT"] == re.findall(r"endTxnMarker: (\w+)", text)
     assert values == [value for value in re.findall(r"payload: (.*)", text) if value != "packed"]
-    assert any(batch.is_compressed for batch in batches)
+    assert any(batch.compression for batch in batches)
