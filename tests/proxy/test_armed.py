@@ -14,7 +14,7 @@ from lab_utils.proxy.faults import crash_client, drop_response
 from tests.proxy import wire
 
 PRODUCE = read_request(wire.produce(7))
-OTHER_RUN = read_request(wire.produce(7, client_id="03-c.producer-1"))
+OTHER = read_request(wire.produce(7, client_id="03-c.producer-1"))
 
 
 @pytest.fixture
@@ -27,13 +27,12 @@ def board(events: list[Event]) -> FaultBoard:
     return FaultBoard(events.append)
 
 
-P, OTHER = PRODUCE, OTHER_RUN
 # the run it is armed for, the fault, the requests that come, at which of them it fires
 COUNTS = {
-    "the nth from the arming": ("03-b", {"nth": 2}, [P, P, P, P], [0, 1, 0, 0]),
-    "not once: each from the nth on": ("03-b", {"nth": 2, "once": False}, [P] * 4, [0, 1, 1, 1]),
-    "another run is not counted": ("03-b", {"nth": 1}, [OTHER, P], [0, 1]),
-    "of no run, as the panel arms it: any client": ("", {"nth": 2}, [P, OTHER], [0, 1]),
+    "the nth from the arming": ("03-b", {"nth": 2}, [PRODUCE] * 4, [0, 1, 0, 0]),
+    "each from the nth on": ("03-b", {"nth": 2, "once": False}, [PRODUCE] * 4, [0, 1, 1, 1]),
+    "another run is not counted": ("03-b", {"nth": 1}, [OTHER, PRODUCE], [0, 1]),
+    "of no run, as the panel arms it: any client": ("", {"nth": 2}, [PRODUCE, OTHER], [0, 1]),
 }
 
 
