@@ -7,7 +7,7 @@ import socket
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final
 
 CHUNK: Final = 65_536
@@ -41,6 +41,7 @@ class Carrier(threading.Thread):
         self._too_much = too_much
         self._back = 0
         self._loop = asyncio.new_event_loop()
+        self._stopped = asyncio.Event()
 
     def run(self) -> None:
         """Carry until it is stopped, or too much has come back."""
@@ -70,10 +71,6 @@ class Carrier(threading.Thread):
             await asyncio.gather(*others, return_exceptions=True)
         if self._bytes_max is not None and self._back > self._bytes_max:
             self._too_much()
-
-    @cached_property
-    def _stopped(self) -> asyncio.Event:
-        return asyncio.Event()
 
     async def _carry(self, connect: Connect, reader: Reader, writer: Writer) -> None:
         if self._connections >= self._connections_max:
