@@ -36,16 +36,10 @@ from lab_utils.experiment import Experiment, order_values
 from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
-from lab_utils.grading.judge import (
-    decide,
-    left_unreadable,
-    no_answer,
-    own_trouble,
-    witnessed,
-)
+from lab_utils.grading.judge import decide, no_answer, own_trouble, witnessed
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import FAIL, Verdict
-from lab_utils.grading.rules import it_can_be_examined, only_what_clients_need
+from lab_utils.grading.rules import only_what_clients_need
 from lab_utils.grading.sandbox import PortTaken, opened, take
 from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
@@ -322,23 +316,10 @@ class Examiner:
         is_learners = exercise.is_performed
         for last_time in (False, True):
             trial = self._unseen(exercise, trial) if is_learners else trial
-            try:
-                experiment, ticket = self._begun(exercise, trial)
-                evidence = self._performed(experiment, ticket, trial, perform)
-            except PortTaken as error:
-                said = "a process of your notebook holds a port that the examination needs."
-                evidence = Evidence(
-                    trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),)
-                )
-                self.close(is_odd=True)  # its run is still open
-            if evidence.trouble and is_learners:
-                # What of the workload's own spoils it: what it left, did not do, or did to a topic.
-                own = (
-                    left_unreadable(evidence)
-                    or it_can_be_examined(evidence)
-                    or only_what_clients_need(None, evidence)
-                )
-                evidence = replace(evidence, raised=own, trouble=()) if own else evidence
+            experiment, ticket = self._begun(exercise, trial)
+            evidence = self._performed(experiment, ticket, trial, perform)
+            if is_learners and (own := own_trouble(exercise, evidence)):
+                evidence = replace(evidence, raised=own, trouble=())
             if evidence.trouble or not evidence.history.is_drained:
                 self.close(is_odd=True)  # whoever reads next has another reader
             if not evidence.trouble or last_time:
@@ -358,8 +339,9 @@ class Examiner:
         try:
             with experiment.attended():
                 said = perform(experiment, ticket)
-        except PortTaken:
-            raise
+        except PortTaken as error:  # its run is still open: its stage is given up for the trouble
+            said = "a process of your notebook holds a port that the examination needs."
+            return Evidence(trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),))
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
         try:

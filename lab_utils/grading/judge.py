@@ -85,16 +85,15 @@ def decide(
 def own_trouble(exercise: Exercise, found: Evidence) -> str | None:
     """What of the answer's own has spoiled its run.
 
-    Faults that it chose and the stage refused, or what its function has left.
+    Faults that it chose and the stage refused; what its function has left that nobody can read, as
+    its sink, has not done, or has done to a topic.
     """
     if exercise.kind == "faults":
         return next((each for each in found.trouble if REFUSED in each), None)
-    return left_unreadable(found) if exercise.is_performed else None
-
-
-def left_unreadable(found: Evidence) -> str | None:
-    """What the workload has left that nobody can read, as its sink."""
-    return next((each for each in found.trouble if LEFT in each), None)
+    if not (exercise.is_performed and found.trouble):
+        return None
+    unreadable = next((each for each in found.trouble if LEFT in each), None)
+    return unreadable or it_can_be_examined(found) or only_what_clients_need(None, found)
 
 
 def _found(

@@ -257,6 +257,15 @@ def test_what_has_spoiled_a_run(exercise: Any, trouble: str, said: Any) -> None:
     assert said == (found.status, found.reason[: len(said[1])])
 
 
+def test_what_a_workload_has_done_to_a_topic() -> None:
+    """It has failed by it, in lab.check as in a grading, also where its run is not whole for it."""
+    deleted = event("wire", "request", api="DeleteTopics")
+    seen = evidence(*STORED, deleted, trouble=("the topic is not there.",))
+    found = decide(EXERCISE, [seen.trial], None, lambda _: seen)
+
+    assert ("FAIL", True) == (found.status, "asked the broker for DeleteTopics" in found.reason)
+
+
 def test_what_a_stage_refuses_before_a_run() -> None:
     """Only an answer that asked for it has failed; else it is an error of the lab."""
 
