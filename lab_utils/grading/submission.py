@@ -107,10 +107,6 @@ class Submission:
         """Where the answer of an item is; the last one, if a learner doubled the cell."""
         return self._last(lambda cell: item in cell.answers)
 
-    def check_cell(self, item: str) -> int | None:
-        """Where the check of an item is."""
-        return self._last(lambda cell: cell.checks == item)
-
     def is_untouched(self, item: str) -> bool:
         """Is the cell of this answer as it was handed out?"""
         answer = self.answer_cell(item)
@@ -118,11 +114,11 @@ class Submission:
         return answer is not None and [self.cells[answer].source] == handed_out
 
     def due_after(self, position: int) -> list[Exercise]:
-        """The exercises that are examined when the cell at this position has run."""
-        return [
-            each for each in self.exercises
-            if position == _latest(self.answer_cell(each.item), self.check_cell(each.item))
-        ]  # fmt: skip
+        """The exercises of which this is the last cell: they are examined when it has run."""
+        return [each for each in self.exercises if position == self._last_cell(each.item)]
+
+    def _last_cell(self, item: str) -> int | None:
+        return self._last(lambda cell: item in (*cell.answers, cell.checks))
 
     def notes(self, item: str) -> tuple[str, ...]:
         """What a teacher may want to know of the item's check cell; it never changes a grade."""
@@ -211,8 +207,8 @@ def read_submission(path: Path, labs: Path = LABS) -> Submission:
     else:
         notebook = handed_in_notebook(path)
         lab = _known(path, _lab(notebook, path), found)
-    handed_out = learner_notebook(read_source(found[lab]), lab, exercises(lab, labs))
     items = exercises(lab, labs)
+    handed_out = learner_notebook(read_source(found[lab]), lab, items)
     before = known_cells(handed_out.cells, items)
     cells = known_cells(notebook.cells, items, before)
     return Submission(path, lab, items, cells, before)
@@ -543,8 +539,3 @@ def _name(cell: Any, known: Set[str]) -> str:
     graded = cell.get("metadata", {}).get("nbgrader")
     name = graded.get("grade_id") if isinstance(graded, dict) else cell.get("id")
     return name if isinstance(name, str) and name in known else ""
-
-
-def _latest(*positions: int | None) -> int:
-    """The later of the positions that are there; -1 when neither is."""
-    return max((position for position in positions if position is not None), default=-1)
