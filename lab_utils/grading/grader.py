@@ -510,16 +510,13 @@ def _graded(
         # Of a submission that did not end as it should the stage is lent to nobody else.
         ended.push(lambda kind, *_: examiner.close(is_odd=kind is not None))
         ended.callback(session.close)
-        return _examined(submission, session, examiner, say, last_time), _notes(session)
+        return _examined(session, examiner, say, last_time), _notes(session)
 
 
 def _examined(
-    submission: Submission,
-    session: KernelSession,
-    examiner: Examiner,
-    say: Callable[[str], object],
-    last_time: bool,
+    session: KernelSession, examiner: Examiner, say: Callable[[str], object], last_time: bool
 ) -> tuple[Verdict, ...]:
+    submission = session.submission
     found: dict[str, Verdict] = {}
     for position, cell in enumerate(submission.cells):
         if cell.runs and (cell.source or cell.answers):
@@ -528,7 +525,7 @@ def _examined(
         for exercise in submission.due_after(position):
             say(exercise.item)
             try:
-                verdict = _item(submission, session, examiner, exercise, position)
+                verdict = _item(session, examiner, exercise, position)
             except Exception as error:  # an error of ours costs one item, and not the others
                 if not (last_time or isinstance(error, Infrastructure)):
                     raise
@@ -544,17 +541,11 @@ def _examined(
     )
 
 
-def _item(
-    submission: Submission,
-    session: KernelSession,
-    examiner: Examiner,
-    exercise: Exercise,
-    position: int,
-) -> Verdict:
-    answer = submission.answer_cell(exercise.item)
+def _item(session: KernelSession, examiner: Examiner, exercise: Exercise, position: int) -> Verdict:
+    answer = session.submission.answer_cell(exercise.item)
     if answer is None:
         return no_answer(exercise, "the answer cell is missing.")
-    if exercise.is_query and submission.is_untouched(exercise.item):
+    if exercise.is_query and session.submission.is_untouched(exercise.item):
         return no_answer(exercise)  # Spark need not start to say so
     reply = session.replies[answer]
     if reply.status != "ok":
