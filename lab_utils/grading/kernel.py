@@ -103,7 +103,8 @@ class Kernel:
         where = ("tcp", "127.0.0.1") if is_shared else ("ipc", str(sandbox.folder / "ipc"))
         write_connection_file(connection_file, transport=where[0], ip=where[1])
         # Read before anything of the submission's can write to it.
-        self._client = _client(connection_file)
+        self._client = BlockingKernelClient(context=CONTEXT)
+        self._client.load_connection_file(connection_file)
         self._process = sandbox.start(
             [sys.executable, "-m", "ipykernel_launcher", "-f", connection_file],
             # Where cells have run before lies what they have left: Python would take a module of
@@ -338,8 +339,7 @@ class KernelSession:
         self.close()
 
     def _started(self) -> Kernel:
-        sandbox, environment = self.sandbox()
-        kernel = Kernel(sandbox, environment, self.working)
+        kernel = Kernel(*self.sandbox(), self.working)
         kernel.wait_until_ready()
         return kernel
 
@@ -402,34 +402,25 @@ async def _to_socket(path: str) -> tuple[Reader, Writer]:
         os.close(place)
 
 
-def _client(connection_file: str) -> BlockingKernelClient:
-    client = BlockingKernelClient(context=CONTEXT)
-    client.load_connection_file(connection_file)
-    return client
-
-
 def _reply(content: Mapping[str, Any]) -> Reply:
     if content.get("status") != "ok":
-        return Reply("error", " ".join(_error(content).split())[:500])
+        return Reply("error", _error(content))
     values = {}
     for name, expression in dict(content.get("user_expressions") or {}).items():
         if expression.get("status") == "ok":
             values[name] = str(expression.get("data", {}).get("text/plain", ""))
         else:
-            values[name] = json.dumps(json.dumps({"raised": _expression_error(expression)}))
+            values[name] = json.dumps(json.dumps({"raised": _error(expression)}))
     return Reply("ok", values=values)
 
 
 def _error(content: Mapping[str, Any]) -> str:
-    """What a cell raised; of a value that could not be shown, the last line of the traceback."""
+    """What was raised, in a line: of a value that could not be shown, the last of the traceback."""
+    error = f"{content.get('ename')}: {content.get('evalue')}"
     shown = [line for text in content.get("traceback") or [] for line in str(text).splitlines()]
     if content.get("ename") == "NoneType" and shown:
-        return COLOURS.sub("", shown[-1])
-    return f"{content.get('ename')}: {content.get('evalue')}"
-
-
-def _expression_error(expression: Mapping[str, Any]) -> str:
-    return " ".join(f"{expression.get('ename')}: {expression.get('evalue')}".split())[:500]
+        error = COLOURS.sub("", shown[-1])
+    return " ".join(error.split())[:500]
 
 
 def _environment(folder: Path) -> dict[str, str]:
