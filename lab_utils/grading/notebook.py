@@ -30,7 +30,7 @@ import re
 import stat
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -118,9 +118,9 @@ def further_notebook(source: Path) -> NotebookNode:
     return _notebook(read_source(source), f"{FURTHER}/{lab_of(source.stem)}", (), for_learner)
 
 
-def further_sources(labs: Path, lab: str = "[0-9][0-9]") -> list[Path]:
-    """The sources of the further notebooks, of one lab or of all."""
-    return sorted((labs / "source" / FURTHER).glob(f"{lab}_*.py"))
+def further_sources(labs: Path) -> list[Path]:
+    """The sources of the further notebooks."""
+    return sorted((labs / "source" / FURTHER).glob("[0-9][0-9]_*.py"))
 
 
 def notebook_text(notebook: NotebookNode) -> str:
@@ -362,8 +362,7 @@ def build_labs(
     notebook without a source (`without_source`) is left as it is: it may be somebody's work.
     """
     changed = []
-    built = _made(labs, _chosen(labs, only)) | _further_notebooks(labs, only)
-    for path, text in sorted(built.items()):
+    for path, text in sorted(_built(labs, only)):
         difference = _difference(path, text)
         if difference:
             changed.append((path, difference))
@@ -393,8 +392,7 @@ def build_for_nbgrader(labs: Path, course: Path, only: Sequence[str] = ()) -> li
         course.mkdir(parents=True, exist_ok=True)
         configuration.write_text(CONFIGURATION, encoding="utf-8")
         written.append(configuration)
-    for source in _chosen(labs, only):
-        lab = lab_of(source.stem) or ""
+    for lab, source in _chosen(labs, only).items():
         path = course / "source" / f"lab{lab}" / f"{source.stem}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         notebook = marked_notebook(read_source(source), lab, exercises(lab, labs))
@@ -403,9 +401,9 @@ def build_for_nbgrader(labs: Path, course: Path, only: Sequence[str] = ()) -> li
     return written
 
 
-def _chosen(labs: Path, only: Sequence[str]) -> list[Path]:
-    sources = sorted((labs / "source").glob("*.py"))
-    known = {lab_of(path.stem): path for path in sources}
+def _chosen(labs: Path, only: Sequence[str]) -> dict[str, Path]:
+    """The sources of these labs, or of all of them, by lab."""
+    known = {lab_of(path.stem): path for path in sorted((labs / "source").glob("*.py"))}
     unknown = [lab for lab in only if lab not in known]
     if unknown or None in known:
         wrong = unknown or [str(known[None].name)]
@@ -413,26 +411,17 @@ def _chosen(labs: Path, only: Sequence[str]) -> list[Path]:
             f"{', '.join(wrong)}: no such lab in {labs / 'source'}, where files are named "
             f"NN_title.py. There are: {', '.join(sorted(filter(None, known)))}."
         )
-    return [known[lab] for lab in only] if only else sources
+    return {lab: path for lab, path in known.items() if lab and lab in (only or known)}
 
 
-def _made(labs: Path, sources: Sequence[Path]) -> dict[Path, str]:
-    """The notebooks of these sources."""
-    built = {}
-    for source in sources:
-        lab = lab_of(source.stem) or ""
+def _built(labs: Path, only: Sequence[str]) -> Iterator[tuple[Path, str]]:
+    """The notebooks of these labs; without `only` also those that belong to no one lab."""
+    for lab, source in _chosen(labs, only).items():
         notebook = learner_notebook(read_source(source), lab, exercises(lab, labs))
-        built[labs / f"{source.stem}.ipynb"] = notebook_text(notebook)
-    return built
-
-
-def _further_notebooks(labs: Path, only: Sequence[str]) -> dict[Path, str]:
-    """The further notebooks of these labs; without `only` also those that belong to no one lab."""
-    found = [it for lab in only or ["[0-9][0-9]"] for it in further_sources(labs, lab)]
-    return {
-        labs / FURTHER / f"{source.stem}.ipynb": notebook_text(further_notebook(source))
-        for source in found
-    }
+        yield labs / f"{source.stem}.ipynb", notebook_text(notebook)
+    for source in further_sources(labs):
+        if not only or lab_of(source.stem) in only:
+            yield labs / FURTHER / f"{source.stem}.ipynb", notebook_text(further_notebook(source))
 
 
 def _difference(path: Path, text: str) -> str:
