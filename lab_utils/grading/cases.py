@@ -76,37 +76,30 @@ class Trial:
     @property
     def conditions(self) -> dict[str, Any]:
         """What an experiment is told of this trial, besides its orders and faults."""
-        names = (
-            "partitions",
-            "filled",
-            "topics",
-            "members",
-            "until_stable",
-            "patient",
-            "supervised",
-        )
-        config = {name: str(value) for name, value in self.topic_config.items()}
-        return {name: getattr(self, name) for name in names} | {
+        return {
+            "partitions": self.partitions,
+            "filled": self.filled,
+            "topics": self.topics,
+            "members": self.members,
+            "until_stable": self.until_stable,
+            "patient": self.patient,
+            "supervised": self.supervised,
             "replicas": self.replicas or self.brokers,
-            "topic_config": config,
+            "topic_config": {name: str(value) for name, value in self.topic_config.items()},
         }
 
     def answered(self, kind: str, answer: Any) -> Trial:
         """This trial with a learner's faults or settings in place."""
         if kind == "faults":
             return replace(self, faults=answer)
+        if kind not in ("settings", "pipeline"):
+            return self
+        given = replace(self, replicas=answer["replicas"], topic_config=answer["topic"])
         if kind == "pipeline":
-            return replace(self, replicas=answer["replicas"], topic_config=answer["topic"])
-        if kind == "settings":
-            workload = self.workload
-            assert workload is not None, self.name
-            return replace(
-                self,
-                replicas=answer["replicas"],
-                topic_config=answer["topic"],
-                workload=lambda run: workload(run, answer["producer"]),  # type: ignore[call-arg]
-            )
-        return self
+            return given
+        workload = self.workload
+        assert workload is not None, self.name
+        return replace(given, workload=lambda run: workload(run, answer["producer"]))  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,9 +227,8 @@ class Exercise:
 
     def __post_init__(self) -> None:
         one_of(f"the kind of exercise {self.item}", self.kind, KINDS)
-        needs_workload = not self.is_performed
         for trial in self.public:
-            assert needs_workload == (trial.workload is not None), (self.item, trial.name)
+            assert self.is_performed == (trial.workload is None), (self.item, trial.name)
 
     @property
     def is_performed(self) -> bool:
