@@ -190,7 +190,7 @@ class Mistake:
     """
 
     name: str
-    is_made: Callable[[Any, Evidence], bool]
+    is_made: Callable[[Any, Evidence], object]
     likely: str
     look: str = ""
     finding: str = ""

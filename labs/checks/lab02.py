@@ -353,7 +353,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="stored, and not acked",
-                is_made=lambda _, seen: bool({*seen.column("value")} - acked_by(seen).keys()),
+                is_made=lambda _, seen: {*seen.column("value")} - acked_by(seen).keys(),
                 likely="your query returns an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote of that order.",
             ),

@@ -294,7 +294,7 @@ EXERCISES = (
                 name="aborted and left out",
                 is_made=lambda _, seen: (
                     seen.trial.name == "a refused record"
-                    and bool(aborts(seen))
+                    and aborts(seen)
                     and len(visible(seen)) < len(seen.orders)
                 ),
                 likely="an aborted order was not written again, or only once more.",
@@ -328,13 +328,13 @@ EXERCISES = (
             ),
             Mistake(
                 name="no plain records",
-                is_made=lambda _, seen: bool(seen.returned) and not _plain(seen),
+                is_made=lambda _, seen: seen.returned and not _plain(seen),
                 likely="the plain records are missing; no marker belongs to them.",
                 look="Look at a row of log_of(...) whose transactional is false.",
             ),
             Mistake(
                 name="behind the open transaction",
-                is_made=lambda _, seen: bool(_behind_the_open_one(seen)),
+                is_made=lambda _, seen: _behind_the_open_one(seen),
                 likely="your query gives what stands after the first open transaction.",
                 look="Look for a transactional row of log_of(...) that has no next marker.",
             ),
@@ -400,7 +400,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="the first taker",
-                is_made=lambda _, seen: bool(
+                is_made=lambda _, seen: (
                     {*seen.column("by")} - {right["by"] for right in fenced(seen)}
                 ),
                 likely="somebody else took the name later, and before the refusal.",

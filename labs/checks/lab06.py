@@ -337,14 +337,14 @@ EXERCISES = (
             ),
             Mistake(
                 name="no transaction",
-                is_made=lambda _, seen: not seen.requests("EndTxn") and bool(seen.stored),
+                is_made=lambda _, seen: seen.stored and not seen.requests("EndTxn"),
                 likely="invoices were written, and no transaction was ever ended.",
                 look="Look at which requests crossed the wire in _.timeline(apis=None).",
             ),
             Mistake(
                 name="the bookmark outside",
                 is_made=lambda _, seen: (
-                    bool(seen.requests("OffsetCommit")) and not seen.requests("TxnOffsetCommit")
+                    seen.requests("OffsetCommit") and not seen.requests("TxnOffsetCommit")
                 ),
                 likely="the bookmark was committed by itself, outside of the transaction.",
                 look="Look for OffsetCommit and TxnOffsetCommit in _.timeline(apis=None).",
@@ -352,44 +352,40 @@ EXERCISES = (
             Mistake(
                 name="no bookmark",
                 is_made=lambda _, seen: (
-                    bool(seen.requests("EndTxn")) and not seen.requests("TxnOffsetCommit")
+                    seen.requests("EndTxn") and not seen.requests("TxnOffsetCommit")
                 ),
                 likely="the transactions hold invoices, and no bookmark.",
                 look="Look for what makes the offsets part of a transaction.",
             ),
             Mistake(
                 name="the bookmark ahead",
-                is_made=lambda _, seen: seen.trial.name in POINTS and bool(lost(seen)),
+                is_made=lambda _, seen: seen.trial.name in POINTS and lost(seen),
                 likely="the bookmark stood after an order whose invoice was not committed.",
                 look="Look at which orders each transaction holds, and at its offset.",
             ),
             Mistake(
                 name="the bookmark behind",
-                is_made=lambda _, seen: bool(repeated(seen, final(seen, "invoices"))),
+                is_made=lambda _, seen: repeated(seen, final(seen, "invoices")),
                 likely="the bookmark stood before an order whose invoice was committed.",
                 look="Look at which orders each transaction holds, and at its offset.",
             ),
             Mistake(
                 name="not rewound",
                 is_made=lambda _, seen: (
-                    bool(lost(seen)) and had(seen, "invoices", "record").keys() >= set(lost(seen))
+                    lost(seen) and had(seen, "invoices", "record").keys() >= set(lost(seen))
                 ),
                 likely="an aborted batch was never read again.",
                 look="Look at where the consumer stands after abort_transaction().",
             ),
             Mistake(
                 name="gave up",
-                is_made=lambda _, seen: (
-                    seen.trial.name == "a transaction fails" and bool(lost(seen))
-                ),
+                is_made=lambda _, seen: seen.trial.name == "a transaction fails" and lost(seen),
                 likely="the loop ended at an error that asks for an abort.",
                 look="Look at what the error asks for, and at what the loop does then.",
             ),
             Mistake(
                 name="swallowed",
-                is_made=lambda _, seen: (
-                    seen.trial.name == "a producer is fenced" and bool(lost(seen))
-                ),
+                is_made=lambda _, seen: seen.trial.name == "a producer is fenced" and lost(seen),
                 likely="the producer could not go on, and your loop kept the error to itself.",
                 look="Look at what your loop does with an error that asks for no abort.",
             ),
@@ -438,9 +434,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="missing",
-                is_made=lambda _, seen: any(
-                    not seen.history.effects[order] for order in seen.orders
-                ),
+                is_made=lambda _, seen: missing(seen, seen.history.effects),
                 likely="the bookmark was moved before the effect was safe.",
                 look="Look at what comes first, the database's commit or Kafka's.",
             ),
@@ -470,7 +464,7 @@ EXERCISES = (
             Mistake(
                 name="counted what was aborted",
                 is_made=lambda _, seen: (
-                    bool(seen.returned)
+                    seen.returned
                     and times_returned(seen)
                     .keys()
                     .isdisjoint(set(lost(seen)) & had(seen, "invoices", "record").keys())

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
-from lab_utils.grading.rules import Misshapen, rows_equal, what_became
+from lab_utils.grading.rules import Misshapen, missing, rows_equal, what_became
 from lab_utils.proxy.faults import crash_client
 
 # Where a run has what each reader of 08.3 reads; the topic is in the log.
@@ -179,9 +179,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="the number before the rows",
-                is_made=lambda _, seen: any(
-                    not seen.history.effects[order] for order in seen.orders
-                ),
+                is_made=lambda _, seen: missing(seen, seen.history.effects),
                 likely="the batch was said to be done before its orders were safe.",
                 look="Look at what lies between your two transactions.",
             ),
