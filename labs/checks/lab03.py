@@ -46,33 +46,30 @@ def on_two_partitions(run):
 
 def the_lie(evidence):
     """The order that is stored twice, where its first copy is, and what its report said."""
-    seen = {}
-    for row in evidence.log:
-        if row.value in seen:
-            acked = [
-                report.offset
-                for report in evidence.rows
-                if (report.source, report.kind, report.value) == ("client", "acked", row.value)
-            ]
-            return {"order": row.value, "first_copy": seen[row.value], "reported": acked[-1]}
-        seen[row.value] = row.offset
-    return {}
+    order = next(iter(evidence.history.duplicated))
+    first, report = order.copies[0], order.acked[-1]
+    return {"order": order.value, "first_copy": first.offset, "reported": report.offset}
+
+
+# What a broker knows a batch by.
+KEY = ("partition", "producer_id", "producer_epoch", "sequence")
+
+
+def key_of(row):
+    """The key of the batch of an event."""
+    return tuple(getattr(row, name) for name in KEY)
 
 
 def keys(evidence):
     """How often each batch with a producer id crossed the wire."""
-    return Counter(
-        (row.partition, row.producer_id, row.producer_epoch, row.sequence)
-        for row in evidence.requests()
-        if row.producer_id is not None and row.producer_id >= 0
-    )
+    sent = [row for row in evidence.requests() if row.producer_id is not None]
+    return Counter(key_of(row) for row in sent if row.producer_id >= 0)
 
 
 def resent(evidence):
     """The batches that crossed the wire more than once."""
-    columns = ("partition", "producer_id", "producer_epoch", "sequence", "times")
     return [
-        dict(zip(columns, (*key, times), strict=True))
+        {**dict(zip(KEY, key, strict=True)), "times": times}
         for key, times in keys(evidence).items()
         if times > 1
     ]
@@ -80,21 +77,17 @@ def resent(evidence):
 
 def is_over_all_partitions(evidence, returned):
     """Does a returned row count a sequence number on several partitions as one?"""
-    wanted = tuple(returned.get(name) for name in ("producer_id", "producer_epoch", "sequence"))
-    everywhere = sum(times for (_, *key), times in keys(evidence).items() if tuple(key) == wanted)
-    here = keys(evidence)[(returned.get("partition"), *wanted)]
-    return returned.get("times") == everywhere != here
+    sent = keys(evidence)
+    partition, *wanted = (returned.get(name) for name in KEY)
+    everywhere = sum(times for (_, *key), times in sent.items() if key == wanted)
+    return returned.get("times") == everywhere != sent[(partition, *wanted)]
 
 
 def counts_the_log(evidence, returned):
     """Does each returned row count what the log holds in addition to what crossed the wire?"""
-    names = ("partition", "producer_id", "producer_epoch", "sequence")
-    stored = Counter(
-        tuple(getattr(row, name) for name in names) for row in evidence.history.of("log", "batch")
-    )
-    sent = keys(evidence)
-    counted = [(tuple(row.get(name) for name in names), row.get("times")) for row in returned]
-    return bool(counted) and all(times == sent[key] + stored[key] for key, times in counted)
+    sent, stored = keys(evidence), Counter(map(key_of, evidence.history.of("log", "batch")))
+    counted = [(tuple(row.get(name) for name in KEY), row.get("times")) for row in returned]
+    return counted and all(times == sent[key] + stored[key] for key, times in counted)
 
 
 def sent_by_hand(evidence):
@@ -110,13 +103,8 @@ def sent_by_hand(evidence):
 
 def first_copies(evidence):
     """Each order once, with the place of its first copy."""
-    places = {}
-    for row in evidence.log:
-        places.setdefault((row.value, row.partition), row.offset)
-    return [
-        {"value": value, "partition": partition, "offset": offset}
-        for (value, partition), offset in places.items()
-    ]
+    first = [order.copies[0] for order in evidence.history.orders.values() if order.copies]
+    return [{"value": row.value, "partition": row.partition, "offset": row.offset} for row in first]
 
 
 def lost(answer_at, request_at):

@@ -7,6 +7,7 @@ from confluent_kafka import TopicPartition
 from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     and_more,
+    missing,
     nothing_else_is_stored,
     repeated,
     rows_equal,
@@ -79,10 +80,8 @@ def it_reads_on_there(answer, evidence):
 
 def each_order_is_processed(_, evidence):
     """Is there a receipt for every order?"""
-    missing = [order for order in evidence.orders if order not in evidence.stored]
-    if not missing:
-        return None
-    return f"order {missing[0]} was never processed{and_more(missing)}."
+    undone = missing(evidence, Counter(evidence.stored))
+    return f"order {undone[0]} was never processed{and_more(undone)}." if undone else None
 
 
 def the_bookmark_is_at_the_end(_, evidence):
@@ -168,14 +167,8 @@ def nobody_waited(evidence):
 def skipped_and_repeated(evidence):
     """The outcome of each order that was not processed once, though the bookmark is behind it."""
     run = evidence.history
-    work, end = run.work, run.of("client", "committed")[-1].offset
-    outcomes = []
-    for row in evidence.given:
-        if work[row.value] > 1:
-            outcomes.append({"value": row.value, "outcome": "repeated"})
-        elif not work[row.value] and row.offset < end:
-            outcomes.append({"value": row.value, "outcome": "skipped"})
-    return outcomes
+    skipped = [{"value": row.value, "outcome": "skipped"} for row in run.skipped]
+    return skipped + [{"value": value, "outcome": "repeated"} for _, _, value in run.repeated]
 
 
 def four_crashes(skip, repeat):
