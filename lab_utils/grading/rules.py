@@ -251,6 +251,11 @@ def orders_in_runs(what: str) -> Callable[[Any, Sequence[Evidence]], str]:
     return said
 
 
+def low_acks(evidence: Evidence) -> list[str]:
+    """The acks that requests asked for, where that is less than every in-sync replica."""
+    return sorted({"0", "1"} & {row.detail.get("acks") for row in evidence.requests()})
+
+
 def after_crash(evidence: Evidence, api: str = "") -> list[Event]:
     """The requests, of one API if it is named, that crossed the wire after the last crash."""
     if not evidence.crashes:

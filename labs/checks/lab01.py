@@ -7,6 +7,7 @@ from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     acked,
     and_more,
+    low_acks,
     names_what_became,
     nothing_else_is_stored,
     rows_equal,
@@ -174,14 +175,9 @@ def nearly_all_are_stored(_, evidence):
     return f"only {stored} of {len(evidence.orders)} orders are in the log."
 
 
-def only_acks(evidence):
-    """The acks that the learner's requests asked for."""
-    return {row.detail.get("acks") for row in evidence.requests()}
-
-
 def every_in_sync_replica_is_asked(_, evidence):
     """Does each request ask for all in-sync replicas? With less, a loss is a matter of luck."""
-    low = sorted(only_acks(evidence) & {"0", "1"})
+    low = low_acks(evidence)
     return f"requests asked for acks={low[0]}: what is acked may be lost." if low else None
 
 
@@ -415,7 +411,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="acks too low",
-                is_made=lambda _, seen: bool(only_acks(seen) & {"0", "1"}),
+                is_made=lambda _, seen: low_acks(seen),
                 likely="your requests do not ask for every in-sync replica.",
                 look="Look at detail.acks of the Produce requests.",
             ),

@@ -13,6 +13,7 @@ from lab_utils.grading.rules import (
     and_more,
     final,
     had,
+    low_acks,
     missing,
     not_once,
     nothing_else_is_stored,
@@ -355,13 +356,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="acks too weak",
-                is_made=lambda _, seen: (
-                    bool(gone(seen))
-                    and any(
-                        row.detail.get("acks") in ("0", "1") for row in seen.requests("Produce")
-                    )
-                    and was_cut(seen)
-                ),
+                is_made=lambda _, seen: was_cut(seen) and gone(seen) and low_acks(seen),
                 likely="the leader answered for itself alone, and then it was gone.",
                 look="Look at what each of the two producers asks of the brokers.",
                 finding="lost-write",
