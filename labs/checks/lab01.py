@@ -370,7 +370,7 @@ EXERCISES = (
         mistakes=(
             Mistake(
                 name="sent, and not acked",
-                is_made=lambda _, seen: bool({*seen.column("value")} - acked(seen)),
+                is_made=lambda _, seen: {*seen.column("value")} - acked(seen),
                 likely="your query returns an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote of that order.",
             ),
@@ -382,7 +382,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="all that the dead leader acked",
-                is_made=lambda _, seen: bool({*seen.column("value")} & {*seen.stored}),
+                is_made=lambda _, seen: {*seen.column("value")} & {*seen.stored},
                 likely="your query returns an acked order that is in the log.",
                 look="Look at whether the followers had that order before the links were cut.",
             ),

@@ -292,7 +292,7 @@ EXERCISES = (
             Mistake(
                 name="commits first",
                 is_made=lambda _, seen: (
-                    bool(lost(seen))
+                    lost(seen)
                     and len({it.offset for it in commits(seen)}) > len(done_by_the_first(seen)) > 0
                 ),
                 likely="the bookmark was moved before the work was done.",
@@ -300,7 +300,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="commits on a timer",
-                is_made=lambda _, seen: bool(lost(seen)) and bool(commits(seen)),
+                is_made=lambda _, seen: lost(seen) and commits(seen),
                 likely="the client committed by itself what it had only handed out.",
                 look="Look at `enable.auto.commit`: what is it if the program does not set it?",
             ),

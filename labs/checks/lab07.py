@@ -366,7 +366,7 @@ EXERCISES = (
                 name="floor too low",
                 is_made=lambda answer, seen: (
                     was_cut(seen)
-                    and bool(gone(seen))
+                    and gone(seen)
                     and str(answer["topic"].get("min.insync.replicas", 1)) == "1"
                 ),
                 likely="every replica in sync had the record, and there was one of them.",
@@ -378,7 +378,7 @@ EXERCISES = (
                 name="no replica to spare",
                 # After a power cut a notice is refused until broker 1 is back, or is given up.
                 is_made=lambda answer, seen: (
-                    bool(too_few(seen))
+                    too_few(seen)
                     and (seen.trial.name == UPGRADED or (was_cut(seen) and has_no_spare(answer)))
                 ),
                 likely="with one broker away, writes were refused until it was back.",
@@ -392,7 +392,7 @@ EXERCISES = (
                     not seen.crashes
                     and not aborts(seen)
                     and not was_cut(seen)
-                    and bool(missing(seen, final(seen, "invoices")))
+                    and missing(seen, final(seen, "invoices"))
                 ),
                 likely="the pipeline ended at an error that asks for an abort.",
                 look="Look at the txn_failed event and what it asks for.",
@@ -402,9 +402,9 @@ EXERCISES = (
             Mistake(
                 name="not rewound",
                 is_made=lambda _, seen: (
-                    bool(aborts(seen))
+                    aborts(seen)
                     and not (seen.crashes and seen.requests("OffsetCommit"))
-                    and bool(missing(seen, final(seen, "invoices")))
+                    and missing(seen, final(seen, "invoices"))
                 ),
                 likely="an aborted batch was never read again.",
                 look="Look at where the consumer stands after abort_transaction().",
@@ -414,9 +414,9 @@ EXERCISES = (
             Mistake(
                 name="committed before the work",
                 is_made=lambda _, seen: (
-                    bool(seen.crashes)
-                    and bool(seen.requests("OffsetCommit"))
-                    and bool(missing(seen, final(seen, "invoices")))
+                    seen.crashes
+                    and seen.requests("OffsetCommit")
+                    and missing(seen, final(seen, "invoices"))
                 ),
                 likely="the bookmark was past a batch that was still being worked on.",
                 look="Look at which requests commit offsets, and who asked for them.",
@@ -426,8 +426,7 @@ EXERCISES = (
             Mistake(
                 name="no bookmark",
                 is_made=lambda _, seen: (
-                    not seen.requests("TxnOffsetCommit")
-                    and bool(repeated(seen, final(seen, "invoices")))
+                    not seen.requests("TxnOffsetCommit") and repeated(seen, final(seen, "invoices"))
                 ),
                 likely="the transactions hold invoices, and no bookmark.",
                 look="Look for what makes the offsets part of a transaction.",
@@ -437,9 +436,9 @@ EXERCISES = (
             Mistake(
                 name="two commits",
                 is_made=lambda _, seen: (
-                    bool(seen.crashes)
-                    and bool(seen.requests("OffsetCommit"))
-                    and bool(repeated(seen, final(seen, "invoices")))
+                    seen.crashes
+                    and seen.requests("OffsetCommit")
+                    and repeated(seen, final(seen, "invoices"))
                 ),
                 likely="invoices and bookmark were committed one after the other.",
                 look="Look at what a process finds if it is killed between the two.",
@@ -448,7 +447,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="no key",
-                is_made=lambda _, seen: bool(repeated(seen, seen.history.effects)),
+                is_made=lambda _, seen: repeated(seen, seen.history.effects),
                 likely="a batch came again, and the table could not know that it had it already.",
                 look="Look at the two rows of that order: what tells them apart?",
                 finding="duplicate-effect",
