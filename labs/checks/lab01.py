@@ -43,18 +43,14 @@ def with_acks(acks):
 FLOOR = {"min.insync.replicas": 2}
 
 
-def leader_dies(nth=3):
-    """The leader is cut off from its followers, acks as many orders as acks=1 lets it, and dies."""
-    return (cut_link(1, 2), cut_link(1, 3), kill_broker(1, api="Produce", nth=nth))
-
-
-def leader_dies_in_between(nth):
-    """The leader is cut off when it has answered, and dies with the next order in its hands."""
-    return (
-        cut_link(1, 2, api="Produce", nth=nth),
-        cut_link(1, 3, api="Produce", nth=nth),
-        kill_broker(1, api="Produce", nth=nth + 1, when="received"),
-    )
+# The leader is cut off from its followers, acks as many orders as acks=1 lets it, and dies.
+LEADER_DIES = (cut_link(1, 2), cut_link(1, 3), kill_broker(1, api="Produce", nth=3))
+# The leader is cut off when it has answered, and dies with the next order in its hands.
+DIES_IN_BETWEEN = (
+    cut_link(1, 2, api="Produce", nth=1),
+    cut_link(1, 3, api="Produce", nth=1),
+    kill_broker(1, api="Produce", nth=2, when="received"),
+)
 
 
 def matrix(name, acks, faults, **conditions):
@@ -262,8 +258,8 @@ EXERCISES = (
         answer="answer_1",
         public=(
             matrix("acks=0, a request is lost", "0", (drop_request("Produce", nth=2),)),
-            matrix("acks=1, the leader dies", "1", leader_dies(), topic_config=FLOOR, patient=True),
-            matrix("acks=all, the leader dies", "all", leader_dies_in_between(1), patient=True),
+            matrix("acks=1, the leader dies", "1", LEADER_DIES, topic_config=FLOOR, patient=True),
+            matrix("acks=all, the leader dies", "all", DIES_IN_BETWEEN, patient=True),
             matrix(
                 "one replica, kill -9", "1", (kill_broker(1, api="Produce", nth=3),), replicas=1
             ),

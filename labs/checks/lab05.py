@@ -205,6 +205,13 @@ def is_who_may_commit(answer, evidence):
     return f"{wrong[0]} = {answer[wrong[0]]!r}, and that is not what happened." if wrong else None
 
 
+LOSES_NOTHING = (
+    nothing_else_is_stored,
+    each_order_is_processed,
+    the_bookmark_is_at_the_end,
+    the_process_was_restarted,
+)
+
 EXERCISES = (
     Exercise(
         item="05.1",
@@ -275,12 +282,7 @@ EXERCISES = (
         answer="loses_nothing",
         public=killed(at_work=3, done=2),
         unseen=drawn(lambda place: killed(place.randint(2, 4), place.randint(1, 4))),
-        rules=(
-            nothing_else_is_stored,
-            each_order_is_processed,
-            the_bookmark_is_at_the_end,
-            the_process_was_restarted,
-        ),
+        rules=LOSES_NOTHING,
         passed=says_what_was_processed,
         mistakes=(
             Mistake(
@@ -320,17 +322,12 @@ EXERCISES = (
         answer="with_four_threads",
         public=(one_is_slow(1),),
         unseen=drawn(lambda place: [one_is_slow(place.randint(1, 4))]),
-        rules=(
-            nothing_else_is_stored,
-            each_order_is_processed,
-            the_bookmark_is_at_the_end,
-            the_process_was_restarted,
-        ),
+        rules=LOSES_NOTHING,
         passed=says_what_was_processed,
         mistakes=(
             Mistake(
                 name="past the slow one",
-                is_made=lambda _, seen: bool(lost(seen)) and len(set(lost(seen))) == 1,
+                is_made=lambda _, seen: len(set(lost(seen))) == 1,
                 likely="the bookmark was set after an order that a thread was still busy with.",
                 look="Look at the smallest offset that is given and not yet done.",
             ),
