@@ -27,14 +27,13 @@ BECAME: Final = ("once", "lost", "twice")
 
 def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
     """Is every order in the log at least once, and in no transaction that was not committed?"""
-    stored = set(evidence.stored)
-    absent = [order for order in evidence.orders if order not in stored]
+    absent = missing(evidence, Counter(evidence.stored))
     if absent:
         return f"{_orders(absent)} not in the log: {len(absent)} of {len(evidence.orders)} missing."
     if not is_transactional(evidence):
         return None
-    visible = {row.value for row in evidence.history.of("log", "visible")}
-    hidden = [order for order in evidence.orders if order not in visible]
+    visible = Counter(row.value for row in evidence.history.of("log", "visible"))
+    hidden = missing(evidence, visible)
     if not hidden:
         return None
     return (
@@ -137,27 +136,20 @@ def it_can_be_examined(evidence: Evidence) -> str | None:
                 f"your function compresses what it sends (compression.type={name}), and an "
                 "examination takes nothing that is compressed. Leave compression.type out."
             )
-    for what, sent, most in (
-        # A batch says itself how many it holds, and a broker refuses one that says -1.
-        ("records", sum(max(0, row.records or 0) for row in requests), EXAMINED_RECORDS),
-        ("bytes", sum(frames.values()), EXAMINED_BYTES),
-    ):
-        if sent > most:
-            return f"your function sent {sent:,} {what}, and {most:,} are looked at in one run."
+    # A batch says itself how many it holds, and a broker refuses one that says -1.
+    records = sum(max(0, row.records or 0) for row in requests)
     asked = evidence.history.of("wire", "request")
     groups = {row.detail["group_id"] for row in asked if "group_id" in row.detail}
-    if len(groups) > EXAMINED_GROUPS:
-        return (
-            f"your function asked for {len(groups):,} groups, and {EXAMINED_GROUPS} are looked at "
-            "in one run."
-        )
     there = {(row.topic, row.partition) for row in evidence.history.of("broker", "partition")}
     widest = max(Counter(topic for topic, _ in there).values(), default=0)
-    if widest > EXAMINED_PARTITIONS:
-        return (
-            f"your function gave its topic {widest:,} partitions, and {EXAMINED_PARTITIONS} are "
-            "looked at."
-        )
+    for did, many, what, most in (
+        ("sent", records, "records", EXAMINED_RECORDS),
+        ("sent", sum(frames.values()), "bytes", EXAMINED_BYTES),
+        ("asked for", len(groups), "groups", EXAMINED_GROUPS),
+        ("gave its topic", widest, "partitions", EXAMINED_PARTITIONS),
+    ):
+        if many > most:
+            return f"your function {did} {many:,} {what}, and {most:,} are looked at in one run."
     return _all_join(evidence, asked) if evidence.trial.members > 1 and evidence.trouble else None
 
 
