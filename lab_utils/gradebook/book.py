@@ -340,24 +340,19 @@ def _send_back(book: Book, folder: Path) -> None:
         for lab, mark in graded.items():
             assert mark.result is not None
             told = replace(mark.result, learner=person.shown)
-            score = None if mark.points is None else mark.points
-            page = feedback(told, points=score, remarks=tuple(mark.remarks()))
+            page = feedback(told, points=mark.points, remarks=mark.remarks())
             records.write_whole(folder / name / f"lab{lab}.html", page)
 
 
 def _similar(book: Book) -> Iterator[tuple[object, ...]]:
-    for lab in book.labs:
-        results = {
-            learner: marks[lab].result for learner, marks in book.marks.items() if lab in marks
-        }
-        items = sorted({item for it in results.values() if it for item in it.answers})
-        for item in items:
-            answers = {
-                learner: it.answers[item] for learner, it in results.items()
-                if it and item in it.answers
-            }  # fmt: skip
-            for pair in alike(answers, handed_out_answers(lab).get(item, "")):
-                yield (lab, item, pair.first, pair.second, round(pair.share, 2), pair.runs)
+    answers: dict[tuple[str, str], dict[str, str]] = defaultdict(dict)
+    for learner, marks in book.marks.items():
+        for lab, mark in marks.items():
+            for item, answer in mark.result.answers.items() if mark.result else ():
+                answers[lab, item][learner] = answer
+    for (lab, item), its in sorted(answers.items()):
+        for pair in alike(its, handed_out_answers(lab).get(item, "")):
+            yield (lab, item, pair.first, pair.second, round(pair.share, 2), pair.runs)
 
 
 def _points(mark: Mark) -> object:
