@@ -28,13 +28,12 @@ class Section:
 
 def page(found: Understood) -> str:
     """The page of an analysis."""
-    tables = {"labs": found.labs, **found.tables}
     body = "\n".join(
         (
             f"<p><strong>{counted(found.submissions, 'submission')} of "
             f"{counted(found.learners, 'learner')}</strong>, the last of each learner for each "
             "lab. Every table is in full beside this page, as Parquet.</p>",
-            *(_table(section, tables[name]) for name, section in SECTIONS.items()),
+            *(_table(section, found.tables[name]) for name, section in SECTIONS.items()),
         )
     )
     return document("What the class understood", body, WIDE)

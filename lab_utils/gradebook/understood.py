@@ -54,7 +54,6 @@ LEARNERS: Final = 20
 SOLVED_BY_MOST: Final = 0.7
 PAGE: Final = "class.html"
 UNFINISHED: Final = ".class-"
-TABLES: Final = ("items", "mistakes", "predictions", "stuck", "learners")
 
 BLANK: Final = f"it.reason IN ({', '.join(repr(reason) for reason in NO_ANSWER)})"
 # Two reasons are one mistake if they differ in numbers, in names with numbers, and in quotations.
@@ -78,7 +77,6 @@ class Understood:
 
     submissions: int
     learners: int
-    labs: list[dict[str, Any]]
     tables: dict[str, list[dict[str, Any]]]
 
 
@@ -108,7 +106,7 @@ def understand(
             say("Analysing")
             lines = spark.read.schema(SCHEMA).json(literal(f"file://{place}/lines"))
             found = analyse(spark, lines, f"file://{place}", None if names else secret)
-        for name in ("submissions", "answers", "beliefs", *TABLES):
+        for name in ("submissions", "answers", "beliefs", *found.tables):
             shutil.rmtree(out / name, ignore_errors=True)
             (place / name).replace(out / name)
         write_whole(out / PAGE, page(found))
@@ -171,32 +169,22 @@ def analyse(spark: SparkSession, lines: DataFrame, place: str, secret: str | Non
     # One row for each learner and question of a prediction.
     beliefs = kept("beliefs", submissions.selectExpr("learner", "lab", "inline(predictions)"))
     items = kept("items", _items(answers))
-    tables = {
-        "items": items,
-        "mistakes": kept("mistakes", _mistakes(answers)),
-        "predictions": kept("predictions", _predictions(beliefs)),
-        "stuck": kept("stuck", _stuck(answers)),
-        "learners": kept("learners", _learners(submissions, items)),
-    }
-    order = {
-        "items": ("lab", "item"),
-        "mistakes": ("lab", "item", "place"),
-        "predictions": ("right", "lab", "cell", "question"),
-        "stuck": ("lab", "item"),
-        "learners": ("share", "learner"),
-    }
+    mistakes = kept("mistakes", _mistakes(answers)).where(f"place <= {MISTAKES}")
     shown = {
-        name: rows.where(f"place <= {MISTAKES}") if name == "mistakes"
-        else rows.orderBy(*order[name]).limit(LEARNERS) if name == "learners" else rows
-        for name, rows in tables.items()
-    }  # fmt: skip
-    first = {
-        name: [row.asDict() for row in rows.orderBy(*order[name]).collect()]
-        for name, rows in shown.items()
+        "labs": kept("labs", _labs(submissions)).orderBy("lab"),
+        "items": items.orderBy("lab", "item"),
+        "mistakes": mistakes.orderBy("lab", "item", "place"),
+        "predictions": kept("predictions", _predictions(beliefs)).orderBy(
+            "right", "lab", "cell", "question"
+        ),
+        "stuck": kept("stuck", _stuck(answers)).orderBy("lab", "item"),
+        "learners": kept("learners", _learners(submissions, items))
+        .orderBy("share", "learner")
+        .limit(LEARNERS),
     }
-    by_lab = _labs(submissions).orderBy("lab").collect()
+    first = {name: [row.asDict() for row in rows.collect()] for name, rows in shown.items()}
     ((count, learners),) = submissions.selectExpr("count(*)", "count(DISTINCT learner)").collect()
-    return Understood(count, learners, [row.asDict() for row in by_lab], first)
+    return Understood(count, learners, first)
 
 
 def _submissions(lines: DataFrame, secret: str | None) -> DataFrame:

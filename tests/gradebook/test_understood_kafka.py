@@ -24,6 +24,7 @@ from benchmarks.classes import (
 )
 from lab_utils.audit import session, spark_server
 from lab_utils.errors import BadArgument
+from lab_utils.gradebook.class_page import SECTIONS
 from lab_utils.gradebook.understood import Understood, understand
 from lab_utils.grading import records
 from lab_utils.grading.results import SubmissionResult
@@ -148,6 +149,13 @@ def test_who_needs_help(found: Understood, place: Path) -> None:
     assert least == [row["points"] for row in found.tables["learners"]]
     assert {"03.1": N // 10} == learners["solved_by_most"].explode().value_counts().to_dict()
     assert N // 2 == learners["open"].explode().eq("03.4").sum()
+
+
+def test_every_table_is_beside_the_page(found: Understood, place: Path) -> None:
+    """In full, as Parquet."""
+    kept = {name: len(pd.read_parquet(place / "class" / name)) for name in SECTIONS}
+
+    assert all(kept[name] >= len(found.tables[name]) > 0 for name in SECTIONS)
 
 
 def test_nobody_is_named(found: Understood, place: Path) -> None:
