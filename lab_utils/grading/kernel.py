@@ -103,8 +103,7 @@ class Kernel:
         where = ("tcp", "127.0.0.1") if is_shared else ("ipc", str(sandbox.folder / "ipc"))
         write_connection_file(connection_file, transport=where[0], ip=where[1])
         # Read before anything of the submission's can write to it.
-        self._client = BlockingKernelClient(context=CONTEXT)
-        self._client.load_connection_file(connection_file)
+        self._client = _client(connection_file)
         self._process = sandbox.start(
             [sys.executable, "-m", "ipykernel_launcher", "-f", connection_file],
             # Where cells have run before lies what they have left: Python would take a module of
@@ -400,6 +399,12 @@ async def _to_socket(path: str) -> tuple[Reader, Writer]:
         return await asyncio.open_unix_connection(f"/proc/self/fd/{place}")
     finally:
         os.close(place)
+
+
+def _client(connection_file: str) -> BlockingKernelClient:
+    client = BlockingKernelClient(context=CONTEXT)
+    client.load_connection_file(connection_file)
+    return client
 
 
 def _reply(content: Mapping[str, Any]) -> Reply:
