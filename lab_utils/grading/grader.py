@@ -88,16 +88,8 @@ ENDED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What one submission is doing; `result` is there when it is done."""
-
-    path: Path
-    doing: str
-    result: SubmissionResult | None = None
-
-
-Say = Callable[[Progress], object]
+# Is told what a submission is doing; its result is there when it is done.
+Say = Callable[[Path, str, SubmissionResult | None], object]
 Keep = Callable[[Path, SubmissionResult], object]
 
 
@@ -232,16 +224,16 @@ class Board:
         self._doing: dict[Path, str] = {}
         self._lock = threading.Lock()
 
-    def show(self, progress: Progress) -> None:
+    def show(self, path: Path, doing: str, result: SubmissionResult | None = None) -> None:
         """Take notice of what a submission is doing; a terminal that is gone ends no grading."""
         with self._lock, suppress(OSError):
-            self._doing[progress.path] = progress.doing
-            if progress.result is not None:
+            self._doing[path] = doing
+            if result is not None:
                 self.done += 1
-                del self._doing[progress.path]
-                self._line(f"{self._far()}  {_told(progress.path)}  {progress.result.score}"
-                           f"  {progress.result.seconds:.1f} s{self._left()}")  # fmt: skip
-            workers = (f"\n  {_told(path)}: {doing}" for path, doing in self._doing.items())
+                del self._doing[path]
+                self._line(f"{self._far()}  {_told(path)}  {result.score}"
+                           f"  {result.seconds:.1f} s{self._left()}")  # fmt: skip
+            workers = (f"\n  {_told(each)}: {its}" for each, its in self._doing.items())
             self._status(f"Grading: {self._far()} are done{self._left()}{''.join(workers)}")
 
     def _far(self) -> str:
@@ -278,7 +270,7 @@ def grade(
     labs: Path = LABS,
     lab: str | None = None,
     unsafe: bool = False,
-    say: Say = lambda _: None,
+    say: Say = lambda *_: None,
     keep: Keep = lambda *_: None,
     progress: Callable[[str], object] = lambda _: None,
 ) -> Results:
@@ -447,9 +439,9 @@ def _end_kernels(place: Path, grading: Sequence[Future[SubmissionResult]]) -> No
 
 def _one(path: Path, terms: Terms, say: Say) -> SubmissionResult:
     started = time.monotonic()
-    say(Progress(path, "starting"))
+    say(path, "starting", None)
     try:
-        result = _submission(path, terms, lambda doing: say(Progress(path, doing)))
+        result = _submission(path, terms, lambda doing: say(path, doing, None))
     except Exception as error:  # a defect of ours must not end the other gradings
         reason = _reason(error)
         result = SubmissionResult(path=str(path), lab=None, status=INFRASTRUCTURE, reason=reason)
@@ -457,7 +449,7 @@ def _one(path: Path, terms: Terms, say: Say) -> SubmissionResult:
     result = replace(result, path=shown_path(path), seconds=took, isolation=terms.isolation)
     if not terms.stop.is_set():  # What was cut short has no verdict.
         terms.keep(path, result)
-        say(Progress(path, "done", result))
+        say(path, "done", result)
     return result
 
 

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from lab_utils.grading.grader import Board, Progress, finished
+from lab_utils.grading.grader import Board, finished
 from lab_utils.grading.results import SubmissionResult
 
 
-def done(name: str) -> Progress:
-    return Progress(Path(name), "done", SubmissionResult(path=name, lab=None, status="rejected"))
+def done(name: str) -> tuple[Path, str, SubmissionResult]:
+    return Path(name), "done", SubmissionResult(path=name, lab=None, status="rejected")
 
 
 def test_a_log_has_a_line_for_each_submission() -> None:
     """It says how far the grading is, what came of the submission, and how long it will take."""
     lines: list[str] = []
     board = Board(2, lines.append, lambda _: None)
-    for progress in (Progress(Path("a"), "cell 1 of 2"), done("a"), done("b\x1b[2J")):
-        board.show(progress)
+    for progress in ((Path("a"), "cell 1 of 2"), done("a"), done("b\x1b[2J")):
+        board.show(*progress)
 
     assert ["1 of 2  a  rejected  0.0 s, about 0 s left", "2 of 2  b\\x1b[2J  rejected  0.0 s"] == (
         lines
@@ -35,8 +35,8 @@ def test_a_terminal_shows_what_each_worker_does() -> None:
     """One line for each submission that is being graded, while it is."""
     shown: list[str] = []
     board = Board(3, lambda _: None, shown.append)
-    for progress in (Progress(Path("a"), "03.2"), Progress(Path("b"), "starting"), done("a")):
-        board.show(progress)
+    for progress in ((Path("a"), "03.2"), (Path("b"), "starting"), done("a")):
+        board.show(*progress)
 
     assert [
         "Grading: 0 of 3 are done\n  a: 03.2",
@@ -52,7 +52,7 @@ def test_a_terminal_that_is_gone() -> None:
         raise OSError("Input/output error")
 
     board = Board(1, gone, gone)
-    board.show(done("a"))
+    board.show(*done("a"))
 
     assert 1 == board.done
 
