@@ -14,7 +14,7 @@ from lab_utils.audit.finding import RULES
 from lab_utils.proxy.faults import Fault
 
 ROOT: Final = Path(__file__).parents[1]
-PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+PAGES: Final = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("labs/*.md")])
 LINK: Final = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 PATH: Final = re.compile(r"`((?:lab_utils|tests|docs|labs|benchmarks)/[\w./-]+)`")
 CODE: Final = re.compile(r"```python\n(.*?)```", re.DOTALL)
