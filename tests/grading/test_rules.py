@@ -23,34 +23,20 @@ from lab_utils.grading.rules import (
     the_process_was_restarted,
 )
 from lab_utils.ledger.events import Event
+from tests.histories import OPEN, TOPIC, end, record, visible
 
 Facts: TypeAlias = tuple[str, ...] | None
 
 
-def record(value: str, offset: int, partition: int = 0) -> Event:
-    return Event(run="r", source="log", actor="reader", kind="record", topic="t",
-                 partition=partition, offset=offset, value=value)  # fmt: skip
-
-
-def visible(value: str, topic: str = "t") -> Event:
-    return replace(record(value, int(value)), kind="visible", topic=topic)
-
-
-ORDERED, BILLED = visible("0", "r-orders"), visible("0", "r-invoices")
-
-
-BATCH = Event(run="r", source="log", actor="broker-1", kind="batch", topic="t", partition=0,
-              detail={"transactional": "true"})  # fmt: skip
+ORDERED, BILLED = (replace(visible("0", 0), topic=topic) for topic in ("r-orders", "r-invoices"))
 # An open transaction has no marker.
-IN_TRANSACTIONS = (BATCH, record("0", 0), record("1", 1))
-
-
+IN_TRANSACTIONS = (OPEN, record("0", 0), record("1", 1))
 # A log that somebody has cut at its beginning.
-CUT = replace(record("", 2), kind="end", value=None, detail={"drained": "true", "start": "2"})
+CUT = end(offset=2, start=2)
 
 
 def produce(records: int = 1, fate: str = "forwarded", actor: str = "producer-1") -> Event:
-    return Event(run="r", source="wire", actor=actor, kind="request", api="Produce", topic="t",
+    return Event(run="r", source="wire", actor=actor, kind="request", api="Produce", topic=TOPIC,
                  partition=0, records=records, fate=fate)  # fmt: skip
 
 
@@ -78,10 +64,10 @@ def says(sentence: str | None, facts: Facts) -> bool:
     ("rule", "evidence", "expected"),
     [
         (each_order_is_stored, seen(record("0", 0), record("1", 1)), None),
-        (each_order_is_stored, seen(*IN_TRANSACTIONS, visible("0"), visible("1")), None),
+        (each_order_is_stored, seen(*IN_TRANSACTIONS, visible("0", 0), visible("1", 1)), None),
         (
             each_order_is_stored,
-            seen(*IN_TRANSACTIONS, visible("0")),
+            seen(*IN_TRANSACTIONS, visible("0", 0)),
             ("order 1 is in the log", "not committed"),
         ),
         (each_order_is_stored, seen(record("0", 0)), ("order 1 ", "1 of 2")),
@@ -252,8 +238,9 @@ def test_an_acked_notice_that_is_gone(acks: list[tuple[Event, Event]], is_gone: 
     """Each ack has its copy in the log, whatever was sent again later."""
     rows = [row for both in acks for row in both]
     (rule,) = [it for it in exercise("07.2").rules if it.__name__ == "each_has_its_notice"]
+    kept = replace(record("0", 1), run="r", topic="r-notices")
 
-    found = rule(None, seen(*rows, replace(record("0", 1), topic="r-notices"), orders="0"))
+    found = rule(None, seen(*rows, kept, orders="0"))
 
     assert (found == "a notice of order 0 was acked, and is gone.") == is_gone
     assert is_gone or found is None
@@ -261,7 +248,7 @@ def test_an_acked_notice_that_is_gone(acks: list[tuple[Event, Event]], is_gone: 
 
 def test_an_open_transaction_is_given_to_nobody() -> None:
     """Also where no marker says that there are transactions at all."""
-    rows = [replace(row, topic="r-t") for row in (*IN_TRANSACTIONS, visible("0"))]
+    rows = [replace(row, run="r", topic="r-t") for row in (*IN_TRANSACTIONS, visible("0", 0))]
 
     assert {"0": 1} == final(seen(*rows), "t")
     assert {"0": 1, "1": 1} == final(seen(*rows[1:3]), "t")

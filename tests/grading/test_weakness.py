@@ -119,20 +119,13 @@ def test_a_fault_meets_an_order(rows: list[Event], *, is_spent: bool) -> None:
         assert is_spent == was_spent(evidence)
 
 
-def acked(number: int) -> list[Event]:
-    return [row for each in range(number) for row in (
-        wire("request", "Produce", 1, each, topic="r-orders", partition=0, records=1),
-        wire("response", "Produce", 2, each, topic="r-orders", partition=0),
-    )]  # fmt: skip
-
-
 def exchange(value: str) -> list[Event]:
-    number = int(value)
-    columns: dict[str, Any] = {"topic": "r-orders", "partition": 0, "records": 1, "value": value}
-    return [
-        wire("request", "Produce", 1, number, **columns),
-        wire("response", "Produce", 2, number, topic="r-orders", partition=0),
-    ]
+    """An order that is sent and acked."""
+    return [replace(row, correlation_id=int(value)) for row in (produce(value), answered())]
+
+
+def acked(number: int) -> list[Event]:
+    return [row for each in range(number) for row in exchange(str(each))]
 
 
 def committed(number: int, api: str = "OffsetCommit") -> list[Event]:
