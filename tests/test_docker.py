@@ -43,13 +43,8 @@ fcntl.ioctl(socket.socket(), 0x8914, up)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 
+pytestmark = pytest.mark.timeout(1800)  # one of them builds the image
 lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
-builds_images = [
-    pytest.mark.install,
-    pytest.mark.timeout(1800),
-    pytest.mark.skipif(bool(lacking), reason=f"not here, but .ci/run installs: {lacking}"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="debootstrap needs root"),
-]
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
@@ -92,6 +87,8 @@ class Store:
 @pytest.fixture(scope="module")
 def store() -> Iterator[Store]:
     """A store with the base image; it is removed in the end."""
+    if lacking or os.geteuid() != 0:
+        pytest.skip(f"debootstrap needs root, and what .ci/run installs; not here: {lacking}")
     with TemporaryDirectory(prefix="lab-test-", dir="/var/tmp") as place:
         store = Store(Path(place))
         base = re.findall(r"(?m)^FROM (\S+)", (DOCKER / "Dockerfile").read_text())[-1]
@@ -150,14 +147,7 @@ def run(image: Store, container: str, work: Path) -> Run:
     return run
 
 
-def marked(test: Callable[..., None]) -> Callable[..., None]:
-    """Put the marks of what builds images on a test."""
-    for mark in builds_images:
-        test = mark(test)
-    return test
-
-
-@marked
+@pytest.mark.install
 def test_the_image_is_small(image: Store, container: str) -> None:
     """Everything in the image takes less than 1.8 GB."""
     mounted = Path(image.must("mount", container))
@@ -180,7 +170,7 @@ def test_its_files_are_a_list(tmp_path: Path) -> None:
     assert set(filter(WANTED.match, tracked())) == context(used_checkout(tmp_path))
 
 
-@marked
+@pytest.mark.install
 def test_it_has_these_files(run: Run) -> None:
     """What .dockerignore lets through is in the image, may be read there, and nothing else is."""
     skipped = "! -path 'env/*' ! -path 'cache/*' ! -name '*.pyc'"
@@ -189,7 +179,7 @@ def test_it_has_these_files(run: Run) -> None:
     assert set(filter(WANTED.match, tracked())) == set(found.splitlines())
 
 
-@marked
+@pytest.mark.install
 def test_all_is_well_in_it(run: Run) -> None:
     """./lab doctor finds everything there: jars, template, archive; what no seat needs is not."""
     done = run("/opt/lab/docker/start", "doctor", "--json")
@@ -199,7 +189,7 @@ def test_all_is_well_in_it(run: Run) -> None:
     assert {"Chromium", "Kafka 3.9's jars"} == {name for name, row in rows.items() if not row["ok"]}
 
 
-@marked
+@pytest.mark.install
 def test_the_archive_is_valid_in_it(run: Run) -> None:
     """The JVM maps the archive that was made while the image was built; it refuses another.
 
@@ -221,7 +211,7 @@ print(there, done.returncode, done.stdout, done.stderr)
     assert "True 0 " == done.stdout[:7], done.stdout + done.stderr
 
 
-@marked
+@pytest.mark.install
 def test_only_the_work_folder_is_written(run: Run) -> None:
     """The learner owns the work folder, and nothing else that outlives the container."""
     folders = f"{WORK} /home/learner /opt/lab /opt/lab/cache /usr/local"
@@ -230,7 +220,7 @@ def test_only_the_work_folder_is_written(run: Run) -> None:
     assert f"{WORK}\n" == run("sh", "-c", loop).stdout
 
 
-@marked
+@pytest.mark.install
 def test_work_survives(run: Run, work: Path) -> None:
     """The notebooks are put into the work folder; one that is there already stays as it is."""
     mine = work / "03_why_did_the_order_arrive_twice.ipynb"
@@ -253,7 +243,7 @@ Path(source.stem + ".ipynb").write_text(notebook_text(notebook))
 """
 
 
-@marked
+@pytest.mark.install
 def test_it_grades(run: Run, work: Path) -> None:
     """The solved lab 03 gets full points in it, without a network."""
     made = run("python", "-c", GRADE)
@@ -266,7 +256,7 @@ def test_it_grades(run: Run, work: Path) -> None:
     assert graded["possible"] == graded["points"], done.stdout
 
 
-@marked
+@pytest.mark.install
 def test_a_seat_has_no_solutions(store: Store) -> None:
     """An image for seats has the notebooks and their checks, and no solution in any layer."""
     store.build("docker/Dockerfile", "seat", "--build-arg", "SOLUTIONS=no", "--target", "files")
@@ -281,7 +271,7 @@ def test_a_seat_has_no_solutions(store: Store) -> None:
     assert handed_out == {f"labs/{name}" for name in names}
 
 
-@marked
+@pytest.mark.install
 def test_a_hub_can_start_it(image: Store) -> None:
     """The hub's image is the lab's with JupyterHub's single-user server; no version changed."""
     image.build("docker/hub/Dockerfile", "delivery-lab-hub")
