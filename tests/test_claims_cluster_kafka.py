@@ -29,6 +29,7 @@ from tests.performed import (
     Perform,
     errors,
     in_sync,
+    in_transaction,
     kafka_tool,
     lost,
     performing,
@@ -191,12 +192,9 @@ def commit_meanwhile(stage_of_three: Any) -> Workload:
     """Order 0 in a transaction, 1 in none; broker 1 dies before the commit."""
 
     def commit_meanwhile(run: LiveRun) -> None:
-        producer, plain = run.producer({"transactional.id": run.topic}), run.producer()
-        producer.init_transactions()
-        producer.begin_transaction()
-        for each, order in ((producer, "0"), (plain, "1")):
-            each.produce(run.topic, order, partition=0)
-            each.flush()
+        producer, plain = in_transaction(run), run.producer()
+        plain.produce(run.topic, "1", partition=0)
+        plain.flush()
         Brokers(stage_of_three).kill(1)
         Brokers(stage_of_three).wait_for_leader(run.topic, other_than=1)
         producer.commit_transaction()

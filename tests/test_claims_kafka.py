@@ -151,13 +151,7 @@ def test_refused_and_repaired(perform: Perform, waits: bool, log: str) -> None:
 
 def test_the_client_retries_by_itself(perform: Perform) -> None:
     """A program without a callback has its refused order stored; the wire shows two requests."""
-
-    def without_callback(run: LiveRun) -> None:
-        producer = run.producer({"acks": "all"})
-        producer.produce(run.topic, run.orders[0], partition=0)
-        producer.flush()
-
-    rows = perform(without_callback, refuse("Produce", nth=1), orders=1)
+    rows = perform(sending({"acks": "all"}), refuse("Produce", nth=1), orders=1)
 
     assert ("0", ["0", "0"]) == (values(rows, "record"), [row.value for row in produced(rows)])
 
