@@ -9,7 +9,6 @@ import os
 import symtable
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -142,44 +141,29 @@ def cells_of_answers(notebook: Any) -> list[Any]:
     return [cells[number] for number in sorted(chosen)]
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What one run over all cells has shown.
-
-    troubles   each error and each text on stderr, with its cell
-    verdicts   item -> status, points, hint
-    """
-
-    troubles: list[str]
-    verdicts: dict[str, tuple[str, int, str | None]]
-
-
 class OpenNotebook:
     """A notebook in a running kernel."""
 
     def __init__(self, client: NotebookClient) -> None:
         self._client = client
 
-    def run_all(self) -> Shown:
-        """Run every cell from the top, whatever the cells before it did."""
-        troubles = [it for position in self._code() for it in self._run(position)]
-        verdicts = {item: tuple(it) for item, it in self._told(VERDICTS).items()}
-        return Shown(troubles, verdicts)
+    def run_all(self) -> list[str]:
+        """Run every cell from the top; return each error and each text on stderr, with its cell."""
+        troubles = []
+        for position, cell in enumerate(self._client.nb.cells):
+            if cell.cell_type == "code":
+                self._client.execute_cell(cell, position)
+                place = f"{cell.id} {cell.source.splitlines()[0]!r}: "
+                troubles += [place + text for it in cell.outputs if (text := _trouble(it))]
+        return troubles
+
+    def verdicts(self) -> dict[str, tuple[str, int, str | None]]:
+        """What lab.check has said so far: item -> status, points, hint."""
+        return {item: tuple(it) for item, it in self._told(VERDICTS).items()}
 
     def findings(self) -> dict[str, str]:
         """The findings of each run that has a name and any, as one text."""
         return {run: " ".join(found) for run, found in self._told(FINDINGS).items() if found}
-
-    def run_until(self, check: str) -> None:
-        """Run the cells above the first that holds this text."""
-        for position in self._code():
-            if check in self._client.nb.cells[position].source:
-                return
-            self._run(position)
-
-    def _code(self) -> Iterator[int]:
-        cells = self._client.nb.cells
-        return (number for number, cell in enumerate(cells) if cell.cell_type == "code")
 
     def _told(self, code: str) -> Any:
         """What a cell prints that is not the notebook's own, read as JSON."""
@@ -188,12 +172,6 @@ class OpenNotebook:
         self._client.execute_cell(cell, len(cells) - 1)
         cells.pop()
         return json.loads("".join(it.text for it in cell.outputs if it.output_type == "stream"))
-
-    def _run(self, position: int) -> list[str]:
-        cell = self._client.nb.cells[position]
-        self._client.execute_cell(cell, position)
-        place = f"{cell.id} {cell.source.splitlines()[0]!r}: "
-        return [place + text for output in cell.outputs if (text := _trouble(output))]
 
 
 def _trouble(output: Any) -> str | None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ from tests.notebooks import (
     FURTHER,
     ROOT,
     SOURCES,
-    Shown,
     blank_notebook,
     cells_of_answers,
     code_cells,
@@ -44,7 +42,6 @@ from tests.notebooks import (
 LABS = tuple(SOURCES)
 OF_THREE = tuple(lab for lab in LABS if "brokers=3" in SOURCES[lab].read_text(encoding="utf-8"))
 OF_ONE = tuple(lab for lab in LABS if lab not in OF_THREE)
-PAIR = ("00", "03")
 ONE_OR_LONG = [pytest.param(lab, marks=() if lab == "00" else pytest.mark.long) for lab in LABS]
 # What one sitting can hold, and what its minutes are made of: reading, what the exercises take, and
 # all runs once on a quiet machine.
@@ -188,18 +185,6 @@ def test_budgets(lab: str) -> None:
 
 
 @pytest.fixture
-def shared(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Gives the labs of a notebook the stages that the tests share, which they do not end."""
-
-    def share(*stages: Any) -> None:
-        by_brokers = {stage.brokers: stage for stage in stages}
-        monkeypatch.setattr(client, "join", lambda _, brokers, __: by_brokers[brokers])
-        monkeypatch.setattr(client.Stage, "shutdown", lambda _: None)
-
-    return share
-
-
-@pytest.fixture
 def costly_trials_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no answer is performed, what was recorded stands for a trial that kills something."""
     perform = checking.perform
@@ -213,42 +198,45 @@ def costly_trials_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "perform", found)
 
 
-def solved(lab: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Execute the cells with solutions, and what they need: all points, and nothing on stderr."""
-    names = run_here(cells_of_answers(source_notebook(lab)))
+@pytest.fixture
+def solve(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., None]:
+    """Executes the cells of a lab with solutions, and what they need, on the tests' own stages.
 
-    assert full_points(lab) == {
-        item: (it.status, it.points, it.hint) for item, it in names["lab"]._verdicts.items()
-    }
-    assert "" == capsys.readouterr().err
+    They get all points, and nothing is on stderr.
+    """
+
+    def solve(lab: str, *stages: Any) -> None:
+        by_brokers = {stage.brokers: stage for stage in stages}
+        monkeypatch.setattr(client, "join", lambda _, brokers, __: by_brokers[brokers])
+        monkeypatch.setattr(client.Stage, "shutdown", lambda _: None)
+        names = run_here(cells_of_answers(source_notebook(lab)))
+
+        assert full_points(lab) == {
+            item: (it.status, it.points, it.hint) for item, it in names["lab"]._verdicts.items()
+        }
+        assert "" == capsys.readouterr().err
+
+    return solve
 
 
 @pytest.mark.labs
 @pytest.mark.usefixtures("costly_trials_are_recorded")
 @pytest.mark.parametrize("lab", OF_ONE)
-def test_solutions(
-    lab: str, stage: Any, shared: Callable[..., None], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_solutions(lab: str, stage: Any, solve: Callable[..., None]) -> None:
     """The solutions get all points; no cell with an answer raises or warns."""
-    shared(stage)
-
-    solved(lab, capsys)
+    solve(lab, stage)
 
 
 @pytest.mark.labs
 @pytest.mark.usefixtures("costly_trials_are_recorded")
 @pytest.mark.parametrize("lab", OF_THREE)
 def test_solutions_on_three_brokers(
-    lab: str,
-    stage: Any,
-    stage_of_three: Any,
-    shared: Callable[..., None],
-    capsys: pytest.CaptureFixture[str],
+    lab: str, stage: Any, stage_of_three: Any, solve: Callable[..., None]
 ) -> None:
     """The same for the labs that need three brokers."""
-    shared(stage, stage_of_three)
-
-    solved(lab, capsys)
+    solve(lab, stage, stage_of_three)
 
 
 @pytest.mark.labs
@@ -259,9 +247,9 @@ def test_run_all_twice(lab: str) -> None:
     The audit of each run finds what the text says, and nothing else.
     """
     with kernel(source_notebook(lab)) as notebook:
-        for shown in (notebook.run_all(), notebook.run_all()):
-            assert [] == shown.troubles
-            assert full_points(lab) == shown.verdicts
+        for _ in range(2):
+            assert [] == notebook.run_all()
+            assert full_points(lab) == notebook.verdicts()
         assert STATED.get(lab, {}) == _as_stated(lab, notebook.findings())
 
 
@@ -276,25 +264,6 @@ def _as_stated(lab: str, found: dict[str, str]) -> dict[str, str]:
 
 @pytest.mark.labs
 @pytest.mark.long
-def test_two_notebooks_at_once() -> None:
-    """Two labs side by side, each restarted at its first check, have what one has alone."""
-
-    def restarted(lab: str) -> Shown:
-        with kernel(source_notebook(lab)) as notebook:
-            notebook.run_until("lab.check(")
-        with kernel(source_notebook(lab)) as notebook:
-            return notebook.run_all()
-
-    with ThreadPoolExecutor(2) as pool:
-        shown = dict(zip(PAIR, pool.map(restarted, PAIR), strict=True))
-    assert {lab: [] for lab in shown} == {lab: it.troubles for lab, it in shown.items()}
-    assert {lab: full_points(lab) for lab in shown} == {
-        lab: it.verdicts for lab, it in shown.items()
-    }
-
-
-@pytest.mark.labs
-@pytest.mark.long
 @pytest.mark.parametrize("name", FURTHER)
 def test_further(name: str) -> None:
     """A further notebook runs from top to bottom without a trouble; nothing in it is graded.
@@ -302,9 +271,8 @@ def test_further(name: str) -> None:
     The audit of each run finds what the text says, and nothing else.
     """
     with kernel(further_notebook(FURTHER[name])) as notebook:
-        shown = notebook.run_all()
-
-        assert ([], {}) == (shown.troubles, shown.verdicts)
+        assert [] == notebook.run_all()
+        assert {} == notebook.verdicts()
         assert STATED.get(name, {}) == _as_stated(name, notebook.findings())
 
 
@@ -314,11 +282,11 @@ def test_further(name: str) -> None:
 def test_blank(lab: str) -> None:
     """As it is handed out no cell raises, and each check says what is missing, for no points."""
     with kernel(blank_notebook(lab)) as notebook:
-        shown = notebook.run_all()
+        troubles, verdicts = notebook.run_all(), notebook.verdicts()
 
-    assert [] == shown.troubles
-    assert [each.item for each in cases.exercises(lab)] == list(shown.verdicts)
-    assert [] == [item for item, (status, points, hint) in shown.verdicts.items()
+    assert [] == troubles
+    assert [each.item for each in cases.exercises(lab)] == list(verdicts)
+    assert [] == [item for item, (status, points, hint) in verdicts.items()
                   if status not in ("FAIL", "INCONCLUSIVE") or points or not hint]  # fmt: skip
 
 
@@ -333,6 +301,6 @@ def test_graded(lab: str, tmp_path: Path) -> None:
     correct, blank = grade([tmp_path]).submissions
 
     assert ((), ()) == (correct.notes, blank.notes)
-    assert [] == [item for item in correct.items if item.status != "PASS"]
-    assert (correct.possible, 0, correct.possible) == (correct.points, blank.points, blank.possible)
+    assert full_points(lab) == {it.item: (it.status, it.points, it.hint) for it in correct.items}
+    assert 0 == blank.points
     assert [] == [item for item in blank.items if not item.hint]
