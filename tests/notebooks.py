@@ -17,7 +17,7 @@ import nbformat
 from IPython.core.formatters import DisplayFormatter
 from nbclient import NotebookClient
 
-from lab_utils.grading.cases import exercises
+from lab_utils.grading.cases import LABS, Exercise, exercises
 from lab_utils.grading.notebook import (
     further_notebook,
     further_sources,
@@ -30,12 +30,10 @@ from lab_utils.grading.submission import names_of
 
 ROOT: Final = Path(__file__).parents[1]
 SOURCES: Final = {
-    lab: path
-    for path in sorted((ROOT / "labs" / "source").glob("*.py"))
-    if (lab := lab_of(path.stem))
+    lab: path for path in sorted((LABS / "source").glob("*.py")) if (lab := lab_of(path.stem))
 }
 # The notebooks without exercises, by the stem of their source.
-FURTHER: Final = {path.stem: path for path in further_sources(ROOT / "labs")}
+FURTHER: Final = {path.stem: path for path in further_sources(LABS)}
 CELL_S: Final = 300  # a report card is twelve runs
 DEFINITIONS: Final = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
 
@@ -55,14 +53,19 @@ print(json.dumps({name: sorted({it["finding"] for it in judged_run(run.folder)})
 """
 
 
-def source_notebook(lab: str) -> Any:
+def source_notebook(lab: str, labs: Path = LABS) -> Any:
     """The notebook of a lab with its solutions."""
-    return instructor_notebook(read_source(SOURCES[lab]), lab, exercises(lab))
+    return instructor_notebook(*_lab(lab, labs))
 
 
-def blank_notebook(lab: str) -> Any:
+def blank_notebook(lab: str, labs: Path = LABS) -> Any:
     """The notebook of a lab as it is handed out."""
-    return learner_notebook(read_source(SOURCES[lab]), lab, exercises(lab))
+    return learner_notebook(*_lab(lab, labs))
+
+
+def _lab(lab: str, labs: Path) -> tuple[str, str, tuple[Exercise, ...]]:
+    (source,) = (labs / "source").glob(f"{lab}_*.py")
+    return read_source(source), lab, exercises(lab, labs)
 
 
 def answers_in(notebook: Any) -> dict[str, Any]:

@@ -7,15 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from lab_utils.grading.cases import exercises
-from lab_utils.grading.notebook import (
-    instructor_notebook,
-    learner_notebook,
-    notebook_text,
-    read_source,
-)
+from lab_utils.grading.notebook import notebook_text
+from tests.notebooks import source_notebook
 
 LABS: Final = Path(__file__).parent / "files" / "labs"
-SOURCE: Final = LABS / "source" / "90_tiny.py"
 
 # A cell that a learner added at the top, and one cell for each item that differs.
 WRONG_HALF: Final = {
@@ -97,22 +92,12 @@ lab_utils.audit.session.read_events = lambda folder: 1 / 0
 }
 
 
-def source_notebook() -> Any:
-    """The notebook with all solutions."""
-    return instructor_notebook(read_source(SOURCE), "90", exercises("90", LABS))
-
-
-def blank_notebook() -> Any:
-    """The notebook as it is handed out."""
-    return learner_notebook(read_source(SOURCE), "90", exercises("90", LABS))
-
-
 def changed(cells: Mapping[str, str | None], *, opens_the_lab: bool = False) -> Any:
     """The notebook with solutions, but for these cells; None takes a cell out.
 
     A stage of its own is what a submission costs most. Nothing that is graded is performed there.
     """
-    notebook = source_notebook()
+    notebook = source_notebook("90", LABS)
     if not opens_the_lab:
         first, *_, last = (cell for cell in notebook.cells if cell.cell_type == "code")
         first.source = first.source.replace('lab = Lab("90")', "")

@@ -20,11 +20,11 @@ import pytest
 
 from lab_utils import processes
 from lab_utils.grading.cases import exercises
-from lab_utils.grading.notebook import instructor_notebook, notebook_text, read_source
+from lab_utils.grading.notebook import notebook_text
 from lab_utils.machine.confinement import BUBBLEWRAP, isolation
 from lab_utils.waiting import wait_until
 from tests.grading.test_exploits import ANSWERS
-from tests.notebooks import SOURCES
+from tests.notebooks import source_notebook
 
 pytestmark = [
     pytest.mark.long,
@@ -54,7 +54,7 @@ VIOLENT: Final = {
 
 def notebook(answers: dict[str, str] | None) -> str:
     """Lab 03 with these answers alone, or with the solutions of those that are right."""
-    lab = instructor_notebook(read_source(SOURCES["03"]), "03", exercises("03"))
+    lab = source_notebook("03")
     names = {f"answer-{item.replace('.', '-')}": item for item in RIGHT}
     lab.cells = [cell for cell in lab.cells if cell.get("id") in names]
     for cell in lab.cells if answers is not None else ():
@@ -76,11 +76,6 @@ def kept(out: Path) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (out / "submissions").glob("*.json")]
 
 
-def wait_for(count: int, out: Path) -> None:
-    files = lambda: [*(out / "submissions").glob("*.json")]  # noqa: E731
-    wait_until(lambda: len(files()) >= count, f"{count} that are kept", timeout_s=3600, every_s=1)
-
-
 def graded(folder: Path, out: Path, temporary: Path) -> None:
     """Grade, and kill the grader when so many are kept; go on until it ends by itself."""
     command = [*GRADE, str(folder), "--out", str(out), "--cell-seconds", "30"]
@@ -95,7 +90,10 @@ def graded(folder: Path, out: Path, temporary: Path) -> None:
         if count is None:
             assert 0 == grader.wait(3600), grader.stderr and grader.stderr.read()[-2000:]
         else:
-            wait_for(count, out)
+            wait_until(
+                lambda count=count: len(kept(out)) >= count,
+                f"{count} that are kept", timeout_s=3600, every_s=1,
+            )  # fmt: skip
             grader.send_signal(signal.SIGKILL)
             grader.wait(30)
 
