@@ -33,9 +33,7 @@ from lab_utils.audit.finding import RULES
 
 ROOT: Final = Path(__file__).parents[1]
 COUNTS: Final = {"A": 11, "B": 12, "C": 12, "D": 11, "E": 23, "F": 13, "G": 13}
-IDS: Final = [
-    name for group, most in COUNTS.items() for name in (f"{group}{n}" for n in range(1, most + 1))
-]
+IDS: Final = [f"{group}{n}" for group, most in COUNTS.items() for n in range(1, most + 1)]
 COLUMNS: Final = {"claim", "source", "holds", "lab", "run", "finding"}
 OTHERS: Final = {"note", "sample", "shows", "refutes", "open", "until"}
 CLAIMS: Final = read_claims()
