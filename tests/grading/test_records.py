@@ -17,11 +17,13 @@ from typing import Any, Final
 from unicodedata import normalize
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from lab_utils import processes
 from lab_utils.errors import BadArgument
 from lab_utils.grading import grader, records
 from lab_utils.grading.handed_in import HandedIn
+from lab_utils.grading.notebook import notebook_text
 from lab_utils.grading.reports import table, write_reports
 from lab_utils.grading.results import Results, SubmissionResult, Verdict, presentable
 from lab_utils.waiting import wait_until
@@ -34,12 +36,8 @@ VERSIONS: Final = {"kafka": "4.3.1"}
 
 def notebook(*cells: str) -> str:
     """A notebook of lab 03 without any of its cells: it is graded at once, with no kernel."""
-    code: list[dict[str, Any]] = [
-        {"cell_type": "code", "id": f"c{number}", "source": source, "metadata": {}, "outputs": [],
-         "execution_count": None} for number, source in enumerate(cells)
-    ]  # fmt: skip
     about = {"delivery_lab": {"lab": "03"}}
-    return json.dumps({"cells": code, "metadata": about, "nbformat": 4, "nbformat_minor": 5})
+    return notebook_text(new_notebook(cells=[*map(new_code_cell, cells)], metadata=about))
 
 
 @pytest.fixture

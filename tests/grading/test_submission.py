@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from nbformat.v4 import new_code_cell
 
 from lab_utils.grading import grader
 from lab_utils.grading.notebook import NotASubmission
@@ -27,14 +28,9 @@ NOTES = "The check cell {}; the grader's own examination stands in its place."
 
 
 def cell(source: str, grade_id: str = "") -> dict[str, Any]:
-    return {
-        "cell_type": "code",
-        "execution_count": None,
-        "id": f"id-{abs(hash((source, grade_id)))}",
-        "metadata": {"nbgrader": {"grade_id": grade_id}} if grade_id else {},
-        "outputs": [],
-        "source": source,
-    }
+    metadata = {"nbgrader": {"grade_id": grade_id}} if grade_id else {}
+    made: dict[str, Any] = new_code_cell(source, metadata=metadata)
+    return made
 
 
 ANSWER = cell("answer_1 = {}", "answer-90-1")
