@@ -44,11 +44,7 @@ def open_runs(lab: Lab) -> list[str]:
 
 def test_a_check_shows_its_runs(lab: Lab) -> None:
     """What was done for a verdict can be looked at; without a run there is nothing to draw."""
-
-    def tired(run: Any) -> None:
-        send_orders(run)
-
-    failed = lab.check("03.2", tired)
+    failed = lab.check("03.2", send_orders)
     blank = lab.check("03.2", ...)
 
     assert "FAIL" == failed.status
@@ -288,10 +284,6 @@ def test_prediction_comes_first(lab: Lab) -> None:
     [
         ({"workload": "send_orders"}, "needs a function that takes the run; got 'send_orders'"),
         ({"partitions": 0}, "partitions must be a whole number from 1 to 1,000; got 0"),
-        (
-            {"partitions": 10**9},
-            "partitions must be a whole number from 1 to 1,000; got 1000000000",
-        ),
         ({"members": 5}, "members must be a whole number from 1 to 4; got 5"),
         ({"topics": "abc"}, "topics is a list of further topics.* got 'abc'"),
         ({"topics": ["orders"]}, r"none is called orders, .* got \['orders'\]"),
