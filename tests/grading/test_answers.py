@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from math import prod
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from lab_utils.checking import decide
-from lab_utils.grading.cases import exercise, exercises
+from lab_utils.grading.cases import Evidence, Exercise, Trial, exercise, exercises
 from lab_utils.grading.examination import REFERENCE_S
 from lab_utils.grading.notebook import further_notebook
 from lab_utils.grading.results import Verdict
@@ -39,10 +39,26 @@ from tests.notebooks import FURTHER, blank_notebook, execute, solutions
 SLOW = (("acked", "0"), ("record", "0"))
 
 
-def verdict(case: Case) -> Verdict:
-    """What lab.check would say, had it made these runs now."""
-    exercise, answer = case.exercise, case.answer
-    return decide(exercise, answer, lambda trial: evidence(exercise, trial, answer))
+def right(ending: str) -> Case:
+    """The right answer by other means than the lab's whose name ends so."""
+    return next(Case(*each) for each in RIGHT if each[1].endswith(ending))
+
+
+def as_recorded(seen: Evidence) -> Iterable[Event]:
+    """The rows of a run, as they are."""
+    return seen.rows
+
+
+def decided(
+    asked: Exercise, answer: Any, rows_of: Callable[[Evidence], Iterable[Event]] = as_recorded
+) -> Verdict:
+    """What lab.check would say, had it made these runs now, and had they these rows."""
+
+    def performed(trial: Trial) -> Evidence:
+        seen = evidence(asked, trial, answer)
+        return replace(seen, rows=tuple(rows_of(seen)))
+
+    return decide(asked, answer, performed)
 
 
 def test_every_named_mistake_is_made() -> None:
@@ -91,14 +107,13 @@ def test_a_run_on_a_slow_machine(
     answer = {"outcome": outcome, "offset": 3}
     made: list[int] = []
 
-    def performed(trial: Any) -> Any:
+    def slowly(seen: Evidence) -> Iterable[Event]:
         made.append(0)
-        seen = evidence(asked, trial, answer)
-        rows = tuple(it for row in seen.rows for it in slow(row))
-        assert rows != seen.rows
-        return seen if len(made) > slow_runs else replace(seen, rows=rows)
+        rows = [it for row in seen.rows for it in slow(row)]
+        assert rows != [*seen.rows]
+        return seen.rows if len(made) > slow_runs else rows
 
-    assert (status, 3) == (decide(asked, answer, performed).status, len(made))
+    assert (status, 3) == (decided(asked, answer, slowly).status, len(made))
 
 
 def test_who_loses_a_broker_is_patient() -> None:
@@ -134,15 +149,14 @@ def test_a_late_answer_is_later_than_the_client_may_be() -> None:
 @pytest.mark.parametrize(("copies", "status"), [(1, "PASS"), (3, "INCONCLUSIVE")])
 def test_a_refusal_that_copies_survive(copies: int, status: str) -> None:
     """A program may send each dead letter twice; if it sends six, a refusal says nothing of it."""
-    case = next(Case(*each) for each in RIGHT if each[1].endswith("each dead letter is sent twice"))
+    case = right("each dead letter is sent twice")
 
-    def performed(trial: Any) -> Any:
-        seen = evidence(case.exercise, trial, case.answer)
+    def with_copies(seen: Evidence) -> list[Event]:
         letters = [it for it in seen.rows if (it.source, it.kind) == ("log", "record")
                    and it.topic == f"{it.run}-dead_letters"]  # fmt: skip
-        return replace(seen, rows=(*seen.rows, *letters * (copies - 1)))
+        return [*seen.rows, *letters * (copies - 1)]
 
-    assert status == decide(case.exercise, case.answer, performed).status
+    assert status == decided(case.exercise, case.answer, with_copies).status
 
 
 @pytest.mark.parametrize(("again", "status"), [("", "PASS"), ("1", "INCONCLUSIVE")])
@@ -150,8 +164,7 @@ def test_a_report_is_the_last_word_on_its_order(again: str, status: str) -> None
     """Who sends orders until they are acked has sorted nothing. A record may have no value."""
     case = Case("01.2", REFERENCE)
 
-    def performed(trial: Any) -> Any:
-        seen = evidence(case.exercise, trial, case.answer)
+    def sent_again(seen: Evidence) -> list[Event]:
         *sent, last = seen.requests()
         first = sent[0].actor, sent[0].correlation_id
         exchange = [it for it in seen.rows if (it.actor, it.correlation_id) == first]
@@ -165,76 +178,61 @@ def test_a_report_is_the_last_word_on_its_order(again: str, status: str) -> None
             for it in seen.rows
         ]
         blank = replace(seen.log[0], topic=last.topic, value=None)
-        return replace(seen, rows=(*rows, *more, last, blank))
+        return [*rows, *more, last, blank]
 
-    assert status == decide(case.exercise, case.answer, performed).status
+    assert status == decided(case.exercise, case.answer, sent_again).status
+
+
+def met_what_was_taken_back(seen: Evidence) -> list[Event]:
+    """The fault met an order in a transaction that is aborted."""
+    visible = [replace(it, kind="visible") for it in seen.log if not is_transactional(seen)]
+    aborted = replace(seen.log[-1], offset=99, detail={"transactional": "True"})
+    batch = replace(aborted, kind="batch", records=1, producer_id=99)
+    sent = [it for it in seen.requests() if it.topic == aborted.topic]
+    return [*seen.rows, *visible, *sent, batch, aborted]
+
+
+def not_read_to_the_end(seen: Evidence) -> list[Event]:
+    """The last invoice may be on its way when a slow machine is done."""
+    last = next(it for it in reversed(seen.log) if it.topic == f"{it.run}-receipts")
+    return [it for it in seen.rows if it != last]
+
+
+def lost_to_another_producer(seen: Evidence) -> list[Event]:
+    """It met the fault with idempotence, and then wrote without."""
+    last = [it for it in seen.requests() if it.topic == f"{it.run}-invoices"][-1]
+    plain = replace(last, producer_id=-1)
+    return [plain if it == last else it for it in seen.rows]
+
+
+def without_a_moment(seen: Evidence) -> list[Event]:
+    """02.1 asks of four ISRs, and the controller decided on three."""
+    return [it for it in seen.rows if it.detail.get("isr") != "2 3"]
 
 
 @pytest.mark.parametrize(
-    ("item", "said"),
+    ("case", "rows_of", "said"),
     [
-        *((item, "the program never committed 1 record, so") for item in ("03.2", "03.5", "04.2")),
-        ("72.2", "a producer that commits nothing wrote 1 record, so"),
+        *((Case(item, REFERENCE), met_what_was_taken_back,
+           "the program never committed 1 record, so") for item in ("03.2", "03.5", "04.2")),
+        (Case("72.2", REFERENCE), met_what_was_taken_back,
+         "a producer that commits nothing wrote 1 record, so"),
+        (right("two orders in a transaction"), not_read_to_the_end,
+         "the table does not have order 7 when all is over"),
+        (right("needs no transaction"), lost_to_another_producer,
+         "none of the producer without idempotence"),
+        (Case("02.1", REFERENCE), without_a_moment, "what is asked about did not happen"),
     ],
-)
-def test_a_fault_that_met_what_was_taken_back(item: str, said: str) -> None:
-    """Who writes orders in a transaction that is aborted, to meet the fault, has shown nothing."""
-    case = Case(item, REFERENCE)
-
-    def performed(trial: Any) -> Any:
-        seen = evidence(case.exercise, trial, case.answer)
-        visible = [replace(it, kind="visible") for it in seen.log if not is_transactional(seen)]
-        aborted = replace(seen.log[-1], offset=99, detail={"transactional": "True"})
-        batch = replace(aborted, kind="batch", records=1, producer_id=99)
-        sent = [it for it in seen.requests() if it.topic == aborted.topic]
-        return replace(seen, rows=(*seen.rows, *visible, *sent, batch, aborted))
-
-    found = decide(case.exercise, case.answer, performed)
+    ids=lambda it: getattr(it, "__name__", str(it)),
+)  # fmt: skip
+def test_a_right_answer_in_a_run_that_shows_nothing(
+    case: Case, rows_of: Callable[[Evidence], list[Event]], said: str
+) -> None:
+    """What was to happen has not, or nobody saw it: it is nobody's mistake, and proves nothing."""
+    found = decided(case.exercise, case.answer, rows_of)
 
     assert "INCONCLUSIVE" == found.status
     assert said in found.reason
-
-
-def test_a_table_that_nobody_reads_to_the_end() -> None:
-    """The last invoice of 76.2 may be on its way when a slow machine is done: nothing is proved."""
-    case = next(Case(*each) for each in RIGHT if each[0] == "76.2")
-
-    def performed(trial: Any) -> Any:
-        seen = evidence(case.exercise, trial, case.answer)
-        last = next(it for it in reversed(seen.log) if it.topic == f"{it.run}-receipts")
-        return replace(seen, rows=tuple(it for it in seen.rows if it != last))
-
-    found = decide(case.exercise, case.answer, performed)
-
-    assert "INCONCLUSIVE" == found.status
-    assert "the table does not have order 7 when all is over" in found.reason
-
-
-def test_an_answer_that_is_lost_to_another_producer() -> None:
-    """Who meets the fault of 76.2 with idempotence, and then writes without, has shown nothing."""
-    case = next(Case(*each) for each in RIGHT if each[1].endswith("needs no transaction"))
-
-    def performed(trial: Any) -> Any:
-        seen = evidence(case.exercise, trial, case.answer)
-        last = [it for it in seen.requests() if it.topic == f"{it.run}-invoices"][-1]
-        plain = replace(last, producer_id=-1)
-        return replace(seen, rows=tuple(plain if it == last else it for it in seen.rows))
-
-    found = decide(case.exercise, case.answer, performed)
-
-    assert "INCONCLUSIVE" == found.status
-    assert "none of the producer without idempotence" in found.reason
-
-
-def test_a_run_in_which_a_moment_is_missing() -> None:
-    """02.1 asks of four ISRs: where the controller decided on three, nothing is proved."""
-    asked, right = exercise("02.1"), solutions("02")["answer_1"]
-
-    def performed(trial: Any) -> Any:
-        seen = evidence(asked, trial, right)
-        return replace(seen, rows=tuple(it for it in seen.rows if it.detail.get("isr") != "2 3"))
-
-    assert "INCONCLUSIVE" == decide(asked, right, performed).status
 
 
 # For each item the answers from which a learner may choose.
@@ -282,7 +280,7 @@ def test_the_hint_is_that_of_the_first_wrong_name(item: str) -> None:
 
     def said(wrong: dict[Names, Any]) -> tuple[str, str | None]:
         answer = nested(right | wrong)
-        found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+        found = decided(asked, answer)
         return found.reason, found.hint
 
     for index, names in enumerate(right):
@@ -294,27 +292,26 @@ def test_the_hint_is_that_of_the_first_wrong_name(item: str) -> None:
             assert (reason, hint) == said({**rest, names: other})
 
 
-def test_an_answer_in_no_word_is_told_the_words() -> None:
+@pytest.mark.parametrize(
+    ("item", "name", "said", "reason"),
+    [
+        ("08.3", "files", 2, "files = 2, and that is none of the three words."),
+        ("06.4", "counts", "Twice",
+         "'counts': you said 'Twice', and that is none of the three words."),
+        ("06.4", "counts", None, "your answer does not name 'counts'."),
+    ],
+)  # fmt: skip
+def test_an_answer_in_no_word_is_told_the_words(
+    item: str, name: str, said: object, reason: str
+) -> None:
     """A reader who has an order 2 times has it "twice": that 2 is no answer says the form."""
-    asked = exercise("08.3")
-    answer = solutions("08")["answer_3"] | {"files": 2}
-    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+    asked = exercise(item)
+    answer = solutions(item[:2])[asked.answer] | {name: said}
+    if said is None:
+        del answer[name]
+    found = decided(asked, answer)
 
-    assert "files = 2, and that is none of the three words." == found.reason
-    assert asked.blank == found.hint
-
-    asked = exercise("06.4")
-    answer = solutions("06")["answer_4"] | {"counts": "Twice"}
-    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
-
-    assert "'counts': you said 'Twice', and that is none of the three words." == found.reason
-    assert asked.blank == found.hint
-
-    del answer["counts"]
-    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
-
-    assert "your answer does not name 'counts'." == found.reason
-    assert asked.blank == found.hint
+    assert (reason, asked.blank) == (found.reason, found.hint)
 
 
 def ways(answer: object) -> int:
@@ -399,7 +396,7 @@ def test_a_verdict_does_not_hold_the_answer(
     asked, (name, said) = exercise(item), *wrong.items()
     right = solutions("02")[asked.answer]
     answer = right | wrong
-    found = decide(asked, answer, lambda trial: evidence(asked, trial, answer))
+    found = decided(asked, answer)
 
     assert repr(said) in found.reason
     assert str(right[name]) not in found.reason
@@ -449,7 +446,7 @@ def cases() -> list[Any]:
 @pytest.mark.parametrize("case", cases())
 def test_verdict(case: Case) -> None:
     """A mistake or a blank gets a hint and no points; without its fault a run proves nothing."""
-    found = verdict(case)
+    found = decided(case.exercise, case.answer)
 
     if case.name == NO_FAULT:
         assert ("INCONCLUSIVE", 0) == (found.status, found.points)
