@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.grading.wrong_answers import BOOKMARK, SORTED
-from tests.grading.wrong_answers_from_06 import EACH_ERROR, EACH_ROW, INSERT
+from tests.grading.wrong_answers import BOOKMARK, COMMIT, SORTED
+from tests.grading.wrong_answers_from_06 import EACH_ERROR, EACH_ROW, INSERT, NO_KEY
 
 AND_A_FLUSH: Final = ("patient =", "producer.flush()\n    patient =")
+AND_A_FLUSH_EACH: Final = ("partition=0)", "partition=0); producer.flush()")
 ONE_TRANSACTION: Final = """
 def send_once(run):
     producer = run.producer({"transactional.id": run.topic})
@@ -23,19 +24,7 @@ def send_once(run):
 """
 IS_BY_HAND: Final = '"enable.auto.commit": False'
 NAMES_ITS_GROUP: Final = f'{IS_BY_HAND}, "group.id": "billing"'
-SINK: Final = """
-def booked_once(run):
-    database = run.database()
-    with database.begin() as connection:
-        connection.execute(text("CREATE TABLE IF NOT EXISTS bookings (value TEXT{key})"))
-    consumer = run.consumer({{"enable.auto.commit": False}})
-    consumer.subscribe([run.topic])
-    for message in run.messages(consumer):
-        row = {{"order": message.value().decode()}}
-        with database.begin() as connection:
-            {write}
-        consumer.commit(message, asynchronous=False)
-"""
+BOOKS_IT: Final = 'connection.execute(text("INSERT'
 ALL_ROWS: Final = f"""\
 insert = {INSERT}
             connection.execute(insert, [{{"order": it.value().decode()}} for it in batch])
@@ -84,28 +73,11 @@ def send_safely(run):
 """,
     ),
     ("03.2", "a transaction", ONE_TRANSACTION),
-    (
-        "03.2",
-        "a flush each",
-        """
-def send_once(run):
-    producer = run.producer({"enable.idempotence": True})
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
-""",
-    ),
+    ("03.2", "a flush each", [AND_A_FLUSH_EACH]),
     (
         "03.5",
         "looks before each",
-        """
-def send_the_rest(run):
-    producer = run.producer({"enable.idempotence": True})
-    for order in run.orders:
-        if order not in run.orders_in_the_log():
-            producer.produce(run.topic, order, partition=0)
-            producer.flush()
-""",
+        [("not in stored", "not in run.orders_in_the_log()"), AND_A_FLUSH_EACH],
     ),
     (
         "03.5",
@@ -174,28 +146,22 @@ def send_each(run):
     (
         "05.2",
         "stores what is done, and lets the timer commit",
-        """
-def loses_nothing(run):
-    consumer = run.consumer({"auto.offset.reset": "earliest", "enable.auto.offset.store": False})
-    consumer.subscribe([run.topic])
-    for message in run.messages(consumer):
-        run.processed(message)
-        consumer.store_offsets(message)
-    consumer.commit(asynchronous=False)
-""",
+        [
+            ("auto.commit", "auto.offset.store"),
+            (COMMIT, "consumer.store_offsets(message)\n    consumer.commit(asynchronous=False)"),
+        ],
     ),
     (
         "05.2",
         "names the next offset, and its group",
-        """
-def loses_nothing(run):
-    consumer = run.consumer({"group.id": "billing", "enable.auto.commit": False})
-    consumer.subscribe([run.topic])
-    for message in run.messages(consumer):
-        run.processed(message)
-        place = TopicPartition(message.topic(), message.partition(), message.offset() + 1)
-        consumer.commit(offsets=[place], asynchronous=False)
-""",
+        [
+            ('{"auto.offset.reset"', '{"group.id": "billing", "auto.offset.reset"'),
+            (
+                COMMIT,
+                "place = TopicPartition(run.topic, message.partition(), message.offset() + 1)\n"
+                "        consumer.commit(offsets=[place], asynchronous=False)",
+            ),
+        ],
     ),
     (
         "05.3",
@@ -247,21 +213,25 @@ def loses_nothing(run):
     (
         "06.2",
         "replaces the row, in a group with a name",
-        SINK.replace(IS_BY_HAND, NAMES_ITS_GROUP).format(
-            key=" PRIMARY KEY",
-            write='insert = text("INSERT OR REPLACE INTO bookings VALUES (:order)")\n'
-            "            connection.execute(insert, row)",
-        ),
+        [
+            (IS_BY_HAND, NAMES_ITS_GROUP),
+            ("INSERT INTO", "INSERT OR REPLACE INTO"),
+            (" ON CONFLICT DO NOTHING", ""),
+        ],
     ),
     (
         "06.2",
         "looks in the same transaction",
-        SINK.format(
-            key="",
-            write='there = text("SELECT 1 FROM bookings WHERE value = :order")\n'
-            "            if not connection.execute(there, row).first():\n"
-            '                connection.execute(text("INSERT INTO bookings VALUES (:order)"), row)',
-        ),
+        [
+            *NO_KEY,
+            (
+                BOOKS_IT,
+                'there = text("SELECT 1 FROM bookings WHERE value = :order")\n'
+                '            order = {"order": message.value().decode()}\n'
+                "            if not connection.execute(there, order).first():\n"
+                f"                {BOOKS_IT}",
+            ),
+        ],
     ),
     ("07.2", "the rows of a batch in one statement", [(EACH_ROW, ALL_ROWS), EACH_ERROR]),
     (

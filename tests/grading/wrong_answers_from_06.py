@@ -26,26 +26,7 @@ def exactly_once(run):
         producer.flush()
         consumer.commit(asynchronous=False)
 """
-NOTHING: Final = """
-def exactly_once(run):
-    consumer = run.consumer({"enable.auto.commit": False})
-    consumer.subscribe([run.topic])
-    for batch in run.batches(consumer, size=2):
-        consumer.commit(asynchronous=False)
-"""
-GIVES_UP: Final = """
-def exactly_once(run):
-    producer = biller(run)
-    consumer = run.consumer({"enable.auto.commit": False})
-    consumer.subscribe([run.topic])
-    for number, batch in enumerate(run.batches(consumer, size=2)):
-        producer.begin_transaction()
-        offsets = consumer.position(consumer.assignment())
-        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
-        for message in batch:
-            producer.produce(run.topics["invoices"], message.value(), partition=0)
-        producer.commit_transaction()
-"""
+WRITES: Final = 'producer.produce(run.topics["invoices"], message.value(), partition=0)'
 TRIES_ALL: Final = (
     "producer.begin_transaction()\n        try:",
     "try:\n            producer.begin_transaction()",
@@ -70,25 +51,9 @@ LAST_READ: Final = (
     "places = consumer.position(consumer.assignment()); places[0].offset -= 1; "
     "producer.send_offsets_to_transaction(places, consumer.consumer_group_metadata())"
 )
-SINK: Final = """
-def booked_once(run):
-    database = run.database()
-    with database.begin() as connection:
-        connection.execute(text("CREATE TABLE IF NOT EXISTS {table}"))
-    consumer = run.consumer({{"enable.auto.commit": False}})
-    consumer.subscribe([run.topic])
-    for message in run.messages(consumer):
-        {before}
-        with database.begin() as connection:
-            connection.execute(text("{insert}"), {{"order": message.value().decode()}})
-        {after}
-"""
-FIRST_DROP: Final = """with database.begin() as connection:
-        connection.execute(text("DROP TABLE IF EXISTS bookings"))
-    with"""
 COMMIT: Final = "consumer.commit(message, asynchronous=False)"
 # Commits of no order, in which a process would rather die.
-JUNK: Final = """
+JUNK: Final = """\
 def junk(database, times=6):
     for _ in range(times):
         with database.begin() as connection:
@@ -97,7 +62,7 @@ def junk(database, times=6):
 
 """
 # Points on the way of an order into bookings that lead to none, before its bookmark is moved.
-UNDONE: Final = """
+UNDONE: Final = """\
 def undone(database, message):
     order = {"order": message.value().decode()}
     with database.connect() as connection:
@@ -213,13 +178,9 @@ def _loop(
     ]  # fmt: skip
 
 
-def _sink(table: str, insert: str, *, commits_first: bool = False) -> str:
-    before, after = (COMMIT, "pass") if commits_first else ("pass", COMMIT)
-    return SINK.format(table=table, insert=insert, before=before, after=after)
-
-
-def _junk(sink: str) -> str:
-    return JUNK + sink.replace(COMMIT, f"{COMMIT}; junk(database)")
+def _also(helper: str, commit: str) -> list[tuple[str, str]]:
+    """With this helper above the function, and this in place of each commit of a bookmark."""
+    return [("def booked_once", f"{helper}def booked_once"), (COMMIT, commit)]
 
 
 def _with(*pairs: tuple[str, str]) -> list[tuple[str, str]]:
@@ -235,10 +196,15 @@ def _books(steps: str) -> str:
     return BOOKS.replace("STEPS", steps.strip())
 
 
-NO_KEY: Final = _sink("bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)")
-BOOKMARK_FIRST: Final = _sink(
-    "bookings (value TEXT)", "INSERT INTO bookings VALUES (:order)", commits_first=True
-)
+AND_JUNK: Final = f"{COMMIT}; junk(database)"
+UNDONE_FIRST: Final = f"undone(database, message); {COMMIT}"
+CREATE: Final = 'connection.execute(text("CREATE'
+DROP: Final = 'connection.execute(text("DROP TABLE IF EXISTS bookings"))\n        '
+NO_KEY: Final = [(" PRIMARY KEY", ""), (" ON CONFLICT DO NOTHING", "")]
+NEXT: Final = "for message in run.messages(consumer):\n"
+BOOKMARK_FIRST: Final = [
+    *NO_KEY, (f"\n        {COMMIT}", ""), (NEXT, f"{NEXT}        {COMMIT}\n"),
+]  # fmt: skip
 IN_WINDOWS: Final = """
 from pyspark.sql import functions as F
 
@@ -249,46 +215,33 @@ def once_in_ten_minutes(orders):
 """
 
 WRONG: Final = (
-    ("06.1", "nothing is written", NOTHING),
+    ("06.1", "nothing is written", [(WRITES, "pass")]),
     ("06.1", "no transaction", PLAIN),
     ("06.1", "the bookmark outside", _loop("pass", "consumer.commit(asynchronous=False)")),
     ("06.1", "no bookmark", _loop("pass")),
     ("06.1", "the bookmark ahead", ONE_BY_ONE),
     ("06.1", "the bookmark behind", _loop(LAST_READ)),
     ("06.1", "not rewound", _loop("producer.flush(); " + SEND, rewind="pass")),
-    ("06.1", "gave up", GIVES_UP),
+    ("06.1", "gave up", [("producer.abort_transaction()", "raise")]),
     ("06.1", "swallowed", [TRIES_ALL, ("raise", "return")]),
     ("06.1", "swallowed", [TRIES_ALL, ("raise", "continue")]),
-    (
-        "06.2",
-        "nothing is booked",
-        _sink("ledger (value TEXT)", "INSERT INTO ledger VALUES (:order)"),
-    ),
+    ("06.2", "nothing is booked", [("bookings", "ledger")]),
     (
         "06.2",
         "counts up",
-        _sink(
-            "bookings (value TEXT PRIMARY KEY, times INTEGER)",
-            "INSERT INTO bookings VALUES (:order, 1) ON CONFLICT DO UPDATE SET times = times + 1",
-        ),
+        [
+            ("TEXT PRIMARY KEY", "TEXT PRIMARY KEY, times INTEGER"),
+            ("(:order)", "(:order, 1)"),
+            ("DO NOTHING", "DO UPDATE SET times = times + 1"),
+        ],
     ),
     ("06.2", "no key", NO_KEY),
-    ("06.2", "no key", _junk(NO_KEY)),
+    ("06.2", "no key", [*NO_KEY, *_also(JUNK, AND_JUNK)]),
     ("06.2", "no key", STAGED),
-    (
-        "06.2",
-        "emptied",
-        _sink("bookings (value TEXT PRIMARY KEY)", "INSERT INTO bookings VALUES (:order)").replace(
-            "with", FIRST_DROP, 1
-        ),
-    ),
+    ("06.2", "emptied", [(CREATE, DROP + CREATE)]),
     ("06.2", "missing", BOOKMARK_FIRST),
-    ("06.2", "missing", _junk(BOOKMARK_FIRST)),
-    (
-        "06.2",
-        "missing",
-        UNDONE + BOOKMARK_FIRST.replace(COMMIT, f"undone(database, message); {COMMIT}"),
-    ),
+    ("06.2", "missing", [*BOOKMARK_FIRST, *_also(JUNK, AND_JUNK)]),
+    ("06.2", "missing", [*BOOKMARK_FIRST, *_also(UNDONE, UNDONE_FIRST)]),
     ("06.3", "counted what was aborted", [("'visible'", "'record'")]),
     ("06.3", "orders from the invoices", [("%-orders", "%-invoices")]),
     ("06.3", "each counted once", [('F.count("*")', 'F.countDistinct("value")')]),
