@@ -19,7 +19,6 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache
-from importlib import import_module
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
@@ -32,7 +31,7 @@ from lab_utils.grading.notebook import grade_id, part, read_source
 from lab_utils.ledger.events import Event
 from lab_utils.machine.jars import ROOTS
 from lab_utils.proxy.faults import StageFault
-from tests.grading import right_answers
+from tests.grading import right_answers, wrong_answers, wrong_answers_from_06
 from tests.notebooks import SOURCES, answers_in, blank_notebook, execute, source_notebook
 
 FOLDER: Final = Path(__file__).parents[1] / "evidence"
@@ -59,10 +58,11 @@ def changed(text: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 HELD: Final = tuple(held(path) for path in SOURCES.values())
 RIGHT: Final = (*right_answers.RIGHT, *(each for names in HELD for each in names.get("RIGHT", ())))
-TABLES: Final = sorted(path.stem for path in Path(__file__).parent.glob("wrong_answers*.py"))
-WRONG: Final = tuple(
-    each for table in TABLES for each in import_module(f"tests.grading.{table}").WRONG
-) + tuple(each for names in HELD for each in names.get("WRONG", ()))
+WRONG: Final = (
+    *wrong_answers.WRONG,
+    *wrong_answers_from_06.WRONG,
+    *(each for names in HELD for each in names.get("WRONG", ())),
+)
 NO_FAULT: Final = "without its fault"
 BLANK: Final = "as it is handed out"
 REFERENCE: Final = "the lab's own answer"
