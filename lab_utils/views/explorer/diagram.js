@@ -115,22 +115,17 @@ function diagram(run, styles, width, pick) {
     const y = 17 + 17 * (lane % rows);
     const told = short(name, apart * rows - 4);
     const at = Math.min(x(lane), width - (told.length * BOLD) / 2); // the last one ends on the page
-    const text = s("text", { x: at, y, class: "lane", "text-anchor": "middle" });
-    text.textContent = told;
-    heading.append(text);
+    heading.append(s("text", { x: at, y, class: "lane", "text-anchor": "middle" }, told));
     root.append(...laneLines(run, lane, x(lane), ys, height));
   });
   // In the last row, where the first lane has no name beside it.
-  const ms = s("text", { x: TIME - 10, y: 17 * rows, class: "ms", "text-anchor": "end" });
-  ms.textContent = "ms";
-  heading.append(ms);
+  heading.append(s("text", { x: TIME - 10, y: 17 * rows, class: "ms", "text-anchor": "end" }, "ms"));
   run.steps.forEach((step, at) => {
     const y = ys[at];
     // Where lanes are many a label is cut short: the sentence is there under the pointer.
     const group = s("g", { class: "step", "data-step": at }, s("title", {}, step.text));
     group.append(s("rect", { class: "band", x: 0, y: y - 15, width, height: ROW - 1 }));
-    const time = s("text", { x: TIME - 10, y: y + 4, class: "ms", "text-anchor": "end" });
-    time.textContent = step.ms;
+    const time = s("text", { x: TIME - 10, y: y + 4, class: "ms", "text-anchor": "end" }, step.ms);
     group.append(time, ...drawn(step, styles.steps[step.style], x, y, ys, apart, width));
     const from = x(step.path.find((lane) => run.lanes[lane].startsWith("broker ")) ?? 0);
     const places = grown[at].log.map((text, each) => x(lanes.length - 1) + 26 * each);
@@ -171,8 +166,7 @@ function growth(run) {
 
 function box(x, y, value, kind) {
   const wide = Math.max(18, value.length * LETTER + 8);
-  const text = s("text", { x, y: y + 4, "text-anchor": "middle", class: "boxed" });
-  text.textContent = value;
+  const text = s("text", { x, y: y + 4, "text-anchor": "middle", class: "boxed" }, value);
   return [s("rect", { x: x - wide / 2, y: y - 9, width: wide, height: 18, rx: 2, class: `box ${kind}` }), text];
 }
 
@@ -198,7 +192,9 @@ function laneLines(run, lane, x, ys, height) {
 
 /** One step: an arrow that crosses lanes, or a mark on one, with its label. */
 function drawn(step, style, x, y, ys, apart, width) {
-  if (step.path.length === 0) return [wide(step, y, width)];
+  if (step.path.length === 0) {
+    return [s("text", { x: 8, y: y + 4, class: "label over" }, short(step.text, width))];
+  }
   const paint = colour(style);
   const first = x(step.path[0]);
   const last = x(step.path.at(-1));
@@ -226,16 +222,9 @@ function drawn(step, style, x, y, ys, apart, width) {
   const right = last > first;
   const label = s("text", {
     x: first + (right ? 7 : -13), y: y - 3, "text-anchor": right ? "start" : "end", class: "label",
-  });
-  label.textContent = short(step.label, Math.abs(last - first) - 16);
+  }, short(step.label, Math.abs(last - first) - 16));
   label.style.fill = paint;
   return [...parts, label];
-}
-
-function wide(step, y, width) {
-  const text = s("text", { x: 8, y: y + 4, class: "label over" });
-  text.textContent = short(step.text, width);
-  return text;
 }
 
 function head(from, to, y, paint) {
@@ -269,8 +258,7 @@ function marked(step, paint, style, x, y, apart, width) {
   const right = x < width * LABEL_LEFT;
   const label = s("text", {
     x: x + (right ? 10 : -10), y: y + 4, "text-anchor": right ? "start" : "end", class: "label",
-  });
-  label.textContent = short(step.label, apart * 1.6);
+  }, short(step.label, apart * 1.6));
   label.style.fill = paint;
   return [...parts, label];
 }
@@ -324,11 +312,9 @@ function stepTable(run, pick) {
   const rows = run.steps.map((step, at) => {
     const lanes = step.path.map((lane) => run.lanes[lane]);
     const way = lanes.length > 1 ? `${lanes[0]} → ${lanes.at(-1)}` : (lanes[0] ?? "");
-    const row = h("tr", { "data-step": at },
+    return h("tr", { "data-step": at, onclick: () => pick(at) },
       h("th", { scope: "row" }, String(at + 1)), h("td", {}, step.ms), h("td", {}, way),
       h("td", { class: "text" }, step.text));
-    row.addEventListener("click", () => pick(at));
-    return row;
   });
   const heads = ["step", "ms", "where", "what"].map((it) => h("th", { scope: "col" }, it));
   return h("table", { class: "steps" },

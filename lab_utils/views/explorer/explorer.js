@@ -94,26 +94,16 @@ const stateAt = (cell, step) => cell.states.findLast((state) => state[0] <= step
 /** The rows of a run as a table, as they were at a step; what that step changed is lit. */
 function logTable(run, styles, step) {
   const columns = 1 + Math.max(-1, ...run.log.flatMap((row) => row.cells.map((cell) => cell.at)));
-  const table = h("table", { class: "log" });
-  table.append(
-    h("caption", {}, "The log, up to this step"),
-    h("thead", {}, h("tr", {},
-      h("th", { scope: "col" }, "offset"),
-      ...Array.from({ length: columns }, (_, at) => h("th", { scope: "col" }, String(at))),
-    )),
-  );
-  const body = h("tbody");
-  for (const row of run.log) {
+  const heads = Array.from({ length: columns }, (_, at) => h("th", { scope: "col" }, String(at)));
+  const rows = run.log.map((row) => {
     const cells = new Map(row.cells.map((cell) => [cell.at, cell]));
-    body.append(
-      h("tr", {},
-        h("th", { scope: "row" }, row.name),
-        ...Array.from({ length: columns }, (_, at) => logCell(cells.get(at), styles, step)),
-      ),
-    );
-  }
-  table.append(body);
-  return h("div", { class: "scrolls" }, table);
+    const drawn = Array.from({ length: columns }, (_, at) => logCell(cells.get(at), styles, step));
+    return h("tr", {}, h("th", { scope: "row" }, row.name), ...drawn);
+  });
+  return h("div", { class: "scrolls" }, h("table", { class: "log" },
+    h("caption", {}, "The log, up to this step"),
+    h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "offset"), ...heads)),
+    h("tbody", {}, ...rows)));
 }
 
 function logCell(cell, styles, step) {
@@ -132,6 +122,8 @@ function logCell(cell, styles, step) {
 
 // ---------------------------------------------------------------------------- one run, step by step
 
+const button = (text, onclick, given) => h("button", { type: "button", onclick, ...given }, text);
+
 /** The run that is shown: finding, scrubber, diagram, log, text and code. */
 class Shown {
   constructor(styles, signal) {
@@ -141,25 +133,23 @@ class Shown {
     this.log = h("div", { class: "rows" });
     this.finding = h("p", { class: "finding", role: "status" });
     this.counts = h("p", { class: "counts" });
-    this.scrub = h("input", { type: "range", min: 0, "aria-label": "Step of the run" });
-    this.scrub.addEventListener("input", () => this.go(Number(this.scrub.value)));
-    this.scrub.addEventListener("keydown", (event) => {
+    const onkeydown = (event) => {
       // Time runs down the page, and a slider's value up.
       const by = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!by) return;
       event.preventDefault();
       this.go(this.step + by);
-    });
-    this.back = h("button", { type: "button", "aria-label": "Step back" }, "◀");
-    this.on = h("button", { type: "button", "aria-label": "Step on" }, "▶");
-    this.back.addEventListener("click", () => this.go(this.step - 1));
-    this.on.addEventListener("click", () => this.go(this.step + 1));
+    };
+    const oninput = () => this.go(Number(this.scrub.value));
+    const name = "Step of the run";
+    this.scrub = h("input", { type: "range", min: 0, "aria-label": name, oninput, onkeydown });
+    this.back = button("◀", () => this.go(this.step - 1), { "aria-label": "Step back" });
+    this.on = button("▶", () => this.go(this.step + 1), { "aria-label": "Step on" });
     this.where = h("span", { class: "where" });
     this.said = h("p", { class: "said" });
     this.table = h("div", { class: "scrolls" });
     this.code = h("pre", { tabindex: 0, "aria-label": "The program of this run" });
-    this.copy = h("button", { type: "button", class: "copier" }, "Copy");
-    this.copy.addEventListener("click", () => this.copied());
+    this.copy = button("Copy", () => this.copied(), { class: "copier" });
     this.el = h("div", { class: "shown", hidden: true },
       this.finding, this.counts,
       h("div", { class: "scrub" }, this.back, this.scrub, this.on, this.where),
@@ -252,7 +242,7 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   let next = null;
   const status = h("p", { class: "status", role: "status" });
   const earlier = h("ul", { class: "earlier" });
-  const again = source.isRecord ? null : h("button", { type: "button" }, "Run again");
+  const again = source.isRecord ? null : button("Run again", ask);
   const root = ownKeys({ class: "lab-explorer", "aria-label": `Explorer: ${offer.title}` });
   const chosen = () => Object.fromEntries([...controls].map(([name, it]) => [name, it.value()]));
   const tell = (words) => { status.textContent = words; };
@@ -290,18 +280,16 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
   }
 
   function small(run, isShown) {
-    const button = h("button", { type: "button", "aria-pressed": String(isShown) },
-      thumbnail(run, styles), strip(run, styles),
-      h("span", { class: "chosen" }, run.chosen), h("span", { class: "what" }, run.finding));
-    button.addEventListener("click", () => {
+    const onclick = () => {
       if (!running) tell(closed);  // what was said was about another run
       present(run);
-    });
-    return h("li", {}, button);
+    };
+    return h("li", {}, h("button", { type: "button", "aria-pressed": String(isShown), onclick },
+      thumbnail(run, styles), strip(run, styles),
+      h("span", { class: "chosen" }, run.chosen), h("span", { class: "what" }, run.finding)));
   }
 
   for (const choice of offer.choices) controls.set(choice.name, control(choice, ask));
-  again?.addEventListener("click", ask);
   const form = h("div", { class: "choices", role: "group", "aria-label": "Choices" },
     ...[...controls.values()].map((it) => it.el), again);
   root.append(
@@ -340,22 +328,21 @@ function control(choice, changed) {
   const box = h("fieldset", {}, h("legend", {}, choice.asks));
   const from = choice.options.indexOf(choice.default);
   if (choice.slider) {
+    const value = () => choice.options[Number(slider.value)];
+    const told = () => { out.textContent = value(); slider.setAttribute("aria-valuetext", value()); };
     const slider = h("input", {
       type: "range", min: 0, max: choice.options.length - 1, value: from, "aria-label": choice.asks,
+      oninput: told, onchange: changed,
     });
-    const value = () => choice.options[Number(slider.value)];
     const out = h("output", {}, value());
-    const told = () => { out.textContent = value(); slider.setAttribute("aria-valuetext", value()); };
-    slider.addEventListener("input", told);
-    slider.addEventListener("change", changed);
     box.append(h("div", { class: "slider" }, slider, out));
     const set = (option) => { slider.value = choice.options.indexOf(option); told(); };
     return { el: box, value, set };
   }
   const name = `lab-choice-${++groups}`;
   const inputs = choice.options.map((option, at) => {
-    const input = h("input", { type: "radio", name, value: option, checked: at === from });
-    input.addEventListener("change", changed);
+    const checked = at === from;
+    const input = h("input", { type: "radio", name, value: option, checked, onchange: changed });
     box.append(h("label", {}, input, h("span", {}, option)));
     return input;
   });
@@ -386,11 +373,11 @@ export function tabulate(el, { grid, styles, runs, signal }) {
   const cell = (setting, fault, position, words, run) => {
     const style = styles.outcomes[words[0]];
     const button = h("button", { type: "button", "aria-pressed": "false", title: style.name,
+      onclick: () => pick(run, button),
       "aria-label": `${words.join(", ")}: ${setting}; ${fault}${position ? `, nth=${position}` : ""}` },
     h("b", { "aria-hidden": "true" }, style.symbol), " ", words.join(", "));
     button.style.setProperty("--c", colour(style));
     button.classList.toggle("right", words[0].endsWith(" once"));
-    button.addEventListener("click", () => pick(run, button));
     return h("td", {}, button);
   };
   let before = 0;

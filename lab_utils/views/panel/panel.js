@@ -5,16 +5,12 @@
 // The two ways from this page to the stage: past the kernel, or through it.
 //
 // A path has `name` (in words), how often it is asked, and `ask(verb, given, after)`, which returns
-// the state and the events after that number. An error says in words what is wrong:
-//   Refused   the stage has answered no; nothing else is wrong
-//   Gone      nobody answers; what fixes it is said
+// the state and the events after that number. An error says in words what is wrong; by its kind:
 //   Closed    the stage has ended; the kernel can start another one
 //   Ended     the stage itself has said so: nobody needs to ask it again
 //   NoPath    this page cannot reach the stage by itself
 
-class Refused extends Error {}
-class Gone extends Error {}
-class Closed extends Gone {}
+class Closed extends Error {}
 class Ended extends Closed {}
 class NoPath extends Error {}
 
@@ -90,7 +86,7 @@ class BrowserPath extends Path {
     if (body) request.body = JSON.stringify(body);
     const answer = await fetch(new URL(path, address), request).catch((error) => {
       if (error.name === "AbortError") throw error;
-      throw new Gone("Jupyter does not answer. If ./lab up was ended, start it again.");
+      throw new Error("Jupyter does not answer. If ./lab up was ended, start it again.");
     });
     if (!answer.ok) throw await refusal(answer);
     return answer.json();
@@ -101,7 +97,7 @@ class BrowserPath extends Path {
 async function refusal(answer) {
   const said = await answer.json().catch(() => null);
   if (answer.status === 401 && said) return new Closed(CLOSED);
-  if (said && typeof said.kind === "string") return new Refused(said.error);
+  if (said && typeof said.kind === "string") return new Error(said.error);
   return answer.status >= 500 ? new Closed(CLOSED) : new NoPath();
 }
 
@@ -113,8 +109,8 @@ class KernelPath extends Path {
   /** No bound: the feed says that we wait. */
   async fetch(method, path, _, body) {
     const question = { method, path: `/${path}`, body };
-    const said = await askKernel(this.model, question).catch(() => { throw new Gone(NO_KERNEL); });
-    if (said.error) throw method === "GET" ? new Closed(CLOSED) : new Refused(said.error);
+    const said = await askKernel(this.model, question).catch(() => { throw new Error(NO_KERNEL); });
+    if (said.error) throw method === "GET" ? new Closed(CLOSED) : new Error(said.error);
     return said.said;
   }
 }
@@ -202,7 +198,7 @@ class Feed {
   async click(steps, doing, done) {
     this.say(doing);
     try {
-      if (!this.path) throw new Gone(this.trouble || "There is no connection to the stage yet.");
+      if (!this.path) throw new Error(this.trouble || "There is no connection to the stage yet.");
       for (const [verb, given] of steps) this.take(await this.path.ask(verb, given ?? {}, this.seen));
       // An event that came meanwhile is the later news: the fault has fired already.
       if (this.news === doing) this.say(done);
@@ -578,9 +574,8 @@ function verbButton(view, { states, doing, subject }, verb, name, state, given) 
     fits
       ? view.feed.click([[verb, given]], `${now} ${name}.`, `${subject(name)} is ${done}.`)
       : view.feed.say(`${subject(name)} is ${state}: there is nothing to ${verb}.`);
-  const button = view.button(`${verb} ${name}`, `${verb} ${name}`, `${verb} ${name}`, act);
+  const button = view.button(`${verb} ${name}`, `${verb} ${name}`, `${verb} ${name}`, act, verb);
   button.setAttribute("aria-disabled", String(!fits));
-  button.append(verb);
   return button;
 }
 
@@ -605,8 +600,8 @@ class View {
     [this.feed, this.model, this.styles] = [feed, model, model.get("styles")];
     this.way = h("p", { class: "way", role: "status" });
     this.trouble = h("p", { role: "alert" });
-    this.again = this.button("again", "Start the lab again", "", () => feed.startAgain());
-    this.again.append("Start the lab again");
+    const again = "Start the lab again";
+    this.again = this.button("again", again, "", () => feed.startAgain(), again);
     this.closed = h("div", { class: "trouble" }, this.trouble, this.again);
     this.news = h("p", { class: "news", role: "status" });
     this.brokers = h("div", { class: "brokers", tabindex: "-1" });
@@ -632,8 +627,7 @@ class View {
     const panel = ownKeys({ class: "lab-explorer lab-panel", "aria-label": `Panel of lab ${lab}` });
     const reset = this.button("reset", "reset: disarm all faults, make every broker run",
       "No fault is armed, every broker runs, every link is open", () =>
-        this.feed.click([["reset"]], "Resetting.", "No fault is armed, every broker runs."));
-    reset.append("reset");
+        this.feed.click([["reset"]], "Resetting.", "No fault is armed, every broker runs."), "reset");
     panel.append(
       h("header", {}, h("strong", {}, `Lab ${lab}`), reset),
       this.way, this.closed,
@@ -645,8 +639,9 @@ class View {
     return panel;
   }
 
-  button(name, label, title, onclick) {
-    return h("button", { type: "button", "data-name": name, "aria-label": label, title, onclick });
+  button(name, label, title, onclick, ...children) {
+    const given = { type: "button", "data-name": name, "aria-label": label, title, onclick };
+    return h("button", given, ...children);
   }
 
   /** Draw at the next frame, however many events come before it. */
@@ -720,12 +715,12 @@ class View {
       return this.feed.click([...clear, arm], `Arming ${code}.`, `${code} is armed, and waits for its request.`);
     };
     const whose = run ? ` of run ${run}` : "";
-    const button = this.button(`${code}${whose}`, `${words || code}, ${code}${whose}`, `${code}: ${about}`, act);
+    const sign = mark(waiting ? ["◆", "blue"] : ["✕", "vermillion"]);
+    const button = this.button(`${code}${whose}`, `${words || code}, ${code}${whose}`, `${code}: ${about}`, act,
+      words ? h("span", {}, words) : null, h("code", {}, `${code}${whose}`),
+      state ? h("span", { class: "fate" }, sign, state) : null);
     button.setAttribute("aria-pressed", String(waiting > 0));
     button.classList.toggle("fired", Boolean(fired && !waiting));
-    const sign = mark(waiting ? ["◆", "blue"] : ["✕", "vermillion"]);
-    button.append(...(words ? [h("span", {}, words)] : []), h("code", {}, `${code}${whose}`),
-      ...(state ? [h("span", { class: "fate" }, sign, state)] : []));
     return button;
   }
 }
