@@ -290,10 +290,7 @@ def _steps(rows: Iterable[Event]) -> list[Step]:
 
 def _spans(moments: Sequence[tuple[int, str]], end_ns: int) -> list[Span]:
     """From each change of the word to the next."""
-    changes: list[tuple[int, str]] = []
-    for at_ns, word in moments:
-        if not changes or changes[-1][1] != word:
-            changes.append((at_ns, word))
+    changes = [next(same) for _, same in groupby(moments, key=lambda moment: moment[1])]
     after = [*changes[1:], (end_ns, "")]
     return [Span(at, end, word) for (at, word), (end, _) in zip(changes, after, strict=False)]
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import groupby
 from math import ceil
 from typing import Final
 
@@ -277,8 +278,8 @@ def _logs(frame: Frame) -> list[Scatter]:
             base = [frame.log_y(number)] * 2
             drawn.append(
                 Scatter(x=[*xs, xs[-1], xs[0]], y=[*ys, *base], mode="lines", fill="toself",
-                        fillcolor=FILL, line={"color": palette.BLUE, "width": 2}, name="log end",
-                        legendgroup="log", showlegend=not drawn, hoverinfo="skip")
+                        fillcolor=FILL, line={"color": palette.BLUE, "width": 2, "shape": "hv"},
+                        name="log end", legendgroup="log", showlegend=not drawn, hoverinfo="skip")
             )  # fmt: skip
     return drawn
 
@@ -287,7 +288,9 @@ def _watermark(frame: Frame) -> list[Scatter]:
     """The high watermark in the lane of the broker that led and told it."""
     drawn: list[Scatter] = []
     for number, broker in enumerate(frame.seen.replicas):
-        for steps in _reigns(frame, broker):
+        # Apart where another broker told some between.
+        reigns = groupby(frame.seen.watermarks, key=lambda step: step.broker)
+        for steps in [list(its) for teller, its in reigns if teller == broker]:
             last_ns = steps[-1].at_ns
             after = [it.at_ns for it in frame.seen.watermarks if it.at_ns > last_ns]
             roles = (it for it in frame.seen.roles(broker) if it.word == LEADER)
@@ -299,34 +302,18 @@ def _watermark(frame: Frame) -> list[Scatter]:
             drawn.append(
                 Scatter(x=xs, y=ys, mode="lines", name="high watermark", legendgroup="mark",
                         hoverinfo="skip", showlegend=not drawn,
-                        line={"color": palette.VERMILLION, "width": 2.4, "dash": "5px,3px"})
+                        line={"color": palette.VERMILLION, "width": 2.4, "dash": "5px,3px",
+                              "shape": "hv"})
             )  # fmt: skip
     return drawn
-
-
-def _reigns(frame: Frame, broker: int) -> list[list[Step]]:
-    """The watermarks that a broker told, apart where another one told some between."""
-    found: list[list[Step]] = []
-    last = None
-    for step in frame.seen.watermarks:
-        if step.broker == broker:
-            if last != broker:
-                found.append([])
-            found[-1].append(step)
-        last = step.broker
-    return found
 
 
 def _stairs(
     frame: Frame, number: int, steps: Sequence[Step], until: float
 ) -> tuple[list[float], list[float]]:
-    """A line that holds its height until the next step."""
-    xs: list[float] = []
-    ys: list[float] = []
-    for step in steps:
-        column, y = frame.column(step.at_ns), frame.log_y(number, step.offset)
-        xs += [column, column] if ys else [column]
-        ys += [ys[-1], y] if ys else [y]
+    """The corners of a line that holds its height until the next step: its shape is "hv"."""
+    xs = [frame.column(step.at_ns) for step in steps]
+    ys = [frame.log_y(number, step.offset) for step in steps]
     return [*xs, until], [*ys, ys[-1]]
 
 
