@@ -18,6 +18,7 @@ LENGTH_LIMIT: Final = 40
 NAMED_LIMIT: Final = 4
 ARE: Final = ("is", "are")
 WERE: Final = ("was", "were")
+NOT_FIRED: Final = "The fault never fired, so this run proves nothing"
 
 
 def shown(text: object, limit: int = LENGTH_LIMIT) -> str:
@@ -132,7 +133,7 @@ def _unsure(run: History) -> str:
 
 def _unproven(run: History) -> str:
     if run.of("fault", "armed") and not run.of("fault", "fired"):
-        return "The fault never fired, so this run proves nothing"
+        return NOT_FIRED
     return ""
 
 

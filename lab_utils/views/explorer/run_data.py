@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from lab_utils.ledger import outcomes as words_of
@@ -30,7 +31,6 @@ from lab_utils.views.picture import MS, ms_text
 
 RunData = dict[str, Any]
 
-NOT_FIRED: Final = "The fault never fired, so this run proves nothing"
 SAYS_NOTHING: Final = "This run proves nothing: {}"
 
 
@@ -137,7 +137,7 @@ def finding(rows: Sequence[Event], about: str, trouble: Sequence[str] = ()) -> s
     if trouble:
         return f"{SAYS_NOTHING.format('; '.join(trouble)).rstrip('.')}."
     if History(rows).is_unproven:
-        return f"{NOT_FIRED}."
+        return f"{words.NOT_FIRED}."
     return f"{HEADLINES[about](rows)}."
 
 
@@ -151,11 +151,8 @@ def styles() -> dict[str, dict[str, Any]]:
 
 
 def _style(style: Style) -> dict[str, Any]:
-    return {
-        "name": style.name, "colour": style.colour, "dark": DARK.get(style.colour, style.colour),
-        "dash": "" if style.dash == "solid" else style.dash.replace("px", ""),
-        "symbol": style.symbol, "width": style.width,
-    }  # fmt: skip
+    dash = "" if style.dash == "solid" else style.dash.replace("px", "")
+    return {**asdict(style), "dark": DARK.get(style.colour, style.colour), "dash": dash}
 
 
 def _step(step: Step, lanes: list[str], begun: int, moments: Sequence[int]) -> dict[str, Any]:

@@ -88,11 +88,9 @@ class Picture:
 
     def bundle(self) -> dict[str, Any]:
         """The figure as JupyterLab takes it; without Plotly it is the SVG, or the words."""
-        figure = self.figure.to_plotly_json()
-        svg = self.static(titled=False).svg
         return {
-            PLOTLY: {**figure, "config": CONFIG},
-            "image/svg+xml": svg,
+            PLOTLY: {**self.figure.to_plotly_json(), "config": CONFIG},
+            "image/svg+xml": self.static(titled=False).svg,
             "text/plain": repr(self),
         }
 
