@@ -79,12 +79,12 @@ def test_refused_send_is_no_refused_commit() -> None:
     assert [] == Ownership(rows).marks
 
 
-def test_two_entries_differ_in_more_than_colour() -> None:
-    """Each consumer has a hatch of its own, and its name stands beside its row."""
+def test_each_consumer_is_named() -> None:
+    """Its name stands beside its row, and its bar in the legend."""
     figure = ownership(of.taken_away()).figure
     bars = [trace for trace in figure.data if trace.type == "bar"]
     notes = [note.text for note in figure.layout.annotations]
 
-    assert 2 == len({bar.marker.pattern.shape for bar in bars})
+    assert ["consumer-1 has it", "consumer-2 has it"] == [bar.name for bar in bars]
     assert {None} == {bar.marker.opacity for bar in bars}  # which the legend would not show
     assert {"<b>partition 0</b>", "consumer-1", "consumer-2"} <= set(notes)

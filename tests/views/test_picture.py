@@ -2,68 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
-from lab_utils.views.bookmarks import offset_diagram
-from lab_utils.views.in_out import in_and_out
-from lab_utils.views.measurements import cost_picture, spread
-from lab_utils.views.orders import orders_by_offset
-from lab_utils.views.ownership import ownership
+from lab_utils.views import (
+    bookmarks,
+    in_out,
+    measurements,
+    orders,
+    ownership,
+    replicas,
+    survival,
+    timeline,
+)
+from lab_utils.views import transaction_timeline as transactions
+from lab_utils.views.palette import Style
 from lab_utils.views.picture import MS, Picture, elastic_time
-from lab_utils.views.replicas import replicas
-from lab_utils.views.survival import survival
-from lab_utils.views.timeline import timeline
-from lab_utils.views.transaction_timeline import transaction_timeline
+from lab_utils.views.replica_history import LOOKED
 from tests.views import consuming_histories, histories, replica_histories, transaction_histories
 from tests.views.test_measurements import ACKS, COSTS
 from tests.views.test_survival import SETTINGS
 
-INVOICES: Callable[[Any], Picture] = lambda rows: in_and_out(rows, "invoices")  # noqa: E731
-LOOKED = (
-    "Log ends and watermark are looked at every 50 ms; an answer with an offset says that the "
-    "leader has it, and to acks=all that the watermark has passed it."
-)
+INVOICES: Callable[[Any], Picture] = lambda rows: in_out.in_and_out(rows, "invoices")  # noqa: E731
 # name: the view, what it draws, its title and its summary
 WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
     "timeline": (
-        timeline, histories.lost_answer(),
+        timeline.timeline, histories.lost_answer(),
         "Order 2 was stored twice: its answer was lost and the client sent it again",
         "6 Produce requests crossed the wire in 63.8 ms. The proxy dropped 1 response. 1 request "
         "came again (↻). Each arrow passes the proxy at the measured "
         "moment; its slope is drawn, not measured.",
     ),
     "orders": (
-        orders_by_offset, histories.hole(),
+        orders.orders_by_offset, histories.hole(),
         "Order 0 was acked and is not in the log: the answer was CORRUPT_MESSAGE, and the client "
         "did not send it again",
         "4 calls of produce(), 3 records in the log. Order 0 is not in the log; its report: acked, "
         "no offset.",
     ),
     "replicas": (
-        replicas, replica_histories.acked_alone(),
+        replicas.replicas, replica_histories.acked_alone(),
         "Orders 0 and 1 were acked by broker 1 alone, and broker 2 became leader without them",
         "Partition 0 is on brokers 1, 2 and 3. At first: broker 1 leads, brokers 1, 2 and 3 in the "
         "ISR. At 3,359 ms: broker 2 leads, brokers 2 and 3 in the ISR. The logs reach to 2 (broker "
         f"1), 1 (broker 2) and 1 (broker 3). 3 orders acked. {LOOKED}",
     ),
     "transactions": (
-        transaction_timeline, transaction_histories.commit_and_abort(),
+        transactions.transaction_timeline, transaction_histories.commit_and_abort(),
         "1 record for every reader, 1 for read_uncommitted only",
         "producer-1 was told that transaction 1 was committed. producer-1 was told that "
         "transaction 2 was aborted. A read_committed reader reads each partition to its end.",
     ),
     "bookmarks": (
-        offset_diagram, consuming_histories.repeated_and_skipped(),
+        bookmarks.offset_diagram, consuming_histories.repeated_and_skipped(),
         "Order 2 was skipped: the bookmark was ahead of the work. Order 1 was processed more than "
         "once: the bookmark had not reached the work",
         "Partition 0: 3 deliveries, 3 records processed, 2 commits and 1 kill. Last committed: "
         "offset 3.",
     ),
     "ownership": (
-        ownership, consuming_histories.taken_away(),
+        ownership.ownership, consuming_histories.taken_away(),
         "Partition 0 was given to consumer-2 while consumer-1 still believed it had it, and its "
         "commit was refused: UNKNOWN_MEMBER_ID. Order 0 was processed more than once",
         "Partition 0: consumer-1 from 0 to 7.0 ms (revoked) and consumer-2 from 3.0 to 8.0 ms "
@@ -76,7 +76,7 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
         "2 orders in; out: 2 in the log, 2 to the concurrent reader and 2 to the final reader.",
     ),
     "acks": (
-        spread, ACKS,
+        measurements.spread, ACKS,
         "Messages per second, in the median: 4,000 with acks=0, 900 with acks=1 and 700 with "
         "acks=all; the runs of acks=1 and acks=all overlap",
         "acks=0: 3 measurements, 4,000 (3,000 to 5,000) messages per second, 0.03 (0.02 to 0.04) "
@@ -84,13 +84,13 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
         "acks=all: 3 measurements, 700 (600 to 800) messages per second, 4.0 (3.0 to 9.0) ms.",
     ),
     "cost": (
-        cost_picture, COSTS,
+        measurements.cost_picture, COSTS,
         "idempotent: 600,000 records a second; 1 in a transaction: 350 (about 1,714 times slower)",
         "idempotent: 600,000 records a second, 500,000 to 700,000. 1 in a transaction: 350 records "
         "a second, 300 to 400.",
     ),
     "survival": (
-        survival, SETTINGS,
+        survival.survival, SETTINGS,
         "Only 3 replicas with min ISR 2 keep every acked order on two brokers, and can be written "
         "with one of them dead",
         "11 cells of one run: 5 writable, safe, 3 refused, safe, 2 writable, not safe and 1 "
@@ -112,19 +112,35 @@ def test_nothing_to_draw(draw: Callable[[Any], Picture]) -> None:
     assert [] == [trace for trace in picture.figure.data if trace.x and trace.x != (None,)]
 
 
-@pytest.mark.parametrize("name", [name for name in WORDS if name != "acks"])
-def test_legend_needs_no_colour(name: str) -> None:
-    """No two entries of a legend differ in their colour alone."""
-    draw, given, *_ = WORDS[name]
-    marks = [
-        (trace.marker.symbol if trace.mode.startswith("markers") else None,
-         trace.line.dash, trace.line.width, trace.fill)
-        for trace in draw(given).figure.data
-        if trace.type == "scatter" and trace.showlegend is not False and trace.name
-        and trace.mode != "lines+markers"
-    ]  # fmt: skip
+def of(styles: Iterable[Style]) -> list[object]:
+    return [(it.symbol, it.dash, it.width) for it in styles]
 
-    assert len(marks) == len(set(marks))
+
+# Of each legend, and of the bars that stand on one another: how each entry looks.
+LINES = (transactions.BAR, transactions.OPEN, transactions.WAITS, transactions.LATE)
+LOOKS = {
+    "timeline": of(timeline.WIRE.values()),
+    "orders": of(orders.OUTCOMES.values()),
+    "replicas": of(replicas.ACKS.values()),
+    "brokers": [
+        replicas.BARS[word][1]
+        for word in ("killed", "power cut", "stopped", "paused", "starting", "fenced")
+    ],
+    "links": [replicas.BARS[word][1] for word in ("cut", "held", "slow")],
+    "transactions": of([*transactions.MARKS.values(), *LINES, transactions.ASKS]),
+    "bookmarks": of([*bookmarks.STYLES.values(), bookmarks.BOOKMARK]),
+    "ownership": of(ownership.MARKS.values()),
+    "consumers": [hatch for _, hatch in ownership.OWNERS],
+    "in and out": of(in_out.STYLES),
+    "acks": of(measurements.STYLES.values()),
+    "survival": of(survival.OUTCOMES.values()),
+}
+
+
+@pytest.mark.parametrize("looks", LOOKS.values(), ids=LOOKS)
+def test_legend_needs_no_colour(looks: list[object]) -> None:
+    """No two entries differ in their colour alone: mark, dash, width or hatch is their own."""
+    assert len(looks) == len(set(looks))
 
 
 def test_neighbours_have_a_column_each() -> None:

@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.picture import PLOTLY
+from lab_utils.views.picture import MS, PLOTLY
 from lab_utils.views.replica_history import ELIGIBLE, IN_SYNC, LEADER, OUT, Replication, title
-from lab_utils.views.replicas import BARS, COLUMNS_LIMIT, Frame, replicas
+from lab_utils.views.replicas import COLUMNS_LIMIT, Frame, replicas
 from tests.views import replica_histories as histories
 from tests.views.histories import acked, log, request, response, unknown
 from tests.views.replica_histories import broker, decided, ends, link, watermark
 
-MS = 1_000_000
 DEAD_ALONE = [*ends(0, 0, 0, 0), watermark(1, 1, 0), acked(5, "0", 0), broker(9, 1, "killed"),
               *log(ms=20)]  # fmt: skip
 TWO_HAD_IT = [*ends(0, 0, 0, 0), watermark(1, 1, 0), *ends(4, 1, 1), acked(5, "0", 0),
@@ -137,16 +136,6 @@ def test_answer_with_an_offset_says_what_the_leader_holds() -> None:
     steps = [(it.at_ns // MS, it.offset) for it in Replication(rows).ends if it.broker == 1]
 
     assert [(0, 0), (6, 1), (70, 2)] == steps
-
-
-def test_no_two_bars_look_alike() -> None:
-    """Without their colours the bars of one height differ in their hatch or in being filled."""
-    links, roles = ("cut", "held", "slow"), (LEADER, IN_SYNC, ELIGIBLE, OUT)
-    lanes = [word for word in BARS if word not in (*links, *roles, "died")]
-    for words in (lanes, links):
-        hatches = [BARS[word][1] for word in words]
-        assert len(set(hatches)) == len(hatches)
-    assert BARS["died"][1] == BARS["killed"][1]
 
 
 def test_table_marks_the_lost() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab_utils.ledger.events import Event
-from lab_utils.views.survival import OUTCOMES, survival
+from lab_utils.views.survival import survival
 
 RUN = "02-a"
 HEALED_NS = 100
@@ -77,10 +77,3 @@ def test_no_more_dead_than_there_are_replicas() -> None:
 
     assert [(1, 1, 0), (1, 1, 1)] == [row[:3] for row in table.rows]
     assert {0} == table.marked
-
-
-def test_no_two_outcomes_look_alike() -> None:
-    """Mark, word and fill of each outcome are its own."""
-    styles = [(it.symbol, it.name, it.colour) for it in OUTCOMES.values()]
-
-    assert [4, 4, 4] == [len(set(column)) for column in zip(*styles, strict=True)]

@@ -96,9 +96,8 @@ def test_table_has_each_record_and_marker() -> None:
     ] == list(transaction_timeline(commit_and_abort()).table.rows)
 
 
-def test_each_kind_has_its_own_symbol() -> None:
-    """Records, markers and ends are told apart by more than their colour."""
-    assert 7 == len(MARKS) == len({style.symbol for style in MARKS.values()})
+def test_each_kind_is_drawn() -> None:
+    """The legend names records, markers and ends."""
     assert {style.name for style in MARKS.values() if "error" not in style.name} <= set(
         traces(commit_and_abort())
     )
