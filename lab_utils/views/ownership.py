@@ -130,6 +130,8 @@ class Ownership:
         """What was processed, and the commits that were refused, oldest first."""
         done: Counter[tuple[Place, int | None]] = Counter()
         had: dict[tuple[Place, int | None], str] = {}
+        # What a consumer took by assign() was not assigned to it, and has no row.
+        owned = {(it.place, it.owner) for it in self.spans}
         found = []
         for row in self.history.of("client", "delivered", "processed", "error"):
             if row.kind == "error":
@@ -138,7 +140,7 @@ class Ownership:
             key = (topic_partition(row), row.offset)
             if row.kind == "delivered":
                 had[key] = row.actor
-            elif key in had:
+            elif (topic_partition(row), had.get(key)) in owned:
                 done[key] += 1
                 kind = "once" if done[key] == 1 else "again"
                 found.append(Mark(topic_partition(row), had[key], row.at_ns, row.value or "", kind))

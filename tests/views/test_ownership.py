@@ -79,6 +79,13 @@ def test_refused_send_is_no_refused_commit() -> None:
     assert [] == Ownership(rows).marks
 
 
+def test_what_was_taken_by_assign_has_no_row() -> None:
+    """Nobody gave it to its consumer: the work is not drawn, and the others' is."""
+    rows = [of.delivered(0), of.processed(0), *of.history(of.rebalanced("assigned", partition=1))]
+
+    assert ([], 1) == (Ownership(rows).marks, len(ownership(rows).table.rows))
+
+
 def test_each_consumer_is_named() -> None:
     """Its name stands beside its row, and its bar in the legend."""
     figure = ownership(of.taken_away()).figure
