@@ -171,6 +171,13 @@ def test_a_commit_of_the_database_is_a_step_of_its_process() -> None:
     assert (("process",), "The database has committed") == (step.path, step.text[:26])
 
 
+def test_a_program_of_another_library_has_its_lane() -> None:
+    """A sweep draws it under the name that it was given."""
+    rows = [request(1, "0", 1, actor="java"), response(2, 1, 0, actor="java")]
+
+    assert ["java", "proxy", "broker 1"] == run_data(rows)["lanes"]
+
+
 def test_transactions_say_who_is_given_what() -> None:
     """Records, markers and what a read_committed reader is given."""
     data = run_data(transaction_histories.torn(), about="transactions", apis=("EndTxn",))

@@ -110,9 +110,12 @@ class Steps:
 
     def lanes(self) -> list[str]:
         """The lanes from left to right: clients, proxy, brokers."""
-        used = {lane for step in self.all for lane in step.path}
-        clients = list(dict.fromkeys(map(self._lane, self._clients)))
-        numbers = {int(lane.rpartition(" ")[2]) for lane in used if lane.startswith("broker ")}
+        used = list(dict.fromkeys(lane for step in self.all for lane in step.path))
+        of_brokers = [lane for lane in used if lane.startswith("broker ")]
+        # A program of any other library has the name that it was given.
+        others = (lane for lane in used if lane not in (PROXY, *of_brokers))
+        clients = list(dict.fromkeys([*map(self._lane, self._clients), *others]))
+        numbers = {int(lane.rpartition(" ")[2]) for lane in of_brokers}
         numbers |= set(self._replication.replicas)
         named = [*(clients or ["client"]), *([PROXY] if PROXY in used else [])]
         return [*named, *(f"broker {number}" for number in sorted(numbers))]
