@@ -45,6 +45,11 @@ function s(tag, given = {}, ...children) {
   return made;
 }
 
+function painted(made, paint, by = "fill") {
+  made.style[by] = paint;
+  return made;
+}
+
 const colour = (style) => `light-dark(${style.colour}, ${style.dark})`;
 const short = (text, px) => {
   const room = Math.max(2, Math.floor(px / LETTER));
@@ -209,36 +214,28 @@ function drawn(step, style, x, y, ys, apart, width) {
     x1: first, y1: y, x2: last, y2: y + SLOPE, "stroke-width": style.width, class: "wire",
   };
   if (style.dash) line["stroke-dasharray"] = style.dash;
-  const arrow = s("line", line);
-  arrow.style.stroke = paint;
-  parts.push(arrow);
+  parts.push(painted(s("line", line), paint, "stroke"));
   step.path.slice(1, -1).forEach((lane) => {
     const share = (x(lane) - first) / (last - first);
-    const dot = s("circle", { cx: x(lane), cy: y + SLOPE * share, r: 3 });
-    dot.style.fill = paint;
-    parts.push(dot);
+    parts.push(painted(s("circle", { cx: x(lane), cy: y + SLOPE * share, r: 3 }), paint));
   });
   parts.push(...(stops ? cross(last, y + SLOPE, paint) : [head(first, last, y + SLOPE, paint)]));
   const right = last > first;
   const label = s("text", {
     x: first + (right ? 7 : -13), y: y - 3, "text-anchor": right ? "start" : "end", class: "label",
   }, short(step.label, Math.abs(last - first) - 16));
-  label.style.fill = paint;
-  return [...parts, label];
+  return [...parts, painted(label, paint)];
 }
 
 function head(from, to, y, paint) {
   const back = from < to ? -9 : 9;
-  const made = s("path", { d: `M${to} ${y}l${back} -4.5v9z` });
-  made.style.fill = paint;
-  return made;
+  return painted(s("path", { d: `M${to} ${y}l${back} -4.5v9z` }), paint);
 }
 
 function cross(x, y, paint) {
   return [[-6, -6, 6, 6], [-6, 6, 6, -6]].map(([x1, y1, x2, y2]) => {
-    const made = s("line", { x1: x + x1, y1: y + y1, x2: x + x2, y2: y + y2, "stroke-width": 2.8 });
-    made.style.stroke = paint;
-    return made;
+    const ends = { x1: x + x1, y1: y + y1, x2: x + x2, y2: y + y2 };
+    return painted(s("line", { ...ends, "stroke-width": 2.8 }), paint, "stroke");
   });
 }
 
@@ -252,15 +249,12 @@ function marked(step, paint, style, x, y, apart, width) {
     diamond: () => s("path", { d: `M${x} ${y - 7}l6 7l-6 7l-6 -7z` }),
   };
   const parts = style.symbol === "x" ? cross(x, y, paint) : [(shapes[style.symbol] ?? shapes.circle)()];
-  parts.forEach((part) => {
-    part.style[part.classList.contains("open") ? "stroke" : "fill"] = paint;
-  });
+  parts.forEach((part) => painted(part, paint, part.classList.contains("open") ? "stroke" : "fill"));
   const right = x < width * LABEL_LEFT;
   const label = s("text", {
     x: x + (right ? 10 : -10), y: y + 4, "text-anchor": right ? "start" : "end", class: "label",
   }, short(step.label, apart * 1.6));
-  label.style.fill = paint;
-  return [...parts, label];
+  return [...parts, painted(label, paint)];
 }
 
 const FILLED = new Set(["square", "diamond", "star"]);
@@ -296,8 +290,7 @@ function entry(style, cell) {
     if (isLine) {
       const line = s("line", { x1: 0, x2: 20, y1: 6, y2: 6, "stroke-width": Math.min(style.width, 3) });
       if (style.dash) line.setAttribute("stroke-dasharray", style.dash);
-      line.style.stroke = paint;
-      mark.append(line);
+      mark.append(painted(line, paint, "stroke"));
       if (style.symbol !== "square") mark.append(...(style.symbol === "x" ? cross(20, 6, paint) : [head(0, 25, 6, paint)]));
     } else {
       mark.append(...marked({ label: "" }, paint, style, 13, 6, 0, 99).slice(0, -1));

@@ -80,8 +80,7 @@ function thumbnail(run, styles) {
       from === to
         ? s("circle", { cx: from, cy: ys[at], r: style.symbol === "x" ? 3.6 : 1.8 })
         : s("line", { x1: from, x2: to, y1: ys[at], y2: ys[at] + 3, "stroke-width": 1.4 });
-    part.style[from === to ? "fill" : "stroke"] = colour(style);
-    root.append(part);
+    root.append(painted(part, colour(style), from === to ? "fill" : "stroke"));
     if (from !== to && style.symbol === "x") root.append(...cross(to, ys[at] + 3, colour(style)));
   });
   return root;
