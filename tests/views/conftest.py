@@ -9,7 +9,12 @@ import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
 
 SIZE: ViewportSize = {"width": 900, "height": 700}
-BLANK = '<html lang="en"><meta charset="utf-8"><body></body></html>'
+# What a script needs: an element to draw in, and what a module of JavaScript exports.
+BLANK = """<html lang="en"><meta charset="utf-8"><body><script>
+const place = () => document.body.appendChild(document.createElement("div"));
+const load = (module) =>
+    import(URL.createObjectURL(new Blob([module], { type: "text/javascript" })));
+</script></body></html>"""
 
 
 @pytest.fixture(scope="module")

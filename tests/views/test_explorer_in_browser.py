@@ -20,16 +20,13 @@ pytestmark = pytest.mark.browser
 HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
 CHOICE = {"idempotence": "false", "in_flight": "1", "fault": "the answer is lost", "nth": "3"}
 SAFE = CHOICE | {"idempotence": "true"}
-EXPLORE = """async ([module, given, recorded]) => {
-    const blob = new Blob([module], { type: "text/javascript" });
-    window.explorer = await import(URL.createObjectURL(blob));
-    const el = document.body.appendChild(document.createElement("div"));
-    window.explorer.explore(el, { ...given, source: window.explorer.recorded(recorded) });
+EXPLORE = """async ([module, given, runs]) => {
+    const { explore, recorded } = await load(module);
+    explore(place(), { ...given, source: recorded(runs) });
 }"""
 # A kernel that begins a run, and is restarted before it answers: its manager tells each model so.
 RESTARTED = """async ([module, given]) => {
-    const blob = new Blob([module], { type: "text/javascript" });
-    const widget = (await import(URL.createObjectURL(blob))).default();
+    const widget = (await load(module)).default();
     const heard = new Map();
     const model = {
         get: (name) => given[name],
@@ -41,20 +38,14 @@ RESTARTED = """async ([module, given]) => {
         },
     };
     widget.initialize({ model });
-    widget.render({ model, el: document.body.appendChild(document.createElement("div")) });
+    widget.render({ model, el: place() });
 }"""
 # A source that answers when the test says so: with a run, or that it cannot.
 HELD = """async ([module, given]) => {
-    const blob = new Blob([module], { type: "text/javascript" });
-    const el = document.body.appendChild(document.createElement("div"));
     const ask = () => new Promise((done, fail) => Object.assign(window, { done, fail }));
-    (await import(URL.createObjectURL(blob))).explore(el, { ...given, source: { ask } });
+    (await load(module)).explore(place(), { ...given, source: { ask } });
 }"""
-TABULATE = """async ([module, given]) => {
-    const blob = new Blob([module], { type: "text/javascript" });
-    const el = document.body.appendChild(document.createElement("div"));
-    (await import(URL.createObjectURL(blob))).tabulate(el, given);
-}"""
+TABULATE = "async ([module, given]) => (await load(module)).tabulate(place(), given)"
 
 
 def recorded(rows: list[Event], choice: dict[str, str], **more: Any) -> dict[str, Any]:

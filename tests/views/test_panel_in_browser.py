@@ -22,8 +22,7 @@ HOSTILE = '<img src=x onerror="window.hurt = 1"><b>0</b>'
 # A kernel, and a place that anywidget would give. It answers with `answer`, the part that is asked
 # for, and a click with `after`; a state in it holds from then on, as a stage's does.
 SETTING = """async ([module, traits]) => {
-    const blob = new Blob([module], { type: "text/javascript" });
-    const widget = (await import(URL.createObjectURL(blob))).default();
+    const widget = (await load(module)).default();
     window.sent = [];
     window.hear = new Set();
     const heard = {};
@@ -49,9 +48,8 @@ SETTING = """async ([module, traits]) => {
     window.life = new AbortController();
     widget.initialize({ model, signal: window.life.signal });
     window.show = () => {
-        const el = document.body.appendChild(document.createElement("div"));
         const view = new AbortController();
-        widget.render({ model, el, signal: view.signal });
+        widget.render({ model, el: place(), signal: view.signal });
         return view;
     };
     window.views = [window.show()];
