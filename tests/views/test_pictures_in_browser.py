@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from lab_utils.views.replicas import replicas
 from lab_utils.views.timeline import timeline
 from lab_utils.views.transaction_timeline import transaction_timeline
 from tests.views import consuming_histories, histories, replica_histories, transaction_histories
-from tests.views.histories import acked, log, request, response, sent
+from tests.views.histories import log, request, response, sent
 
 pytestmark = pytest.mark.browser
 
@@ -91,19 +90,13 @@ def test_drawn_without_a_network(
 
 @pytest.mark.parametrize("value", HOSTILE)
 def test_hostile_value_is_text(page: Page, value: str) -> None:
-    """A value that is markup to Plotly or to the browser is shown letter by letter."""
+    """A value that is markup to Plotly or to the browser is shown letter by letter.
+
+    That no other picture gives one to Plotly as it is, test_static.py shows.
+    """
     wire = [sent(0, value), request(1, value, 1), response(2, 1, 0), *log(value, value)]
-    acks = [*replica_histories.ends(0, 0, 0, 0), acked(1, value[:8], 0), *log(ms=5)]
-    records = [
-        replace(row, value=value[:8]) if row.value == "0" else row
-        for row in transaction_histories.commit_and_abort()
-    ]
 
     assert value in show(page, wire)
-    assert 0 == page.locator("#here a").count()
-    assert f"{value[:8]} @ 0" in show(page, acks, replicas)
-    assert 0 == page.locator("#here a, #here b").count()
-    assert value[:8] in show(page, records, transaction_timeline)
     assert 0 == page.locator("#here a").count()
 
 
