@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -106,6 +106,22 @@ def shown(client: Any, seconds: float, work: str = WORK) -> list[tuple[str, str]
     ]
 
 
+def when_shown(
+    client: Any, work: str, words: str, do: Callable[[], object], timeout_s: float = 60
+) -> dict[str, Any]:
+    """Run a cell, and do this once it shows a line with these words; return how the cell ended."""
+    done: list[str] = []
+
+    def hear(message: dict[str, Any]) -> None:
+        text = message["content"].get("data", {}).get("text/plain", "")
+        if re.search(words, text) and not done:
+            done.append(text)
+            do()
+
+    ended: dict[str, Any] = client.execute_interactive(work, output_hook=hear, timeout=timeout_s)
+    return ended["content"]
+
+
 def test_what_takes_long_is_shown_and_then_gone(client: Any) -> None:
     """It appears in the cell that is running, goes on counting, and leaves nothing.
 
@@ -139,13 +155,7 @@ def test_an_interrupt_says_what_is_next(manager: Any, client: Any) -> None:
 
     A frame of a library between them would look like a defect, and would say nothing to do.
     """
-
-    def interrupt(message: dict[str, Any]) -> None:
-        if message["msg_type"] == "display_data":
-            manager.interrupt_kernel()
-
-    work = WORK.format(seconds=60)
-    content = client.execute_interactive(work, output_hook=interrupt, timeout=60)["content"]
+    content = when_shown(client, WORK.format(seconds=60), "Counting", manager.interrupt_kernel)
     first, *_, last = "\n".join(content["traceback"]).splitlines()
 
     assert first.endswith(", in <module>")
@@ -155,31 +165,17 @@ def test_an_interrupt_says_what_is_next(manager: Any, client: Any) -> None:
 
 def test_a_run_that_waits_for_a_broker_says_what_is_next(client: Any) -> None:
     """Its client waits in C without end, where no interrupt comes; a broker ends the wait."""
-    said = []
-
-    def start(message: dict[str, Any]) -> None:
-        text = message["content"].get("data", {}).get("text/plain", "")
-        if "No broker runs" in text and not said:
-            said.append(text)
-            join("97").heal()
-
-    content = client.execute_interactive(HELD_UP, output_hook=start, timeout=300)["content"]
+    words = r"^Run 97-a … .*start the broker in the panel, or restart the kernel\.$"
+    content = when_shown(client, HELD_UP, words, lambda: join("97").heal(), timeout_s=300)
     join("97").shutdown()
 
     assert "ok" == content["status"]
-    assert said[0].startswith("Run 97-a … ")
-    assert said[0].endswith("start the broker in the panel, or restart the kernel.")
 
 
 def test_a_loop_that_never_ends_says_what_is_next(manager: Any, client: Any) -> None:
     """A retry of what no retry fixes: the learner reads how to stop it, and that stops it."""
-
-    def interrupt(message: dict[str, Any]) -> None:
-        text = message["content"].get("data", {}).get("text/plain", "")
-        if text.endswith("interrupt the cell: ■ in the toolbar."):
-            manager.interrupt_kernel()
-
-    content = client.execute_interactive(LOOP, output_hook=interrupt, timeout=60)["content"]
+    words = r"interrupt the cell: ■ in the toolbar\.$"
+    content = when_shown(client, LOOP, words, manager.interrupt_kernel)
     join("97").shutdown()
 
     assert "KeyboardInterrupt" == content["ename"]
@@ -187,12 +183,7 @@ def test_a_loop_that_never_ends_says_what_is_next(manager: Any, client: Any) -> 
 
 def test_an_interrupt_of_the_first_cell_waits_for_nothing(manager: Any, client: Any) -> None:
     """What the lab loads meanwhile takes seconds, and goes on for the cell that runs again."""
-
-    def interrupt(message: dict[str, Any]) -> None:
-        if message["msg_type"] == "display_data":
-            manager.interrupt_kernel()
-
-    content = client.execute_interactive(STARTING, output_hook=interrupt, timeout=20)["content"]
+    content = when_shown(client, STARTING, "Starting", manager.interrupt_kernel, timeout_s=20)
 
     assert "KeyboardInterrupt" == content["ename"]
 
