@@ -248,16 +248,6 @@ class Replication:
         return [row for row in rows if (row.topic, row.partition) == (self.topic, self.partition)]
 
 
-def broker_of(actor: str) -> int | None:
-    """The broker's id, if that is what the actor is.
-
-    >>> broker_of("broker-2"), broker_of("producer-1")
-    (2, None)
-    """
-    name, _, number = actor.rpartition("-")
-    return int(number) if name == "broker" and number.isdecimal() else None
-
-
 def _ids(text: str | None) -> tuple[int, ...]:
     return tuple(int(each) for each in (text or "").split() if each.isdecimal())
 
@@ -280,11 +270,11 @@ def _decision(row: Event) -> Decision:
 
 
 def _steps(rows: Iterable[Event]) -> list[Step]:
-    placed = ((row, broker_of(row.actor)) for row in rows)
     return [
         Step(row.at_ns, broker, row.offset)
-        for row, broker in placed
-        if broker is not None and row.offset is not None
+        for row in rows
+        if row.offset is not None
+        for broker in _ids(row.actor.removeprefix("broker-"))
     ]
 
 

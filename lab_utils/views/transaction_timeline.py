@@ -313,7 +313,6 @@ def _waits(history: History, marks: list[Mark]) -> list[Wait]:
 def transaction_timeline(rows: Sequence[Event]) -> Picture:
     """The transactions of a run, drawn."""
     of = scene(rows)
-    title = _title(of)
     names: list[object] = [*of.producers, "coordinator", *of.places]
     # The coordinator's states stand below its lane, and need some room.
     lanes = {
@@ -329,16 +328,11 @@ def transaction_timeline(rows: Sequence[Event]) -> Picture:
         yaxis=axis(0.6, top + 0.4, visible=False),
         shapes=_lines(of, lanes), notes=_texts(of, lanes),
     )  # fmt: skip
-    return Picture(title, drawn, _summary(of), _table(of))
+    return Picture(title(of), drawn, _summary(of), _table(of))
 
 
-def headline(rows: Sequence[Event]) -> str:
+def title(of: Scene) -> str:
     """What became of the transactions of a run, in one sentence without a full stop."""
-    return _title(scene(rows))
-
-
-def _title(of: Scene) -> str:
-    """The picture in one sentence."""
     if not of.spans:
         return "No transaction was begun"
     stuck = [of.name_of(place) for place, (stop, end) in of.stops.items() if stop < end]

@@ -68,7 +68,7 @@ def _effects(rows: Sequence[Event]) -> str:
 HEADLINES: Final[Mapping[str, Callable[[Sequence[Event]], str]]] = {
     "orders": words.headline,
     "replicas": lambda rows: replica_history.title(replica_history.Replication(rows)),
-    "transactions": transaction_timeline.headline,
+    "transactions": lambda rows: transaction_timeline.title(transaction_timeline.scene(rows)),
     "work": lambda rows: bookmarks.bookmarks(rows).title(),
     "invoices": lambda rows: in_out.in_out(rows, "invoices").title(),
     "effects": _effects,
