@@ -48,13 +48,15 @@ STYLES: Final = {
     "decision": Style("decision of the controller", palette.PURPLE, symbol="diamond"),
     "read": Style("the log is read back", palette.GREY, symbol="square"),
 }
-BROKEN: Final = {
-    "killed": "is killed (SIGKILL)", "stopped": "is stopped (SIGTERM)",
-    "paused": "is paused (SIGSTOP)", "died": "has died",
-    "power_cut": "loses its power (a simulation), and what it had not flushed",
+# What becomes of a broker or a link: how it is drawn, and what is said of it.
+HAPPENED: Final = {
+    "killed": ("broken", "is killed (SIGKILL)"), "stopped": ("broken", "is stopped (SIGTERM)"),
+    "paused": ("broken", "is paused (SIGSTOP)"), "died": ("broken", "has died"),
+    "power_cut": ("broken", "loses its power (a simulation), and what it had not flushed"),
+    "started": ("whole", "is started again"), "resumed": ("whole", "is resumed (SIGCONT)"),
+    "link_cut": ("broken", "cut"), "link_held": ("broken", "held"),
+    "link_slow": ("broken", "slowed down"),
 }  # fmt: skip
-WHOLE: Final = {"started": "is started again", "resumed": "is resumed (SIGCONT)"}
-LINKS: Final = {"link_cut": "cut", "link_held": "held", "link_slow": "slowed down"}
 # What a call that has returned is called, and what it says.
 TXN: Final = {
     "txn_initialised": (
@@ -177,7 +179,8 @@ class Steps:
         if row.fate == "replaced":
             yield from self._replaced(it, row, client, broker)
             return
-        told, label = self._answer(it, broker), row.error or answer_label(it)
+        places = answer_of(it)
+        told, label = self._answer(it, broker), row.error or (f"@{places}" if places else "ok")
         style = "error" if row.error else "answer"
         is_held = _wait_ms(row) >= HELD_MS
         if row.fate == "dropped" and not (is_held and self._is_unhurt(row)):
@@ -290,20 +293,18 @@ class Steps:
                 yield Step(row.at_ns, "whole", (PROCESS,), text, "started again")
 
     def _brokers(self) -> Iterator[Step]:
-        for row in self.history.of("broker", *BROKEN, *WHOLE, *LINKS):
+        for row in self.history.of("broker", *HAPPENED):
             if not self._from_ns <= row.at_ns < self._until_ns:
                 continue
-            name = row.actor.replace("-", " ")
-            if row.kind in LINKS:
+            style, said = HAPPENED[row.kind]
+            if row.kind.startswith("link_"):
                 ends = row.detail.get("brokers", "").split()
-                text = f"The link between brokers {listed(ends)} is {LINKS[row.kind]}."
+                text = f"The link between brokers {listed(ends)} is {said}."
                 lanes = tuple(f"broker {end}" for end in ends)
-                yield Step(row.at_ns, "broken", lanes, text, LINKS[row.kind])
+                yield Step(row.at_ns, style, lanes, text, said)
             else:
-                words, style = (
-                    (BROKEN, "broken") if row.kind in BROKEN else (WHOLE, "whole")
-                )  # fmt: skip
-                text = f"{name.capitalize()} {words[row.kind]}."
+                name = row.actor.replace("-", " ")
+                text = f"{name.capitalize()} {said}."
                 yield Step(row.at_ns, style, (name,), text, row.kind.replace("_", " "))
         yield from self._decisions()
 
@@ -353,12 +354,6 @@ def _name(it: Exchange) -> str:
     if row.api in COMMITS:
         return f"{'commit' if row.api == 'OffsetCommit' else 'offset'} {row.offset}"
     return ENDS.get(row.detail.get("committed", ""), row.api or "?")
-
-
-def answer_label(it: Exchange) -> str:
-    """What an answer is called beside its arrow: the offset that it names."""
-    places = answer_of(it)
-    return f"@{places}" if places else "ok"
 
 
 def _the(lane: str) -> str:
