@@ -15,10 +15,6 @@ from typing import Any, Final
 
 from lab_utils.errors import BadArgument, one_of
 
-FAULTS: Final = (
-    "corrupt_request", "crash_client", "cut_link", "delay_response", "drop_request",
-    "drop_response", "kill_broker", "late_request", "pause_broker", "refuse",
-)  # fmt: skip
 LINE_LIMIT: Final = 99
 
 # What an option fills in, by the name of the place; a text alone fills the place of its choice.
@@ -78,7 +74,8 @@ class Offer:
         while (filled := Template(text).substitute(places)) != text:
             text = filled
         text = re.sub(r"[ ]+$", "", text, flags=re.MULTILINE).replace(", faults=[]", "")
-        used = [name for name in FAULTS if f"{name}(" in text]
+        # A program calls functions of the lab in its faults alone.
+        used = sorted(set(re.findall(r"(\w+)\(", text.partition("faults=")[2])))
         imports = [f"from lab_utils import {', '.join(used)}"] if used else []
         imports += ["from sqlalchemy import text"] if "text(" in text else []
         return "\n".join([*imports, *([""] if imports else []), _folded(text.strip()), ""])
