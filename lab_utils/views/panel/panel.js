@@ -4,8 +4,9 @@
 
 // The two ways from this page to the stage: past the kernel, or through it.
 //
-// A path has `name` (in words), how often it is asked, and `ask(verb, given, after)`, which returns
-// the state and the events after that number. An error says in words what is wrong; by its kind:
+// A path has `name` (in words), how often it is asked, and `ask(request, after)`, which makes one of
+// the stage's requests and returns the state and the events after that number. An error says in
+// words what is wrong; by its kind:
 //   Closed    the stage has ended; the kernel can start another one
 //   Ended     the stage itself has said so: nobody needs to ask it again
 //   NoPath    this page cannot reach the stage by itself
@@ -20,20 +21,7 @@ const NO_RUN =
   'Press "Start the lab again", then run a cell.';
 const NO_KERNEL = "The kernel has ended. Run the notebook's first cell, then this cell.";
 const PROBE_MS = 5000;
-
-// What each verb is in the stage's HTTP.
-const REQUESTS = {
-  state: () => ["GET", "state"],
-  arm: (given, faults) => ["POST", "faults", { run: "", fault: faults[given.fault].fault }],
-  disarm: (given) => ["DELETE", `faults/${encodeURIComponent(given.id)}`],
-  reset: () => ["POST", "reset"],
-};
-for (const verb of ["kill", "pause", "resume", "stop", "start"]) {
-  REQUESTS[verb] = (given) => ["POST", `brokers/${given.broker}/${verb}`];
-}
-for (const verb of ["cut", "hold", "heal"]) {
-  REQUESTS[verb] = (given) => ["POST", `links/${given.link.join("/")}/${verb}`];
-}
+const STATE = ["GET", "state"];
 
 /** The address under which Jupyter passes on to a port, or null on a page that is not Jupyter's. */
 function proxyAddress(port) {
@@ -52,16 +40,15 @@ function cookie(name) {
   return found ? decodeURIComponent(found.slice(name.length + 1)) : "";
 }
 
-/** What both ways have in common: a verb is a request, and then the state and the news are asked for. */
+/** What both ways have in common: after a request the state and the news are asked for. */
 class Path {
   constructor(model) {
     this.model = model;
   }
 
-  async ask(verb, given, after, signal = undefined) {
-    const [method, path, body] = REQUESTS[verb](given, this.model.get("faults"));
+  async ask([method, path, body], after, signal = undefined) {
     const said = await this.fetch(method, path, signal, body);
-    const state = said.brokers ? said : await this.fetch("GET", "state", signal);
+    const state = said.brokers ? said : await this.fetch(...STATE, signal);
     if (state.ending) throw new Ended(CLOSED);
     const from = after ?? Math.max(0, state.seen - EVENTS_BEFORE);
     const news = state.seen > from && (await this.fetch("GET", `events?after=${from}`, signal));
@@ -120,7 +107,7 @@ async function choosePath(model, signal) {
   const browser = new BrowserPath(model);
   try {
     const probe = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
-    return { path: browser, said: await browser.ask("state", {}, null, probe) };
+    return { path: browser, said: await browser.ask(STATE, null, probe) };
   } catch (error) {
     if (signal.aborted || !(error instanceof NoPath)) throw error;
     return { path: new KernelPath(model), said: null };
@@ -149,7 +136,6 @@ class Feed {
   constructor(model) {
     this.model = model;
     this.views = new Set();
-    this.state = null;
     this.way = "Looking for the stage.";
     this.trouble = "";
     this.news = "";
@@ -194,12 +180,12 @@ class Feed {
     this.path = null;
   }
 
-  /** Do what a button says, in one or several steps; each trouble is shown in words. */
-  async click(steps, doing, done) {
+  /** Do what a button says, in one or several requests; each trouble is shown in words. */
+  async click(requests, doing, done) {
     this.say(doing);
     try {
       if (!this.path) throw new Error(this.trouble || "There is no connection to the stage yet.");
-      for (const [verb, given] of steps) this.take(await this.path.ask(verb, given ?? {}, this.seen));
+      for (const request of requests) this.take(await this.path.ask(request, this.seen));
       // An event that came meanwhile is the later news: the fault has fired already.
       if (this.news === doing) this.say(done);
     } catch (error) {
@@ -261,7 +247,7 @@ class Feed {
       this.draw();
     }, PATIENCE_MS);
     try {
-      return await path.ask("state", {}, this.seen, signal);
+      return await path.ask(STATE, this.seen, signal);
     } finally {
       clearTimeout(busy);
     }
@@ -449,13 +435,12 @@ function frames({ number, requests, response, again }) {
   const [first] = requests;
   const [client, broker] = [clientOf(requests), brokerOf(requests)];
   const name = `${again ? "\u21bb" : ""}${nameOf(requests)}`;
-  const isAnswered = response && response.kind !== "closed";
   const stopped = first.fate === "dropped";
-  const style = stopped && isAnswered ? "replaced" : REQUEST[first.fate] ?? "request";
+  const style = stopped && response ? "replaced" : REQUEST[first.fate] ?? "request";
   const ends = first.fate === "replayed" ? ["proxy", broker] : [client, "proxy", broker];
   const path = stopped ? [client, "proxy"] : ends;
   const asked = { at_ns: first.at_ns, number, style, path, label: name };
-  if (!isAnswered) return [asked];
+  if (!response) return [asked];
   const place = response.offset === undefined ? "ok" : `@${response.offset}`;
   const answer = { at_ns: response.at_ns, label: response.error ?? place, of: name };
   const fates = {
@@ -542,7 +527,7 @@ function brokersKey(brokers) {
 function brokerTile(view, broker, several) {
   const { id, state } = broker;
   const role = several ? [h("span", { class: "role" }, roleOf(broker))] : [];
-  return tile(view, BROKER, `broker ${id}`, state, { broker: id }, role);
+  return tile(view, BROKER, `broker ${id}`, state, `brokers/${id}`, role);
 }
 
 /** How many partitions a broker leads, and in how many of its own it is in sync. */
@@ -558,21 +543,21 @@ function linksBetween(state) {
   return pairs.map((pair) => ({ pair, state: stopped.get(String(pair)) ?? "open" }));
 }
 
-/** The name of a broker or a link, its state, and a button for each verb; `given` names it. */
-function tile(view, kind, name, state, given, more = []) {
+/** The name of a broker or a link, its state, and a button for each verb; `path` is the stage's. */
+function tile(view, kind, name, state, path, more = []) {
   const stated = h("span", { class: "state" }, mark(kind.states[state] ?? ["?", "grey"]), state);
   const title = h("span", { class: "name" }, name);
-  const verbs = Object.keys(kind.doing).map((verb) => verbButton(view, kind, verb, name, state, given));
+  const verbs = Object.keys(kind.doing).map((verb) => verbButton(view, kind, verb, name, state, path));
   return h("div", { role: "group", "aria-label": name }, title, stated, ...more, ...verbs);
 }
 
 /** A button that is never `disabled`: the keyboard would lose its place when a state changes. */
-function verbButton(view, { states, doing, subject }, verb, name, state, given) {
+function verbButton(view, { states, doing, subject }, verb, name, state, path) {
   const [now, done] = doing[verb];
   const fits = (states[state] ?? []).slice(2).includes(verb);
   const act = () =>
     fits
-      ? view.feed.click([[verb, given]], `${now} ${name}.`, `${subject(name)} is ${done}.`)
+      ? view.feed.click([["POST", `${path}/${verb}`]], `${now} ${name}.`, `${subject(name)} is ${done}.`)
       : view.feed.say(`${subject(name)} is ${state}: there is nothing to ${verb}.`);
   const button = view.button(`${verb} ${name}`, `${verb} ${name}`, `${verb} ${name}`, act, verb);
   button.setAttribute("aria-disabled", String(!fits));
@@ -627,7 +612,7 @@ class View {
     const panel = ownKeys({ class: "lab-explorer lab-panel", "aria-label": `Panel of lab ${lab}` });
     const reset = this.button("reset", "reset: disarm all faults, make every broker run",
       "No fault is armed, every broker runs, every link is open", () =>
-        this.feed.click([["reset"]], "Resetting.", "No fault is armed, every broker runs."), "reset");
+        this.feed.click([["POST", "reset"]], "Resetting.", "No fault is armed, every broker runs."), "reset");
     panel.append(
       h("header", {}, h("strong", {}, `Lab ${lab}`), reset),
       this.way, this.closed,
@@ -667,7 +652,7 @@ class View {
     const links = linksBetween(feed.state);
     this.links.parentElement.hidden = links.length === 0;
     replace(this.links, JSON.stringify(links), () => links.map(({ pair, state }) =>
-      tile(this, LINK, `link ${pair.join("-")}`, state, { link: pair })));
+      tile(this, LINK, `link ${pair.join("-")}`, state, `links/${pair.join("/")}`)));
     const faults = this.offered();
     replace(this.faults, JSON.stringify(faults), () => faults.map((fault) => this.faultButton(fault)));
     this.drawRun();
@@ -692,8 +677,8 @@ class View {
 
   /** The faults that have a button, then those of a run, each with what is known of it. */
   offered() {
-    const offered = this.model.get("faults").map((fault, number) =>
-      ({ ...fault, number, run: "", ids: [], fired: 0, waiting: 0 }));
+    const offered = this.model.get("faults").map((button) =>
+      ({ ...button, run: "", ids: [], fired: 0, waiting: 0 }));
     for (const { id, run, fault, code, fired } of this.feed.state?.faults ?? []) {
       let known = offered.find((it) => it.run === run && it.code === code);
       if (!known) offered.push((known = { words: "", code, run, ids: [], fired: 0, waiting: 0 }));
@@ -705,13 +690,13 @@ class View {
   }
 
   /** A button that arms its fault, and disarms it; what it has come to stands on it. */
-  faultButton({ words, code, about = "", number, run, ids, fired, waiting }) {
+  faultButton({ words, code, about = "", fault, run, ids, fired, waiting }) {
     const state = waiting ? "armed" : fired ? `fired ${fired === 1 ? "once" : `${fired} times`}` : "";
-    const clear = ids.map((id) => ["disarm", { id }]);
+    const clear = ids.map((id) => ["DELETE", `faults/${encodeURIComponent(id)}`]);
     const act = () => {
       if (run) return this.feed.say(`${code} is of run ${run}, which disarms it when it ends.`);
-      if (waiting || number === undefined) return this.feed.click(clear, `One moment: ${code}.`, `${code} is disarmed.`);
-      const arm = ["arm", { fault: number }];
+      if (waiting || !fault) return this.feed.click(clear, `One moment: ${code}.`, `${code} is disarmed.`);
+      const arm = ["POST", "faults", { run: "", fault }];
       return this.feed.click([...clear, arm], `Arming ${code}.`, `${code} is armed, and waits for its request.`);
     };
     const whose = run ? ` of run ${run}` : "";
