@@ -57,21 +57,28 @@ const short = (text, px) => {
 };
 const number = (text) => Number(String(text).replaceAll(",", ""));
 
+const PATIENCE_MS = 1500; // a kernel that has not begun by then is busy
 let asked = 0; // of all who ask, so that none takes another's answer
 
-/** Ask the kernel's half of a widget; wait for its answer for as long as that kernel lives. */
-function askKernel(model, question, begun = () => {}) {
+/**
+ * Ask the kernel's half of a widget; wait for its answer for as long as that kernel lives.
+ * `busy` is called if it does not begin soon, and `begun` when it does.
+ */
+function askKernel(model, question, { begun, busy } = {}) {
   const number = ++asked;
   return new Promise((resolve, reject) => {
+    const slow = setTimeout(() => busy?.(), PATIENCE_MS);
     const over = (settle, said) => {
+      clearTimeout(slow);
       model.off("msg:custom", hear);
       model.off("comm_live_update", ended);
       settle(said);
     };
     const hear = (said) => {
       if (said?.number !== number) return;
-      if (said.begun) begun();
-      else over(resolve, said);
+      if (!said.begun) return over(resolve, said);
+      clearTimeout(slow);
+      begun?.();
     };
     const ended = () => over(reject); // the kernel was restarted
     model.on("msg:custom", hear);

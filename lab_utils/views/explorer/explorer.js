@@ -10,7 +10,6 @@
 // text, never markup.
 
 const KEPT = 12; // earlier runs
-const PATIENCE_MS = 1500; // a kernel that has not begun by then is busy
 
 const RUNNING = "A run is being made: a real client, a real broker.";
 const BUSY =
@@ -49,13 +48,8 @@ function kernelSource(model) {
       until?.addEventListener("abort", () => model.off("msg:custom", heard));
     },
     ask: async (choice, tell) => {
-      const busy = setTimeout(() => tell(BUSY), PATIENCE_MS);
-      const begun = () => {
-        clearTimeout(busy);
-        tell(RUNNING);
-      };
-      const said = await askKernel(model, { choice }, begun).catch(() => ({ error: ENDED }));
-      clearTimeout(busy);
+      const told = { begun: () => tell(RUNNING), busy: () => tell(BUSY) };
+      const said = await askKernel(model, { choice }, told).catch(() => ({ error: ENDED }));
       if (said.error) throw new Error(said.error);
       return said.run;
     },

@@ -125,7 +125,6 @@ const BROKEN_KEPT = 3;
 const LATEST_KEPT = 4;
 const WAITING_KEPT = 40; // for an answer
 const EVENTS_BEFORE = 100; // events that are looked through when the panel opens
-const PATIENCE_MS = 1500; // a kernel that takes longer is busy
 const BUSY =
   "The kernel is busy: a click acts when the running cell is done. " +
   "If it was restarted, run the notebook's first cell and this cell again.";
@@ -195,11 +194,9 @@ class Feed {
 
   /** Let the kernel start the lab again; when it has, the port of the widget is another one. */
   async startAgain() {
-    const busy = setTimeout(() => this.say(BUSY), PATIENCE_MS);
     this.say("The lab is starting.");
-    const said = await askKernel(this.model, { verb: "again" }, () => clearTimeout(busy))
+    const said = await askKernel(this.model, { verb: "again" }, { busy: () => this.say(BUSY) })
       .catch(() => ({ error: NO_KERNEL }));
-    clearTimeout(busy);
     this.say(said.error ? `Not done: ${said.error}` : "");
   }
 
