@@ -38,12 +38,7 @@ HOSTILE: list[dict[str, Any]] = [
     {"method": "GET", "path": "/state\n"},
     {"method": "DELETE", "path": "/faults"},
     {"method": "DELETE", "path": "/faults/../runs/03-a"},
-    {"method": "POST", "path": "/faults"},
-    {"method": "POST", "path": "/faults", "body": ["drop_request"]},
-    {"method": "POST", "path": "/faults", "body": {"fault": {"fault": "no_such_fault"}}},
     {"method": "POST", "path": "/brokers/7/pause"},
-    {"method": "POST", "path": "/brokers/1/explode"},
-    {"method": "POST", "path": "/links/1/7/cut"},
     {"method": "GET", "path": "/events?after=x"},
 ]
 
