@@ -60,7 +60,7 @@ three.panel()
 
 
 @pytest.fixture(scope="module")
-def opened(browser: Browser, asked: list[str], stage: Stage, lab: rig.Lab) -> Iterator[Page]:
+def page(browser: Browser, asked: list[str], stage: Stage, lab: rig.Lab) -> Iterator[Page]:
     """A notebook that has shown the panel of a stage."""
     with rig.new_page(browser, asked) as page:
         rig.open_notebook(page, lab, lab.write("panel.ipynb", BEGIN.format(stage=stage), SHOW))
@@ -68,11 +68,6 @@ def opened(browser: Browser, asked: list[str], stage: Stage, lab: rig.Lab) -> It
         shown(page)
         rig.wait_for_idle(page)
         yield page
-
-
-@pytest.fixture
-def page(opened: Page) -> Page:
-    return opened
 
 
 def shown(page: Page) -> Locator:
