@@ -21,24 +21,22 @@ from lab_utils.views import transaction_timeline as transactions
 from lab_utils.views.palette import Style
 from lab_utils.views.picture import MS, Picture, elastic_time
 from lab_utils.views.replica_history import LOOKED
-from tests.views import consuming_histories, histories, replica_histories, transaction_histories
+from tests.views import consuming_histories, replica_histories, transaction_histories
 from tests.views.test_measurements import ACKS, COSTS
 from tests.views.test_survival import SETTINGS
+from tests.views.test_words import HEADLINES
 
 INVOICES: Callable[[Any], Picture] = lambda rows: in_out.in_and_out(rows, "invoices")  # noqa: E731
 # name: the view, what it draws, its title and its summary
 WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
     "timeline": (
-        timeline.timeline, histories.lost_answer(),
-        "Order 2 was stored twice: its answer was lost and the client sent it again",
+        timeline.timeline, *HEADLINES["a lost answer"],
         "6 Produce requests crossed the wire in 63.8 ms. The proxy dropped 1 response. 1 request "
         "came again (↻). Each arrow passes the proxy at the measured "
         "moment; its slope is drawn, not measured.",
     ),
     "orders": (
-        orders.orders_by_offset, histories.hole(),
-        "Order 0 was acked and is not in the log: the answer was CORRUPT_MESSAGE, and the client "
-        "did not send it again",
+        orders.orders_by_offset, *HEADLINES["a loss has a cause"],
         "4 calls of produce(), 3 records in the log. Order 0 is not in the log; its report: acked, "
         "no offset.",
     ),
@@ -133,14 +131,15 @@ LOOKS = {
     "consumers": [hatch for _, hatch in ownership.OWNERS],
     "in and out": of(in_out.STYLES),
     "acks": of(measurements.STYLES.values()),
+    "cost": of([measurements.MEASURED]),
     "survival": of(survival.OUTCOMES.values()),
 }
 
 
-@pytest.mark.parametrize("looks", LOOKS.values(), ids=LOOKS)
-def test_legend_needs_no_colour(looks: list[object]) -> None:
+@pytest.mark.parametrize("name", sorted({*WORDS, *LOOKS}))
+def test_legend_needs_no_colour(name: str) -> None:
     """No two entries differ in their colour alone: mark, dash, width or hatch is their own."""
-    assert len(looks) == len(set(looks))
+    assert len(LOOKS[name]) == len(set(LOOKS[name]))
 
 
 def test_neighbours_have_a_column_each() -> None:
