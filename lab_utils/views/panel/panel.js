@@ -93,24 +93,30 @@ class KernelPath extends Path {
   name = "Connected through the kernel: a click acts when the running cell is done.";
   everyMs = 1000;
 
-  /** No bound: the feed says that we wait. */
+  constructor(model, busy) {
+    super(model);
+    this.busy = busy;
+  }
+
+  /** No bound: `busy` says that we wait. */
   async fetch(method, path, _, body) {
     const question = { method, path: `/${path}`, body };
-    const said = await askKernel(this.model, question).catch(() => { throw new Error(NO_KERNEL); });
+    const said = await askKernel(this.model, question, { busy: this.busy })
+      .catch(() => { throw new Error(NO_KERNEL); });
     if (said.error) throw method === "GET" ? new Closed(CLOSED) : new Error(said.error);
     return said.said;
   }
 }
 
 /** The way that works from this page; `said` is the state, if it has been asked for already. */
-async function choosePath(model, signal) {
+async function choosePath(model, signal, busy) {
   const browser = new BrowserPath(model);
   try {
     const probe = AbortSignal.any([signal, AbortSignal.timeout(PROBE_MS)]);
     return { path: browser, said: await browser.ask(STATE, null, probe) };
   } catch (error) {
     if (signal.aborted || !(error instanceof NoPath)) throw error;
-    return { path: new KernelPath(model), said: null };
+    return { path: new KernelPath(model, busy), said: null };
   }
 }
 
@@ -208,12 +214,16 @@ class Feed {
   draw() { this.views.forEach((view) => view()); }
 
   async follow(signal) {
+    const busy = () => {
+      this.way = BUSY;
+      this.draw();
+    };
     while (!signal.aborted) {
       try {
-        let { path, said } = await choosePath(this.model, signal);
+        let { path, said } = await choosePath(this.model, signal, busy);
         if (signal.aborted) return;
         this.path = path;
-        for (; !signal.aborted; said = await this.inquire(path, signal)) {
+        for (; !signal.aborted; said = await path.ask(STATE, this.seen, signal)) {
           if (!said) continue; // nothing has been asked yet
           [this.way, this.trouble, this.isClosed] = [path.name, "", false];
           this.take(said);
@@ -235,19 +245,6 @@ class Feed {
     this.trouble = error.message || "The stage does not answer.";
     this.isClosed = error instanceof Closed;
     this.draw();
-  }
-
-  /** Ask for everything; say so when the kernel is busy. */
-  async inquire(path, signal) {
-    const busy = setTimeout(() => {
-      this.way = path instanceof KernelPath ? BUSY : this.way;
-      this.draw();
-    }, PATIENCE_MS);
-    try {
-      return await path.ask(STATE, this.seen, signal);
-    } finally {
-      clearTimeout(busy);
-    }
   }
 
   /** What fired before the panel was opened is no news. */
