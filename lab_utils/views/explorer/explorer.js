@@ -423,14 +423,10 @@ export default () => {
     },
     render({ model, el, signal }) {
       if (model.get("run")) return follow(model, el, signal);
-      if (model.get("grid")) {
-        const given = { grid: model.get("grid"), styles: model.get("styles"), runs: model.get("runs") };
-        tabulate(el, { ...given, signal });
-        return;
-      }
-      const names = ["offer", "styles", "closed"];
-      const given = Object.fromEntries(names.map((name) => [name, model.get(name)]));
-      explore(el, { ...given, runs, source, signal });
+      const [styles, grid] = [model.get("styles"), model.get("grid")];
+      if (grid) return tabulate(el, { grid, styles, runs, signal });
+      const [offer, closed] = [model.get("offer"), model.get("closed")];
+      explore(el, { offer, styles, runs, source, signal, closed });
     },
   };
 };
