@@ -538,24 +538,22 @@ function linksBetween(state) {
 }
 
 /** The name of a broker or a link, its state, and a button for each verb; `path` is the stage's. */
-function tile(view, kind, name, state, path, more = []) {
-  const stated = h("span", { class: "state" }, mark(kind.states[state] ?? ["?", "grey"]), state);
+function tile(view, { states, doing, subject }, name, state, path, more = []) {
+  const [sign, paint, ...fitting] = states[state] ?? ["?", "grey"];
+  const verbs = Object.entries(doing).map(([verb, [now, done]]) => {
+    const fits = fitting.includes(verb);
+    const act = () =>
+      fits
+        ? view.feed.click([["POST", `${path}/${verb}`]], `${now} ${name}.`, `${subject(name)} is ${done}.`)
+        : view.feed.say(`${subject(name)} is ${state}: there is nothing to ${verb}.`);
+    const button = view.button(`${verb} ${name}`, `${verb} ${name}`, `${verb} ${name}`, act, verb);
+    // Never `disabled`: the keyboard would lose its place when a state changes.
+    button.setAttribute("aria-disabled", String(!fits));
+    return button;
+  });
+  const stated = h("span", { class: "state" }, mark([sign, paint]), state);
   const title = h("span", { class: "name" }, name);
-  const verbs = Object.keys(kind.doing).map((verb) => verbButton(view, kind, verb, name, state, path));
   return h("div", { role: "group", "aria-label": name }, title, stated, ...more, ...verbs);
-}
-
-/** A button that is never `disabled`: the keyboard would lose its place when a state changes. */
-function verbButton(view, { states, doing, subject }, verb, name, state, path) {
-  const [now, done] = doing[verb];
-  const fits = (states[state] ?? []).slice(2).includes(verb);
-  const act = () =>
-    fits
-      ? view.feed.click([["POST", `${path}/${verb}`]], `${now} ${name}.`, `${subject(name)} is ${done}.`)
-      : view.feed.say(`${subject(name)} is ${state}: there is nothing to ${verb}.`);
-  const button = view.button(`${verb} ${name}`, `${verb} ${name}`, `${verb} ${name}`, act, verb);
-  button.setAttribute("aria-disabled", String(!fits));
-  return button;
 }
 
 /** Write a text where it differs: what is rewritten is read aloud again. */
