@@ -1,6 +1,6 @@
 """Contracts: what a configuration promises. Found and forbidden are two things.
 
-    configuration ──▶ for each finding: must, may or must not, the setting that decides, a reason
+    configuration ──▶ for each finding: required, allowed or a breach, what decides it, why
 
 A contract is data. A finding that must not happen breaks the promise that it is registered with;
 one that may happen names the setting that allows it. Settings are librdkafka's, with its defaults.
@@ -14,12 +14,10 @@ from typing import Final
 
 from lab_utils.audit.finding import RULES
 
-MUST: Final = "must"
-MAY: Final = "may"
-MUST_NOT: Final = "must not"
-
-# What a clause says of a finding that happened; views/findings_table.py knows "breach" too.
-JUDGEMENTS: Final = {MUST: "required", MAY: "allowed", MUST_NOT: "breach"}
+# What a finding that happened is: it must happen, it may, or it must not.
+REQUIRED: Final = "required"
+ALLOWED: Final = "allowed"
+BREACH: Final = "breach"
 
 # No settings: how many brokers with a replica lost their power, which nothing but another replica
 # helps against; and what an administrator asked for.
@@ -62,20 +60,15 @@ ALIASES: Final = {
 class Clause:
     """What one finding is under one configuration.
 
-    rule        must, may or must not happen
+    judgement   REQUIRED, ALLOWED or BREACH
     allowed_by  the setting that allows or requires it; None if it is forbidden, or if nothing
                 a client can set would forbid it
     reason      one sentence
     """
 
-    rule: str
+    judgement: str
     allowed_by: str | None
     reason: str
-
-    @property
-    def judgement(self) -> str:
-        """What this clause says of a finding that happened: required, allowed or breach."""
-        return JUDGEMENTS[self.rule]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +84,7 @@ class Exemption:
     setting: str | None
     reason: str
     source: str
-    rule: str = MAY
+    judgement: str = ALLOWED
     when: str | None = None
 
 
@@ -323,7 +316,7 @@ EXEMPTIONS: Final = (
         "unavailable", _always, "acks",
         "The service refused what it could not keep, and said so: nothing was lost unseen.",
         "Kafka design, replication",
-        rule=MUST,
+        judgement=REQUIRED,
     ),
     Exemption(
         "aborted-read", _is("isolation.level", "read_uncommitted"), "isolation.level",
@@ -415,7 +408,6 @@ EXEMPTIONS: Final = (
 
 # What a finding of this kind usually is, where none is at hand.
 ALWAYS_MET: Final = ("was on its way", "not begun", "acked alone")
-PROVES_NOTHING: Final = "proves nothing"
 
 
 def effective(given: Mapping[str, str]) -> dict[str, str]:
@@ -451,8 +443,8 @@ def clause(
             if exemption.finding != finding or not exemption.holds(given):
                 continue
             if _is_met(exemption.when, circumstances):
-                return Clause(exemption.rule, _shown(exemption, given), exemption.reason)
-    return Clause(MUST_NOT, None, RULES[finding].promise)
+                return Clause(exemption.judgement, _shown(exemption, given), exemption.reason)
+    return Clause(BREACH, None, RULES[finding].promise)
 
 
 def _is_met(when: str | None, circumstances: Collection[str] | None) -> bool:

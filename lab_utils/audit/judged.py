@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit.contracts import (
-    MUST_NOT,
+    BREACH,
     POSITIONS_CHANGED,
     POWER_CUT,
-    PROVES_NOTHING,
     TOPIC_DELETED,
     clause,
 )
@@ -37,6 +36,8 @@ JUDGED_SCHEMA: Final = "judgement STRING, allowed_by STRING, reason STRING"
 CASE: Final = ("run", "finding", "topic", "partition", "actor", "circumstances")
 # A finding that the configuration decides, in a ledger that has none.
 UNDECIDED: Final = "undecided"
+# What is inconclusive: no setting allows or forbids it.
+PROVES_NOTHING: Final = "proves nothing"
 UNSEEN: Final = (
     "The configuration of the {role} decides, and this ledger has none. Say it in a file: "
     "./lab audit --contract FILE."
@@ -139,7 +140,7 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     else:
         possible = [clause(found["finding"], [it], circumstances) for it in _possible(known)]
     decided = possible[0]
-    if decided.rule == MUST_NOT and (lacking := _lacking(found, seen)):
+    if decided.judgement == BREACH and (lacking := _lacking(found, seen)):
         return UNDECIDED, None, lacking
     if len({it.judgement for it in possible}) > 1:
         return UNDECIDED, None, UNSEEN.format(role=RULES[found["finding"]].role)

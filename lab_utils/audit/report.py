@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.contracts import BREACH
 from lab_utils.audit.facts import sql
 from lab_utils.audit.ledgers import Rejected, readable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BREACH: Final = "breach"
 # So many of the findings of a name and a judgement are told in the table, and on the page.
 TOLD: Final = 3
 TOLD_ON_THE_PAGE: Final = 50

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from lab_utils.audit.contracts import MAY, clause
+from lab_utils.audit.contracts import ALLOWED, clause
 from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     acked,
@@ -221,7 +221,7 @@ SYSTEMS = ("room temperature", "web shop log", "payments")
 
 def may_lose(choice):
     """May an acked record be lost with this choice?"""
-    return clause("lost-write", [{"acks": str(choice["acks"])}]).rule == MAY
+    return clause("lost-write", [{"acks": str(choice["acks"])}]).judgement == ALLOWED
 
 
 def first_choice(answer, may):

@@ -3,12 +3,12 @@
 import pytest
 
 from lab_utils.audit.contracts import (
+    ALLOWED,
+    BREACH,
     EXEMPTIONS,
-    MAY,
-    MUST,
-    MUST_NOT,
     POSITIONS_CHANGED,
     POWER_CUT,
+    REQUIRED,
     clause,
 )
 from lab_utils.audit.finding import RULES
@@ -19,52 +19,54 @@ UNCLEAN = "unclean.leader.election.enable"
 FLOOR = "min.insync.replicas"
 IDEMPOTENT = {"enable.idempotence": "True"}
 
-# finding, configuration as a program gives it, rule, the setting that decides
+# finding, configuration as a program gives it, judgement, the setting that decides
 CLAUSES = [
-    ("lost-write", {"acks": "0"}, MAY, "acks=0"),
-    ("lost-write", {"request.required.acks": "1"}, MAY, "acks=1"),
-    ("lost-write", {"acks": "all"}, MUST_NOT, None),
-    ("lost-write", {}, MUST_NOT, None),
-    ("lost-write", IDEMPOTENT, MUST_NOT, None),
-    ("duplicate", {}, MAY, "enable.idempotence=false"),
-    ("duplicate", {"retries": "0"}, MUST_NOT, None),
-    ("duplicate", {"message.send.max.retries": "0"}, MUST_NOT, None),
-    ("duplicate", IDEMPOTENT, MUST_NOT, None),
-    ("duplicate", {"transactional.id": "t"}, MUST_NOT, None),
-    ("nonmonotonic-send", {}, MAY, "max.in.flight=1000000"),
-    ("nonmonotonic-send", {"max.in.flight": "5"}, MAY, "max.in.flight=5"),
-    ("nonmonotonic-send", {"max.in.flight": "1"}, MAY, "retry.backoff.ms=100"),
-    ("nonmonotonic-send", {"max.in.flight": "1", "retries": "0"}, MUST_NOT, None),
-    ("nonmonotonic-send", IDEMPOTENT, MUST_NOT, None),
-    ("phantom", {"message.timeout.ms": "1000"}, MAY, "message.timeout.ms=1000"),
-    ("unavailable", {"acks": "all"}, MUST, "acks=all"),
-    ("unseen", {"auto.offset.reset": "latest"}, MAY, "auto.offset.reset=latest"),
-    ("unseen", {"auto.offset.reset": "earliest"}, MAY, None),
-    ("lost-write", {"acks": "all", "replicas": "3", UNCLEAN: "true"}, MAY, f"{UNCLEAN}=true"),
-    ("lost-write", {"acks": "all", "replicas": "3"}, MUST_NOT, None),
+    ("lost-write", {"acks": "0"}, ALLOWED, "acks=0"),
+    ("lost-write", {"request.required.acks": "1"}, ALLOWED, "acks=1"),
+    ("lost-write", {"acks": "all"}, BREACH, None),
+    ("lost-write", {}, BREACH, None),
+    ("lost-write", IDEMPOTENT, BREACH, None),
+    ("duplicate", {}, ALLOWED, "enable.idempotence=false"),
+    ("duplicate", {"retries": "0"}, BREACH, None),
+    ("duplicate", {"message.send.max.retries": "0"}, BREACH, None),
+    ("duplicate", IDEMPOTENT, BREACH, None),
+    ("duplicate", {"transactional.id": "t"}, BREACH, None),
+    ("nonmonotonic-send", {}, ALLOWED, "max.in.flight=1000000"),
+    ("nonmonotonic-send", {"max.in.flight": "5"}, ALLOWED, "max.in.flight=5"),
+    ("nonmonotonic-send", {"max.in.flight": "1"}, ALLOWED, "retry.backoff.ms=100"),
+    ("nonmonotonic-send", {"max.in.flight": "1", "retries": "0"}, BREACH, None),
+    ("nonmonotonic-send", IDEMPOTENT, BREACH, None),
+    ("phantom", {"message.timeout.ms": "1000"}, ALLOWED, "message.timeout.ms=1000"),
+    ("unavailable", {"acks": "all"}, REQUIRED, "acks=all"),
+    ("unseen", {"auto.offset.reset": "latest"}, ALLOWED, "auto.offset.reset=latest"),
+    ("unseen", {"auto.offset.reset": "earliest"}, ALLOWED, None),
+    ("lost-write", {"acks": "all", "replicas": "3", UNCLEAN: "true"}, ALLOWED, f"{UNCLEAN}=true"),
+    ("lost-write", {"acks": "all", "replicas": "3"}, BREACH, None),
     # One replica excuses a loss only when its broker has lost its power.
-    ("lost-write", {"acks": "all", "replicas": "1"}, MUST_NOT, None),
-    ("lost-write", {"acks": "all", "replicas": "1", POWER_CUT: "1"}, MAY, "replicas=1"),
-    ("inconsistent-offsets", {"replicas": "1", POWER_CUT: "1"}, MAY, "replicas=1"),
+    ("lost-write", {"acks": "all", "replicas": "1"}, BREACH, None),
+    ("lost-write", {"acks": "all", "replicas": "1", POWER_CUT: "1"}, ALLOWED, "replicas=1"),
+    ("inconsistent-offsets", {"replicas": "1", POWER_CUT: "1"}, ALLOWED, "replicas=1"),
     # Else it takes as many as had to have the record.
-    ("lost-write", {"replicas": "3", POWER_CUT: "1"}, MAY, "min.insync.replicas=1"),
-    ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "1"}, MUST_NOT, None),
-    ("lost-write", {"replicas": "3", FLOOR: "0", POWER_CUT: "0"}, MUST_NOT, None),
-    ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, MAY, f"{FLOOR}=2"),
-    ("nonmonotonic-poll", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, MAY, f"{FLOOR}=2"),
-    ("inconsistent-offsets", {"acks": "all"}, MUST_NOT, None),
-    ("invisible-ack", {"acks": "1"}, MAY, "acks=1"),
-    ("invisible-ack", {"acks": "all"}, MUST_NOT, None),
-    ("duplicate-delivery", {"enable.auto.commit": "False"}, MAY, "enable.auto.commit=false"),
+    ("lost-write", {"replicas": "3", POWER_CUT: "1"}, ALLOWED, "min.insync.replicas=1"),
+    ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "1"}, BREACH, None),
+    ("lost-write", {"replicas": "3", FLOOR: "0", POWER_CUT: "0"}, BREACH, None),
+    ("lost-write", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, ALLOWED, f"{FLOOR}=2"),
+    ("nonmonotonic-poll", {"replicas": "3", FLOOR: "2", POWER_CUT: "2"}, ALLOWED, f"{FLOOR}=2"),
+    ("inconsistent-offsets", {"acks": "all"}, BREACH, None),
+    ("invisible-ack", {"acks": "1"}, ALLOWED, "acks=1"),
+    ("invisible-ack", {"acks": "all"}, BREACH, None),
+    ("duplicate-delivery", {"enable.auto.commit": "False"}, ALLOWED, "enable.auto.commit=false"),
 ]
 
 
-@pytest.mark.parametrize(("finding", "given", "rule", "allowed_by"), CLAUSES)
-def test_clause(finding: str, given: dict[str, str], rule: str, allowed_by: str | None) -> None:
-    """A configuration decides whether a finding must, may or must not happen, and by what."""
+@pytest.mark.parametrize(("finding", "given", "judgement", "allowed_by"), CLAUSES)
+def test_clause(
+    finding: str, given: dict[str, str], judgement: str, allowed_by: str | None
+) -> None:
+    """A configuration decides whether a finding is required, allowed or a breach, and by what."""
     decided = clause(finding, [given])
 
-    assert (rule, allowed_by) == (decided.rule, decided.allowed_by)
+    assert (judgement, allowed_by) == (decided.judgement, decided.allowed_by)
 
 
 LATEST = {"auto.offset.reset": "latest"}
@@ -99,7 +101,7 @@ def test_circumstances(
     """What is known of one finding decides which setting allows it."""
     decided = clause(finding, [given], [circumstance])
 
-    assert (MAY, allowed_by) == (decided.rule, decided.allowed_by)
+    assert (ALLOWED, allowed_by) == (decided.judgement, decided.allowed_by)
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ def test_who_set_the_bookmark(given: dict[str, str], who: str) -> None:
 
 def test_several_clients() -> None:
     """Of several clients the one that allows it decides."""
-    assert clause("duplicate", [IDEMPOTENT, {}]).rule == MAY
+    assert clause("duplicate", [IDEMPOTENT, {}]).judgement == ALLOWED
 
 
 def test_each_finding_has_a_clause() -> None:
