@@ -119,22 +119,14 @@ RULES: Final[dict[str, Rule]] = {}
 def finding(
     name: str, facts: Facts, needs: str = "", *, promise: str = "", role: str = "producer"
 ) -> Callable[[Callable[[], Found]], Callable[[], Found]]:
-    """Register a function's SQL as the finding of this name; see Part and Rule."""
+    """Register a function's SQL as the finding of this name; see Part and Rule.
+
+    A name that stands already gets another place where it is looked for.
+    """
 
     def register(function: Callable[[], Found]) -> Callable[[], Found]:
-        RULES[name] = Rule(name, promise, role, function)
-        return also(name, facts, needs)(function)
-
-    return register
-
-
-def also(
-    name: str, facts: Facts, needs: str = ""
-) -> Callable[[Callable[[], Found]], Callable[[], Found]]:
-    """Register a function's SQL as another place where a finding is looked for."""
-
-    def register(function: Callable[[], Found]) -> Callable[[], Found]:
-        RULES[name].parts.append(Part(name, facts, function(), needs))
+        rule = RULES.setdefault(name, Rule(name, promise, role, function))
+        rule.parts.append(Part(name, facts, function(), needs))
         return function
 
     return register

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab_utils.audit.facts import places, sql
-from lab_utils.audit.finding import Found, also, finding, joined
+from lab_utils.audit.finding import Found, finding, joined
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -253,7 +253,7 @@ def effects(events: DataFrame, _: Survey) -> DataFrame:
     return counted.selectExpr("*", wanted).where("source = 'sink'")
 
 
-@also("duplicate-effect", effects, "effect")
+@finding("duplicate-effect", effects, "effect")
 def duplicate_effect_in_a_sink() -> Found:
     """An order has more effects in one sink than it has been given to the run, or sent."""
     return Found(
