@@ -26,6 +26,7 @@ from lab_utils.audit.facts import (
     transactions,
 )
 from lab_utils.audit.finding import Facts, Sieve
+from lab_utils.audit.findings.producing import EXPECTED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -129,8 +130,8 @@ COUNTS: Final = (
     "count_if(kind = 'sent') AS sends",
     "count_if(kind = 'acked') AS acks",
     "count_if(kind IN ('failed', 'unknown')) AS reports",
-    "count_if(kind = 'record') AS records",
-    "count_if(kind = 'visible') AS visibles",
+    "count_if(kind = 'record') AS copies",
+    "count_if(kind = 'visible') AS visible",
     "count_if(kind = 'delivered') AS deliveries",
     "bit_or(bit) AS given_to",
     "min(if(kind = 'delivered', at_ns, NULL)) AS given_at",
@@ -152,12 +153,6 @@ OF_TRANSACTIONS: Final = (
 NO_TRANSACTIONS: Final = (
     "0L AS aborted", "0L AS committed", "0L AS in_transactions", "CAST(NULL AS BIGINT) AS asked_at",
 )  # fmt: skip
-EXPECTED: Final = (
-    "if(all_drained AND tells_visible,"
-    " if(aborted > 0 AND aborted = sends, 0, least(acks, visibles)),"
-    " least(acks - if(in_transactions = 0, 0, sends - committed),"
-    " if(all_drained, records, acks)))"
-)
 COVERED: Final = f"acks = 1 AND first_copy = last_copy AND acked_in = first_copy div {OFFSETS}L"
 # Why an order is looked at: the findings about it that are not ruled out by these numbers.
 SUSPECT_ORDER: Final = (
@@ -165,12 +160,12 @@ SUSPECT_ORDER: Final = (
     IN_COMPACTED,
     f"acks > 0 AND some_drained AND NOT coalesce({COVERED}, false)",
     "first_copy < last_copy",
-    "acks = 0 AND reports > 0 AND (records > 0 OR all_drained)",
+    "acks = 0 AND reports > 0 AND (copies > 0 OR all_drained)",
     f"acks > 0 AND {EXPECTED} > 0 AND groups <> 0"
     f" AND ({EXPECTED} > 1 OR (given_to & groups) <> groups)",
-    "aborted > 0 AND aborted = sends AND deliveries + visibles > 0",
+    "aborted > 0 AND aborted = sends AND deliveries + visible > 0",
     "deliveries > 0 AND sends > 0 AND in_transactions = sends AND aborted = 0"
-    " AND if(asked_at IS NULL, visibles = 0, given_at < asked_at)",
+    " AND if(asked_at IS NULL, visible = 0, given_at < asked_at)",
 )
 # Where an order that was sent once is, as in the facts; for a few the numbers do not tell.
 CERTAIN: Final = (
