@@ -169,7 +169,7 @@ SUSPECT_ORDER: Final = (
 )
 # Where an order that was sent once is, as in the facts; for a few the numbers do not tell.
 CERTAIN: Final = (
-    "CASE WHEN sends <> 1 THEN NULL WHEN first_copy = last_copy THEN first_copy"
+    "CASE WHEN sends <> 1 OR is_odd THEN NULL WHEN first_copy = last_copy THEN first_copy"
     " WHEN first_ack IN (first_copy, last_copy) THEN first_ack END"
 )
 UNCERTAIN: Final = "sends = 1 AND (is_odd OR first_copy < last_copy AND first_ack IS NOT NULL)"
