@@ -44,7 +44,6 @@ EXPIRES = topic(None, 1, retention__ms="1000")
 SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
 TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
 MEMBER = {"role": "consumer", "group__id": "group"}
-EARLIEST = MEMBER | {"auto__offset__reset": "earliest"}
 GIVEN = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0), bookmark(2)]
 NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
@@ -52,7 +51,9 @@ LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__res
 KEPT = [record("2", 2), record("3", 3), end(offset=4, start=2)]
 UNCLEAN = topic(None, unclean__leader__election__enable="true")
 AGAIN = [placed("assigned"), delivered("2", 2)]
-RESUMED = [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=1), *AGAIN]
+# Order 1 is acked, and a group was given what is before it.
+UP_TO_1 = [acked("1", 1), delivered("0", 0)]
+RESUMED = [LATEST, *UP_TO_1, placed("committed", offset=1), *AGAIN]
 FORGOT = asked("DeleteGroups", topic=None)
 GONE, NOT_HELD = asked("DeleteTopics"), [PLAIN, acked("1", 0), *log()]
 ON_1 = [topic(1, replicas=1), decision("1", replicas="1"), *NOT_HELD]
@@ -112,9 +113,6 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "each that had to have it": (
         [PLAIN, topic(2), power_cut(), power_cut(2), sent("1"), acked("1", 0), *log()],
         "lost-write", "allowed", "min.insync.replicas=2",
-    ),
-    "deleted": (
-        [PLAIN, sent("1"), acked("1", 0), end(offset=1, start=1)], "lost-write", "allowed", None,
     ),
     "compacted, and a later record of its key is there": (
         [*COMPACTED, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
@@ -218,17 +216,16 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "a bookmark, and so no reset to the latest offset": (RESUMED, "unseen", "breach", None),
     "the bookmark of another member": (
-        [LATEST, replace(LATEST, actor="consumer-2"), acked("1", 1), delivered("0", 0),
+        [LATEST, replace(LATEST, actor="consumer-2"), *UP_TO_1,
          placed("committed", "consumer-2", offset=1), *AGAIN],
         "unseen", "breach", None,
     ),
     "no bookmark": (
-        [LATEST, acked("1", 1), delivered("0", 0), *AGAIN],
+        [LATEST, *UP_TO_1, *AGAIN],
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
     "the bookmark of another group": (
-        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", "consumer-2", offset=1),
-         *AGAIN],
+        [LATEST, *UP_TO_1, placed("committed", "consumer-2", offset=1), *AGAIN],
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
     "a bookmark that an administrator deleted": ([FORGOT, *RESUMED], "unseen", "allowed", None),
@@ -251,20 +248,19 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "one moved in another topic": ([replace(MOVED, topic="b"), *RESUMED], "unseen", "breach", None),
     "a bookmark in another partition": (
-        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", partition=1, offset=1),
-         *AGAIN],
+        [LATEST, *UP_TO_1, placed("committed", partition=1, offset=1), *AGAIN],
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
     "a bookmark that came after": (
-        [LATEST, acked("1", 1), delivered("0", 0), *AGAIN, placed("committed", offset=1)],
+        [LATEST, *UP_TO_1, *AGAIN, placed("committed", offset=1)],
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
     "a bookmark after the order": (
-        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=2), *AGAIN],
+        [LATEST, *UP_TO_1, placed("committed", offset=2), *AGAIN],
         "unseen", "allowed", None,
     ),
     "a bookmark that the log has no more": (
-        [LATEST, acked("1", 1), delivered("0", 0), placed("committed", offset=0), *AGAIN,
+        [LATEST, *UP_TO_1, placed("committed", offset=0), *AGAIN,
          record("1", 1), end(offset=3, start=1)],
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
@@ -299,8 +295,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "breach", None,
     ),
     "a bookmark of a transaction, from which the group went on": (
-        [LATEST, acked("1", 1), delivered("0", 0), offsets(1, 1, "a"), told("committed", 1),
-         *AGAIN],
+        [LATEST, *UP_TO_1, offsets(1, 1, "a"), told("committed", 1), *AGAIN],
         "unseen", "breach", None,
     ),
     "a bookmark at the order, and nothing but what is after it": (
@@ -308,21 +303,20 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "breach", None,
     ),
     "a bookmark that the program set ahead in the middle": (
-        [LATE, acked("1", 1), delivered("0", 0), placed("committed", offset=2), delivered("2", 2)],
+        [LATE, *UP_TO_1, placed("committed", offset=2), delivered("2", 2)],
         "unseen", "allowed", None,
     ),
     "a bookmark set ahead, and back again": (
-        [LATE, acked("1", 1), delivered("0", 0), placed("committed", offset=2),
+        [LATE, *UP_TO_1, placed("committed", offset=2),
          placed("committed", offset=1), delivered("2", 2)],
         "unseen", "breach", None,
     ),
     "a bookmark set ahead of the order, by the member of another group": (
-        [LATE, acked("1", 1), delivered("0", 0), placed("committed", "consumer-2", offset=2),
-         delivered("2", 2)],
+        [LATE, *UP_TO_1, placed("committed", "consumer-2", offset=2), delivered("2", 2)],
         "unseen", "breach", None,
     ),
     "a bookmark ahead, after the group had passed the order": (
-        [LATE, acked("1", 1), delivered("0", 0), delivered("2", 2), placed("committed", offset=3)],
+        [LATE, *UP_TO_1, delivered("2", 2), placed("committed", offset=3)],
         "unseen", "breach", None,
     ),
     "a bookmark ahead, of a group that did not begin there": (
@@ -419,25 +413,9 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "an effect, and no consumer was seen": (
         [order("1"), effect("1", times=2)], "duplicate-effect", "allowed", None,
     ),
-    "stored twice": (
-        [created("producer-1", role="producer"), *TWICE],
-        "duplicate", "allowed", "enable.idempotence=false",
-    ),
-    "stored twice, with idempotence": (
-        [created("producer-1", role="producer", enable__idempotence="True"), *TWICE],
-        "duplicate", "breach", None,
-    ),
     "stored twice by a client that was idempotent only after its restart": (
         [PLAIN, *TWICE, created("producer-1", role="producer", enable__idempotence="True")],
         "duplicate", "allowed", "enable.idempotence=false",
-    ),
-    "given, and committed by the timer": (
-        [created("consumer-1", **EARLIEST), *GIVEN],
-        "skipped-processing", "allowed", "enable.auto.commit=true",
-    ),
-    "given, and committed by the program": (
-        [created("consumer-1", enable__auto__commit="False", **EARLIEST), *GIVEN],
-        "skipped-processing", "allowed", "enable.auto.commit=false",
     ),
     "given, whatever a new group begins with": (
         [created("consumer-1", **MEMBER), *GIVEN],
@@ -448,17 +426,9 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "skipped-processing", "allowed", "auto.offset.reset=largest",
     ),
     "not given to the group of the bookmark, which began at the beginning": (
-        [created("consumer-1", **EARLIEST), created("consumer-2", role="consumer", group__id="b"),
+        [created("consumer-1", auto__offset__reset="earliest", **MEMBER),
+         created("consumer-2", role="consumer", group__id="b"),
          delivered("0", 0, "consumer-2"), delivered("1", 1, "consumer-2"), *NOT_GIVEN],
         "skipped-processing", "allowed", "enable.auto.commit=true",
-    ),
-    "aborted, and given to who asks for everything": (
-        [created("consumer-1", role="consumer", isolation__level="read_uncommitted"), *ABORTED,
-         delivered("1", 0)],
-        "aborted-read", "allowed", "isolation.level=read_uncommitted",
-    ),
-    "aborted, and given to who does not": (
-        [created("consumer-1", role="consumer"), *ABORTED, delivered("1", 0)],
-        "aborted-read", "breach", None,
     ),
 }  # fmt: skip

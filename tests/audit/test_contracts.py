@@ -55,8 +55,11 @@ CLAUSES = [
     ("inconsistent-offsets", {"acks": "all"}, BREACH, None),
     ("invisible-ack", {"acks": "1"}, ALLOWED, "acks=1"),
     ("invisible-ack", {"acks": "all"}, BREACH, None),
+    ("aborted-read", {}, BREACH, None),
+    ("aborted-read", {"isolation.level": "read_uncommitted"}, ALLOWED,
+     "isolation.level=read_uncommitted"),
     ("duplicate-delivery", {"enable.auto.commit": "False"}, ALLOWED, "enable.auto.commit=false"),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("finding", "given", "judgement", "allowed_by"), CLAUSES)
