@@ -16,71 +16,48 @@ from lab_utils.ledger.events import Event
 from tests.oracle_facts import (
     Found,
     Rows,
+    Run,
     Transaction,
     actors,
-    all_drained,
     as_sorted,
-    asked,
     by_start,
     came_as_far,
-    can_be_given,
-    consumers,
-    copies,
-    ends,
-    first_transaction,
     found,
-    group,
-    has_resumed,
-    has_sought,
-    has_transactions,
-    holds_nothing,
-    is_ahead,
     is_drained,
-    is_over,
-    is_read_committed,
-    is_settled,
-    kind,
     may_be_of,
-    nobody_knows,
     of,
     order,
-    orders,
     place,
     places,
-    readable,
-    said,
     same,
     sent_offsets,
-    start,
-    superseded,
-    told,
-    what_is_held,
-    why_again,
-)  # fmt: skip
+)
 
 # Producing.
 
 
-def lost(rows: Rows) -> Iterator[Found]:
-    for them in orders(rows):
+def lost(run: Run) -> Iterator[Found]:
+    for them in run.orders:
         topic, _, value = them
-        acks = same(said(rows, "acked"), them)
+        acks = same(run.said("acked"), them)
         missing, is_deleted, is_superseded = [], True, True
         lost: Rows = []
-        for (name, partition), end in ends(rows).items():
+        for (name, partition), end in run.ends.items():
             all_here = [row for row in acks if row.partition == partition]
             here = [
                 row for row in all_here
                 if row.at_ns <= end.at_ns
                 or (None not in (row.offset, end.offset) and (row.offset or 0) < (end.offset or 0))
             ]  # fmt: skip
-            there = [it for it in copies(rows, them) if it[0] == partition]
+            there = [it for it in run.copies(them) if it[0] == partition]
             if name == topic and is_drained(end) and len(here) > len(there):
                 missing.append(partition)
                 lost += [row for row in all_here if (row.partition, row.offset) not in there]
-                before = [row for row in all_here if (row.offset or 0) < start(end)]
+                before = [
+                    row for row in all_here if (row.offset or 0) < run.start(topic, partition)
+                ]
                 is_deleted &= len(before) >= len(here) - len(there)
-                gone = [row for row in all_here if superseded(rows, row)]
+                gone = [row for row in all_here if run.superseded(row)]
                 is_superseded &= len(gone) >= len(here) - len(there)
         if missing:
             why = ["superseded"] if is_superseded else []
@@ -90,18 +67,18 @@ def lost(rows: Rows) -> Iterator[Found]:
             yield found("lost-write", topic, min(missing), value, offsets, by, *why)
 
 
-def duplicates(rows: Rows) -> Iterator[Found]:
-    for them in orders(rows):
-        where, sends = copies(rows, them), same(said(rows, "sent"), them)
+def duplicates(run: Run) -> Iterator[Found]:
+    for them in run.orders:
+        where, sends = run.copies(them), same(run.said("sent"), them)
         if len(where) > 1:
             topic, _, value = them
             partitions = {partition for partition, _ in where}
-            visible = places(same(kind(rows, "log", "visible"), them))
+            visible = places(same(run.kind("log", "visible"), them))
             why = []
             if len(sends) >= len(where):
                 why.append("sent again")
-                settled = all(is_settled(rows, topic, partition) for partition in partitions)
-                if has_transactions(rows, topic) and settled and len(visible) < min(2, len(where)):
+                settled = all(run.is_settled(topic, partition) for partition in partitions)
+                if run.has_transactions(topic) and settled and len(visible) < min(2, len(where)):
                     why.append("aborted")
             if not sends:
                 why.append("nobody recorded its sends")
@@ -111,15 +88,15 @@ def duplicates(rows: Rows) -> Iterator[Found]:
             )  # fmt: skip
 
 
-def errors(rows: Rows) -> Iterator[Found]:
+def errors(run: Run) -> Iterator[Found]:
     """Reported as errors alone: a phantom if it is in the log, unavailable if it is nowhere."""
-    for them in orders(rows):
+    for them in run.orders:
         topic, _, value = them
-        reports = same(said(rows, "failed", "unknown"), them)
-        if same(said(rows, "acked"), them) or not reports:
+        reports = same(run.said("failed", "unknown"), them)
+        if same(run.said("acked"), them) or not reports:
             continue
-        where = copies(rows, them)
-        silent = max(len(same(said(rows, "sent"), them)) - len(reports), 0)
+        where = run.copies(them)
+        silent = max(len(same(run.said("sent"), them)) - len(reports), 0)
         if len(where) > silent:
             offsets = sorted({offset for _, offset in where})
             declined = all(row.error in DECLINED for row in reports)
@@ -127,48 +104,48 @@ def errors(rows: Rows) -> Iterator[Found]:
             by = actors([row for row in reports if row.error not in DECLINED] or reports)
             yield found("phantom", topic, where[0][0], value, offsets, by, *why)
         refused = [row for row in reports if row.error not in OWN_ERRORS]
-        given = same(said(rows, "delivered"), them)
-        if refused and not where and not given and all_drained(rows, topic):
+        given = same(run.said("delivered"), them)
+        if refused and not where and not given and run.all_drained(topic):
             yield found("unavailable", topic, None, value, (), actors(refused))
 
 
-def certain_place(rows: Rows, them: tuple[Any, ...]) -> tuple[Any, ...] | None:
+def certain_place(run: Run, them: tuple[Any, ...]) -> tuple[Any, ...] | None:
     """Where an order is that was sent once: where its ack said, or where its only copy is."""
-    where = copies(rows, them)
-    if len(same(said(rows, "sent"), them)) != 1:
+    where = run.copies(them)
+    if len(same(run.said("sent"), them)) != 1:
         return None
-    confirmed = [it for it in places(same(said(rows, "acked"), them)) if it in where]
+    confirmed = [it for it in places(same(run.said("acked"), them)) if it in where]
     if confirmed:
         return confirmed[0]
     return where[0] if len(where) == 1 else None
 
 
-def backwards(rows: Rows) -> Iterator[Found]:
+def backwards(run: Run) -> Iterator[Found]:
     """Of two neighbours in the order of sending, the later one has the lower offset."""
     sequences = defaultdict(list)
-    for row in said(rows, "sent"):
-        if at := certain_place(rows, order(row)):
+    for row in run.said("sent"):
+        if at := certain_place(run, order(row)):
             sequences[row.actor, row.topic, at[0]].append((row, at[1]))
     for (actor, topic, partition), sequence in sequences.items():
         for (before, earlier), (row, offset) in pairwise(sequence):
             if offset < earlier:
                 at = (earlier, offset)
-                why = [] if same(said(rows, "acked"), order(before)) else ["not acked"]
+                why = [] if same(run.said("acked"), order(before)) else ["not acked"]
                 yield found("nonmonotonic-send", topic, partition, row.value, at, actor, *why)
 
 
 # Consuming.
 
 
-def unseen(rows: Rows) -> Iterator[Found]:
-    for them in orders(rows):
+def unseen(run: Run) -> Iterator[Found]:
+    for them in run.orders:
         topic, _, value = them
-        acks = same(said(rows, "acked"), them)
-        for name, members in consumers(rows, topic).items() if acks else ():
-            given = [row for row in same(said(rows, "delivered"), them) if row in members]
-            if len(places(given)) >= can_be_given(rows, them):
+        acks = same(run.said("acked"), them)
+        for name, members in run.consumers(topic).items() if acks else ():
+            given = [row for row in same(run.said("delivered"), them) if row in members]
+            if len(places(given)) >= run.can_be_given(them):
                 continue
-            where = set(places(acks)) | set(copies(rows, them))
+            where = set(places(acks)) | set(run.copies(them))
             delivered = [row for row in members if row.kind == "delivered"]
             if all(row.kind != "assigned" for row in members):  # they read what they chose
                 chosen = {row.partition for row in members}
@@ -180,7 +157,7 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 for partition, offset in where
             )
             chose = any(
-                has_sought(rows, topic, partition, name, "end", after=offset if passed else None)
+                run.has_sought(topic, partition, name, "end", after=offset if passed else None)
                 for partition, offset in where
             )
             has_begun = {row.partition for row in delivered} & {partition for partition, _ in where}
@@ -188,12 +165,12 @@ def unseen(rows: Rows) -> Iterator[Found]:
                 why = "late"
             elif chose:
                 why = "sought"
-            elif any(is_ahead(rows, topic, name, *it) for it in where):
+            elif any(run.is_ahead(topic, name, *it) for it in where):
                 why = "ahead"
             elif not passed:
                 why = "not begun"
             else:
-                resumed = any(has_resumed(rows, topic, name, *it) for it in where)
+                resumed = any(run.has_resumed(topic, name, *it) for it in where)
                 why = "resumed" if resumed else "passed"
             at = places(acks)
             yield found(
@@ -202,14 +179,14 @@ def unseen(rows: Rows) -> Iterator[Found]:
             )  # fmt: skip
 
 
-def deliveries(rows: Rows) -> Iterator[Found]:
+def deliveries(run: Run) -> Iterator[Found]:
     handed = defaultdict(list)
-    for row in said(rows, "delivered"):
-        handed[(*place(row), group(rows, row.actor), order(row))].append(row)
+    for row in run.said("delivered"):
+        handed[(*place(row), run.group(row.actor), order(row))].append(row)
     for (topic, partition, offset, *_), times in handed.items():
         if len(times) > 1:
-            name = group(rows, times[0].actor)
-            chose = has_sought(rows, topic, partition, name, "beginning", "end")
+            name = run.group(times[0].actor)
+            chose = run.has_sought(topic, partition, name, "beginning", "end")
             why = ["sought"] if chose else []
             value = times[0].value
             yield found(
@@ -217,61 +194,52 @@ def deliveries(rows: Rows) -> Iterator[Found]:
             )
 
 
-def skipped(rows: Rows) -> Iterator[Found]:
-    held: dict[tuple[Any, ...], int] = {}
-    for row in kind(rows, "log", "committed"):
-        if row.detail["when"] == "end":
-            at = row.actor, row.topic, row.partition
-            held[at] = max(held.get(at, 0), row.offset or 0)
-    worked = said(rows, "processed")
-    held_places = what_is_held(rows)
-    for at, record in readable(rows).items():
+def skipped(run: Run) -> Iterator[Found]:
+    worked = run.said("processed")
+    held_places = run.what_is_held
+    for at, record in run.readable.items():
         topic, partition, offset = at
         done = [row for row in worked if place(row) == at]
-        given = [group(rows, r.actor) for r in said(rows, "delivered") if place(r) == at]
-        for (name, theirs, number), bookmark in held.items():
+        given = [run.group(r.actor) for r in run.said("delivered") if place(r) == at]
+        for (name, theirs, number), bookmark in run.bookmarks().items():
             if (theirs, number) != (topic, partition) or bookmark <= offset:
                 continue
-            is_known = name in consumers(rows, topic)
+            is_known = name in run.consumers(topic)
             did_it = done and (not is_known or not given or name in given)
             if topic not in {row.topic for row in worked}:
-                mine = [r for r in said(rows, "delivered") if group(rows, r.actor) == name]
-                did_it = offset <= max(
-                    (r.offset or 0 for r in mine if place(r)[:2] == at[:2]), default=offset
-                )
+                mine = run.said_by_group(name, topic, partition, "delivered")
+                did_it = offset <= max((row.offset or 0 for row in mine), default=offset)
             copies = [it for it, r in held_places.items() if order(r) == order(record)]
             elsewhere = [row for row in worked if place(row) in copies and place(row) != at]
-            acks = {
-                place(r) for r in same(said(rows, "acked"), order(record)) if place(r) in copies
-            }
+            acks = {place(r) for r in same(run.said("acked"), order(record)) if place(r) in copies}
             if len(elsewhere) >= max(1, len(acks)):
                 continue
             if not did_it:
                 why = ["not given"] if is_known else []
                 if given and (not is_known or name in given):
                     why = ["given"]
-                by = actors(consumers(rows, topic)[name]) if is_known else None
+                by = actors(run.consumers(topic)[name]) if is_known else None
                 yield found(
                     "skipped-processing", topic, partition, record.value, (offset,), by, *why
                 )
 
 
-def repeated(rows: Rows) -> Iterator[Found]:
-    for at, them in {(place(row), order(row)) for row in said(rows, "processed")}:
-        done = [row for row in same(said(rows, "processed"), them) if place(row) == at]
-        given = [row for row in said(rows, "delivered") if place(row) == at]
-        if len(done) > max(1, len({group(rows, row.actor) for row in given})):
-            why = why_again(rows, done, given)
+def repeated(run: Run) -> Iterator[Found]:
+    for at, them in {(place(row), order(row)) for row in run.said("processed")}:
+        done = [row for row in same(run.said("processed"), them) if place(row) == at]
+        given = [row for row in run.said("delivered") if place(row) == at]
+        if len(done) > max(1, len({run.group(row.actor) for row in given})):
+            why = run.why_again(done, given)
             yield found("duplicate-effect", *at[:2], them[2], at[2:], actors(done), *why)
 
 
-def applied_again(rows: Rows) -> Iterator[Found]:
-    effects = kind(rows, "sink", "effect")
+def applied_again(run: Run) -> Iterator[Found]:
+    effects = run.kind("sink", "effect")
     for actor, them in {(row.actor, order(row)) for row in effects}:
         theirs = [row for row in effects if (row.actor, order(row)) == (actor, them)]
         asked = Counter(
             row.topic
-            for row in said(rows, "sent") + kind(rows, "workload", "order")
+            for row in run.said("sent") + run.kind("workload", "order")
             if row.value == them[2]
         )
         times = sum(1 if row.records is None else row.records for row in theirs)
@@ -279,11 +247,11 @@ def applied_again(rows: Rows) -> Iterator[Found]:
             yield found("duplicate-effect", them[0], None, them[2], None, actor)
 
 
-def polls(rows: Rows) -> Iterator[Found]:
+def polls(run: Run) -> Iterator[Found]:
     """Each delivery beside the one before it, which a rebalance or a seek makes forgotten."""
     before: dict[tuple[Any, ...], tuple[int, int | None]] = {}
     placed: dict[tuple[Any, ...], int] = {}
-    events = said(rows, "delivered", "assigned", "sought", "revoked", "lost")
+    events = run.said("delivered", "assigned", "sought", "revoked", "lost")
     for row in sorted(events, key=lambda it: (it.at_ns, it.kind == "delivered", it.offset or 0)):
         here = row.actor, row.topic, row.partition
         if row.kind != "delivered" or row.offset is None:
@@ -298,12 +266,11 @@ def polls(rows: Rows) -> Iterator[Found]:
         if last is not None:
             over = [
                 (offset, record)
-                for (topic, partition, offset), record in readable(rows).items()
+                for (topic, partition, offset), record in run.readable.items()
                 if (topic, partition) == (row.topic, row.partition) and last < offset < row.offset
             ]
             for offset, record in sorted(over, key=lambda it: it[0])[-1:]:
-                end = ends(rows).get((row.topic, row.partition))
-                why = ["deleted"] if end and start(end) > last + 1 else []
+                why = ["deleted"] if run.start(row.topic, row.partition) > last + 1 else []
                 yield found(
                     "poll-skip", row.topic, row.partition, record.value, (offset,), row.actor, *why
                 )
@@ -313,42 +280,42 @@ def polls(rows: Rows) -> Iterator[Found]:
 # Replication.
 
 
-def inconsistent(rows: Rows) -> Iterator[Found]:
-    spoken = [row for row in said(rows, "acked", "delivered") if row.offset is not None]
+def inconsistent(run: Run) -> Iterator[Found]:
+    spoken = [row for row in run.said("acked", "delivered") if row.offset is not None]
     for at in {place(row) for row in spoken}:
         topic, partition, offset = at
         here = [row for row in spoken if place(row) == at]
         here.sort(key=as_sorted)
         names = list(dict.fromkeys((row.key, row.value) for row in here))
-        records = [row for row in kind(rows, "log", "record", "visible") if place(row) == at]
+        records = [row for row in run.kind("log", "record", "visible") if place(row) == at]
         held = [(row.key, row.value) for row in sorted(records, key=as_sorted)]
         if held:
             others = [it for it in names if it != held[0]]
         else:
-            others = names if holds_nothing(rows, at) else names[1:]
+            others = names if run.holds_nothing(at) else names[1:]
         for key, value in others:
             speakers = [row for row in here if (row.key, row.value) == (key, value)]
-            why = ["holds nothing"] if holds_nothing(rows, at) else []
-            why += ["superseded"] if why and superseded(rows, here[0]) else []
+            why = ["holds nothing"] if run.holds_nothing(at) else []
+            why += ["superseded"] if why and run.superseded(here[0]) else []
             why += ["acked alone"] if {row.kind for row in speakers} == {"acked"} else []
             yield found(
                 "inconsistent-offsets", topic, partition, value, (offset,), actors(speakers), *why
             )
 
 
-def invisible(rows: Rows) -> Iterator[Found]:
-    over = [row.at_ns for row in rows if row.kind in ("finished", "raised")]
-    rows = [row for row in rows if over and row.at_ns <= max(over)]
-    acks = [row for row in said(rows, "acked") if row.offset is not None]
+def invisible(run: Run) -> Iterator[Found]:
+    over = [row.at_ns for row in run.rows if row.kind in ("finished", "raised")]
+    run = Run([row for row in run.rows if over and row.at_ns <= max(over)])
+    acks = [row for row in run.said("acked") if row.offset is not None]
     for them in {(order(row), place(row)) for row in acks}:
         (topic, _, value), (_, partition, offset) = them
         before = [
-            row for row in rows
+            row for row in run.rows
             if row.source == "broker" and (row.topic, row.partition) == (topic, partition)
         ]  # fmt: skip
         decisions = [row for row in before if row.kind == "partition"]
         marks = [row for row in before if row.kind == "watermark"]
-        floors = [floor(row) for row in rows if row.kind == "topic" and row.topic == topic]
+        floors = [floor(row) for row in run.rows if row.kind == "topic" and row.topic == topic]
         if not (decisions and marks and floors):
             continue
         in_sync = len(decisions[-1].detail["isr"].split())
@@ -366,45 +333,44 @@ def floor(row: Event) -> int:
 # Isolation.
 
 
-def aborted(rows: Rows) -> Iterator[Found]:
-    given = said(rows, "delivered") + kind(rows, "log", "visible")
-    for them in orders(rows):
-        sends = same(said(rows, "sent"), them)
-        if sends and all(told(rows, row) == ["txn_aborted"] for row in sends):
+def aborted(run: Run) -> Iterator[Found]:
+    given = run.said("delivered") + run.kind("log", "visible")
+    for them in run.orders:
+        if run.is_aborted(them):
             seen = {(*place(r), r.actor, r.kind) for r in same(given, them)}
             for _, partition, offset, actor, how in seen:
                 why = ["visible"] if how == "visible" else []
                 yield found("aborted-read", them[0], partition, them[2], (offset,), actor, *why)
 
 
-def precommitted(rows: Rows) -> Iterator[Found]:
-    for them in orders(rows):
-        sends = same(said(rows, "sent"), them)
+def precommitted(run: Run) -> Iterator[Found]:
+    for them in run.orders:
+        sends = same(run.said("sent"), them)
         if not sends or not all(map(of, sends)):
             continue
-        if any("txn_aborted" in told(rows, row) for row in sends):
+        if any("txn_aborted" in run.told(row) for row in sends):
             continue
-        calls = [at for row in sends for at in asked(rows, row)]
-        visible = same(kind(rows, "log", "visible"), them)
+        calls = [at for row in sends for at in run.asked(row)]
+        visible = same(run.kind("log", "visible"), them)
         for _, partition, offset, actor in {
             (*place(row), row.actor)
-            for row in same(said(rows, "delivered"), them)
+            for row in same(run.said("delivered"), them)
             if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if calls
-                else not visible and is_read_committed(rows, row.topic, row.partition))
+                else not visible and run.is_read_committed(row.topic, row.partition))
         }:  # fmt: skip
             yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
 
 
-def members(rows: Rows) -> dict[Transaction, list[tuple[Event, bool]]]:
+def members(run: Run) -> dict[Transaction, list[tuple[Event, bool]]]:
     """The stored copies of orders that were sent once, by transaction; can each be read?"""
     found = defaultdict(list)
-    for row in said(rows, "sent"):
+    for row in run.said("sent"):
         transaction = of(row)
-        if transaction is None or len(same(said(rows, "sent"), order(row))) != 1:
+        if transaction is None or len(same(run.said("sent"), order(row))) != 1:
             continue
-        visible = places(same(kind(rows, "log", "visible"), order(row)))
+        visible = places(same(run.kind("log", "visible"), order(row)))
         seen = set()
-        for record in same(kind(rows, "log", "record"), order(row)):
+        for record in same(run.kind("log", "record"), order(row)):
             if place(record) not in seen:
                 seen.add(place(record))
                 can_be_read = (record.partition, record.offset) in visible
@@ -412,23 +378,23 @@ def members(rows: Rows) -> dict[Transaction, list[tuple[Event, bool]]]:
     return found
 
 
-def torn(rows: Rows) -> Iterator[Found]:
-    for transaction, records in members(rows).items():
+def torn(run: Run) -> Iterator[Found]:
+    for transaction, records in members(run).items():
         known = {
             can_be_read for record, can_be_read in records
-            if is_settled(rows, record.topic, record.partition)
+            if run.is_settled(record.topic, record.partition)
         }  # fmt: skip
-        ends = [told(rows, row) for row in said(rows, "sent") if of(row) == transaction]
+        ends = [run.told(row) for row in run.said("sent") if of(row) == transaction]
         if known == {True, False} or (known == {False} and ["txn_committed"] in ends):
             yield found("torn-transaction", actor=transaction[0])
 
 
-def cycles(rows: Rows) -> Iterator[Found]:
+def cycles(run: Run) -> Iterator[Found]:
     """Every pair of transactions is compared, and every way is gone."""
     edges: dict[str, set[tuple[Transaction, Transaction]]] = {"ww": set(), "wr": set(), "rw": set()}
     writes = [
         (transaction, record)
-        for transaction, records in members(rows).items()
+        for transaction, records in members(run).items()
         for record, can_be_read in records
         if can_be_read
     ]
@@ -436,9 +402,9 @@ def cycles(rows: Rows) -> Iterator[Found]:
         for other, b in writes:
             if (a.topic, a.partition) == (b.topic, b.partition) and place(a) < place(b):
                 edges["ww"].add((one, other))
-    for row in said(rows, "txn_offsets_sent"):
+    for row in run.said("txn_offsets_sent"):
         reader = of(row)
-        if reader is None or told(rows, row) != ["txn_committed"]:
+        if reader is None or run.told(row) != ["txn_committed"]:
             continue
         for topic_partition, position in sent_offsets(row):
             # As Adya has it: the last that was read, and the first that was not.
@@ -473,11 +439,11 @@ def reachable(edges: set[tuple[Transaction, Transaction]]) -> set[tuple[Transact
         reach |= more
 
 
-def zombies(rows: Rows) -> Iterator[Found]:
+def zombies(run: Run) -> Iterator[Found]:
     written = {
         (row.topic, row.partition, row.producer_id or 0, row.offset or 0, row.producer_epoch or 0,
          row.kind)
-        for row in kind(rows, "log", "batch", "marker")
+        for row in run.kind("log", "batch", "marker")
         if row.producer_id is not None
     }  # fmt: skip
     for *them, offset, epoch, _ in written:
@@ -487,16 +453,16 @@ def zombies(rows: Rows) -> Iterator[Found]:
             yield found("zombie-effect", topic, partition, None, (offset,))
 
 
-def stops(rows: Rows) -> Iterator[Found]:
+def stops(run: Run) -> Iterator[Found]:
     """Where a read_committed reader stops: at what is over to its coordinator, or at the rest."""
-    for (topic, partition), end in ends(rows).items():
+    for (topic, partition), end in run.ends.items():
         at = int(end.detail.get("last_stable", -1))
         if at < 0 or end.offset is None or at >= end.offset:
             continue
         over = {
             row.producer_id
-            for row in kind(rows, "log", "batch")
-            if place(row) == (topic, partition, at) and is_over(rows, row.producer_id)
+            for row in run.kind("log", "batch")
+            if place(row) == (topic, partition, at) and run.is_over(row.producer_id)
         }
         for _ in over:
             yield found("hanging-transaction", topic, partition, None, (at, end.offset))
@@ -504,45 +470,33 @@ def stops(rows: Rows) -> Iterator[Found]:
             yield found("stuck-lso", topic, partition, None, (at, end.offset))
 
 
-def abandoned(rows: Rows) -> Iterator[Found]:
+def abandoned(run: Run) -> Iterator[Found]:
     """Input that a later commit is behind, and whose output was aborted and not sent again."""
-    positions = [
-        (row, *sent) for row in said(rows, "txn_offsets_sent") for sent in sent_offsets(row)
-    ]
-    only_aborted = {
-        them for them in orders(rows)
-        if (sends := same(said(rows, "sent"), them))
-        and all(told(rows, row) == ["txn_aborted"] for row in sends)
-    }  # fmt: skip
-    for end in said(rows, "txn_aborted"):
-        sends = [row for row in said(rows, "sent") if of(row) == of(end)]
+    positions = [(row, *sent) for row in run.said("txn_offsets_sent") for sent in sent_offsets(row)]
+    for end in run.said("txn_aborted"):
+        sends = [row for row in run.said("sent") if of(row) == of(end)]
         firsts = [
             row for row in sends
-            if order(row) in only_aborted and of(row) == first_transaction(rows, order(row))
+            if run.is_aborted(order(row)) and of(row) == run.first_transaction(order(row))
         ]  # fmt: skip
         for where in {here for row, here, _ in positions if row.actor == end.actor and firsts}:
-            topic, _, partition = where.rpartition("-")
+            topic, _, number = where.rpartition("-")
+            partition = int(number)
             gaps = []
-            for name in sorted(consumers(rows, topic)):
+            for name in sorted(run.consumers(topic)):
                 its = [it for it in positions if it[1] == where and may_be_of(it[0], name)]
                 if not any(row.actor == end.actor for row, *_ in its):
                     continue
                 committed = [
                     (ended.at_ns, position) for row, _, position in its
-                    for ended in said(rows, "txn_committed") if of(ended) == of(row)
+                    for ended in run.said("txn_committed") if of(ended) == of(row)
                 ]  # fmt: skip
-                given = [
-                    row for row in said(rows, "delivered")
-                    if (row.topic, str(row.partition)) == (topic, partition)
-                    and group(rows, row.actor) == name
-                ]  # fmt: skip
+                given = run.said_by_group(name, topic, partition, "delivered")
                 bookmarks = [
-                    row.offset or 0
-                    for row in kind(rows, "log", "committed")
-                    if row.detail["when"] == "end"
-                    and (row.topic, str(row.partition)) == (topic, partition)
-                    and (row.actor == name or nobody_knows(rows, topic, row.actor, name))
-                ]
+                    bookmark for (its_name, *at), bookmark in run.bookmarks().items()
+                    if at == [topic, partition]
+                    and (its_name == name or run.nobody_knows(topic, its_name, name))
+                ]  # fmt: skip
                 before = [position for at, position in committed if at < end.at_ns]
                 later = [position for at, position in committed if at > end.at_ns] + bookmarks
                 read = [row.offset or 0 for row in given if row.at_ns < end.at_ns]
@@ -554,7 +508,7 @@ def abandoned(rows: Rows) -> Iterator[Found]:
                     gaps.append((start, stop - 1, is_skipped))
             if gaps and all(is_skipped for *_, is_skipped in gaps):
                 at = gaps[0][:2]
-                yield found("aborted-output", topic, int(partition), None, at, end.actor)
+                yield found("aborted-output", topic, partition, None, at, end.actor)
 
 
 # Inconclusive.
@@ -565,19 +519,19 @@ ACTS = (
 )  # fmt: skip
 
 
-def inconclusive(rows: Rows) -> Iterator[Found]:
-    kinds = Counter((row.actor, row.kind) for row in rows if row.source == "fault")
+def inconclusive(run: Run) -> Iterator[Found]:
+    kinds = Counter((row.actor, row.kind) for row in run.rows if row.source == "fault")
     for actor in {actor for actor, _ in kinds}:
         never = kinds[actor, "armed"] and not kinds[actor, "fired"]
         if kinds[actor, "unfired"] or never:
             yield found("inconclusive", actor=actor)
-    read = {topic for topic, _ in ends(rows)}
-    unread = {(row.topic,) for row in said(rows, "sent") if row.topic not in read}
-    acked = {place(row)[:2] for row in said(rows, "acked") if row.topic in read}
-    unfinished = {at for at, end in ends(rows).items() if came_as_far(end) != (True, True)}
-    for at in unread | (acked - ends(rows).keys()) | unfinished:
+    read = {topic for topic, _ in run.ends}
+    unread = {(row.topic,) for row in run.said("sent") if row.topic not in read}
+    acked = {place(row)[:2] for row in run.said("acked") if row.topic in read}
+    unfinished = {at for at, end in run.ends.items() if came_as_far(end) != (True, True)}
+    for at in unread | (acked - run.ends.keys()) | unfinished:
         yield found("inconclusive", *at)
-    if rows and not said(rows, *ACTS) and not kind(rows, "sink", "effect"):
+    if run.rows and not run.said(*ACTS) and not run.kind("sink", "effect"):
         yield found("inconclusive")
 
 
@@ -592,5 +546,5 @@ RULES = {
 
 def oracle(events: Iterable[Event], module: str) -> Counter[Found]:
     """Everything that the rules of a module of the audit find in the events of one run."""
-    rows = by_start(sorted(events, key=lambda row: row.at_ns))
-    return Counter(found for rule in RULES[module] for found in rule(rows))
+    run = Run(by_start(sorted(events, key=lambda row: row.at_ns)))
+    return Counter(found for rule in RULES[module] for found in rule(run))

@@ -5,22 +5,15 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from lab_utils.ledger.events import Event
 
 Found = tuple[Any, ...]
 Rows = list[Event]
-LISTED = 10
-
-
-def kind(rows: Rows, source: str, *kinds: str) -> Rows:
-    return [row for row in rows if row.source == source and row.kind in kinds]
-
-
-def said(rows: Rows, *kinds: str) -> Rows:
-    return kind(rows, "client", *kinds)
+Transaction = tuple[str, str]  # the producer, and the number
 
 
 def order(row: Event) -> tuple[Any, ...]:
@@ -58,31 +51,6 @@ def found(
     return name, topic, partition, value, at, actor, circumstances
 
 
-def orders(rows: Rows) -> set[tuple[Any, ...]]:
-    return {
-        order(row)
-        for row in said(rows, "sent", "acked", "failed", "unknown", "delivered")
-        + kind(rows, "log", "record", "visible")
-    }
-
-
-def copies(rows: Rows, them: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-    return places(same(kind(rows, "log", "record"), them))
-
-
-# How far the log was read.
-
-
-def ends(rows: Rows) -> dict[tuple[Any, ...], Event]:
-    """For each partition that was read its end: the last of those that came furthest."""
-    best: dict[tuple[Any, ...], Event] = {}
-    for row in kind(rows, "log", "end"):
-        at = row.topic, row.partition
-        if at not in best or came_as_far(row) >= came_as_far(best[at]):
-            best[at] = row
-    return best
-
-
 def came_as_far(row: Event) -> tuple[bool, bool]:
     return is_drained(row), row.detail.get("committed_drained", "true") == "true"
 
@@ -91,225 +59,9 @@ def is_drained(row: Event) -> bool:
     return row.detail["drained"] == "true"
 
 
-def is_read_committed(rows: Rows, topic: str | None, partition: int | None) -> bool:
-    """Did a read_committed reader come as far as it may, be that the end or an open transaction?"""
-    row = ends(rows).get((topic, partition))
-    return row is not None and "last_stable" in row.detail and came_as_far(row) == (True, True)
-
-
-def is_settled(rows: Rows, topic: str | None, partition: int | None) -> bool:
-    """Did a read_committed reader come to the end of the log, with nothing open?"""
-    if not is_read_committed(rows, topic, partition):
-        return False
-    row = ends(rows)[topic, partition]
-    return row.offset is None or int(row.detail["last_stable"]) >= row.offset
-
-
-def all_drained(rows: Rows, topic: str | None) -> bool:
-    of = [row for (name, _), row in ends(rows).items() if name == topic]
-    return bool(of) and all(map(is_drained, of))
-
-
-def holds_nothing(rows: Rows, at: tuple[Any, ...]) -> bool:
-    """Was the log read to its end, after this place or after it was given, and nothing found?"""
-    row = ends(rows).get(at[:2])
-    is_held = any(place(it) == at for it in kind(rows, "log", "record", "visible"))
-    if row is None or is_held or not is_drained(row) or at[2] < start(row):
-        return False
-    is_within = row.offset is not None and at[2] < row.offset
-    given = [it.at_ns for it in said(rows, "delivered") if place(it) == at]
-    return is_within or min(given, default=row.at_ns + 1) <= row.at_ns
-
-
-def superseded(rows: Rows, row: Event) -> bool:
-    """May a compacted topic have taken away what was acked or delivered here?"""
-    settings: dict[str, str] = {}
-    for it in kind(rows, "workload", "topic"):
-        settings |= it.detail if it.topic == row.topic else {}
-    if "compact" not in settings.get("cleanup.policy", ""):
-        return False
-    later = [
-        it.offset for it in said(rows, "acked") + kind(rows, "log", "record", "visible")
-        if (it.topic, it.partition, it.key) == (row.topic, row.partition, row.key)
-        and it.offset is not None and ends_of(rows, it) != {"txn_aborted"}
-    ]  # fmt: skip
-    if (
-        row.key is None
-        or row.value is None
-        or (row.offset is not None and row.offset < max(later, default=-1))
-    ):
-        return True
-    # What was aborted is taken away, and supersedes nothing.
-    return bool(ends_of(rows, row)) and not ends_of(rows, row) & {"txn_committed", "no transaction"}
-
-
-def ends_of(rows: Rows, row: Event) -> set[str]:
-    """How the transactions ended that this order was sent in, each time that it was sent."""
-    sends = same(said(rows, "sent"), order(row))
-    return {next(iter(told(rows, it)), "not known") if of(it) else "no transaction" for it in sends}
-
-
-def start(end: Event) -> int:
-    """The first offset that the log still has."""
-    return int(end.detail.get("start", 0))
-
-
-def what_is_held(rows: Rows) -> dict[tuple[Any, ...], Event]:
-    """What the log holds, by place; at one place the first of several orders."""
-    found: dict[tuple[Any, ...], Event] = {}
-    for row in sorted(kind(rows, "log", "record", "visible"), key=as_sorted):
-        found.setdefault(place(row), row)
-    return found
-
-
-def tells_visible(rows: Rows, topic: str | None) -> bool:
-    """Does the log hold what is visible, or a transaction, ended by a marker or still open?"""
-    written = kind(rows, "log", "marker", "batch", "visible")
-    return any(
-        row.topic == topic and (row.kind != "batch" or "transactional" in row.detail)
-        for row in written
-    )
-
-
-def has_transactions(rows: Rows, topic: str | None) -> bool:
-    """May the log hold what a read_committed reader is not given?"""
-    sends = [row for row in said(rows, "sent") if row.topic == topic]
-    return tells_visible(rows, topic) or any(map(of, sends))
-
-
-def readable(rows: Rows) -> dict[tuple[Any, ...], Event]:
-    """What any reader may be given, by its place."""
-    found = {place(row): row for row in kind(rows, "log", "visible")}
-    for row in kind(rows, "log", "record"):
-        if not has_transactions(rows, row.topic) or place(row) in found:
-            found[place(row)] = row
-    return found
-
-
-# Who reads what.
-
-
-def can_be_given(rows: Rows, them: tuple[Any, ...]) -> int:
-    """How many acked copies of an order a read_committed reader must be given in the end."""
-    topic = them[0]
-    acks = len(same(said(rows, "acked"), them))
-    sends = same(said(rows, "sent"), them)
-    if all_drained(rows, topic) and tells_visible(rows, topic):
-        if sends and all(told(rows, row) == ["txn_aborted"] for row in sends):
-            return 0
-        return min(acks, len(places(same(kind(rows, "log", "visible"), them))))
-    if any(row.detail.get("transaction") for row in sends):
-        committed = [row for row in sends if "txn_committed" in told(rows, row)]
-        acks -= len(sends) - len(committed)
-    if all_drained(rows, topic):
-        acks = min(acks, len(copies(rows, them)))
-    return acks
-
-
-def group(rows: Rows, actor: str) -> str:
-    """The group of a consumer; one of its own if nobody knows it."""
-    made = [row for row in said(rows, "created") if row.actor == actor]
-    known = made[-1].detail.get("group.id") if made else None
-    return known or f"the group of {actor}"
-
-
-def consumers(rows: Rows, topic: str | None) -> dict[str, Rows]:
-    """The groups that read a topic, each with what was said by its members."""
-    found = defaultdict(list)
-    for row in said(rows, "assigned", "delivered", "sought"):
-        if row.topic == topic:
-            found[group(rows, row.actor)].append(row)
-    return found
-
-
-def nobody_knows(rows: Rows, topic: str | None, bookmark: str, name: str) -> bool:
-    """Are the readers of a bookmark unknown, and the group of these readers?"""
-    return name.startswith("the group of ") and bookmark not in consumers(rows, topic)
-
-
-def has_sought(
-    rows: Rows, topic: str | None, partition: int | None, name: str, *to: str,
-    after: int | None = None,
-) -> bool:  # fmt: skip
-    """Did a consumer of this group choose an offset, or go to one of these?
-
-    With `after`, did it choose one after this, or none that the log still has?
-    """
-    its = [
-        row for row in said(rows, "sought")
-        if (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
-    ]  # fmt: skip
-    chosen = [row.offset for row in its if row.offset is not None]
-    if chosen and after is not None:
-        end = ends(rows).get((topic, partition))
-        chosen = chosen if max(chosen) > after or max(chosen) < (start(end) if end else 0) else []
-    return bool(chosen) or any(row.detail.get("to") in to for row in its)
-
-
-def why_again(rows: Rows, done: Rows, given: Rows) -> list[str]:
-    """Why the work was done again: without a new delivery, or since the program went back."""
-    if given and len(done) > len(given):
-        return ["given once"]
-    times = Counter(group(rows, row.actor) for row in given)
-    went_back = any(
-        has_sought(rows, *place(given[0])[:2], name, "beginning", "end")
-        for name, deliveries in times.items() if deliveries > 1
-    )  # fmt: skip
-    return ["sought"] if went_back else []
-
-
-def _there(rows: Rows, topic: str | None, name: str, partition: int | None) -> Rows:
-    """What a group committed in a partition, and what it was given of it."""
-    by_transactions = [
-        replace(done, kind="committed", offset=position)
-        for row in said(rows, "txn_offsets_sent") for place, position in sent_offsets(row)
-        for done in ends_told(rows, row)[-1:]
-        if done.kind == "txn_committed"
-        and place == f"{topic}-{partition}" and may_be_of(row, name)
-    ]  # fmt: skip
-    theirs = [
-        row for row in said(rows, "committed", "delivered")
-        if (row.topic, row.partition, group(rows, row.actor)) == (topic, partition, name)
-        and row.offset is not None
-    ]  # fmt: skip
-    return sorted(theirs + by_transactions, key=lambda row: row.at_ns)
-
-
-def is_ahead(rows: Rows, topic: str | None, name: str, partition: int | None, offset: int) -> bool:
-    """Had this group committed a position after the offset, and did it go on from there?"""
-    theirs = _there(rows, topic, name, partition)
-    position = 0
-    for row in theirs:
-        at = row.offset or 0
-        if row.kind == "delivered" and at >= offset:
-            return offset < position <= at
-        if row.kind == "committed":
-            position = at
-    return bool(theirs) and theirs[-1].kind == "committed" and position > offset
-
-
-def has_resumed(
-    rows: Rows, topic: str | None, name: str, partition: int | None, offset: int
-) -> bool:
-    """Had this group committed a position at or before the offset when it was given more?"""
-    theirs = _there(rows, topic, name, partition)
-    first = next((row for row in theirs if row.kind == "committed"), None)
-    if first is None or not any(
-        row.kind == "delivered" and row.at_ns > first.at_ns for row in theirs
-    ):
-        return False
-    end = ends(rows).get((topic, partition))
-    return (start(end) if end else 0) <= (first.offset or 0) <= offset
-
-
-# What programs were told of their transactions.
-
-Transaction = tuple[str, str]  # the producer, and the number
-
-
 def by_start(rows: Rows) -> Rows:
     """Rows whose transactions are numbered anew with each start of their producer."""
-    starts = [row for row in said(rows, "created") if row.detail.get("role") == "producer"]
+    starts = [row for row in Run(rows).said("created") if row.detail.get("role") == "producer"]
     found = []
     for row in rows:
         at_ns = min(row.at_ns, int(row.detail.get("called_at_ns", row.at_ns)))
@@ -327,36 +79,6 @@ def of(row: Event) -> Transaction | None:
     return (row.actor, number) if number is not None else None
 
 
-def first_transaction(rows: Rows, them: tuple[Any, ...]) -> tuple[str, str]:
-    return min(of(row) or ("", "") for row in same(said(rows, "sent"), them))
-
-
-def ends_told(rows: Rows, row: Event) -> Rows:
-    """Where the program was told of an end of the transaction that this is of."""
-    return [it for it in said(rows, "txn_committed", "txn_aborted")
-            if of(row) is not None and of(it) == of(row)]  # fmt: skip
-
-
-def told(rows: Rows, row: Event) -> list[str]:
-    """What the program was told of that end."""
-    return [it.kind for it in ends_told(rows, row)][-1:]
-
-
-def asked(rows: Rows, row: Event) -> list[int]:
-    """When a commit of the transaction that this is of was asked for."""
-    calls = said(rows, "txn_committed") + [
-        it for it in said(rows, "txn_failed") if it.detail.get("call") == "commit_transaction"
-    ]
-    return [int(it.detail["called_at_ns"]) for it in calls if of(it) == of(row)]
-
-
-def is_over(rows: Rows, producer_id: int | None) -> bool:
-    """Is the last that the coordinator noted of this producer id an end?"""
-    noted = [row for row in kind(rows, "log", "transaction") if row.producer_id == producer_id]
-    noted.sort(key=lambda row: row.offset or 0)
-    return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
-
-
 def may_be_of(row: Event, name: str) -> bool:
     """May the offsets that a transaction sent be of this group?"""
     return row.detail.get("group") in (None, name) or name.startswith("the group of ")
@@ -366,3 +88,283 @@ def sent_offsets(row: Event) -> list[tuple[str, int]]:
     """The partitions whose offsets it sent; one of which nothing was read has none to send."""
     named = [text.rpartition(":") for text in json.loads(row.detail["offsets"])]
     return [(place, int(position)) for place, _, position in named if int(position) >= 0]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the events of one run say of its orders, logs, readers and transactions."""
+
+    rows: Rows
+
+    def kind(self, source: str, *kinds: str) -> Rows:
+        """What this witness has of these kinds."""
+        return [row for row in self.rows if row.source == source and row.kind in kinds]
+
+    def said(self, *kinds: str) -> Rows:
+        """What clients have of these kinds."""
+        return self.kind("client", *kinds)
+
+    @cached_property
+    def orders(self) -> set[tuple[Any, ...]]:
+        """Each order that anybody sent, stored or was given."""
+        return {
+            order(row)
+            for row in self.said("sent", "acked", "failed", "unknown", "delivered")
+            + self.kind("log", "record", "visible")
+        }
+
+    def copies(self, them: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """The places at which the log holds the order."""
+        return places(same(self.kind("log", "record"), them))
+
+    # How far the log was read.
+
+    @cached_property
+    def ends(self) -> dict[tuple[Any, ...], Event]:
+        """For each partition that was read its end: the last of those that came furthest."""
+        best: dict[tuple[Any, ...], Event] = {}
+        for row in self.kind("log", "end"):
+            at = row.topic, row.partition
+            if at not in best or came_as_far(row) >= came_as_far(best[at]):
+                best[at] = row
+        return best
+
+    def is_read_committed(self, topic: str | None, partition: int | None) -> bool:
+        """Did a read_committed reader come as far as it may: to the end, or an open transaction?"""
+        row = self.ends.get((topic, partition))
+        return row is not None and "last_stable" in row.detail and came_as_far(row) == (True, True)
+
+    def is_settled(self, topic: str | None, partition: int | None) -> bool:
+        """Did a read_committed reader come to the end of the log, with nothing open?"""
+        if not self.is_read_committed(topic, partition):
+            return False
+        row = self.ends[topic, partition]
+        return row.offset is None or int(row.detail["last_stable"]) >= row.offset
+
+    def start(self, topic: str | None, partition: int | None) -> int:
+        """The first offset that the log still has, if that is known."""
+        end = self.ends.get((topic, partition))
+        return int(end.detail.get("start", 0)) if end else 0
+
+    def all_drained(self, topic: str | None) -> bool:
+        """Was every partition that was read, read to its end?"""
+        of = [row for (name, _), row in self.ends.items() if name == topic]
+        return bool(of) and all(map(is_drained, of))
+
+    def holds_nothing(self, at: tuple[Any, ...]) -> bool:
+        """Was the log read to its end after this place or its delivery, and nothing found there?"""
+        row = self.ends.get(at[:2])
+        is_held = any(place(it) == at for it in self.kind("log", "record", "visible"))
+        if row is None or is_held or not is_drained(row) or at[2] < self.start(*at[:2]):
+            return False
+        is_within = row.offset is not None and at[2] < row.offset
+        given = [it.at_ns for it in self.said("delivered") if place(it) == at]
+        return is_within or min(given, default=row.at_ns + 1) <= row.at_ns
+
+    def superseded(self, row: Event) -> bool:
+        """May a compacted topic have taken away what was acked or delivered here?"""
+        settings: dict[str, str] = {}
+        for it in self.kind("workload", "topic"):
+            settings |= it.detail if it.topic == row.topic else {}
+        if "compact" not in settings.get("cleanup.policy", ""):
+            return False
+        later = [
+            it.offset for it in self.said("acked") + self.kind("log", "record", "visible")
+            if (it.topic, it.partition, it.key) == (row.topic, row.partition, row.key)
+            and it.offset is not None and self.ends_of(it) != {"txn_aborted"}
+        ]  # fmt: skip
+        if (
+            row.key is None
+            or row.value is None
+            or (row.offset is not None and row.offset < max(later, default=-1))
+        ):
+            return True
+        # What was aborted is taken away, and supersedes nothing.
+        ends = self.ends_of(row)
+        return bool(ends) and not ends & {"txn_committed", "no transaction"}
+
+    def ends_of(self, row: Event) -> set[str]:
+        """How the transactions ended that this order was sent in, each time that it was sent."""
+        return {
+            next(iter(self.told(it)), "not known") if of(it) else "no transaction"
+            for it in same(self.said("sent"), order(row))
+        }
+
+    @cached_property
+    def what_is_held(self) -> dict[tuple[Any, ...], Event]:
+        """What the log holds, by place; at one place the first of several orders."""
+        found: dict[tuple[Any, ...], Event] = {}
+        for row in sorted(self.kind("log", "record", "visible"), key=as_sorted):
+            found.setdefault(place(row), row)
+        return found
+
+    def tells_visible(self, topic: str | None) -> bool:
+        """Does the log hold what is visible, or a transaction, ended by a marker or still open?"""
+        written = self.kind("log", "marker", "batch", "visible")
+        return any(
+            row.topic == topic and (row.kind != "batch" or "transactional" in row.detail)
+            for row in written
+        )
+
+    def has_transactions(self, topic: str | None) -> bool:
+        """May the log hold what a read_committed reader is not given?"""
+        sends = [row for row in self.said("sent") if row.topic == topic]
+        return self.tells_visible(topic) or any(map(of, sends))
+
+    @cached_property
+    def readable(self) -> dict[tuple[Any, ...], Event]:
+        """What any reader may be given, by its place."""
+        found = {place(row): row for row in self.kind("log", "visible")}
+        for row in self.kind("log", "record"):
+            if not self.has_transactions(row.topic) or place(row) in found:
+                found[place(row)] = row
+        return found
+
+    # Who reads what.
+
+    def can_be_given(self, them: tuple[Any, ...]) -> int:
+        """How many acked copies of an order a read_committed reader must be given in the end."""
+        topic = them[0]
+        acks = len(same(self.said("acked"), them))
+        sends = same(self.said("sent"), them)
+        if self.all_drained(topic) and self.tells_visible(topic):
+            if self.is_aborted(them):
+                return 0
+            return min(acks, len(places(same(self.kind("log", "visible"), them))))
+        if any(row.detail.get("transaction") for row in sends):
+            committed = [row for row in sends if "txn_committed" in self.told(row)]
+            acks -= len(sends) - len(committed)
+        if self.all_drained(topic):
+            acks = min(acks, len(self.copies(them)))
+        return acks
+
+    def group(self, actor: str) -> str:
+        """The group of a consumer; one of its own if nobody knows it."""
+        made = [row for row in self.said("created") if row.actor == actor]
+        known = made[-1].detail.get("group.id") if made else None
+        return known or f"the group of {actor}"
+
+    def consumers(self, topic: str | None) -> dict[str, Rows]:
+        """The groups that read a topic, each with what was said by its members."""
+        found = defaultdict(list)
+        for row in self.said("assigned", "delivered", "sought"):
+            if row.topic == topic:
+                found[self.group(row.actor)].append(row)
+        return found
+
+    def bookmarks(self) -> dict[tuple[Any, ...], int]:
+        """What the broker held at the end of the run, by group, topic and partition."""
+        held: dict[tuple[Any, ...], int] = {}
+        for row in self.kind("log", "committed"):
+            if row.detail["when"] == "end":
+                at = row.actor, row.topic, row.partition
+                held[at] = max(held.get(at, 0), row.offset or 0)
+        return held
+
+    def nobody_knows(self, topic: str | None, bookmark: str, name: str) -> bool:
+        """Are the readers of a bookmark unknown, and the group of these readers?"""
+        return name.startswith("the group of ") and bookmark not in self.consumers(topic)
+
+    def said_by_group(
+        self, name: str, topic: str | None, partition: int | None, *kinds: str
+    ) -> Rows:
+        """What the consumers of a group said of a partition."""
+        return [
+            row for row in self.said(*kinds)
+            if (self.group(row.actor), row.topic, row.partition) == (name, topic, partition)
+        ]  # fmt: skip
+
+    def has_sought(
+        self, topic: str | None, partition: int | None, name: str, *to: str,
+        after: int | None = None,
+    ) -> bool:  # fmt: skip
+        """Did a consumer of this group choose an offset, or go to one of these?
+
+        With `after`, did it choose one after this, or none that the log still has?
+        """
+        its = self.said_by_group(name, topic, partition, "sought")
+        chosen = [row.offset for row in its if row.offset is not None]
+        if chosen and after is not None:
+            furthest = max(chosen)
+            is_past = furthest > after or furthest < self.start(topic, partition)
+            chosen = chosen if is_past else []
+        return bool(chosen) or any(row.detail.get("to") in to for row in its)
+
+    def why_again(self, done: Rows, given: Rows) -> list[str]:
+        """Why the work was done again: without a new delivery, or since the program went back."""
+        if given and len(done) > len(given):
+            return ["given once"]
+        times = Counter(self.group(row.actor) for row in given)
+        went_back = any(
+            self.has_sought(*place(given[0])[:2], name, "beginning", "end")
+            for name, deliveries in times.items() if deliveries > 1
+        )  # fmt: skip
+        return ["sought"] if went_back else []
+
+    def _there(self, topic: str | None, name: str, partition: int | None) -> Rows:
+        """What a group committed in a partition, and what it was given of it."""
+        by_transactions = [
+            replace(done, kind="committed", offset=position)
+            for row in self.said("txn_offsets_sent") for place, position in sent_offsets(row)
+            for done in self.ends_told(row)[-1:]
+            if done.kind == "txn_committed"
+            and place == f"{topic}-{partition}" and may_be_of(row, name)
+        ]  # fmt: skip
+        said = self.said_by_group(name, topic, partition, "committed", "delivered")
+        theirs = [row for row in said if row.offset is not None]
+        return sorted(theirs + by_transactions, key=lambda row: row.at_ns)
+
+    def is_ahead(self, topic: str | None, name: str, partition: int | None, offset: int) -> bool:
+        """Had this group committed a position after the offset, and did it go on from there?"""
+        theirs = self._there(topic, name, partition)
+        position = 0
+        for row in theirs:
+            at = row.offset or 0
+            if row.kind == "delivered" and at >= offset:
+                return offset < position <= at
+            if row.kind == "committed":
+                position = at
+        return bool(theirs) and theirs[-1].kind == "committed" and position > offset
+
+    def has_resumed(self, topic: str | None, name: str, partition: int | None, offset: int) -> bool:
+        """Had this group committed a position at or before the offset when it was given more?"""
+        theirs = self._there(topic, name, partition)
+        first = next((row for row in theirs if row.kind == "committed"), None)
+        if first is None or not any(
+            row.kind == "delivered" and row.at_ns > first.at_ns for row in theirs
+        ):
+            return False
+        return self.start(topic, partition) <= (first.offset or 0) <= offset
+
+    # What programs were told of their transactions.
+
+    def first_transaction(self, them: tuple[Any, ...]) -> Transaction:
+        """The first transaction, by name, that the order was sent in."""
+        return min(of(row) or ("", "") for row in same(self.said("sent"), them))
+
+    def ends_told(self, row: Event) -> Rows:
+        """Where the program was told of an end of the transaction that this is of."""
+        return [it for it in self.said("txn_committed", "txn_aborted")
+                if of(row) is not None and of(it) == of(row)]  # fmt: skip
+
+    def told(self, row: Event) -> list[str]:
+        """What the program was told of that end."""
+        return [it.kind for it in self.ends_told(row)][-1:]
+
+    def is_aborted(self, them: tuple[Any, ...]) -> bool:
+        """Was the program told each time that it sent the order that this was aborted?"""
+        sends = same(self.said("sent"), them)
+        return bool(sends) and all(self.told(row) == ["txn_aborted"] for row in sends)
+
+    def asked(self, row: Event) -> list[int]:
+        """When a commit of the transaction that this is of was asked for."""
+        calls = self.said("txn_committed") + [
+            it for it in self.said("txn_failed") if it.detail.get("call") == "commit_transaction"
+        ]
+        return [int(it.detail["called_at_ns"]) for it in calls if of(it) == of(row)]
+
+    def is_over(self, producer_id: int | None) -> bool:
+        """Is the last that the coordinator noted of this producer id an end?"""
+        noted = [row for row in self.kind("log", "transaction") if row.producer_id == producer_id]
+        noted.sort(key=lambda row: row.offset or 0)
+        return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")

@@ -26,6 +26,7 @@ from tests.audit.judged_cases import JUDGED
 from tests.audit.random_histories import history
 from tests.histories import acked, created, delivered, in_run, log, placed, sent
 from tests.oracle import Found, oracle
+from tests.oracle_facts import Run
 
 pytestmark = pytest.mark.kafka
 
@@ -247,7 +248,7 @@ def test_adding_a_finding(page: dict[str, Any], tmp_path: Path) -> None:
     rows = found_by([RULES[name]], events, survey(events)).collect()
     judged = [row for row in judged_findings(events) if row["finding"] == name]
 
-    assert {run: list(page["sent_again_in_python"](rows)) for run, rows in runs.items()} == {
+    assert {run: list(page["sent_again_in_python"](Run(rows))) for run, rows in runs.items()} == {
         run: [
             (row.finding, row.topic, row.partition, row.value, None, row.actor, ())
             for row in rows
