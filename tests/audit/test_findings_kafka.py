@@ -24,7 +24,7 @@ from lab_utils.ledger.store import write_ledger
 from tests.audit.cases import CASES
 from tests.audit.judged_cases import JUDGED
 from tests.audit.random_histories import history
-from tests.histories import acked, created, delivered, in_run, log, placed, sent
+from tests.histories import acked, created, delivered, in_run, log, sent
 from tests.oracle import Found, oracle
 from tests.oracle_facts import Run
 
@@ -128,36 +128,9 @@ def test_spark_equals_the_oracle(
     assert_same(runs, expected, spark_findings(tmp_path, runs, is_sifted=True))
 
 
-# What a consumer saw at one time, and then at the next; and what is found in that.
-COARSE = {
-    "polls": ([delivered("1", 1), delivered("0", 0), delivered("2", 2)], [], []),
-    "back": ([delivered("2", 2), placed("sought", offset=0)], [delivered("0", 0)], []),
-    "over": ([delivered("0", 0), placed("sought", offset=2)], [delivered("2", 2)], []),
-    "back, not moved": ([delivered("2", 2)], [delivered("0", 0)], ["nonmonotonic-poll"]),
-    "over, not moved": ([delivered("0", 0)], [delivered("2", 2)], ["poll-skip"]),
-}
-
-
-@pytest.mark.parametrize("sieve", [nullcontext, sieving])
-@pytest.mark.parametrize(("first", "then", "expected"), COARSE.values(), ids=COARSE)
-def test_a_coarse_clock(
-    first: list[Event], then: list[Event], expected: list[str], sieve: Any, tmp_path: Path
-) -> None:
-    """Polls of one time go neither back nor on, nor does the next after them from a seek."""
-    ticks = enumerate(([placed("assigned")], [*log("0", "1", "2"), *first], then))
-    coarse = [replace(row, run="00-a", at_ns=at) for at, rows in ticks for row in rows]
-    write_ledger(tmp_path, coarse)
-    events = read_events(tmp_path)
-    with sieve() as sieved:
-        rows = found_by(RULES.values(), events, survey(events), sieved).collect()
-
-    assert expected == [row.finding for row in rows]
-    assert expected == [each[0] for each in oracle(coarse, "consuming")]
-
-
-def of_three(run: str, rows: list[Event]) -> list[Event]:
-    """The history as one run, as a clock sees it that moves with every third event."""
-    return [replace(row, at_ns=row.at_ns // 3) for row in in_run(run, rows)]
+def of_six(run: str, rows: list[Event]) -> list[Event]:
+    """The history as one run, as a clock sees it that moves with every sixth event."""
+    return [replace(row, at_ns=row.at_ns // 6) for row in in_run(run, rows)]
 
 
 def of_polls(found: FoundByRun) -> FoundByRun:
@@ -172,10 +145,8 @@ def of_polls(found: FoundByRun) -> FoundByRun:
 def test_spark_equals_the_oracle_on_a_coarse_clock(is_sifted: bool, tmp_path: Path) -> None:
     """Of polls and seeks that share a time they find the same."""
     runs = drawn("consuming")
-    expected = of_polls(
-        {run: oracle(of_three("", rows), "consuming") for run, rows in runs.items()}
-    )
-    seen = spark_findings(tmp_path, runs, is_sifted=is_sifted, timed=of_three)
+    expected = of_polls({run: oracle(of_six("", rows), "consuming") for run, rows in runs.items()})
+    seen = spark_findings(tmp_path, runs, is_sifted=is_sifted, timed=of_six)
 
     assert any(expected.values())
     assert expected != of_polls(expected_in(runs))

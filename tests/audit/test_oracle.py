@@ -1,4 +1,4 @@
-"""When a rule is asked at all. No Spark.
+"""When a rule is asked at all, and what the oracle says of a coarse clock. No Spark.
 
 A rule is not asked where its kinds of events are missing: then the oracle finds nothing either.
 That the rules find what the oracle finds, on literal histories too, is tested on Spark.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -16,7 +17,7 @@ from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, STOPS
 from lab_utils.ledger.events import Event
 from tests.audit.cases import CASES
 from tests.audit.random_histories import history
-from tests.histories import in_run
+from tests.histories import delivered, in_run, log, placed
 from tests.oracle import oracle
 
 
@@ -71,3 +72,22 @@ def test_a_finding_fits_a_page(name: str) -> None:
     function = inspect.getsource(RULES[name].function)
 
     assert 10 < len(function.splitlines()) <= 45
+
+
+# What a consumer saw at one time, and then at the next; and what is found in that.
+COARSE = {
+    "polls": ([delivered("1", 1), delivered("0", 0), delivered("2", 2)], [], []),
+    "back": ([delivered("2", 2), placed("sought", offset=0)], [delivered("0", 0)], []),
+    "over": ([delivered("0", 0), placed("sought", offset=2)], [delivered("2", 2)], []),
+    "back, not moved": ([delivered("2", 2)], [delivered("0", 0)], ["nonmonotonic-poll"]),
+    "over, not moved": ([delivered("0", 0)], [delivered("2", 2)], ["poll-skip"]),
+}
+
+
+@pytest.mark.parametrize(("first", "then", "expected"), COARSE.values(), ids=COARSE)
+def test_a_coarse_clock(first: list[Event], then: list[Event], expected: list[str]) -> None:
+    """Polls of one time go neither back nor on, nor does the next after them from a seek."""
+    ticks = enumerate(([placed("assigned")], [*log("0", "1", "2"), *first], then))
+    coarse = [replace(row, at_ns=at) for at, rows in ticks for row in rows]
+
+    assert expected == [each[0] for each in oracle(coarse, "consuming")]
