@@ -6,7 +6,6 @@ differ the smallest is shown, and many are small.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -101,14 +100,6 @@ class _Chance(Random):
 
 
 Draw = Callable[[_Chance], list[Event]]
-
-
-def is_created_once(rows: list[Event]) -> bool:
-    """No consumer is made twice."""
-    made = Counter(
-        row.actor for row in rows if row.kind == "created" and row.detail.get("role") != "producer"
-    )
-    return max(made.values(), default=1) == 1
 
 
 def has_one_log(rows: list[Event]) -> bool:
@@ -348,5 +339,5 @@ def history(module: str, seed: object) -> list[Event]:
     is_kept = IS_KEPT.get(draw, lambda _: True)
     while True:
         rows = [row for row in draw(chance) if row.kind not in silent]
-        if is_created_once(rows) and is_kept(rows):
+        if is_kept(rows):
             return rows
