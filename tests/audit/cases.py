@@ -382,9 +382,7 @@ REPLICAS: Cases = {
             [topic(2, replicas=1), decision("1"), watermark(0), acked("1", 0), FINISHED],
             # a floor that nobody set
             [topic(None), decision("1"), watermark(0), acked("1", 0), FINISHED],
-        ),
-        "the watermark of the leader before": (
-            [topic(2), watermark(0), acked("1", 0), decision("1"), FINISHED],
+            # the watermark of the leader before
             [topic(2), watermark(0), acked("1", 0), decision("2", leader=2), FINISHED],
         ),
         "readable before the end": (
