@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from http.client import HTTPConnection
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -26,7 +26,6 @@ from lab_utils.classroom.classroom_server import (
     OF_AN_ADDRESS,
     Limits,
     application,
-    serve,
 )
 from lab_utils.classroom.room import Room
 from lab_utils.classroom.seat import CLASSROOM, KEPT, Seat, take_seat
@@ -143,24 +142,34 @@ def test_a_seat_tells_by_itself(
     assert f"You are seat 1 in the classroom at {classroom.address}." in said
 
 
-class Hurried(Room):
-    """A room whose teacher presses Ctrl-C once more while it is written."""
+# A process of its own: its signals are those of its main thread, which has no other loop.
+HURRIED: Final = """
+import signal, sys
+from pathlib import Path
+from lab_utils import processes
+from lab_utils.classroom.classroom_server import serve
+from lab_utils.classroom.room import Room
 
-    def write(self) -> int:
-        """Be interrupted, and write."""
-        signal.raise_signal(signal.SIGINT)
+def press(*_):
+    signal.raise_signal(signal.SIGINT)
+
+class Hurried(Room):
+    def write(self):
+        press()
         return super().write()
+
+room = Hurried(Path(sys.argv[1]))
+room.tell(room.join(room.code).token, {"item": sys.argv[2], "status": "PASS"})
+print(serve(room, "127.0.0.1", processes.free_port(0), press))
+"""
 
 
 def test_who_presses_ctrl_c_twice_has_the_results(tmp_path: Path) -> None:
-    """The second one ends nothing that the first one has begun."""
-    room = Hurried(tmp_path / "class")
-    room.tell(room.join(room.code).token, {"item": FIRST, "status": "PASS"})
+    """The second one, while they are written, ends nothing that the first one has begun."""
+    command = [sys.executable, "-c", HURRIED, str(tmp_path / "class"), FIRST]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
-    def end(_: int) -> None:
-        signal.raise_signal(signal.SIGINT)
-
-    assert 1 == serve(room, "127.0.0.1", processes.free_port(0), end)
+    assert (0, "1\n", "") == (done.returncode, done.stdout, done.stderr)
 
 
 def test_a_classroom_that_was_killed_hears_what_was_told_meanwhile(
