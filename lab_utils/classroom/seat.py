@@ -80,7 +80,10 @@ class Seat:
                 "./lab up again. The lab works without a classroom."
             )
         if not self.name:
-            return f"The classroom at {self._address} does not answer; the lab works without it."
+            return (
+                f"The classroom at {self._address} does not answer; the lab works without it. "
+                "What you predict is told there as soon as it answers."
+            )
         return (
             f"You are {self.name} in the classroom at {self._address}. Under this name your "
             "predictions and verdicts are shown there, and nothing else is told."
