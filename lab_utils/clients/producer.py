@@ -11,6 +11,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -49,6 +50,7 @@ class RecordingProducer(Producer):
         self.is_in_transaction = False
         # The report of the configuration, which produce() uses when it is given none of its own.
         self._default_report = _first(configuration.get("on_delivery"), configuration.get("dr_cb"))
+        self._report = _recorded(recorder, crashes)
         error_cb = recorded_errors(recorder, configuration.get("error_cb"))
         super().__init__({"logger": Notes(recorder), **configuration, "error_cb": error_cb})
         recorder.created("producer", configuration)
@@ -66,7 +68,8 @@ class RecordingProducer(Producer):
     ) -> None:
         """Hand a record to the client, as confluent_kafka.Producer.produce does."""
         order = order_json(value_text(key), value_text(value))
-        report = self._recorded(order, _first(on_delivery, callback, self._default_report))
+        theirs = _first(on_delivery, callback, self._default_report)
+        report = partial(self._report, order, theirs)
         # The parent takes `headers` as it is or not at all: None is not the same as absent.
         optional = {} if headers is None else {"headers": headers}
         place = partition if partition >= 0 else None
@@ -159,17 +162,23 @@ class RecordingProducer(Producer):
         self.is_in_transaction = begins or (self.is_in_transaction and call not in ENDS)
         self._recorder.record(KINDS[call], detail=detail)
 
-    def _recorded(self, order: bytes, theirs: Report) -> Report:
-        recorder, crashes = self._recorder, self._crashes
 
-        def report(error: KafkaError | None, message: Message[Any, Any]) -> None:
-            recorder.reported(error, message, order)
-            if crashes and error is None:
-                crashes.reached("after_ack", lambda: [value_text(message.value())])
-            if theirs is not None:
-                theirs(error, message)
+def _recorded(recorder: Recorder, crashes: CrashPoints) -> Report:
+    """The report of every record, to which its order and its own report are bound.
 
-        return served(report)
+    It knows no producer: one that is let go goes, with what its client still holds.
+    """
+
+    def report(
+        order: bytes, theirs: Report, error: KafkaError | None, message: Message[Any, Any]
+    ) -> None:
+        recorder.reported(error, message, order)
+        if crashes and error is None:
+            crashes.reached("after_ack", lambda: [value_text(message.value())])
+        if theirs is not None:
+            theirs(error, message)
+
+    return served(report)
 
 
 def asks_for(error: KafkaError) -> str:
@@ -189,4 +198,7 @@ def asks_for(error: KafkaError) -> str:
 
 def _first(*reports: Report) -> Report:
     """The first that there is: one that is a dict, which is called, is false while it is empty."""
-    return next((report for report in reports if report is not None), None)
+    for report in reports:
+        if report is not None:
+            return report
+    return None
