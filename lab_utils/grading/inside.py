@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from decimal import Decimal
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,6 +66,8 @@ def answer_text(answer: Any) -> str:
     """An answer as JSON text: {"value": …}, {"faults": […]}, {"blank": true} or {"raised": …}."""
     if is_blank(answer):
         return json.dumps({"blank": True})
+    if isinstance(answer, tuple) and hasattr(answer, "asDict"):  # a row of Spark can be called
+        answer = answer.asDict(recursive=True)
     if callable(answer):
         return json.dumps({"function": True})
     faults = answer if isinstance(answer, list | tuple) else [answer]
@@ -244,15 +247,19 @@ def _bounded(reply: dict[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON does not know but a learner may well have: numbers of numpy and SQL, timestamps."""
+    """What JSON does not know but a learner may well have: a range, numbers of numpy and SQL."""
     if hasattr(value, "tolist"):
         return value.tolist()
     if isinstance(value, Decimal | Fraction):
         return int(value) if value == int(value) else float(value)
-    if isinstance(value, set | frozenset):
+    if isinstance(value, Set):
         return sorted(value)
     if hasattr(value, "isoformat"):
         return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, Collection) and not isinstance(value, bytes | bytearray):
+        return list(islice(value, CHARACTERS_MAX))
     raise TypeError(f"{type(value).__name__} cannot be an answer")
 
 

@@ -264,7 +264,9 @@ def _breach(exercise: Exercise, answer: Any, each: Evidence) -> str | None:
 
 
 def _spelled(answer: Any) -> Any:
-    """The answer in one spelling: "0, 1" is as good as "0 1"."""
+    """The answer in one spelling: "0, 1" is as good as "0 1", and 2.0 as 2."""
+    if isinstance(answer, float) and answer.is_integer():
+        return int(answer)
     if isinstance(answer, str):
         return " ".join(answer.replace(",", " ").split())
     if isinstance(answer, dict):

@@ -7,10 +7,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from decimal import Decimal
 from math import prod
 from types import SimpleNamespace
 from typing import Any
 
+import numpy
+import pandas
 import pytest
 
 from lab_utils.checking import decide
@@ -312,6 +315,29 @@ def test_an_answer_in_no_word_is_told_the_words(
     found = decided(asked, answer)
 
     assert (reason, asked.blank) == (found.reason, found.hint)
+
+
+@pytest.mark.parametrize(
+    ("item", "form"),
+    [
+        ("02.5", tuple),
+        ("02.5", set),
+        ("02.5", lambda brokers: dict.fromkeys(brokers).keys()),
+        ("02.5", lambda brokers: range(brokers[0], brokers[-1] + 1)),
+        ("02.5", lambda brokers: [float(it) for it in brokers]),
+        ("02.5", lambda brokers: numpy.array(brokers, dtype=float)),
+        ("02.5", pandas.Series),
+        ("05.1", float),
+        ("05.1", numpy.float64),
+        ("05.1", Decimal),
+    ],
+)
+def test_what_is_equal_is_right(item: str, form: Callable[[Any], object]) -> None:
+    """A number or a list is known by what it holds, and not by what kind of object holds it."""
+    asked = exercise(item)
+    right = solutions(item[:2])[asked.answer]
+
+    assert "PASS" == decided(asked, {name: form(said) for name, said in right.items()}).status
 
 
 def ways(answer: object) -> int:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import re
 import traceback
+from collections import deque
 from decimal import Decimal
 from fractions import Fraction
+from types import MappingProxyType
 from typing import Any
 
 import numpy
 import pandas
 import pytest
+from pyspark.sql import Row
 
 from lab_utils.clients.workload import WorkloadError
 from lab_utils.errors import BadArgument
@@ -46,6 +49,12 @@ def said(answer: Any) -> Any:
         ({"acked": Decimal("3.0")}, {"value": {"acked": 3}}),
         (Decimal("2.5"), {"value": 2.5}),
         (Fraction(6, 2), {"value": 3}),
+        (range(1, 3), {"value": [1, 2]}),
+        ({"acked": {"b": 2, "a": 1}.values()}, {"value": {"acked": [2, 1]}}),
+        ({2: "", 1: ""}.keys(), {"value": [1, 2]}),
+        (deque([2, 1]), {"value": [2, 1]}),
+        (MappingProxyType({"acked": 3}), {"value": {"acked": 3}}),
+        (Row(order="2", first=2), {"value": {"order": "2", "first": 2}}),
         (..., {"blank": True}),
         (None, {"blank": True}),
         ({"order": "2", "first": ...}, {"blank": True}),
@@ -73,8 +82,9 @@ ENDLESS.append(ENDLESS)
 
 @pytest.mark.parametrize(
     "answer",
-    [object(), float("nan"), Decimal("inf"), Refuses(), ENDLESS, "x" * (CHARACTERS_MAX + 1)],
-)
+    [object(), float("nan"), Decimal("inf"), Refuses(), ENDLESS, "x" * (CHARACTERS_MAX + 1),
+     b"2", range(10**12)],
+)  # fmt: skip
 def test_what_is_no_answer(answer: Any) -> None:
     """What JSON cannot hold, or no one would type, is refused with a reason."""
     assert ["raised"] == list(said(answer))
