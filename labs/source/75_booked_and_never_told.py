@@ -168,8 +168,12 @@ def killed(name, *deaths):
     )
 
 
-def places(first, second, third):
-    """Killed around bookings after a restart, with an event that is lost, with one that is sent."""
+def places(first, second, *sent):
+    """Killed around bookings after a restart, with an event that is lost, with two that are sent.
+
+    Which orders these are about is said, for an event that is sent again costs nothing. One run has
+    one kill, another two: a program that dies on purpose does not know in how many lives.
+    """
     return (
         killed(
             "killed at a commit",
@@ -180,17 +184,28 @@ def places(first, second, third):
         killed(
             "killed with an event lost",
             crash_client("after_send", value=str(second)),
-            # Each time that the first process tries: it may try again before it is killed.
-            drop_request("Produce", value=str(second), client_id="producer-1", once=False),
+            # Each time that the first process tries, by whichever of its producers: it may try
+            # again before it is killed. Those of the next process are producer-11 and later.
+            drop_request(
+                "Produce",
+                value=str(second),
+                client_id="producer-?",
+                topic="events",
+                once=False,
+            ),
         ),
-        killed("killed with an event sent", crash_client("after_ack", nth=third)),
+        killed(
+            "killed with an event sent",
+            *(crash_client("after_ack", value=str(order)) for order in sent),
+        ),
     )
 
 
 def elsewhere(nonce):
     """The three at places drawn from the nonce."""
     place = random.Random(nonce)
-    return places(place.randint(2, 5), place.randint(3, 5), place.randint(2, 6))
+    sent = sorted(place.sample(range(1, 8), 2))
+    return places(place.randint(2, 5), place.randint(3, 5), *sent)
 
 
 def told(evidence):
@@ -311,7 +326,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=places(3, 4, 3),
+        public=places(3, 4, 2, 5),
         unseen=elsewhere,
         rules=(
             nothing_else_is_stored,
@@ -487,6 +502,13 @@ def repaired(run):
         producer.flush()
         move()
 """
+# What is told twice costs nothing: so the first order is told often, and each later one too soon.
+TOLD_OFTEN = STAGED.replace(
+    "    for order in requests(run):\n",
+    "    for number, order in enumerate(requests(run)):\n        if number:\n" + TELL.replace("        ", 12 * " "),
+) + "        for _ in range(0 if number else 7):\n" + TELL.replace("        ", 12 * " ")
+TWO = '    run.producer()\n    producer = run.producer({"acks"'
+ONE = '    producer = run.producer({"acks"'
 WRONG = (
     ("75.1", "it will come again", answer(held_by="inbox")),
     ("75.1", "the database knows", answer(held_by="database")),
@@ -503,7 +525,9 @@ WRONG = (
     ("75.2", "nobody tells", changed((RELAYED, ""))),
     # staged, sent, then booked; with commits of nothing before
     ("75.2", "nobody tells", STAGED),
+    ("75.2", "nobody tells", STAGED.replace(ONE, TWO)),
     # the event first; within the transaction of the database; the outbox before the booking
+    ("75.2", "told too soon", TOLD_OFTEN),
     ("75.2", "told too soon", SIMPLE % (TELL + INSERT)),
     ("75.2", "told too soon", SIMPLE % WITHIN),
     ("75.2", "told too soon", changed((BOOKING + OUTBOX, OUTBOX + WITH + BOOKING))),
@@ -516,4 +540,5 @@ WRONG = (
 RIGHT = (
     ("75.2", "right, too: the bookmark last, and a key", BOOKMARK_LAST % (" PRIMARY KEY", " ON CONFLICT DO NOTHING")),
     ("75.2", "right, too: the booking is its own outbox", FLAG),
+    ("75.2", "right, too: its second producer tells", changed((ONE, TWO))),
 )

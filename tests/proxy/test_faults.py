@@ -129,6 +129,8 @@ MATCHES = [
     (drop_response("Produce"), True),
     (drop_response("Fetch"), False),
     (drop_response("Produce", client_id="producer-1"), True),
+    (drop_response("Produce", client_id="producer-?"), True),
+    (drop_response("Produce", client_id="producer-?1"), False),
     (drop_response("Produce", client_id="03-b.producer-1"), False),
     (drop_response("Produce", topic="orders"), True),
     (drop_response("Produce", topic="order"), False),

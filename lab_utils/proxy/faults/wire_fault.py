@@ -13,6 +13,7 @@ never holds up another connection. Nothing here loads a protocol library: a note
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.errors import text, truth, within
@@ -80,7 +81,7 @@ Action = Forward | Answer | Cut | Keep | Replay
 class WireFault(RequestFault):
     """A fault of the proxy, matched with the nth request of an API.
 
-    client_id   only requests of this client of the run
+    client_id   only requests of this client of the run; in it, ? is any character and * any text
     topic, partition   only requests that name them; lab.run knows its topics by their short names
     once        fire at the nth match only, or at each one from the nth on
     """
@@ -111,7 +112,7 @@ class WireFault(RequestFault):
         names_all = self.topic is None and self.partition is None
         return (
             super().matches(request)
-            and self.client_id in (None, request.client)
+            and (self.client_id is None or fnmatchcase(request.client, self.client_id))
             and (names_all or any(self.names(*place) for place in request.topic_partitions))
         )
 
