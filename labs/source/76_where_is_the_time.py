@@ -275,6 +275,16 @@ def commits(evidence):
     return [row for row in evidence.requests("EndTxn") if row.detail["committed"] == "True"]
 
 
+def its_commits(evidence):
+    """When the producer that wrote an order committed: what another one commits is not about it."""
+    rows = [row for row in evidence.requests() if row.topic == f"{row.run}-invoices"]
+    writers = {order: row.producer_id for row in rows for order in carried(row)}
+    return {
+        order: [row.at_ns for row in commits(evidence) if row.producer_id == writer]
+        for order, writer in writers.items()
+    }
+
+
 def committed(evidence):
     """When each order was committed: by the first commit after it was last written.
 
@@ -283,8 +293,11 @@ def committed(evidence):
     last = dict(writes(evidence))
     if not is_transactional(evidence):
         return last
-    ends = [row.at_ns for row in commits(evidence)]
-    return {order: min((it for it in ends if it > at), default=NEVER) for order, at in last.items()}
+    ends = its_commits(evidence)
+    return {
+        order: min((it for it in ends[order] if it > at), default=NEVER)
+        for order, at in last.items()
+    }
 
 
 def behind(evidence, times, most):
@@ -334,14 +347,15 @@ def good(evidence):
 def too_soon(evidence):
     """The orders that the table had before anything was committed since they were written."""
     begun, there = written(evidence), written(evidence, "receipts")
-    ends = [row.at_ns for row in commits(evidence)]
+    ends = its_commits(evidence)
     if not is_transactional(evidence):
         stored = [row for row in answers(evidence) if row.topic == f"{row.run}-invoices"]
-        ends = [row.at_ns for row in stored if row.api == "Produce"]
+        ends = dict.fromkeys(begun, [row.at_ns for row in stored if row.api == "Produce"])
     return [
         order
         for order in evidence.orders
-        if order in there and not any(begun.get(order, NEVER) < end < there[order] for end in ends)
+        if order in there
+        and not any(begun[order] < end < there[order] for end in ends.get(order, ()))
     ]
 
 
@@ -586,6 +600,17 @@ def repaired(run):
         run.processed(message)
     producer.commit_transaction()
 """
+COMMITS = """        decoy.begin_transaction()
+        places = inbox.position(inbox.assignment())
+        decoy.send_offsets_to_transaction(places, inbox.consumer_group_metadata())
+        decoy.commit_transaction()
+"""
+DECOY = """    decoy = run.producer({"transactional.id": f"{run.topic}-decoy"})
+    decoy.init_transactions()
+"""
+OTHERS_COMMIT = DIRECT.replace("    inbox.subscribe", DECOY + "    inbox.subscribe").replace(
+    "        run.processed", COMMITS + "        run.processed"
+)
 PLAIN = """
 def repaired(run):
     search, table = sink(run, "read_uncommitted"), sink(run, "read_committed")
@@ -626,6 +651,8 @@ WRONG = (
     ("76.2", "a shorter time-out", changed((ONE, "size=8"), (ID, ID[:-1] + ', "transaction.timeout.ms": 1000, "socket.timeout.ms": 900}'), (INIT, INIT.replace("()", "(30)")))),
     # the program writes to the table itself
     ("76.2", "past the log", DIRECT),
+    # and another producer commits meanwhile
+    ("76.2", "past the log", OTHERS_COMMIT),
     ("76.2", "nobody asks", changed((DURING, "lambda: None"), (REFRESH, ""), ("    for batch", "    refresh = lambda: refreshed(run, search, table)\n    for batch")) + "    refresh()\n"),
     ("76.2", "nothing is billed", NOT_WRITTEN + changed()),
 )
