@@ -104,7 +104,7 @@ lab.check("71.1", answer_1)
 #
 # Change `found` so that each order has exactly one invoice, to a `read_committed` reader. A longer
 # time-out makes this incident rarer, and repairs nothing. The check stops the program in a transaction,
-# has it fenced at a commit, and kills it after one. The grader does so at other places.
+# has it fenced at a commit, and kills it after two others. The grader does so at other places.
 
 # %% answer="71.2"
 ### BEGIN SOLUTION
@@ -159,19 +159,17 @@ def fenced(nth):
     return Trial(name="fenced", faults=(fault,), **BILLED)
 
 
-def killed(order):
-    """The process is killed when the first commit that is about an order has been answered."""
-    return Trial(name="killed", faults=(crash_client("after_commit", value=order),), **BILLED)
+def killed(*orders):
+    """The process is killed when a commit about an order has been answered; so is the next one."""
+    faults = tuple(crash_client("after_commit", value=order) for order in orders)
+    return Trial(name="killed", faults=faults, **BILLED)
 
 
 def elsewhere(nonce):
-    """The three at places drawn from the nonce."""
+    """The three at places drawn from the nonce: in the first half of the orders and the second."""
     place = random.Random(nonce)
-    return (
-        fenced(place.randint(1, 4)),
-        stopped(2 * place.randint(1, 4)),
-        killed(place.choice("02")),
-    )
+    one, other = place.sample((place.randint(1, 2), place.randint(3, 4)), 2)
+    return fenced(one), stopped(2 * other), killed(place.choice("02"), place.choice("46"))
 
 
 def lost(evidence):
@@ -269,7 +267,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=(fenced(2), stopped(4), killed("2")),
+        public=(fenced(2), stopped(4), killed("2", "4")),
         unseen=elsewhere,
         rules=(nothing_else_is_stored, each_has_one_invoice),
         mistakes=(
@@ -402,6 +400,8 @@ WRONG = (
     ("71.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + 12 * " " + BOOKMARK))),
     # with commits of no order before the first
     ("71.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + 12 * " " + BOOKMARK), (LOOP, LOOP + JUNK))),
+    # in the last two batches alone
+    ("71.2", "two commits", changed((SEND, "            if batch[0].offset() < 4:\n    " + SEND), (COMMIT, COMMIT + "            if batch[0].offset() >= 4:\n" + 16 * " " + BOOKMARK))),
     # the bookmark of a batch is in the next transaction
     ("71.2", "one short", changed(("batch[-1].offset() + 1", "batch[0].offset()"))),
     ("71.2", "one short", changed(("batch[-1].offset() + 1", "batch[-1].offset()"))),
