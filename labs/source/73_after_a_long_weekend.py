@@ -143,7 +143,7 @@ def in_hand(nth):
     return Trial(name="in hand", faults=faults, orders=6, filled=True)
 
 
-def all_of_them(weekend, hand):
+def all_of_them(weekend, hand, restarts):
     """The bookmarks expire after so many orders; a kill after a booking; one with an order in hand.
 
     After an order comes the next poll: who keeps its place elsewhere may never call commit().
@@ -151,16 +151,16 @@ def all_of_them(weekend, hand):
     return (
         killed("a weekend", "after_poll", nth=weekend + 1, until_expired=True),
         # Around Kafka's commit, if that comes before the booking.
-        killed("a restart", "after_db_commit", value="2", or_at="before_commit"),
-        killed("a restart later", "after_db_commit", value="2", or_at="after_commit"),
+        killed("a restart", "after_db_commit", value=restarts[0], or_at="before_commit"),
+        killed("a restart later", "after_db_commit", value=restarts[1], or_at="after_commit"),
         in_hand(hand),
     )
 
 
 def elsewhere(nonce):
-    """The first and the last of them at places drawn from the nonce."""
+    """All of them at places drawn from the nonce: one restart is at an early order, one late."""
     place = random.Random(nonce)
-    return all_of_them(place.randint(2, 5), place.choice([2, 4]))
+    return all_of_them(place.randint(2, 5), place.choice([2, 4]), place.choice(("24", "42")))
 
 
 def cause(evidence):
@@ -248,7 +248,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=all_of_them(3, 2),
+        public=all_of_them(3, 2, "24"),
         unseen=elsewhere,
         rules=(each_is_booked_once,),
         passed=says_what_was_booked,
@@ -337,6 +337,7 @@ def kept(**other):
     return KEPT % (RIGHTLY | other)
 
 APART = "        with database.begin() as connection:\n"
+LATER = "        if message.offset() >= 3:\n            with database.begin() as connection: " + BOOKMARK + "\n"
 LOOKED_UP = "        with database.begin() as connection:\n            known = connection.scalar(text(\"SELECT count(*) FROM bookings WHERE value = :order\"), {\"order\": message.value().decode()})\n        if known:\n            continue\n"
 WRONG = (
     ("73.1", "all of them", answer(twice="0 1 2 3 4 5")),
@@ -360,6 +361,8 @@ WRONG = (
     ("73.2", "one short", kept(plus="0")),
     ("73.2", "one short", kept(resume="max(0, (offset or 0) - 1)")),
     ("73.2", "two commits", kept(between=APART)),
+    # from the fourth order on
+    ("73.2", "two commits", kept(second="if message.offset() < 3: " + BOOKMARK, last=LATER + COMMIT)),
 )
 RIGHT = (
     ("73.2", "right, too: the place is kept with the booking", kept()),
