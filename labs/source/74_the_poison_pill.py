@@ -102,7 +102,7 @@ lab.check("74.1", answer_1)
 # and not in the table.
 # A dead letter may be there twice; a program that sends each more often, whatever the answer, proves
 # nothing. The check loses a request, and refuses two with an error for which the client does not try
-# again. It kills the program with a poison pill in hand, and, while the broker is hard to reach, right
+# again: the first two, or those of a later letter. It kills the program with a poison pill in hand, and, while the broker is hard to reach, right
 # after one. The grader does so at other places.
 
 # %% answer="74.2"
@@ -167,6 +167,13 @@ def refused():
     return replace(of_nine("refused", *faults), assumes=sent_anyway)
 
 
+def refused_later(order):
+    """So are the first two requests with a later letter: who reads one report may read no other."""
+    given = {"error": "INVALID_RECORD", "value": str(order)}
+    faults = (refuse("Produce", nth=nth, **given) for nth in (1, 2))
+    return replace(of_nine("refused later", *faults), assumes=sent_anyway)
+
+
 def killed(nth):
     """The nth dead letter gets through at its third attempt; to poll the next order is deadly.
 
@@ -192,11 +199,12 @@ def in_hand(nth):
 
 
 def elsewhere(nonce):
-    """The four at places drawn from the nonce."""
+    """The five at places drawn from the nonce."""
     place = random.Random(nonce)
     return (
         lost(place.randint(1, 3)),
         refused(),
+        refused_later(place.choice((5, 8))),
         killed(place.randint(1, 2)),
         in_hand(place.randint(1, 2)),
     )
@@ -333,7 +341,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=(lost(2), refused(), killed(2), in_hand(2)),
+        public=(lost(2), refused(), refused_later(5), killed(2), in_hand(2)),
         unseen=elsewhere,
         rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
         passed=says_where_they_are,
@@ -440,10 +448,11 @@ WRONG = (
     ("74.2", "not waited for", changed((WHILE, SEND + "            dead.poll(0)\n"))),
     ("74.2", "not waited for", changed((WHILE, SEND + "            dead.flush(0.001)\n"))),
     ("74.2", "not waited for", changed((WHILE, SEND), (COMMIT, COMMIT + "    dead.flush()\n"))),
-    # waited for, and the report is looked at by nobody
+    # waited for, and the report is looked at by nobody, or that of the first alone
     ("74.2", "the report is not read", changed((WHILE, SEND + FLUSH))),
     ("74.2", "the report is not read", changed((WHILE, 2 * (SEND + FLUSH)))),
     ("74.2", "the report is not read", changed((WHILE, WHILE.replace("while not ", "").replace(":\n                continue", "")))),
+    ("74.2", "the report is not read", changed((WHILE, WHILE.replace(")):", ")) and message.offset() < 5:")))),
     ("74.2", "the bookmark first", changed((COMMIT, ""), ("        try:\n", COMMIT + "        try:\n"))),
     # the timer commits what is in hand
     ("74.2", "the bookmark first", changed((COMMIT, ""), (AUTO, "{}"))),
