@@ -74,12 +74,14 @@ def acked_alone(many):
     """The first order is refused; a leader that is cut off acks so many with acks=1, and dies.
 
     It has acked others before, which are safe. The next one acks as many: they have their offsets.
+    The last link that is cut is that of the followers, and costs nothing.
     """
     faults = (
         refuse("Produce", error=REFUSED),
         cut_link(1, 2, api="Produce", nth=3),
         cut_link(1, 3, api="Produce", nth=3),
         kill_broker(1, api="Produce", nth=3 + many),
+        cut_link(2, 3, api="Produce", nth=5, when="received"),
     )
     return Trial(
         name="the leader dies", faults=faults, orders=3 + 2 * many, brokers=3,
@@ -381,6 +383,12 @@ EXERCISES = (
                 is_made=lambda _, seen: {*seen.column("value")} & {*seen.stored},
                 likely="your query returns an acked order that is in the log.",
                 look="Look at whether the followers had that order before the links were cut.",
+            ),
+            Mistake(
+                name="since the last cut",
+                is_made=lambda _, seen: seen.returned and {*seen.column("value")} < lost(seen),
+                likely="one of the orders that are gone is not in your result.",
+                look="Look at which orders the log does not hold, whenever they were acked.",
             ),
             Mistake(
                 name="by offset",

@@ -181,7 +181,8 @@ def alone(after):
     """The leader loses one link after so many answers to acks=all, the other after one more.
 
     So an order is on two brokers, and then each is on the leader alone. The answer to one of these
-    is lost, and nothing sends it again: it is stored, and not acked.
+    is lost, and nothing sends it again: it is stored, and not acked. Then the followers lose their
+    link, which changes nothing.
     """
     return Trial(
         name="a leader on its own",
@@ -189,6 +190,7 @@ def alone(after):
             cut_link(1, 2, api="Produce", nth=after + 1),
             cut_link(1, 3, api="Produce", nth=after + 2),
             drop_response("Produce", nth=after + 4),
+            cut_link(2, 3, api="Produce", nth=after + 5),
         ),
         orders=8,
         brokers=3,
@@ -380,6 +382,15 @@ EXERCISES = (
                 is_made=lambda _, seen: {*seen.column("value")} == acked_in_an_isr_of_one(seen),
                 likely="who is in the ISR need not have the order: it shrinks a second later.",
                 look="Look at the log ends between the cut of the links and the smaller ISR.",
+            ),
+            Mistake(
+                name="since the last cut",
+                is_made=lambda _, seen: (
+                    seen.returned
+                    and {*seen.column("value")} < {row["value"] for row in acked_alone(seen)}
+                ),
+                likely="an order that one broker had is not in your result.",
+                look="Look at which brokers are at the two ends of each link that was cut.",
             ),
             Mistake(
                 name="when all was repaired",

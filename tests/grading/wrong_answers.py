@@ -55,6 +55,23 @@ def acked_and_gone(events):
     acked = events.where("kind = 'acked'").select("value")
     return sent.where("at_ns < killed_ns").select("value").distinct().join(acked, "value")
 """
+BEFORE_THE_KILL: Final = """
+def acked_and_gone(events):
+    fired = events.where("kind = 'fired'")
+    cut = fired.where("actor = 'cut_link'").selectExpr("max(at_ns) AS cut_ns")
+    killed = fired.where("actor = 'kill_broker'").selectExpr("at_ns AS killed_ns")
+    sent = events.where("kind = 'request' AND api = 'Produce'").crossJoin(killed)
+    acked = events.where("source = 'client' AND kind = 'acked'").crossJoin(cut)
+    found = acked.where("at_ns > cut_ns").select("value")
+    return sent.where("at_ns < killed_ns").select("value").distinct().join(found, "value")
+"""
+SINCE_THE_CUT: Final = """
+def acked_alone(events):
+    cut = events.where("kind = 'fired' AND actor = 'cut_link'").selectExpr("max(at_ns) AS cut_ns")
+    sent = events.where("kind = 'request' AND api = 'Produce'").crossJoin(cut)
+    acked = events.where("source = 'client' AND kind = 'acked'").select("value")
+    return sent.where("at_ns > cut_ns").select("value").distinct().join(acked, "value")
+"""
 BY_ACKS: Final = """
 def acked_alone(events):
     sent = events.where("kind = 'request' AND detail.acks = '1'").select("value").distinct()
@@ -167,6 +184,7 @@ WRONG: Final = (
     ("01.3", "sent, and not acked", [("'acked'", "'failed'")]),
     ("01.3", "everything acked", [('acked.join(stored, "value", "left_anti")', "acked")]),
     ("01.3", "all that the dead leader acked", BY_THE_KILL),
+    ("01.3", "since the last cut", BEFORE_THE_KILL),
     (
         "01.3",
         "by offset",
@@ -190,6 +208,7 @@ WRONG: Final = (
     ("02.2", "all acked", [('copies.where("count < 2")', "acked")]),
     ("02.2", "an ISR of one", BY_THE_ISR),
     ("02.2", "acks=1 is one broker", BY_ACKS),
+    ("02.2", "since the last cut", SINCE_THE_CUT),
     ("02.2", "when all was repaired", [("at_ns < healed_ns", "true")]),
     (
         "02.2",
