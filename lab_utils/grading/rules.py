@@ -386,7 +386,14 @@ def taken_back_alone(evidence: Evidence) -> str | None:
 
 
 def taken_back_by_another(evidence: Evidence) -> str | None:
-    """What it lacks if they are a producer's that commits none: who dies in it is in no work."""
+    """What it lacks if they are a producer's that commits none: who dies in it is in no work.
+
+    Nor is who dies in a transaction that it would abort: none is aborted but by a kill within it.
+    """
+    ends = [row.detail.get("type") for row in evidence.history.of("log", "marker")]
+    within = [row for row in evidence.crashes if row.detail.get("point") != "after_commit"]
+    if (more := ends.count("ABORT") - len(within)) > 0:
+        return f"the program aborted {counted(more, 'transaction')} itself"
     batches, seen = _batches(evidence), {_place(row) for row in readable(evidence)}
     writers = {it: batches[it].producer_id for it in map(_place, evidence.log) if it in batches}
     commits = {writer for place, writer in writers.items() if place in seen}

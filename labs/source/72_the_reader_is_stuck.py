@@ -101,7 +101,7 @@ lab.check("72.1", answer_1)
 # The reader is right: it hands records out in the sequence of their offsets, and whether these count is
 # not decided (claim E5). So the repair is the writer's. After a kill and a restart, a `read_committed`
 # reader must have each invoice exactly once, and must not wait for a time-out. The check kills the
-# program within a transaction, and after one. The grader does so at other places.
+# program within a transaction, and, in another run, after two. The grader does so at other places.
 
 # %% answer="72.2"
 ### BEGIN SOLUTION
@@ -138,11 +138,11 @@ lab.score()
 lab.close()
 
 # %% part="checks"
-def killed(name, point, **given):
-    """A run whose program is killed at this point, and started again."""
+def killed(name, *deaths):
+    """A run whose processes are killed so, each one at the next."""
     return Trial(
         name=name,
-        faults=(crash_client(point, **given),),
+        faults=deaths,
         orders=6,
         filled=True,
         topics=("invoices",),
@@ -150,14 +150,30 @@ def killed(name, point, **given):
     )
 
 
+def places(nth, order):
+    """Killed in the transaction of the nth invoice, and in the last; after an order's, and so.
+
+    So who is careful in its first life alone is killed in the second, too.
+    """
+    return (
+        killed(
+            "killed in a transaction",
+            crash_client("after_ack", nth=nth),
+            crash_client("after_ack", value="5"),
+        ),
+        killed(
+            "killed after one",
+            crash_client("after_commit", value=order),
+            crash_client("after_commit", value="4"),
+        ),
+    )
+
+
 def elsewhere(nonce):
     """The two at places drawn from the nonce."""
     place = random.Random(nonce)
-    return (
-        # Not in the first: whose transaction is left open has committed one.
-        killed("killed in a transaction", "after_ack", nth=2 * place.randint(2, 3)),
-        killed("killed after one", "after_commit", value=place.choice("02")),
-    )
+    # Not in a first transaction: whose is left open has committed one.
+    return places(place.randint(3, 4), place.choice("02"))
 
 
 def hidden(evidence):
@@ -208,7 +224,11 @@ EXERCISES = (
         kind="value",
         answer="answer_1",
         public=(
-            replace(killed("the incident", "after_ack", nth=4), workload=found, assumes=None),
+            replace(
+                killed("the incident", crash_client("after_ack", nth=4)),
+                workload=found,
+                assumes=None,
+            ),
         ),
         rules=(answer_equals(cause),),
         mistakes=(
@@ -251,10 +271,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=(
-            killed("killed in a transaction", "after_ack", nth=4),
-            killed("killed after one", "after_commit", value="0"),
-        ),
+        public=places(4, "0"),
         unseen=elsewhere,
         rules=(nothing_else_is_stored, each_can_be_read_once),
         mistakes=(
@@ -385,6 +402,8 @@ WRONG = (
     ("72.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + BOOKMARK))),
     # with commits of no order before the first
     ("72.2", "two commits", changed((SEND, ""), (COMMIT, COMMIT + BOOKMARK), (LOOP, LOOP + JUNK))),
+    # in the last batch alone
+    ("72.2", "two commits", changed((SEND, "        if batch[0].offset() < 4:\n    " + SEND), (COMMIT, COMMIT + "        if batch[0].offset() >= 4:\n    " + BOOKMARK))),
     ("72.2", "one short", changed((POSITION, "[TopicPartition(run.topic, 0, batch[-1].offset())]"))),
     ("72.2", "one short", changed((POSITION, "[TopicPartition(run.topic, 0, batch[0].offset())]"))),
     ("72.2", "nothing is billed", changed(('producer.produce(run.topics["invoices"], message.value(), partition=0)', "pass"))),

@@ -195,6 +195,12 @@ def met_what_was_taken_back(seen: Evidence) -> list[Event]:
     return [*seen.rows, *visible, *sent, batch, aborted]
 
 
+def aborted_what_it_began(seen: Evidence) -> list[Event]:
+    """It was killed in a transaction that it would abort: more are aborted than by kills."""
+    marker = replace(seen.log[-1], kind="marker", value=None, detail={"type": "ABORT"})
+    return [*seen.rows, *(replace(marker, offset=offset) for offset in (90, 91))]
+
+
 def not_read_to_the_end(seen: Evidence) -> list[Event]:
     """The last invoice may be on its way when a slow machine is done."""
     last = next(it for it in reversed(seen.log) if it.topic == f"{it.run}-receipts")
@@ -220,6 +226,8 @@ def without_a_moment(seen: Evidence) -> list[Event]:
            "the program never committed 1 record, so") for item in ("03.2", "03.5", "04.2")),
         (Case("72.2", REFERENCE), met_what_was_taken_back,
          "a producer that commits nothing wrote 1 record, so"),
+        (Case("72.2", REFERENCE), aborted_what_it_began,
+         "the program aborted 2 transactions itself, so"),
         (right("two orders in a transaction"), not_read_to_the_end,
          "the table does not have order 7 when all is over"),
         (right("needs no transaction"), lost_to_another_producer,
