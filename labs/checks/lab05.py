@@ -122,10 +122,14 @@ def lost(evidence):
 
 
 def killed(at_work, done):
-    """One process is killed after half a second with an order in hand, and one after an order."""
+    """One process is killed after half a second with an order in hand, and one after an order.
+
+    The successor of the first is killed with the last order in hand: it has to be as careful.
+    """
     in_hand = (
         stall_client("before_process", value=str(at_work), for_ms=500),
         crash_client("before_process", value=str(at_work)),
+        crash_client("before_process", value="5"),
     )
     return (
         Trial(name="killed at work", faults=in_hand, filled=True, topics=RECEIPTS),
@@ -290,6 +294,12 @@ EXERCISES = (
                 is_made=lambda _, seen: not seen.stored,
                 likely="the records were polled, and nothing was done with them.",
                 look="Look at what the loop does with each message.",
+            ),
+            Mistake(
+                name="careful once",
+                is_made=lambda _, seen: lost(seen) == [len(seen.given) - 1],
+                likely="the process that was killed first lost nothing, and its successor did.",
+                look="Look at what your loop does in another way when it is started again.",
             ),
             Mistake(
                 name="commits first",

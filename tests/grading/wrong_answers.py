@@ -340,6 +340,7 @@ WRONG: Final = (
     ("05.1", "nothing is committed", {"after_commit": 2}),
     ("05.1", "an earlier one", {"after_poll": 1}),
     ("05.2", "does nothing", [(WORK, "pass")]),
+    ("05.2", "careful once", [(WORK, f"if run.attempt > 1: {COMMIT}\n        {WORK}")]),
     ("05.2", "commits first", [(WORK_THEN_COMMIT, f"{COMMIT}\n        {WORK}")]),
     ("05.2", "commits first", [(WORK_THEN_COMMIT, f"{FIRST_MANY_TIMES}\n        {WORK}")]),
     ("05.2", "commits on a timer", [AUTOMATIC, (COMMIT, "pass")]),
