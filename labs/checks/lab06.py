@@ -30,11 +30,12 @@ POINTS = {
         crash_client("while_committing", nth=nth),
         delay_response("EndTxn", nth=nth, by_ms=3000),
     ),
-    "committed": lambda nth: (crash_client("after_commit", nth=nth),),
+    # The first commit that is about the batch: of its transaction, or of a bookmark beside it. The
+    # next process is killed so in the last batch.
+    "committed": lambda nth: tuple(
+        crash_client("after_commit", value=str(2 * it - 2)) for it in (nth, 4)
+    ),
 }
-# Who commits a bookmark beside the transaction passes after_commit twice in each batch. At an odd
-# one the bookmark is behind; at an even one all would be well.
-BATCHES = {"committed": (1, 3)}
 # Where a sink is killed on an order's way into bookings; at the last two around Kafka's commit, if
 # that comes before the booking: whatever holds the order by then.
 SINK_POINTS = (
@@ -255,7 +256,7 @@ def a_member_dies(nth):
 def everything(place):
     """All six points, a failed transaction, a rebalance and a fenced producer, in drawn batches."""
     return [
-        *(killed(point, place.choice(BATCHES.get(point, (2, 3)))) for point in POINTS),
+        *(killed(point, place.randint(2, 3)) for point in POINTS),
         refused(place.randint(1, 3)),
         a_member_dies(place.randint(3, 4)),
         fenced(place.randint(1, 3)),

@@ -214,6 +214,12 @@ def once_in_ten_minutes(orders):
     return parts.dropDuplicates(["value", "part"])
 """
 
+# It commits its bookmark by itself, after the transaction, in the last batch alone.
+SENDS, COMMITS = "producer.send_offsets_to_transaction(", "producer.commit_transaction()"
+IN_THE_LAST_BATCH: Final = [
+    (SENDS, f"batch[0].offset() < 6 and {SENDS}"),
+    (COMMITS, f"{COMMITS}; batch[0].offset() < 6 or consumer.commit(asynchronous=False)"),
+]
 WRONG: Final = (
     ("06.1", "nothing is written", [(WRITES, "pass")]),
     ("06.1", "no transaction", PLAIN),
@@ -221,6 +227,7 @@ WRONG: Final = (
     ("06.1", "no bookmark", _loop("pass")),
     ("06.1", "the bookmark ahead", ONE_BY_ONE),
     ("06.1", "the bookmark behind", _loop(LAST_READ)),
+    ("06.1", "the bookmark behind", IN_THE_LAST_BATCH),
     ("06.1", "not rewound", _loop("producer.flush(); " + SEND, rewind="pass")),
     ("06.1", "gave up", [("producer.abort_transaction()", "raise")]),
     ("06.1", "swallowed", [TRIES_ALL, ("raise", "return")]),
