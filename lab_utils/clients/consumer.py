@@ -25,7 +25,7 @@ from confluent_kafka import (
 )
 
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.clients.recorder import Notes, Recorder, recorded_errors
+from lab_utils.clients.recorder import Notes, Recorder, recorded_errors, served
 from lab_utils.ledger.events import value_text
 
 # A record that has not come by then is not waited for: a group may need its session timeout first.
@@ -263,7 +263,7 @@ def _recorded_commits(
         if theirs is not None:
             theirs(error, places)
 
-    return on_commit
+    return served(on_commit)
 
 
 def _recorded_rebalance(
@@ -276,7 +276,7 @@ def _recorded_rebalance(
         if theirs is not None:
             theirs(consumer, places)
 
-    return rebalanced
+    return served(rebalanced)
 
 
 def batches(

@@ -92,7 +92,12 @@ def served(callback: Callable[..., None]) -> Callable[..., None]:
             monotonic_ns()
         except SystemError as error:
             fatal = error.__cause__
-        callback(*given)
+        try:
+            callback(*given)
+        except BaseException:
+            # Python 3.11 makes an exception whole only where it is caught. In place of one that is
+            # not, the client raises a SystemError that says nothing of it.
+            raise
         if fatal is not None:
             raise fatal
 

@@ -169,6 +169,14 @@ def test_assigned_and_revoked(opened: Opened) -> None:
     )
 
 
+def test_callback_that_raises(opened: Opened) -> None:
+    """What a learner's callback raises comes out of poll(), and not an error of the client's."""
+    consumer = subscribed(opened.under(filled=True), on_assign=lambda *_: {}.pop("a place"))
+
+    with pytest.raises(KeyError, match="a place"):
+        read_next(consumer)
+
+
 def test_cooperative(opened: Opened) -> None:
     """Two members that share a topic bit by bit record what each is given and gives away."""
     filled = opened.under(partitions=2, filled=True)
