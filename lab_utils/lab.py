@@ -173,9 +173,10 @@ class Lab:
     def predict(self, *, because: str | None = None, **expected: Answer) -> Predicted:
         """Say what the next run will show, and why; stored now, compared afterwards.
 
-        Questions: sent, acked, failed, unknown, stored, duplicated, lost, and log (the values in
-        the order of their offsets); of a run that consumes also delivered, processed, repeated,
-        skipped, and committed (where its group reads on).
+        Questions: sent, acked, failed, unknown, stored, duplicated, lost, log (the values in the
+        order of their offsets) and visible (those that a read_committed reader is given); of a run
+        that consumes also delivered, processed, repeated, skipped, and committed (where its group
+        reads on).
         """
         prediction = predict(expected, because)
         prediction.store(folders.runs_folder(self.name))

@@ -15,7 +15,7 @@ from lab_utils.errors import BadArgument, one_of
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
-from lab_utils.ledger.predictions import Compared, Prediction, values
+from lab_utils.ledger.predictions import Compared, Prediction, values, visible
 from lab_utils.ledger.store import read_ledger
 from lab_utils.views.progress import DRAWING, doing
 
@@ -64,11 +64,7 @@ class Run:
 
         Without a transaction it is given everything.
         """
-        return (
-            values(self.rows, "visible")
-            if History(self.rows).of("log", "transaction")
-            else self.log
-        )
+        return visible(self.rows)
 
     @property
     def effects(self) -> dict[str, int]:

@@ -103,7 +103,7 @@ def predict(expected: dict[str, Answer], because: str | None) -> Prediction:
 def observed(rows: Sequence[Event]) -> dict[str, str]:
     """What the ledger says to each question; the log is the values in order of their offsets."""
     counts = count(rows)
-    logs: dict[str, Answer] = {"log": values(rows, "record"), "visible": values(rows, "visible")}
+    logs: dict[str, Answer] = {"log": values(rows, "record"), "visible": visible(rows)}
     seen: dict[str, Answer] = {
         name: getattr(counts, name) for name in QUESTIONS if name not in LISTS
     } | logs
@@ -120,6 +120,12 @@ def values(rows: Sequence[Event], kind: str) -> list[str]:
     read.sort(key=lambda row: (row.partition or 0, row.offset or 0))
     read.sort(key=lambda row: (not (row.topic or "").endswith("-orders"), row.topic))
     return [row.value or "" for row in read]
+
+
+def visible(rows: Sequence[Event]) -> list[str]:
+    """What a read_committed reader is given: without a transaction, all of the log."""
+    has_transactions = any((row.source, row.kind) == ("log", "transaction") for row in rows)
+    return values(rows, "visible" if has_transactions else "record")
 
 
 def _text(answer: Answer) -> str:

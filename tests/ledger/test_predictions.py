@@ -20,6 +20,7 @@ COMPARED = [
       for log in ("1 2 3", "1, 2, 3", ["1", "2", "3"], [1, 2, 3])),
     *(("log", log, None, "1 2 3", False) for log in (..., "...", "0 ... 0 ...", None)),
     ("log", "2 1 3", "2 1 3", "1 2 3", True),
+    ("visible", "1 2 3", "1 2 3", "1 2 3", False),  # as in run.visible: no transaction hides one
     ("stored", 5, "5", "3", True),
 ]  # fmt: skip
 
