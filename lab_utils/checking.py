@@ -52,7 +52,7 @@ class Checked(Verdict):
         about = about if about < len(runs) - 1 else -1
         return cls(**given, runs=tuple(runs), about=about)
 
-    def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:
+    def timeline(self, apis: Sequence[str] | None = ("Produce",)) -> Any:
         """The run that it is about, drawn as Run.timeline draws it; None is every API."""
         if not self.runs:
             raise BadArgument(f"{self.item} was decided without a run, so there is none to draw.")

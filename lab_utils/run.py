@@ -6,7 +6,7 @@ exception is topic_log(), which reads the topic itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -98,11 +98,14 @@ class Run:
             return findings_table(judged_run(self.folder))
 
     @doing(DRAWING)
-    def timeline(self, apis: tuple[str, ...] | None = ("Produce",)) -> Any:
+    def timeline(self, apis: Sequence[str] | None = ("Produce",)) -> Any:
         """The requests that crossed the wire, drawn: client, proxy, broker; None is every API."""
         from lab_utils.views.timeline import timeline
 
-        return timeline(self.rows, apis=apis)
+        named = (apis,) if isinstance(apis, str) else apis
+        for api in named or ():
+            self.requests(api)  # refuses what is no request
+        return timeline(self.rows, apis=named)
 
     @doing(DRAWING)
     def orders_by_offset(self) -> Any:
@@ -130,7 +133,14 @@ class Run:
         """Each order that was there to be consumed beside its copies in another topic, drawn."""
         from lab_utils.views.in_out import in_and_out
 
-        return in_and_out(self.rows, topic)
+        made = {row.topic or "" for row in History(self.rows).of("workload", "topic")}
+        further = {name.removeprefix(f"{self.run}-") for name in made - {self.topic}}
+        if not further:
+            raise BadArgument(
+                f"run {self.run} has no topic {topic!r} beside that of its orders. Give "
+                f'lab.run one, as in topics=["invoices"], and write to run.topics["invoices"].'
+            )
+        return in_and_out(self.rows, one_of("topic", topic, further))
 
     def sinks(self) -> Any:
         """How often each sink of the run, topic, table or files, has each order, as a table."""

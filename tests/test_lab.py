@@ -369,6 +369,14 @@ def test_what_is_not_there(lab: Lab) -> None:
         lab.check("03.11", None)
     with pytest.raises(BadArgument, match="Did you mean 'Produce'"):
         lab.run(send_orders, orders=0).requests("produce")
+    idle = lab.run(send_orders, orders=0, topics=["invoices"])
+    with pytest.raises(BadArgument, match="Did you mean 'Produce'"):
+        idle.timeline(["EndTxn", "produce"])
+    with pytest.raises(BadArgument, match="Did you mean 'invoices'"):
+        idle.in_and_out("invoice")
+    with pytest.raises(BadArgument, match="has no topic 'invoices' beside"):
+        lab.run(send_orders, orders=0).in_and_out("invoices")
+    assert idle.timeline("EndTxn").title == idle.timeline(["EndTxn"]).title
 
 
 FULL = """
