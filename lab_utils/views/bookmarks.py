@@ -106,7 +106,8 @@ class Bookmarks:
         last = "nothing" if self.committed is None else f"offset {self.committed}"
         cut = f" The first {STEPS_MAX} of {len(self.steps)} steps are drawn."
         rest = cut if len(self.steps) > STEPS_MAX else ""
-        return f"Partition {self.partition}: {listed(told)}. Last committed: {last}.{rest}"
+        done = listed(told) or "no delivery"
+        return f"Partition {self.partition}: {done}. Last committed: {last}.{rest}"
 
     def table(self) -> Table:
         """The steps as rows."""

@@ -60,6 +60,7 @@ def test_another_partition() -> None:
     kinds = [step.kind for step in bookmarks(history(delivered(0, partition=1), KILLED)).steps]
 
     assert ["killed"] == kinds
+    assert bookmarks(history()).summary() == "Partition 0: no delivery. Last committed: nothing."
 
 
 def test_long_history_is_cut() -> None:
