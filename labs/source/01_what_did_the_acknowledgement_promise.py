@@ -74,8 +74,8 @@ reports.select("value", "kind", "error", "offset")
 
 # %% [markdown]
 # Order 2 has a report with an error, and it is in the log: the client itself raised that error,
-# because no answer came. An error from the broker is different. Below, order 1 is too large for the
-# topic. The callback keeps each report; `poll(0)` calls the callback without waiting.
+# because no answer came. Below, the broker answers with one: order 1 is too large for the topic. The
+# callback keeps each report; `poll(0)` calls the callback without waiting.
 
 # %%
 def one_is_large(run):
@@ -92,8 +92,9 @@ told = lab.run(one_is_large, orders=3, topic_config={"max.message.bytes": 200})
 told.log, [error and error.name() for error in heard]
 
 # %% [markdown]
-# The broker's error proves that the record is not stored. With `acks=0`, or without a callback, your
-# program never learns of it.¹
+# This error proves that the record is not stored. Two others do not: the leader has the record before
+# it answers `NOT_ENOUGH_REPLICAS_AFTER_APPEND` or `REQUEST_TIMED_OUT`. With `acks=0`, or without a
+# callback, your program never learns of an error.¹
 #
 # ## One broker has it
 #
