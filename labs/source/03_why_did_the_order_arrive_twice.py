@@ -279,7 +279,7 @@ lab.sweep(all_with, faults=faults,
           settings=[{"max.in.flight": 5}, {"enable.idempotence": True}])
 
 # %% [markdown]
-# A refused first batch is lost in the same way. A fault at the second or third request loses nothing.
+# A refused first batch is lost, too. A fault at the second or third request loses nothing.
 #
 # ## What this does not cover
 #
@@ -296,8 +296,8 @@ lab.sweep(all_with, faults=faults,
 #
 # ## Sources
 #
-# ¹ KIP-679. ² KIP-98, KAFKA-5494. ³ confluent-kafka 2.16.1, Kafka 4.3.1. The broker's half is
-# KAFKA-15591; its fix (pull request 23234) ships with Kafka 4.5.
+# ¹ KIP-679. ² KIP-98, KAFKA-5494. ³ confluent-kafka 2.16.1, Kafka 4.3.1. The broker's half, KAFKA-15591,
+# is fixed in 4.5 for partitions that never held a record (pull request 23234).
 
 # %%
 lab.score()

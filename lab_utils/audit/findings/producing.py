@@ -44,7 +44,8 @@ def lost_write() -> Found:
     (DeleteTopics) that the broker did not refuse. Otherwise it is a breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
     here the drained log decides. An idempotent producer can lose its first batch and report it as a
-    success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5).
+    success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5 for a partition
+    that never held a record).
     """
     at = AT_OFFSETS.format("acked_at")
     where = f"if(size(acked_at) > 0, 'at offset ' || {at}, 'without an offset')"
