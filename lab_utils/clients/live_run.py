@@ -45,8 +45,8 @@ if TYPE_CHECKING:
     from lab_utils.clients.program import Ended
 
 # What the lab sets, with librdkafka's default beside it: what a learner would otherwise wait for.
-# It changes how long things take, how a client comes back and how many records share a request,
-# never what is promised, and a learner's own configuration wins.
+# It changes how long things take, how a client comes back, how many records share a request and
+# where a group without a bookmark begins, never what is promised; a learner's own settings win.
 CONNECTION: Final = RECONNECTING | {"socket.timeout.ms": 3000}  # 60000
 # message.timeout.ms may not be longer than the transaction's; left out, the client sees to it.
 TRANSACTIONAL: Final = CONNECTION | {
@@ -177,7 +177,11 @@ class LiveRun:
         return producer
 
     def consumer(self, configuration: dict[str, Any] | None = None) -> RecordingConsumer:
-        """A confluent_kafka.Consumer, recorded; its group is the run's unless you name one."""
+        """A confluent_kafka.Consumer, recorded; its group is the run's unless you name one.
+
+        Without a bookmark it begins at the start of the log (auto.offset.reset=earliest), and it
+        commits every 100 ms unless enable.auto.commit is off; your configuration wins.
+        """
         name = self._name("consumer", len(self._consumers))
         given = configuration or {}
         if not given.get("group.id", True):  # the client would end this process

@@ -30,7 +30,9 @@ lab.explorer()
 #   if it was processed more than once.
 #
 # The orders are in the topic before the workload starts (`filled=True`). `run.messages(consumer)` is a
-# loop around `poll()` that ends when the group has read to the end of the topic.
+# loop around `poll()` that ends when the group has read to the end of the topic. The lab sets
+# `auto.offset.reset=earliest`: without a bookmark a group begins at the start. With the default,
+# `latest`, it would begin at the end and be given none of these orders.
 #
 # ## Process, then commit
 #

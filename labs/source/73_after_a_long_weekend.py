@@ -86,9 +86,9 @@ lab.check("73.1", answer_1)
 # %% [markdown]
 # ## 73.2 The repair (4 points)
 #
-# Each order is booked once, however long the program was away. Somebody proposes
-# `auto.offset.reset=latest`, which is librdkafka's default. What would be read on Monday then, and what
-# would be read on the very first day?
+# Each order is booked once, however long the program was away. The lab has set
+# `auto.offset.reset=earliest`. Somebody proposes `latest`, the default of Kafka's clients. What would be
+# read on Monday then, and what would be read on the very first day?
 #
 # In the check the program dies and stays away until its bookmarks are gone. It is also killed with an
 # order in hand, and between two commits of an order, the database's and Kafka's, whichever comes first.
