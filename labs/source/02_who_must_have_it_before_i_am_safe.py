@@ -279,7 +279,7 @@ lab.check("02.4", answer_4)
 #
 # The first order is sent with `acks=all`, the others with `acks=1`. The leader loses its links after
 # the first ack and is killed after the third. At that moment, on which brokers was the first order,
-# and on which brokers was the last acked one?
+# and where was the last order acked before it?
 
 # %%
 def all_then_one(run):

@@ -26,7 +26,7 @@ lab.explorer()
 #   `transactional.id`, the name of its program.
 # - A **marker** is a record that the broker writes at the end of a transaction: COMMIT or ABORT.
 # - The **last stable offset** (LSO) is the offset of the first record of a partition's oldest open
-#   transaction, or the end of the partition if none is open.
+#   transaction. If none is open, it is the high watermark (lab 02), here the end of the partition.
 # - The **isolation level** belongs to the reader. With `read_uncommitted` it gets every record. With
 #   `read_committed` it gets, below the last stable offset, what is committed and what was never in a
 #   transaction.

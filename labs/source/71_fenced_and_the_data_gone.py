@@ -132,8 +132,8 @@ lab.check("71.2", repaired)
 # ## What this does not cover
 #
 # An error that only asks for an abort needs no new producer: lab 04 tells them apart. librdkafka speaks
-# the first version of the transaction protocol; a client of its second (KIP-890) changes its epoch with
-# each transaction.
+# the first version of the transaction protocol. A client that speaks the second (KIP-890) has a new epoch
+# after each transaction.
 
 # %%
 lab.score()
