@@ -6,12 +6,14 @@ exception is topic_log(), which reads the topic itself.
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_utils.errors import BadArgument, one_of
+from lab_utils.errors import BadArgument, StageError, one_of
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
@@ -83,9 +85,16 @@ class Run:
 
         `options` are the source's, as in **{"kafka.isolation.level": "read_committed"}.
         Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
+        Raises StageError where no broker answers: Spark itself would try for minutes.
         """
         from lab_utils.audit.session import read_topic
 
+        if not any(map(_answers, self._direct.split(","))):
+            raise StageError(
+                f"no broker answers at {self._direct}, where the topic of run {self.run} was: a "
+                "stage takes its topics with it. Run the notebook's first cell, then make the run "
+                "again. Its ledger stays: run.events()."
+            )
         with doing("Waiting for Spark"):
             return _telling(read_topic(self._direct, self.topic, options))
 
@@ -262,6 +271,13 @@ def _telling(frame: DataFrame) -> DataFrame:
 
     tell_when_spark_works(type(frame))
     return frame
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with suppress(OSError), socket.create_connection((host, int(port)), timeout=1):
+        return True
+    return False
 
 
 def _times(count_of: int) -> str:

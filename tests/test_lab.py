@@ -16,7 +16,7 @@ import pytest
 
 from lab_utils import Lab, drop_response
 from lab_utils.checking import Checked
-from lab_utils.errors import BadArgument, SetupError
+from lab_utils.errors import BadArgument, SetupError, StageError
 from lab_utils.experiment import order_values
 from lab_utils.folders import runs_folder, stage_folder
 from lab_utils.grading.inside import raised
@@ -432,6 +432,10 @@ def test_closed() -> None:
     first = Lab("closing")
     run = first.run(send_orders, orders=1)
     first.close()
+    with pytest.raises(StageError, match="'closing' was closed, as lab"):
+        first.brokers.kill(1)
+    with pytest.raises(StageError, match="no broker answers at 127"):
+        run.topic_log()
     second = Lab("closing")
     later = second.run(send_orders, orders=1)
     second.close()

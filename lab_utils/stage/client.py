@@ -159,8 +159,8 @@ class Stage:
         """What the stage answers to a request; raises what it refuses the request with."""
         if self._http.is_closed:
             raise StageError(
-                f"the stage {self.name!r} was left, as lab.close() does. Run the notebook's first "
-                "cell again."
+                f"the stage {self.name!r} was closed, as lab.close() does. Run the notebook's "
+                "first cell again."
             )
         try:
             answer = self._http.request(
@@ -169,7 +169,8 @@ class Stage:
         except httpx.HTTPError as error:
             raise StageError(
                 f"the stage {self.name!r} does not answer ({type(error).__name__}). It may have "
-                "been ended by ./lab down. Run the notebook's first cell again."
+                "been ended by ./lab down, or replaced by one with another number of brokers. Run "
+                "the notebook's first cell again."
             ) from error
         said: dict[str, Any] = answer.json()
         if answer.is_error:
