@@ -26,6 +26,7 @@ from confluent_kafka import (
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.recorder import Notes, Recorder, recorded_errors, served
+from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import value_text
 
 # A record that has not come by then is not waited for: a group may need its session timeout first.
@@ -75,6 +76,7 @@ class RecordingConsumer(Consumer):
         self._polled: dict[tuple[str, int], dict[int, str | None]] = {}
         self._turn = RLock()
         self._is_closing = False
+        self.has_a_topic = False  # was it ever told what to read?
         told = {"enable.partition.eof": True, "logger": Notes(recorder)}
         super().__init__({**told, **configuration, **callbacks})
         recorder.created("consumer", configuration)
@@ -141,6 +143,7 @@ class RecordingConsumer(Consumer):
         if on_lost is not None:
             callbacks["on_lost"] = _recorded_rebalance(self._recorder, "lost", on_lost)
         super().subscribe(topics, **callbacks)
+        self.has_a_topic = True
 
     def commit(self, *arguments: Any, **named: Any) -> Any:
         """Commit offsets, as confluent_kafka.Consumer.commit does."""
@@ -194,11 +197,13 @@ class RecordingConsumer(Consumer):
         Each partition is placed anew, also by BEGINNING, END or no offset.
         """
         super().assign(partitions)
+        self.has_a_topic = True
         self._placed("sought", partitions)
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         """Read these partitions, too, as Consumer.incremental_assign does."""
         super().incremental_assign(partitions)
+        self.has_a_topic = True
         self._placed("sought", partitions)
 
     def consumer_group_metadata(self) -> Any:
@@ -287,8 +292,14 @@ def batches(
 ) -> Iterator[list[Any]]:
     """Lists of up to `size` records, until every assigned partition is read to its end.
 
-    There must be as many as `partitions`, and an end is one only if `is_done` says so too.
+    There must be as many as `partitions`, and an end is one only if `is_done` says so too. Raises
+    BadArgument for a consumer that reads no topic.
     """
+    if not consumer.has_a_topic:
+        raise BadArgument(
+            "this consumer was not told what to read, so no record would ever come. Call "
+            "consumer.subscribe([run.topic]) first."
+        )
     idle_until = time.monotonic() + IDLE_S_MAX
     while time.monotonic() < idle_until:
         read = [consumer.poll(WAIT_S)] if size == 1 else consumer.consume(size, FILLED_UP_S)

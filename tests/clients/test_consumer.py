@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from lab_utils.errors import BadArgument
 from lab_utils.proxy.faults import refuse
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened
@@ -175,6 +176,14 @@ def test_callback_that_raises(opened: Opened) -> None:
 
     with pytest.raises(KeyError, match="a place"):
         read_next(consumer)
+
+
+def test_consumer_without_a_topic(opened: Opened) -> None:
+    """The loop around its poll() says what is missing, and does not wait for what cannot come."""
+    consumer = opened.live.consumer(BY_HAND)
+
+    with pytest.raises(BadArgument, match=r"Call consumer\.subscribe\(\[run\.topic\]\) first"):
+        next(opened.live.messages(consumer))
 
 
 def test_cooperative(opened: Opened) -> None:
