@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -264,6 +265,22 @@ def test_interrupt(lab: Lab, workload: Any, faults: list[Any]) -> None:
     assert ["0", "1"] == [row.value for row in rows if (row.source, row.kind) == ("log", "record")]
     assert [] == open_runs(lab)
     assert ["0"] == lab.run(send_orders, orders=1).log
+
+
+def test_interrupt_of_members(lab: Lab) -> None:
+    """Ctrl-C ends all processes of a run: none is waited for until its 120 s are over."""
+    began_s = time.monotonic()
+
+    def interrupt_once(run: Any) -> None:
+        if run.member == 1:
+            os.kill(os.getppid(), signal.SIGINT)
+        signal.pause()
+
+    with pytest.raises(KeyboardInterrupt):
+        lab.run(interrupt_once, members=2)
+
+    assert time.monotonic() - began_s < 100
+    assert [] == open_runs(lab)
 
 
 def test_prediction_comes_first(lab: Lab) -> None:

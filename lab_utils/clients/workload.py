@@ -188,13 +188,27 @@ def _together(
     timeout_s: float,
     troubled: Callable[[str], object],
 ) -> BaseException | None:
+    alive: list[subprocess.Popen[str]] = []
+    is_over = threading.Event()
+
+    def began(child: subprocess.Popen[str]) -> None:
+        alive.append(child)
+        if is_over.is_set():
+            child.kill()
+
     def end_of(member: int) -> ChildEnd:
         crashes = tuple(fault for fault in ticket.crashes if fault.get("member", 1) == member)
         own = replace(ticket, member=member, crashes=crashes)
-        return run_in_child(function, own, children, timeout_s=timeout_s)
+        return run_in_child(function, own, children, timeout_s=timeout_s, began=began)
 
     with ThreadPoolExecutor(MEMBERS_MAX) as pool:
-        ends = list(pool.map(end_of, range(1, ticket.members + 1)))
+        try:
+            ends = list(pool.map(end_of, range(1, ticket.members + 1)))
+        except BaseException:  # an interrupt: the pool waits for each, which may wait for ever
+            is_over.set()
+            for child in alive:
+                child.kill()
+            raise
     if any(end.troubled for end in ends):
         troubled(NOT_WHOLE)
     return next((end.error for end in ends if end.error), None)
@@ -215,9 +229,17 @@ class ChildEnd:
 
 
 def run_in_child(
-    function: bytes, ticket: Ticket, children: Children, *, timeout_s: float
+    function: bytes,
+    ticket: Ticket,
+    children: Children,
+    *,
+    timeout_s: float,
+    began: Callable[[subprocess.Popen[str]], object] = lambda _: None,
 ) -> ChildEnd:
-    """Run the workload in a process of its own and wait for its end, at most `timeout_s`."""
+    """Run the workload in a process of its own and wait for its end, at most `timeout_s`.
+
+    `began` is told of the process, which anybody may kill.
+    """
     name = f"process-{ticket.member}-{ticket.attempt}"
     folder = children.place / name
     folder.mkdir(mode=0o700, parents=True)
@@ -233,6 +255,7 @@ def run_in_child(
         lambda: children.kill(child),
     )
     child = children.start(folder, watch.channel.fileno())
+    began(child)
     watch.start()
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
     end = processes.OutputEnd(child)
