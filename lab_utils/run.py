@@ -228,10 +228,10 @@ class Run:
         if not raised:
             return ""
         error, detail = raised[-1].error, raised[-1].detail
+        at = f" at {detail['at']}" if "at" in detail else ""
         if name := detail.get("name"):
             about = f": {detail['message']}" if name == "_INVALID_ARG" else ""
-            return f"; the workload raised {error} ({name}){about}"
-        at = f" at {detail['at']}" if "at" in detail else ""
+            return f"; the workload raised {error} ({name}){about}{at}"
         return f"; the workload raised {error}({detail.get('message', '')!r}){at}"
 
     def _trouble(self) -> str:
