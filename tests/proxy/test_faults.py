@@ -153,3 +153,12 @@ def test_matches(fault: RequestFault, expected: bool) -> None:
     request = read_request(wire.produce(1, records, topic="orders", partition=2))
 
     assert expected == fault.matches(request)
+
+
+def test_a_client_with_brackets() -> None:
+    """A learner's own name of a client is that name, and no class of characters."""
+    request = read_request(wire.produce(1, client_id="03-b.shop[1]"))
+
+    assert drop_response("Produce", client_id="shop[1]").matches(request)
+    assert drop_response("Produce", client_id="shop[?]").matches(request)
+    assert not drop_response("Produce", client_id="shop[12]").matches(request)

@@ -112,7 +112,7 @@ class WireFault(RequestFault):
         names_all = self.topic is None and self.partition is None
         return (
             super().matches(request)
-            and (self.client_id is None or fnmatchcase(request.client, self.client_id))
+            and (self.client_id is None or self._is_of(request.client))
             and (names_all or any(self.names(*place) for place in request.topic_partitions))
         )
 
@@ -123,6 +123,10 @@ class WireFault(RequestFault):
     def on_response(self, response: Response) -> Action | None:  # noqa: ARG002
         """What to do with the response to the request; None leaves it alone."""
         return None
+
+    def _is_of(self, client: str) -> bool:
+        assert self.client_id is not None
+        return fnmatchcase(client, self.client_id.replace("[", "[[]"))  # a name may have brackets
 
     def names(self, topic: str, partition: int) -> bool:
         """Is this topic and partition among those that the fault is about?"""
