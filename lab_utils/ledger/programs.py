@@ -3,8 +3,9 @@
     note (this name is a program's) + Produce requests and answers ──▶ created, sent, acked
 
 A record that crosses the wire again is a retry, and was sent once: with idempotence it has the
-sequence that it had, without it the same value. What a program was told beside an acknowledgement
-the wire cannot say: a client may try again, or give up, where nobody sees it.
+producer id, epoch and sequence that it had, without it the same value. A client that sends again
+under a new id or epoch is taken for a program that does. What a program was told beside an
+acknowledgement the wire cannot say: a client may try again, or give up, where nobody sees it.
 """
 
 from __future__ import annotations
@@ -32,14 +33,15 @@ def program_events(rows: Iterable[Event]) -> Iterator[Event]:
 def _events(exchanges: Iterable[Exchange]) -> Iterator[Event]:
     sent: set[tuple[object, ...]] = set()
     acked: set[tuple[object, ...]] = set()
-    is_known = False
+    known: list[dict[str, str]] = []
     for exchange in exchanges:
         for row in exchange.requests:
-            if not is_known:
-                yield _event(row, "created", row.at_ns, detail=_settings(row))
-                is_known = True
+            # A program may have several producers.
+            if (settings := _settings(row)) not in known:
+                known.append(settings)
+                yield _event(row, "created", row.at_ns, detail=settings)
             for number, order in enumerate(carried_records(row)):
-                record = row.topic, row.partition, *order, _sequence(row, number)
+                record = row.topic, row.partition, *order, *_numbers(row, number)
                 if record not in sent:
                     sent.add(record)
                     yield _event(row, "sent", row.at_ns, order)
@@ -48,9 +50,11 @@ def _events(exchanges: Iterable[Exchange]) -> Iterator[Event]:
                     yield _acked(exchange, row, number, order)
 
 
-def _sequence(row: Event, number: int) -> int | None:
-    """What the broker recognises a record of a batch by; None without idempotence."""
-    return row.sequence + number if _is_idempotent(row) and row.sequence is not None else None
+def _numbers(row: Event, number: int) -> tuple[int | None, ...]:
+    """What the broker recognises a record of a batch by; nothing without idempotence."""
+    if not _is_idempotent(row) or row.sequence is None:
+        return ()
+    return row.producer_id, row.producer_epoch, row.sequence + number
 
 
 def _is_idempotent(row: Event) -> bool:
@@ -88,5 +92,6 @@ def _event(
     topic, partition = (row.topic, row.partition) if order else (None, None)
     return Event(
         run=row.run, source="client", actor=row.actor, kind=kind, at_ns=at_ns, topic=topic,
-        partition=partition, key=key, value=value, offset=offset, detail=detail or {"from": "wire"},
+        partition=partition, key=key, value=value, offset=offset, producer_id=row.producer_id,
+        detail=detail or {"from": "wire"},
     )  # fmt: skip

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.programs import ROLE, program_events
 from tests.views.histories import event, exchange, request, response
@@ -52,6 +54,27 @@ def test_equal_orders_are_told_apart_by_their_sequence() -> None:
     assert [("sent", "0", None), ("sent", "0", None), ("acked", "0", 0), ("acked", "0", 1)] == told(
         *rows
     )
+
+
+@pytest.mark.parametrize("other", [{"producer_id": 5}, {"producer_epoch": 1}])
+def test_equal_orders_of_two_producers(other: dict[str, int]) -> None:
+    """Each was sent: by two producers of a program, or in two transactions of one."""
+    first = {"producer_id": 4, "producer_epoch": 0, "sequence": 0}
+    rows = [NOTE, *exchange(1, "0", 1, 0, **first), *exchange(3, "0", 2, 1, **first | other)]
+    found = [(row.kind, row.producer_id) for row in program_events(rows)]
+    ids = 4, other.get("producer_id", 4)
+
+    assert [("created", 4), *((kind, it) for it in ids for kind in ("sent", "acked"))] == found
+
+
+def test_producers_with_other_settings() -> None:
+    """A finding of a program may be of each producer that it has."""
+    rows = [NOTE, *(request(at, str(at), at, detail={"acks": acks})
+                    for at, acks in enumerate(("1", "-1", "1")))]  # fmt: skip
+
+    assert ["1", "-1"] == [
+        row.detail["acks"] for row in program_events(rows) if row.kind == "created"
+    ]
 
 
 def test_answer_that_never_arrived_is_no_ack() -> None:
