@@ -125,8 +125,8 @@ def backwards(run: Run) -> Iterator[Found]:
     sequences = defaultdict(list)
     for row in run.said("sent"):
         if at := certain_place(run, order(row)):
-            sequences[row.actor, row.topic, at[0]].append((row, at[1]))
-    for (actor, topic, partition), sequence in sequences.items():
+            sequences[row.actor, row.producer_id, row.topic, at[0]].append((row, at[1]))
+    for (actor, _, topic, partition), sequence in sequences.items():
         for (before, earlier), (row, offset) in pairwise(sequence):
             if offset < earlier:
                 at = (earlier, offset)

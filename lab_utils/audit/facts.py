@@ -87,8 +87,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     in_transactions, aborted, committed   how many of its sends were in one, and in one so ended
     asked_at_ns              when the first commit of them was asked for
     sent_at_ns, sender, transaction   of its first send
-    earlier                  STRUCT<key, value, offset, acks>: what its sender sent before it to the
-                             partition
+    earlier                  STRUCT<key, value, offset, acks>: what its sender, by its producer_id
+                             if that is known, sent before it to the partition
     """
     copies = _copies(events, survey).join(survey.topics_frame(events), ["run", "topic"], "left")
     copies = _with_fates(copies, events, survey, "key", "value")
@@ -210,7 +210,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         *ORDER, "kind", "actor", "at_ns", "error", "transaction", "outcome", "asked_at_ns",
         f"if({placeless}, NULL, partition) AS partition",
         f"if({placeless}, NULL, offset) AS offset",
-        "consumer_group", "source",
+        "consumer_group", "source", "producer_id",
     )  # fmt: skip
     given = "source = 'client' AND kind = 'delivered' OR kind = 'visible'"
     return sql(
@@ -233,7 +233,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         f"collect_set(if({given}, struct(partition, offset, actor, at_ns, consumer_group,"
         " kind), NULL)) AS given",
         "min(if(kind = 'sent', at_ns, NULL)) AS sent_at_ns",
-        "min(if(kind = 'sent', struct(actor, transaction), NULL)) AS first_send",
+        "min(if(kind = 'sent', struct(actor, transaction, producer_id), NULL)) AS first_send",
         "min(if(kind = 'sent', asked_at_ns, NULL)) AS asked_at_ns",
     )
 
@@ -309,8 +309,8 @@ def _in_sequence(found: DataFrame) -> DataFrame:
         "if(sends = 1, coalesce(confirmed, if(copies = 1, get(places, 0), NULL)), NULL) AS place",
     )
     window = (
-        "OVER (PARTITION BY run, topic, sender, place.partition, place IS NULL"
-        " ORDER BY sent_at_ns, place.offset)"
+        "OVER (PARTITION BY run, topic, sender, first_send.producer_id, place.partition,"
+        " place IS NULL ORDER BY sent_at_ns, place.offset)"
     )
     before = "struct(key, value, place.offset, acks)"
     return placed.selectExpr("*", f"lag({before}) {window} AS earlier")

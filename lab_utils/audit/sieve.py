@@ -179,7 +179,8 @@ def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a suspect: id."""
     rows = _with_bits(events.where(OF_ORDERS), survey, events).selectExpr(
         TOPIC, ORDER, "run", "actor", "kind", "at_ns", "bit", "partition", "offset",
-        "xxhash64(actor) AS who", f"partition * {OFFSETS}L + offset AS place",
+        "xxhash64(actor, producer_id IS NULL, producer_id) AS who",
+        f"partition * {OFFSETS}L + offset AS place",
         "detail['transaction'] AS transaction" if survey.has_transactions else
         "CAST(NULL AS STRING) AS transaction",
     )  # fmt: skip

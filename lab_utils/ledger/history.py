@@ -242,7 +242,8 @@ class History:
         late: dict[Identity, tuple[Order, str]] = {}
         for which, row in ((identity(row), row) for row in self.log):
             if which in place:
-                here = row.topic, row.partition, self.orders[which].sent[0].actor
+                sent = self.orders[which].sent[0]
+                here = row.topic, row.partition, sent.actor, sent.producer_id
                 ahead = latest.setdefault(here, which)
                 if place[which] < place[ahead]:
                     late.setdefault(which, (self.orders[which], self.orders[ahead].value))

@@ -211,6 +211,10 @@ PRODUCING: Cases = {
             # two partitions have no order
             [sent("1"), sent("2"), acked("1", 1), acked("2", 0, partition=1), end()],
         ),
+        "the later is before the earlier, of one of two producers under one name": (
+            [sent("1", producer_id=7), sent("2", producer_id=7), *log("2", "1")],
+            [sent("1", producer_id=7), sent("2", producer_id=8), *log("2", "1")],
+        ),
     },
 }  # fmt: skip
 

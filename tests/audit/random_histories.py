@@ -157,7 +157,8 @@ def producing(c: _Chance) -> list[Event]:
         *c.many(
             14,
             lambda: order("1"),
-            lambda: sent(c.value(), actor=c.producer(), **named()),
+            lambda: sent(c.value(), actor=c.producer(), producer_id=c.choice([None, -1, 7]),
+                         **named()),
             lambda: acked(c.value(), c.maybe(c.offset()), actor=c.producer(),
                           partition=c.partition(), **named()),
             lambda: failed(c.value(), c.choice(errors), actor=c.producer()),

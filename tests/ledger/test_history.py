@@ -182,6 +182,7 @@ def test_orders_are_told_apart_by_key_and_value() -> None:
         ([*map(tiny.sent, "12"), *tiny.log("2", "1")], ["1"]),
         ([*map(tiny.sent, "121"), *tiny.log("1", "2", "1")], []),
         ([tiny.sent("1"), tiny.sent("2", actor="producer-2"), *tiny.log("2", "1")], []),
+        ([tiny.sent("1", producer_id=7), tiny.sent("2", producer_id=8), *tiny.log("2", "1")], []),
     ],
 )
 def test_out_of_sequence(rows: list[Event], late: list[str]) -> None:

@@ -187,9 +187,10 @@ def nonmonotonic_send() -> Found:
     before it. An order's certain place is that of its ack, if the log holds the order there; if
     not, that of its only copy, whatever was reported.
     Smallest: `sent(1) sent(2) acked(2, offset 0) acked(1, offset 1) log(2, 1)`.
-    Near miss: the same by two producers, or on two partitions. An order that was sent twice is left
-    out, because its reports cannot be told apart. Each step back is one finding, named by the order
-    that was sent later: of orders sent as 0 1 2 3 the log `1 2 3 0` has one, between 0 and 1.
+    Near miss: the same by two producers, of two names or with two `producer_id` in their `sent`, or
+    on two partitions. An order that was sent twice is left out, because its reports cannot be told
+    apart. Each step back is one finding, named by the order that was sent later: of orders sent as
+    0 1 2 3 the log `1 2 3 0` has one, between 0 and 1.
     Allowed by: without idempotence and with retries, `max.in.flight` above 1, as by default in
     librdkafka (1,000,000), or `retry.backoff.ms` with `max.in.flight=1` (measured with librdkafka:
     `0 2 1 3`); with neither idempotence nor retries, `enable.idempotence=false`, if the order that
