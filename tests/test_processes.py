@@ -191,49 +191,35 @@ def test_jupyterlab_is_seen_while_it_runs(start: Start, state: Path) -> None:
 
 
 @pytest.mark.kafka  # it takes seconds
-@pytest.mark.parametrize("end", [signal.SIGHUP, signal.SIGKILL])
-def test_jupyterlab_ends_with_its_command(
-    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, end: signal.Signals
+def test_two_jupyterlabs_at_once(
+    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """It is served at the address that was asked for, and ends when its terminal is closed.
+    """Each says that it waits while another one starts, and they take different ports.
 
-    A proxy for the internet, which nobody reaches here, has no part in it. Its token is in the
-    address alone: every user of the machine may read a command line.
+    A proxy for the internet, which nobody reaches here, has no part in it. A token is in the
+    address alone: every user of the machine may read a command line. One ends when its terminal is
+    closed, the other when its command is killed.
     """
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
-    ip = "127.0.0.2" if sys.platform == "linux" else jupyter.LOOPBACK
-    command = start(SERVE, tmp_path, ip, 0)
-    assert command.stdout is not None
-    said = command.stdout.readline().decode()
-    assert f"The labs are at http://{ip}:" in said
-    token = said.strip().partition("token=")[2]
-    (pid,) = jupyter.running()
-    assert token not in " ".join(processes.words(psutil.Process(pid)))
-    command.send_signal(end)
-    command.wait(timeout=60)
-
-    if end == signal.SIGHUP or sys.platform == "linux":
-        wait_until(lambda: not jupyter.running(), "JupyterLab to end", timeout_s=20)
-    processes.end(map(psutil.Process, jupyter.running()))
-
-
-@pytest.mark.kafka  # it takes seconds
-def test_two_jupyterlabs_at_once(start: Start, state: Path, tmp_path: Path) -> None:
-    """Each says that it waits while another one starts, and they take different ports."""
     (port,) = processes.free_ports(1)
     turn = os.open(state_folder(), os.O_RDONLY)
     fcntl.flock(turn, fcntl.LOCK_EX)
     commands = [start(SERVE, tmp_path, jupyter.LOOPBACK, port) for _ in range(2)]
     waiting = [it.stdout.readline() for it in commands if it.stdout]
     os.close(turn)
-    said = {it.stdout.readline().partition(b"/lab/")[0] for it in commands if it.stdout}
-    for command in commands:
-        command.send_signal(signal.SIGTERM)
-        command.wait(timeout=60)
+    said = [it.stdout.readline().decode() for it in commands if it.stdout]
+    typed = [processes.words(psutil.Process(pid)) for pid in jupyter.running()]
 
     assert [b"Another ./lab up is starting; waiting for it.\n"] * 2 == waiting
-    assert 2 == len(said)
-    assert all(it.startswith(b"The labs are at http://127.0.0.1:") for it in said)
+    assert 2 == len({it.partition("/lab/")[0] for it in said})
+    assert all(it.startswith("The labs are at http://127.0.0.1:") for it in said)
+    assert not any(it.strip().partition("token=")[2] in str(typed) for it in said)
+
+    ends = (signal.SIGHUP, signal.SIGKILL if sys.platform == "linux" else signal.SIGTERM)
+    for command, end in zip(commands, ends, strict=True):
+        command.send_signal(end)
+        command.wait(timeout=60)
+    wait_until(lambda: not jupyter.running(), "both JupyterLabs to end", timeout_s=20)
 
 
 def test_free_ports_are_free_and_differ() -> None:
@@ -274,6 +260,20 @@ def test_one_lock_for_a_folder(tmp_path: Path) -> None:
 def joining(folder: Path) -> single_server.Joining[int]:
     """A client of a server that does not exist."""
     return single_server.Joining(folder / "own", "lab_utils.no_such", [], lambda _: 1, "it")
+
+
+def test_a_server_that_never_says_who_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody holds the lock, and has written no file: it is waited for no longer than so."""
+    lock = single_server.take_lock(tmp_path / "own")
+    assert lock is not None
+    monkeypatch.setattr(single_server, "SAYS_S", 0.0)
+    client = joining(tmp_path)
+    assert client.look() is None
+    with pytest.warns(UserWarning, match=r"which has not said its process\) has not answered"):
+        client.look()
+    os.close(lock)
 
 
 def test_what_cannot_be_started_says_why(

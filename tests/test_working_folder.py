@@ -153,14 +153,19 @@ def test_the_command_says_what_it_did(tmp_path: Path, monkeypatch: pytest.Monkey
 
 @pytest.mark.kafka
 def test_up_serves_the_folder(tmp_path: Path) -> None:
-    """`./lab up` fills the folder and serves it: the notebooks and the course page."""
-    command = [sys.executable, "-m", "lab_utils.cli", "up", "--port", "0"]
+    """`./lab up` fills the folder and serves it where it was told to.
+
+    There are the notebooks and the course page.
+    """
+    ip = "127.0.0.2" if sys.platform == "linux" else "127.0.0.1"
+    command = [sys.executable, "-m", "lab_utils.cli", "up", "--port", "0", "--ip", ip]
     chosen = {"LAB_FOLDER": str(tmp_path / "work"), "LAB_TOKEN": "t", "COLUMNS": "200"}
     environment = {**os.environ, **chosen}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as up:
         assert up.stderr is not None
         said = next((line for line in up.stderr if "http://" in line), "ended")
         address = said.split()[-1].partition("/lab/tree/Course.md?")[0]
+        assert address.startswith(f"http://{ip}:")
         answer = httpx.get(f"{address}/api/contents", params={"token": "t"}, timeout=None)
         shown = answer.json()["content"]
         up.terminate()

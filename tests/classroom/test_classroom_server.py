@@ -89,6 +89,14 @@ def classroom(tmp_path: Path) -> Iterator[Classroom]:
     processes.kill_group(classroom.process)
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Classroom]:
+    """A classroom for all tests that take a seat and leave the rest as it is."""
+    classroom = Classroom(tmp_path_factory.mktemp("shared") / "classroom")
+    yield classroom
+    processes.kill_group(classroom.process)
+
+
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A seat waits as long as it takes; for a learner it works on without its classroom."""
@@ -243,11 +251,11 @@ def test_no_classroom_is_no_error(
 
 
 def test_a_code_of_another_classroom(
-    classroom: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch,
+    shared: Classroom, state: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     """Who mistypes the code is told so, and not that nobody answers."""
-    monkeypatch.setenv(CLASSROOM, f"{classroom.address} MISTYPED")
+    monkeypatch.setenv(CLASSROOM, f"{shared.address} MISTYPED")
     assert take_seat() is not None
 
     assert "no seat for the code 'MISTYPED': that is not the code" in capsys.readouterr().err
@@ -263,14 +271,14 @@ def test_without_a_classroom_nothing_is_said(
     assert "" == capsys.readouterr().err
 
 
-def test_who_is_neither_sees_nothing(classroom: Classroom) -> None:
+def test_who_is_neither_sees_nothing(shared: Classroom) -> None:
     """Without a token, with a seat's at the teacher's doors, with too much, with no JSON."""
-    seat = classroom.sit()["token"]
+    seat = shared.sit()["token"]
 
     def status(method: str, path: str, token: str, body: Any = None) -> int:
         content = body if isinstance(body, bytes) else None
         given = {"json": body} if content is None and body is not None else {"content": content}
-        with classroom.client(token) as client:
+        with shared.client(token) as client:
             return client.request(method, path, **given).status_code
 
     assert 401 == status("GET", "/board", "")
@@ -281,15 +289,15 @@ def test_who_is_neither_sees_nothing(classroom: Classroom) -> None:
     assert 400 == status("POST", "/tell", seat, b"no JSON")
     assert 400 == status("POST", "/tell", seat, ["a list"])
     # Refused for what it announces: were it sent, it would lie unread, and a reset be the answer.
-    announced = HTTPConnection(classroom.address.removeprefix("http://"))
+    announced = HTTPConnection(shared.address.removeprefix("http://"))
     announced.putrequest("POST", "/tell")
     for name, value in (bearer(seat) | {"Content-Length": str(BODY_LIMIT + 1)}).items():
         announced.putheader(name, value)
     announced.endheaders()
     assert announced.getresponse().status in (400, 413)
     announced.close()
-    with classroom.client() as client:
-        assert classroom.token not in client.get("/").text
+    with shared.client() as client:
+        assert shared.token not in client.get("/").text
 
 
 @pytest.mark.parametrize(("a_second", "at_once"), [OF_A_SEAT, OF_AN_ADDRESS])
@@ -325,11 +333,11 @@ def test_of_callers_that_are_made_up_nothing_is_kept(tmp_path: Path) -> None:
     assert ["seat 1"] == list(app.settings["of_a_seat"]._left)
 
 
-def test_a_seat_that_asks_too_much_is_told(classroom: Classroom) -> None:
+def test_a_seat_that_asks_too_much_is_told(shared: Classroom) -> None:
     """429, and the room lives on."""
     told = {"item": FIRST, "status": "FAIL"}
-    with classroom.client(classroom.sit()["token"]) as client:
+    with shared.client(shared.sit()["token"]) as client:
         seen = {client.post("/tell", json=told).status_code for _ in range(3 * OF_A_SEAT[1])}
 
     assert {200, 429} == seen
-    assert 1 == classroom.board()["items"][0]["FAIL"]
+    assert 1 == shared.board()["items"][0]["FAIL"]

@@ -62,7 +62,8 @@ def test_a_name_that_is_none_to_the_client(name: str) -> None:
 def test_a_group_with_a_name_of_its_own(perform: Perform) -> None:
     """Two runs, one after the other: each has its bookmark, and the one of before gives way.
 
-    The place of a member that was killed waits for its successor, and for none of another run.
+    The place of a member that was killed waits for its successor, and for none of another run: two
+    members of the next one share when its time is over.
     """
     for _ in range(2):
         rows = perform(bills, crash_client("after_poll", nth=2), orders=3, filled=True)
@@ -71,6 +72,9 @@ def test_a_group_with_a_name_of_its_own(perform: Perform) -> None:
 
         assert [("billing", 1, "crash"), ("billing", 3, "end")] == at
         assert "0 1 1 2" == values(rows, "delivered", "client")
+
+    rows = perform(bills, orders=4, filled=True, partitions=2, members=2)
+    assert ["0", "1", "2", "3"] == sorted(values(rows, "delivered", "client").split())
 
 
 @pytest.mark.kafka
@@ -89,15 +93,6 @@ def test_forgotten(stage: Any, reader: HonestReader) -> None:
     asked.forget(["held", "nobody's"])
 
     assert [] == list(asked.committed("forgotten", ["held"]))
-
-
-@pytest.mark.kafka
-def test_two_wait_for_one_of_before(perform: Perform) -> None:
-    """A member of another run was killed in their group: they share when its time is over."""
-    perform(bills, crash_client("after_poll", nth=2), orders=3, filled=True)
-    rows = perform(bills, orders=4, filled=True, partitions=2, members=2)
-
-    assert ["0", "1", "2", "3"] == sorted(values(rows, "delivered", "client").split())
 
 
 class SlowlyLoaded(Node):

@@ -18,8 +18,10 @@ import pytest
 
 from lab_utils.clients.reader import HonestReader
 from lab_utils.errors import BadArgument, StageError
+from lab_utils.folders import cache_folder
 from lab_utils.machine import prepare as preparing
 from lab_utils.machine.broker import Broker, answers, new_ports
+from lab_utils.machine.jars import kafka_jars
 from lab_utils.machine.java import OPTIONS, Java
 from lab_utils.machine.prepare import prepare
 from lab_utils.machine.quick_start import Kafka, make_archive
@@ -83,14 +85,10 @@ def test_how_a_broker_ends(make: MakeBroker) -> None:
     mark = broker.data_folder / ".kafka_cleanshutdown"
     broker.start()
     running = (broker.state, answers(port(broker)))
-    broker.stop()
-    assert ("running", True) == running
-    assert ("stopped", None, False) == (broker.state, broker.pid, answers(port(broker)))
-    assert mark.exists()
-
-    broker.start()
     broker.pause()
     broker.stop()  # as an operator would end it: it is woken first
+    assert ("running", True) == running
+    assert ("stopped", None, False) == (broker.state, broker.pid, answers(port(broker)))
     assert mark.exists()
 
     broker.start()
@@ -100,6 +98,8 @@ def test_how_a_broker_ends(make: MakeBroker) -> None:
     broker.kill()
     assert ("killed", "killed", False) == (seen, broker.state, mark.exists())
 
+    # Another life begins on its data, of which nobody remembers how the one before it ended.
+    broker = make()
     broker.start()
     os.kill(broker.pid or 0, signal.SIGKILL)  # by somebody else
     wait_until(lambda: broker.state != "running", "the death to be seen", timeout_s=60)
@@ -153,16 +153,6 @@ def test_a_lone_broker_does_not_fence_itself(running: Broker) -> None:
     assert "Fencing broker" not in running.log.read_text()
 
 
-def test_the_data_of_one_that_was_killed(make: MakeBroker) -> None:
-    """Another life begins on it, of which nobody remembers how the one before it ended."""
-    first, second = make(), make()
-    first.start()
-    first.kill()
-
-    second.start()
-    assert ("running", True) == (second.state, answers(port(second)))
-
-
 @pytest.mark.parametrize(
     ("verb", "said"),
     [("start", "is running already. There is nothing to start."),
@@ -202,13 +192,6 @@ def test_a_heap_that_is_too_small(make: MakeBroker, heap_mb: int, whose: str) ->
     assert said in refusal(make(heap_mb=heap_mb))
 
 
-def test_options_for_every_jvm(make: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A second collector beside the lab's own, from a variable of the user's, would end each."""
-    for name in OPTIONS:
-        monkeypatch.setenv(name, "-XX:+UseG1GC")
-    make().start()
-
-
 def test_a_broker_without_room_for_its_log(
     make: MakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,12 +210,15 @@ def test_a_folder_that_cannot_be(make: MakeBroker, tmp_path: Path) -> None:
     assert "set LAB_STATE to a folder that you may write to." in said
 
 
-@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
-def test_a_folder_of_any_name(
-    make: MakeBroker, monkeypatch: pytest.MonkeyPatch, locale: str
-) -> None:
-    """Kafka takes commas for separators, and reads a file of its settings as Latin-1."""
-    monkeypatch.setenv("LC_ALL", locale)
+def test_what_a_user_may_have_set(make: MakeBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of any name, the locale C, and a second collector beside the lab's own: it starts.
+
+    Kafka takes commas for separators, and reads a file of its settings as Latin-1. In C Java cannot
+    name such a file, and two collectors would end each JVM.
+    """
+    monkeypatch.setenv("LC_ALL", "C")
+    for name in OPTIONS:
+        monkeypatch.setenv(name, "-XX:+UseG1GC")
     broker = make(folder="a, b=#\\ jürgen→日")
     broker.start()
 
@@ -240,6 +226,25 @@ def test_a_folder_of_any_name(
     assert ["broker.log", "data", "server.properties"] == sorted(
         path.name for path in broker.folder.iterdir()
     )
+
+
+def test_a_template_that_is_damaged_is_made_again(
+    kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cache with jars and a file without content: template and archive are made again."""
+    jars = cache_folder() / "jars"
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "jars").symlink_to(jars)
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
+    template = Kafka(kafka.java, tuple(kafka_jars())).template
+    template.mkdir()
+    (template / "meta.properties").touch()
+    prepare()
+
+    made = (tmp_path / "cache").iterdir()
+    kinds = sorted(path.name.partition("-")[0] for path in made if path.suffix != ".lock")
+    assert ["jars", "kafka", "template"] == kinds
+    assert all(path.stat().st_size for path in template.iterdir())
 
 
 def test_an_archive_that_is_not_whole_is_none(

@@ -15,6 +15,8 @@ from lab_utils import processes
 from lab_utils.folders import stage_folder
 from lab_utils.proxy.faults import drop_response
 from lab_utils.single_server import down, is_served
+from lab_utils.stage import client
+from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import Lending, left_in
 from lab_utils.waiting import wait_until
 
@@ -28,9 +30,18 @@ def lending(state: Path) -> Iterator[Lending]:
     down()
 
 
-def test_what_a_user_has_broken_is_whole_for_the_next(lending: Lending, tmp_path: Path) -> None:
-    """A run that is open, a fault that is armed and a broker that is dead are repaired."""
-    stage = lending.lend(1)
+def test_what_a_user_has_broken_is_whole_for_the_next(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A run that is open, a fault that is armed and a broker that is dead are repaired.
+
+    What is odd in its user's eyes is ended.
+    """
+    started, ended = iter([stage]), list[Stage]()
+    monkeypatch.setattr(client, "join", lambda *_, **__: next(started))
+    monkeypatch.setattr(Stage, "shutdown", lambda it: ended.append(it))
+    lending = Lending("lent", idle_max=1)
+    lending.lend(1)
     stage.open_run("forgotten", tmp_path)
     stage.arm("", drop_response("Produce"))
     stage.broker("kill")
@@ -38,9 +49,9 @@ def test_what_a_user_has_broken_is_whole_for_the_next(lending: Lending, tmp_path
     lending.take_back(stage, is_odd=False)
 
     assert lending.lend(1) is stage
-    assert [] == left_in(stage.state())
+    assert ([], []) == (left_in(stage.state()), ended)
     lending.take_back(stage, is_odd=True)
-    assert not is_served(stage_folder(stage.name))
+    assert [stage] == ended
 
 
 LENDS = """

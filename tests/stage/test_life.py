@@ -25,11 +25,8 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import carry_out
 from lab_utils.errors import StageError
 from lab_utils.experiment import Experiment
-from lab_utils.folders import cache_folder, stage_folder
+from lab_utils.folders import stage_folder
 from lab_utils.machine.broker import answers
-from lab_utils.machine.jars import kafka_jars
-from lab_utils.machine.java import find_java
-from lab_utils.machine.quick_start import Kafka
 from lab_utils.single_server import down
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
@@ -131,7 +128,10 @@ def test_a_stage_has_one_server_whoever_started_it(
 
 
 def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
-    """A guardian, a broker, a server: each may be killed, and the next cell works."""
+    """A guardian, a broker, a server: each may be killed, and the next cell works.
+
+    So it does where another program has taken a port of the broker meanwhile.
+    """
     stage = join("own")
     killed = programs(state)
     kill(killed["guardian"])
@@ -150,9 +150,16 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     joined = join("own")
     assert (stage.pid, "running") == (joined.pid, joined.state()["brokers"][0]["state"])
 
+    joined.broker("kill")
+    with socket.create_server(("127.0.0.1", int(joined.direct.rpartition(":")[2]))):
+        joined.broker("start")  # on other ports: how far its log may be read is seen there
+    direct = joined.state()["direct"]
+    assert joined.direct != direct
+    assert joined.settle(["own-a-orders"], whole=True)
+
     os.kill(stage.pid, signal.SIGKILL)
     await_end(state)  # the second guardian has killed the broker that is watched by it
-    assert not answers(int(joined.direct.rpartition(":")[2]))
+    assert not answers(int(direct.rpartition(":")[2]))
     with pytest.raises(StageError, match="Run the notebook's first cell again"):
         stage.state()
     again = join("own")
@@ -163,46 +170,43 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     assert not stage_folder("own").exists()
 
 
-def test_a_broker_whose_port_is_taken(state: Path, tmp_path: Path) -> None:
-    """It starts on other ports, and the stage sees there how far its log may be read."""
+def test_a_server_that_cannot_be_joined(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who joins gets another one, with a word about the one that is ended for it.
+
+    A stage that ends says so: until its brokers are gone it does nothing more. One that an update
+    has left may speak another language. One whose file is damaged answers nobody knows where.
+    """
     stage = join("own")
-    performed(stage, tmp_path, "own-a")
+    other = Stage("own", single_server.read(stage_folder("own")))
     stage.broker("kill")
-    with socket.create_server(("127.0.0.1", int(stage.direct.rpartition(":")[2]))):
-        stage.broker("start")
+    with ThreadPoolExecutor() as pool:
+        pool.submit(stage.broker, "start")  # it ends when that is done
+        starts = lambda: stage.state()["brokers"][0]["state"] == "starting"  # noqa: E731
+        wait_until(starts, "the start of its broker", timeout_s=300, every_s=0.001)
+        stage.ask("POST", "/shutdown")
 
-    assert stage.direct != stage.state()["direct"]
-    assert stage.settle(["own-a-orders"], whole=True)
+        assert other.state()["ending"]  # by a connection that comes now
+        with pytest.raises(StageError, match="this stage is ending"):
+            stage.reset()
+    older = join("own")
+    assert older.pid != stage.pid
 
-
-@pytest.mark.parametrize("damaged", [None, '{"state": "serving"}'])
-def test_a_server_whose_file_is_damaged(
-    state: Path, monkeypatch: pytest.MonkeyPatch, damaged: str | None
-) -> None:
-    """Nobody knows where it answers: it is ended, and another one is started."""
-    stage = join("own")
     file = stage_folder("own") / "server.json"
-    file.unlink() if damaged is None else file.write_text(damaged)
+    said = single_server.read(file.parent)
+    del said["edition"]
+    file.write_text(json.dumps(said))
+    with pytest.warns(UserWarning, match="'own' is of the lab before its update"):
+        newer = join("own")
+    assert not processes.is_running(older.pid)
+    assert newer.pid == join("own").pid
+
+    file.write_text('{"state": "serving"}')
     # Time enough for the next one to say who it is, on a slow machine, too.
     monkeypatch.setattr(single_server, "SAYS_S", 10.0)
     with pytest.warns(UserWarning, match=r"which has not said its process\) has not answered"):
         another = join("own")
-
-    assert another.pid != stage.pid
-    assert not processes.is_running(stage.pid)
-
-
-def test_a_server_that_an_update_has_left(state: Path) -> None:
-    """Its wire may be another one: it is ended, with a word, and one of this edition is started."""
-    older = join("own")
-    said = single_server.read(stage_folder("own"))
-    del said["edition"]
-    (stage_folder("own") / "server.json").write_text(json.dumps(said))
-    with pytest.warns(UserWarning, match="'own' is of the lab before its update"):
-        stage = join("own")
-
-    assert not processes.is_running(older.pid)
-    assert stage.pid == join("own").pid
+    assert another.pid != newer.pid
+    assert not processes.is_running(newer.pid)
 
 
 def test_a_kernel_that_an_update_has_left(state: Path, tmp_path: Path) -> None:
@@ -262,23 +266,6 @@ def test_down_ends_what_no_file_names(
     other.communicate("\n")
 
 
-def test_a_stage_that_ends_says_so(state: Path) -> None:
-    """Until its brokers are gone it tells who asks that it ends, and does nothing more."""
-    stage = join("own")
-    other = Stage("own", single_server.read(stage_folder("own")))
-    stage.broker("kill")
-    with ThreadPoolExecutor() as pool:
-        pool.submit(stage.broker, "start")  # it ends when that is done
-        starts = lambda: stage.state()["brokers"][0]["state"] == "starting"  # noqa: E731
-        wait_until(starts, "the start of its broker", timeout_s=300, every_s=0.001)
-        stage.ask("POST", "/shutdown")
-
-        assert other.state()["ending"]  # by a connection that comes now
-        with pytest.raises(StageError, match="this stage is ending"):
-            stage.reset()
-    assert join("own").pid != stage.pid
-
-
 def test_a_stage_without_its_controller(state: Path, tmp_path: Path) -> None:
     """One that was paused goes on. Without one no run begins, and who joins gets a new stage."""
     stage = join("own", 2)
@@ -316,25 +303,6 @@ def test_a_stage_that_cannot_start(
         join("own")
 
     assert not single_server.is_served(stage_folder("own"))
-
-
-def test_a_template_that_is_damaged_is_made_again(
-    state: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cache with jars and a file without content: template and archive are made again."""
-    jars = cache_folder() / "jars"
-    (tmp_path / "cache").mkdir()
-    (tmp_path / "cache" / "jars").symlink_to(jars)
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
-    template = Kafka(find_java(), tuple(kafka_jars())).template
-    template.mkdir()
-    (template / "meta.properties").touch()
-    join("own").shutdown()
-
-    made = (tmp_path / "cache").iterdir()
-    kinds = sorted(path.name.partition("-")[0] for path in made if path.suffix != ".lock")
-    assert ["jars", "kafka", "template"] == kinds
-    assert all(path.stat().st_size for path in template.iterdir())
 
 
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])

@@ -14,7 +14,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from lab_utils.errors import own_lines
-from lab_utils.stage.client import join
+from lab_utils.stage.client import Stage
 from lab_utils.views.progress import doing
 
 pytestmark = pytest.mark.kafka
@@ -51,18 +51,18 @@ LAB = """
 from lab_utils import Lab
 from lab_utils.views import progress
 progress.LONG_S = 2
-lab = Lab("97")
+lab = Lab({stage.name!r})
 """
-LOOP = f"""{LAB}
+LOOP = """
 def retry(run):
     while True:
         pass
 
 lab.run(retry)
 """
-HELD_UP = f"""{LAB}
+HELD_UP = """
 def pay(run):
-    producer = run.producer({{"transactional.id": "payments"}})
+    producer = run.producer({"transactional.id": run.topic})
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce(run.topic, "0")
@@ -163,20 +163,20 @@ def test_an_interrupt_says_what_is_next(manager: Any, client: Any) -> None:
     assert "Interrupted: Counting <sheep>. Run the cell again to begin it anew." == last
 
 
-def test_a_run_that_waits_for_a_broker_says_what_is_next(client: Any) -> None:
+def test_a_run_that_waits_for_a_broker_says_what_is_next(client: Any, stage: Stage) -> None:
     """Its client waits in C without end, where no interrupt comes; a broker ends the wait."""
-    words = r"^Run 97-a … .*start the broker in the panel, or restart the kernel\.$"
-    content = when_shown(client, HELD_UP, words, lambda: join("97").heal(), timeout_s=300)
-    join("97").shutdown()
+    words = rf"^Run {stage.name}-\w+ … .*start the broker in the panel, or restart the kernel\.$"
+    cell = LAB.format(stage=stage) + HELD_UP
+    content = when_shown(client, cell, words, stage.heal, timeout_s=300)
 
     assert "ok" == content["status"]
 
 
-def test_a_loop_that_never_ends_says_what_is_next(manager: Any, client: Any) -> None:
+def test_a_loop_that_never_ends_says_what_is_next(manager: Any, client: Any, stage: Stage) -> None:
     """A retry of what no retry fixes: the learner reads how to stop it, and that stops it."""
     words = r"interrupt the cell: ■ in the toolbar\.$"
-    content = when_shown(client, LOOP, words, manager.interrupt_kernel)
-    join("97").shutdown()
+    cell = LAB.format(stage=stage) + LOOP
+    content = when_shown(client, cell, words, manager.interrupt_kernel)
 
     assert "KeyboardInterrupt" == content["ename"]
 
