@@ -279,7 +279,8 @@ def run_in_child(
     says_why = (code == RAISED and output.strip()) or output.endswith(processes.TOO_MUCH)
     if raised and not says_why:
         output += f"The workload's process {processes.ended_with(code)}, and not by the lab."
-    error = WorkloadError(output) if raised else None
+    reason = output if raised else watch.refusal
+    error = WorkloadError(reason) if reason else None
     return ChildEnd(watch.has_killed, gave_up, troubled, error)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from lab_utils.clients import crash
 from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.workload import Children, carry_out
@@ -135,6 +136,30 @@ def test_a_commit_that_does_not_book_the_order(books: Any, tmp_path: Path) -> No
 
     assert carry_out(workload, killed(tmp_path, "after_db_commit"), timeout_s=30) is None
     assert not (tmp_path / "process-1-2").exists()
+
+
+SLOW = """CREATE VIEW bookings (value) AS
+WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000)
+SELECT max(i) FROM n"""
+
+
+@pytest.mark.parametrize("bookings", [SLOW, OWN[0]], ids=["a slow view", "a table"])
+def test_a_table_that_takes_too_long_to_be_read(
+    bookings: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody can see which commit books the order, and that is the workload's own doing."""
+    monkeypatch.setattr(crash, "LOOK_S_MAX", 1)
+
+    def workload(run: Any) -> None:
+        with closing(run.database().raw_connection()) as proxied:
+            connection = proxied.driver_connection
+            for statement in (bookings, OWN[1], "INSERT INTO done VALUES (1)"):
+                connection.execute(statement)
+                connection.commit()
+
+    error = carry_out(workload, killed(tmp_path, "after_db_commit"), timeout_s=60)
+
+    assert ("which commit books order 2. Is it a view?" in str(error)) == (bookings == SLOW)
 
 
 def test_of_two_orders_each_has_its_commit(tmp_path: Path) -> None:
