@@ -40,7 +40,7 @@ from lab_utils.grading.judge import decide, no_answer, own_trouble, witnessed
 from lab_utils.grading.kernel import KernelSession
 from lab_utils.grading.results import FAIL, Verdict
 from lab_utils.grading.rules import only_what_clients_need
-from lab_utils.grading.sandbox import PortTaken, opened, take
+from lab_utils.grading.sandbox import opened, take
 from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.store import read_ledger, write_ledger
@@ -339,9 +339,6 @@ class Examiner:
         try:
             with experiment.attended():
                 said = perform(experiment, ticket)
-        except PortTaken as error:  # its run is still open: its stage is given up for the trouble
-            said = "a process of your notebook holds a port that the examination needs."
-            return Evidence(trial=trial, orders=(), rows=(), raised=said, trouble=(str(error),))
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
         try:

@@ -127,10 +127,6 @@ def end_within(folder: Path) -> None:
             sandbox.end()
 
 
-class PortTaken(StageError):
-    """A process of the submission holds a port that its examination needs."""
-
-
 def required_isolation(*, unsafe: bool) -> str:
     """The isolation of a grading; raises SetupError where there is none and nobody wants it so."""
     found = NONE if unsafe else isolation()
@@ -271,7 +267,7 @@ class Sandbox:
         """While this lasts, these ports of the grader's machine can be reached from inside.
 
         What is sent there ends up in the folders that it `fills`, which are looked at as its own.
-        Raises PortTaken when a process inside has one of them.
+        Raises StageError when a process inside has one of them.
         """
         folders = tuple(fills)
         self._filled = folders, sum(map(_disk, folders))
@@ -316,8 +312,7 @@ class Sandbox:
             if entered.returncode != 0:
                 if not self._inside.is_running():  # it has ended, so nobody will ask
                     return []
-                kind = PortTaken if "Address already in use" in entered.stderr else StageError
-                raise kind(
+                raise StageError(
                     f"the ports {', '.join(map(str, ports))} could not be opened for a submission: "
                     f"{entered.stderr.strip().splitlines()[-1:]}."
                 )
