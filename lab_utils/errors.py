@@ -5,7 +5,6 @@
     ├── SetupError           this machine lacks something: run the command in the message
     ├── StageError           a broker, the proxy or the stage server is unwell: look at the log tail
     ├── WaitTimeout          a condition did not come true in its time
-    ├── Starved              neither did this, and other programs had the processors: run it again
     └── LedgerError          evidence could not be written or read: the run proves nothing
         └── LeftUnreadable   so it is with what the workload itself has left: change the workload
 
@@ -49,17 +48,6 @@ class StageError(LabError):
 
 class WaitTimeout(LabError):
     """A condition did not come true within its bound."""
-
-
-class Starved(LabError):
-    """What did not end in its time had hardly a processor to run on: nobody is to blame."""
-
-    def __str__(self) -> str:
-        return (
-            f"{super().__str__()}, and its processes had a processor for less than a tenth of the "
-            "time in which they wanted one. That says nothing about the code. Run it again when "
-            "less runs beside it; a grading, with fewer --jobs."
-        )
 
 
 class LedgerError(LabError):

@@ -15,8 +15,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -59,10 +57,6 @@ TAIL_BYTES: Final = 64_000
 # Below the range from which systems take ports for outgoing connections (Linux 32768, macOS
 # 49152), so that nothing but another broker can take one between our look and the program's bind.
 PORTS: Final = range(20_000, 32_000)
-
-# Who wants a processor for so many times as long as it has one is starved. A right workload needs a
-# tenth of its time at most, and beside a few busy programs it has a quarter.
-STARVED: Final = 10
 
 AnyProcess = psutil.Process | subprocess.Popen[Any]
 Step = tuple[signal.Signals | None, float]
@@ -306,53 +300,6 @@ def _identify(process: psutil.Process, folder: Path) -> Found | None:
     name = str(folder.resolve())
     path = next((it for it in line if f"{it}{os.sep}".startswith(f"{name}{os.sep}")), None)
     return Found(process, program, Path(path)) if path else None
-
-
-def family(pid: int) -> list[psutil.Process]:
-    """A process and all that it has started; nothing if it has ended."""
-    with suppress(psutil.Error):
-        first = psutil.Process(pid)
-        return [first, *first.children(recursive=True)]
-    return []
-
-
-class Demand:
-    """How long processes want a processor, and have one, from now on until a look at them.
-
-    starved_s  how long that was, if they were starved at the last look, else 0
-
-    Who uses half a processor is not: a crowd of its own making waits, too. Only Linux tells how
-    long a thread has waited; elsewhere nobody is starved.
-    """
-
-    def __init__(self, of: Callable[[], Iterable[psutil.Process]]) -> None:
-        self.starved_s = 0.0
-        self._of = of
-        self._began_s = time.monotonic()
-        self._before = _processor_ns(of())
-
-    def look(self) -> float:
-        """Look at those that have not ended; return starved_s."""
-        lasted_s = time.monotonic() - self._began_s
-        ran_s, waited_s = (
-            (now - before).total() / 1e9
-            for now, before in zip(_processor_ns(self._of()), self._before, strict=True)
-        )
-        is_starved = STARVED * ran_s < ran_s + waited_s and ran_s < lasted_s / 2 < waited_s
-        self.starved_s = lasted_s * is_starved
-        return self.starved_s
-
-
-def _processor_ns(of: Iterable[psutil.Process]) -> tuple[Counter[str], Counter[str]]:
-    """How long each process has run, with its ended children, and how long each thread waited."""
-    ran, waited = Counter[str](), Counter[str]()
-    for process in of:
-        with suppress(psutil.Error):
-            ran[str(process.pid)] = int(sum(process.cpu_times()[:4]) * 1e9)
-        for thread in Path(f"/proc/{process.pid}/task").glob("*/schedstat"):
-            with suppress(OSError):
-                waited[str(thread)] = int(thread.read_text().split()[1])
-    return ran, waited
 
 
 def wait(child: subprocess.Popen[Any]) -> int:

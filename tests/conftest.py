@@ -41,7 +41,7 @@ if not IS_WORKER:
 
 from lab_utils.folders import cache_folder  # noqa: E402
 from lab_utils.machine.jars import locked  # noqa: E402
-from lab_utils.processes import ended_with, kill_group, spawn  # noqa: E402
+from lab_utils.processes import ended_with  # noqa: E402
 
 # Hundreds of processes are started, each of which would compile the lab and its libraries anew
 # where an environment says that no bytecode is to be written. It is kept beside the jars.
@@ -114,18 +114,6 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "Jürgen's state"
     monkeypatch.setenv("LAB_STATE", str(folder))
     return folder
-
-
-@pytest.fixture
-def busy() -> Iterator[int]:
-    """A processor on which a program runs that never waits."""
-    if sys.platform != "linux":
-        pytest.skip("nobody tells how long a thread has waited")
-    processor = min(os.sched_getaffinity(0))
-    code = f"import os; os.sched_setaffinity(0, {{{processor}}})\nwhile True: pass"
-    program = spawn([sys.executable, "-c", code])
-    yield processor
-    kill_group(program)
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,13 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import cloudpickle
 from confluent_kafka import KafkaException, cimpl
@@ -36,13 +36,10 @@ from lab_utils.clients import sinks
 from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.clients.recorder import refused_setting
-from lab_utils.errors import BadArgument, LabError, Starved, WaitTimeout
+from lab_utils.errors import BadArgument, LabError, WaitTimeout
 from lab_utils.ledger.history import carried
 from lab_utils.ledger.store import Witness, read_ledger
 from lab_utils.waiting import wait_until
-
-if TYPE_CHECKING:
-    import psutil
 
 RESTARTS_MAX: Final = 10
 MEMBERS_MAX: Final = 4
@@ -71,18 +68,11 @@ class Children:
 
     place   the folder that holds what each process is given: its ticket, and the workload
     ledger  the folder in which the parent keeps what it saw of them
-    beside  the processes that they wait for, as those of a stage
     """
 
-    def __init__(
-        self,
-        place: Path,
-        ledger: Path,
-        beside: Callable[[], Iterable[psutil.Process]] = list,
-    ) -> None:
+    def __init__(self, place: Path, ledger: Path) -> None:
         self.place = place
         self.ledger = ledger
-        self.beside = beside
 
     def start(self, folder: Path, channel: int) -> subprocess.Popen[str]:
         """Start one, which finds what it is given in this folder, and its parent at `channel`."""
@@ -269,12 +259,9 @@ def run_in_child(
     watch.start()
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
     end = processes.OutputEnd(child)
-    demand = processes.Demand(lambda: [*processes.family(child.pid), *children.beside()])
     try:
         code = child.wait(timeout_s)
     except subprocess.TimeoutExpired:
-        if demand.look():
-            raise Starved(f"the workload's process had not ended after {timeout_s:g} s") from None
         raise WaitTimeout(
             f"waited {timeout_s:g} s for the workload's process (pid {child.pid}) to end; it was "
             "still running and has been killed. Does the workload wait for ever?"

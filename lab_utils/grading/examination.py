@@ -24,7 +24,6 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Any, Final
 
-import psutil
 from confluent_kafka import KafkaException
 
 from lab_utils.clients import sinks
@@ -32,7 +31,7 @@ from lab_utils.clients.groups import Groups
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import STREAMS, Children, carry_out_in_children, pickled
-from lab_utils.errors import BadArgument, LabError, Starved, WaitTimeout
+from lab_utils.errors import BadArgument, LabError, WaitTimeout
 from lab_utils.experiment import Experiment, order_values
 from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
@@ -46,7 +45,6 @@ from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.store import read_ledger, write_ledger
 from lab_utils.machine.confinement import BUBBLEWRAP
-from lab_utils.processes import Demand, family
 from lab_utils.proxy.faults import ClientFault, crash_client
 from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import Lending
@@ -101,13 +99,9 @@ class Examiner:
         self._groups: set[str] = set()
         self._runs = 0
         self._performed_for: Counter[tuple[str, str]] = Counter()
-        session.beside = self._of_stage
 
     def examine(self, exercise: Exercise, position: int) -> Verdict:
-        """Decide one item in the state after the cell at `position`.
-
-        Raises Infrastructure, and Starved where others had the processors.
-        """
+        """Decide one item in the state after the cell at `position`; raises Infrastructure."""
         answer: Any = None
         if exercise.kind in ("value", "faults", "settings", "pipeline"):
             text = "pipeline_text" if exercise.kind == "pipeline" else "answer_text"
@@ -220,7 +214,6 @@ class Examiner:
         left_s = self._session.budget.left_s()
         if left_s == 0:
             return WITHOUT_AN_ANSWER["spent"]
-        demand = Demand(self._session.running)
         try:
             error = carry_out_in_children(
                 copy.read_bytes(), ticket, children, timeout_s=left_s, crashed=experiment.crashed
@@ -229,7 +222,6 @@ class Examiner:
             return WITHOUT_AN_ANSWER["late"]
         finally:
             unmet += children.unmet
-            self._session.budget.starved_s += demand.look()
         return None if error is None else raised(error)
 
     def _references(self, exercise: Exercise, trial: Trial) -> Evidence:
@@ -242,7 +234,7 @@ class Examiner:
         function = pickled(trial.workload)
 
         def perform(experiment: Experiment, ticket: Ticket) -> str | None:
-            children = Children(experiment.folder, experiment.folder, self._of_stage)
+            children = Children(experiment.folder, experiment.folder)
             try:
                 carry_out_in_children(
                     function,
@@ -344,13 +336,11 @@ class Examiner:
         trouble: tuple[str, ...] = ()
         rows: list[Event] = []
         said: str | None = None
-        starved: Starved | None = None
         try:
             with experiment.attended():
                 said = perform(experiment, ticket)
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
-            starved = error if isinstance(error, Starved) else None
         try:
             rows = experiment.finish(self._sink(ticket, experiment.folder))
             trouble = (*trouble, *experiment.trouble)
@@ -358,14 +348,9 @@ class Examiner:
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
             self.close(is_odd=True)  # the next run gets a new stage
-        if starved:
-            raise starved
         return Evidence(
             trial=trial, orders=experiment.orders, rows=tuple(rows), raised=said, trouble=trouble
         )
-
-    def _of_stage(self) -> list[psutil.Process]:
-        return [] if self._stage is None else family(self._stage.pid)
 
     def _sink(self, ticket: Ticket, ours: Path) -> Path:
         """The folder to read the sink from: a copy, where it was a learner's to write."""
@@ -423,7 +408,7 @@ class Sandboxed(Children):
     def __init__(
         self, session: KernelSession, place: Path, experiment: Experiment, ticket: Ticket
     ) -> None:
-        super().__init__(place, experiment.folder, session.running)
+        super().__init__(place, experiment.folder)
         self._fills = _filled(experiment)
         self.unmet: list[str] = []
         self._session = session

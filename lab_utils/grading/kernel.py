@@ -34,26 +34,22 @@ from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
-import psutil
 import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
-from lab_utils.errors import StageError, Starved
+from lab_utils.errors import StageError
 from lab_utils.folders import cache_folder
 from lab_utils.grading.sandbox import ROOT, Sandbox, packages
 from lab_utils.grading.submission import Submission
 from lab_utils.machine.carrier import Carrier, Connect, Reader, Writer
 from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK
 from lab_utils.machine.quick_start import make_once
-from lab_utils.processes import Demand, family
 
 START_S: Final = 60
 INTERRUPT_S: Final = 5
-AT_ONCE_S: Final = 1.0
-Processes: TypeAlias = Callable[[], list[psutil.Process]]
 MESSAGE_BYTES_MAX: Final = 4_000_000
 ANSWERS_BYTES_MAX: Final = 100_000_000
 CONNECTIONS: Final = 2  # one, and one before it that nobody has closed yet
@@ -100,7 +96,6 @@ class Kernel:
 
     def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], working: Path) -> None:
         self.sandbox = sandbox
-        self.starved_s = 0.0
         self._working = working
         connection_file = str(sandbox.folder / "connection.json")
         # With Landlock no socket in a folder can be had (seccomp.py); whoever speaks has the key.
@@ -165,29 +160,14 @@ class Kernel:
         """Is the process still there?"""
         return self._process.poll() is None
 
-    def running(self) -> list[psutil.Process]:
-        """Its processes; none if it has ended."""
-        return family(self._process.pid)
-
-    def execute(
-        self, code: str, timeout_s: float, of: Processes = list, **expressions: str
-    ) -> Reply:
-        """Run code, then evaluate expressions; interrupt after `timeout_s`, then kill.
-
-        `starved_s` says how long these processes wanted a processor in vain, until it had ended or
-        its time was up; from its second second on, for most is over by then.
-        """
+    def execute(self, code: str, timeout_s: float, **expressions: str) -> Reply:
+        """Run code, then evaluate expressions; interrupt after `timeout_s`, then kill."""
         if not self.is_alive:
             return Reply("dead")
         message = self._client.execute(
             code, user_expressions=expressions, allow_stdin=False, stop_on_error=False
         )
-        self.starved_s = 0.0
-        content = self._answer(message, min(AT_ONCE_S, timeout_s))
-        if content is None and self.is_alive:
-            demand = Demand(of)
-            content = self._answer(message, timeout_s - AT_ONCE_S)
-            self.starved_s = demand.look()
+        content = self._answer(message, timeout_s)
         if content is None and self.is_alive:
             self.sandbox.signal(signal.SIGINT)
             stopped = self._answer(message, INTERRUPT_S) is not None
@@ -230,27 +210,18 @@ class Kernel:
 
 @dataclass
 class Budget:
-    """The seconds that a cell, or an examination, and a whole submission may take.
-
-    starved_s  those that its processes could not use, as others had the processors
-    """
+    """The seconds that a cell, or an examination, and a whole submission may take."""
 
     cell_s: float
     total_s: float
     stop: threading.Event = field(default_factory=threading.Event)
     started: float = field(default_factory=time.monotonic)
-    starved_s: float = 0.0
 
     def left_s(self, wanted_s: float | None = None) -> float:
-        """What the next piece of code may take: zero when the submission's time is spent.
-
-        Raises Starved if it could not use most of its time.
-        """
+        """What the next piece of code may take: zero when the submission's time is spent."""
         if self.stop.is_set():
             return 0.0
         left_s = self.started + self.total_s - time.monotonic()
-        if left_s <= 0 and self.starved_s > self.total_s / 2:
-            raise Starved(f"the {self.total_s:g} s of the submission were spent")
         return max(0.0, min(wanted_s or self.cell_s, left_s))
 
 
@@ -259,9 +230,6 @@ class KernelSession:
 
     working   where the cells run and the workloads of an examination, too: written by both
     given     what the grader gives them to read
-    beside    the processes that an examination waits for: those of its stage
-
-    What is not over in its time as others had the processors raises Starved.
     """
 
     def __init__(
@@ -273,7 +241,6 @@ class KernelSession:
         self.replies: dict[int, Reply] = {}
         self.working, self.given = folder / "work", folder / "given"
         self.isolation = isolation
-        self.beside: Processes = list
         self._killers: set[int] = set()
         self._exceeded: list[str] = []
         self._numbers = count(1)
@@ -328,12 +295,6 @@ class KernelSession:
         reply = self._execute(position + 1, "", timeout_s, said=expression)
         return reply.status, parsed(reply.values.get("said", ""))
 
-    def running(self) -> list[psutil.Process]:
-        """The processes of its kernel, and beside it; none if it has used more than its share."""
-        if self._kernel is None or self._kernel.sandbox.gave_way:
-            return []
-        return [*self._kernel.running(), *self.beside()]
-
     def close(self) -> None:
         """End the kernel and everything that it started."""
         if self._kernel is not None:
@@ -347,20 +308,9 @@ class KernelSession:
         if self.budget.left_s() == 0:
             return Reply("spent")
         kernel = self._prepared(position)
-        reply = self._timed(kernel, code, timeout_s, **expressions)
+        reply = kernel.execute(code, self.budget.left_s(timeout_s), **expressions)
         if not kernel.is_alive:
             self._bury(position if code else None)
-        return reply
-
-    def _timed(
-        self, kernel: Kernel, code: str, timeout_s: float | None = None, **expressions: str
-    ) -> Reply:
-        """Run code for as long as it may take."""
-        left_s = self.budget.left_s(timeout_s)
-        reply = kernel.execute(code, left_s, self.running, **expressions)
-        self.budget.starved_s += kernel.starved_s
-        if reply.status == "late" and kernel.starved_s:
-            raise Starved("what runs in the kernel had not ended when its time was up")
         return reply
 
     def _prepared(self, position: int) -> Kernel:
@@ -375,9 +325,10 @@ class KernelSession:
     def _replay(self, end: int) -> None:
         again = (each for each in sorted(self.replies) if each < end and each not in self._killers)
         for position in again:
-            if self._kernel is None or not self._kernel.is_alive or self.budget.left_s() == 0:
+            left_s = self.budget.left_s()
+            if self._kernel is None or not self._kernel.is_alive or left_s == 0:
                 return
-            self._timed(self._kernel, self.submission.cells[position].source)
+            self._kernel.execute(self.submission.cells[position].source, left_s)
             if not self._kernel.is_alive:
                 self._bury(position)
 

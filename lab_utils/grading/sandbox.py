@@ -159,7 +159,6 @@ class Sandbox:
         self.kind = kind
         self.folder = folder
         self.exceeded: str | None = None
-        self.gave_way = False
         self._readable = tuple(readable)
         self._shared = tuple(shared)
         self._limits = limits or Limits()
@@ -367,7 +366,6 @@ class Sandbox:
                     self.end_for(exceeded)
                     return
                 if _processor_s([self._inside, *running]) > self._limits.processor_s:
-                    self.gave_way = True
                     _give_way(running)
             pause_s = _pause_s(time.monotonic() - looked)
 

@@ -14,14 +14,12 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from lab_utils.clients.crash import CrashWatch
-from lab_utils.clients.live_run import LiveRun, Ticket, Workload
-from lab_utils.clients.workload import Children, WorkloadError, carry_out, pickled, run_in_child
-from lab_utils.errors import BadArgument, Starved, WaitTimeout
-from lab_utils.grading.sandbox import _give_way
+from lab_utils.clients.live_run import LiveRun, Workload
+from lab_utils.clients.workload import Children, WorkloadError, carry_out, pickled
+from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.processes import is_running
 from lab_utils.proxy.faults import crash_client, refuse
 from lab_utils.proxy.faults.fault import to_json
@@ -241,22 +239,6 @@ def test_hanging_child_is_killed(opened: Opened) -> None:
         carry_out(hang, opened.ticket, timeout_s=2)
     pids = [int(pid) for pid in note.read_text().split()]
     wait_until(lambda: not any(map(is_running, pids)), f"the end of {pids}", timeout_s=60)
-
-
-def test_a_child_that_has_no_processor(tmp_path: Path, busy: int) -> None:
-    """All others come first: that it has not even begun says nothing of the workload."""
-
-    class Last(Children):
-        def start(self, folder: Path, channel: int) -> subprocess.Popen[str]:
-            child = super().start(folder, channel)
-            process = psutil.Process(child.pid)
-            process.cpu_affinity([busy])
-            _give_way([process])
-            return child
-
-    ticket = Ticket(run="r", folder=str(tmp_path), bootstrap="127.0.0.1:1", topic="r-t", orders=())
-    with pytest.raises(Starved, match="had not ended after 3 s, and its processes had a processor"):
-        run_in_child(pickled(print), ticket, Last(tmp_path, tmp_path), timeout_s=3)
 
 
 @pytest.mark.parametrize(

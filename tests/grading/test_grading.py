@@ -5,11 +5,9 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
-from threading import Event
 from typing import TypeAlias
 
 import psutil
@@ -21,7 +19,6 @@ from lab_utils.grading import examination
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.grader import grade
 from lab_utils.grading.results import Results, SubmissionResult, Verdict
-from lab_utils.grading.sandbox import _give_way
 from lab_utils.machine.java import find_java
 from tests.grading import handed_in
 from tests.notebooks import blank_notebook, source_notebook
@@ -212,51 +209,6 @@ def test_a_check_that_is_broken(tmp_path: Path) -> None:
         found["90.1"].reason,
     )
     assert ("PASS", 1) == (found["90.4"].status, found["90.4"].points)
-
-
-RIGHT = """
-def send_once(run):
-    open("begun-{name}", "w").close()
-    for _ in range(40_000_000): pass
-    producer = run.producer({{"enable.idempotence": True}})
-    for order in run.orders:
-        producer.produce(run.topic, order, partition=0)
-        producer.flush()
-"""
-
-
-def starve(place: Path, processor: int, over: Event) -> None:
-    """Let all others come before what has begun; of `once` before its first try alone."""
-    known: set[Path] = set()
-    while not over.wait(0.05):
-        for mark in set(place.glob("lab-grade-*/grade-*-theirs/work/begun-*")) - known:
-            if mark.name == "begun-once" and mark.name in {each.name for each in known}:
-                continue
-            known.add(mark)
-            for process in psutil.process_iter():
-                with suppress(psutil.Error, OSError):
-                    if process.cwd() == str(mark.parent):
-                        process.cpu_affinity([processor])
-                        _give_way([process])
-
-
-def test_a_machine_that_stands_still_is_nobodys_zero(
-    place: Path, tmp_path: Path, busy: int
-) -> None:
-    """A right answer that had no processor is examined again, and passes if it has one then."""
-    names, over = ("once", "always"), Event()
-    answers = {name: handed_in.only({"90.2": RIGHT.format(name=name)}) for name in names}
-    handed_in.hand_in(tmp_path, **answers)
-    with ThreadPoolExecutor(1) as pool:
-        starving = pool.submit(starve, place, busy, over)
-        try:
-            graded = by_name(grade([tmp_path], labs=handed_in.LABS, cell_s=20))
-        finally:
-            over.set()
-        starving.result()
-
-    assert [("PASS", 4), ("INFRASTRUCTURE", 0)] == [outcomes(graded[it])["90.2"] for it in names]
-    assert "less than a tenth of the time" in items(graded["always"])["90.2"].reason
 
 
 BROKEN_JAVA = """#!/bin/sh

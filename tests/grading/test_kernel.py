@@ -16,7 +16,6 @@ from tempfile import TemporaryDirectory
 import psutil
 import pytest
 
-from lab_utils.errors import Starved
 from lab_utils.grading import kernel as kernel_module
 from lab_utils.grading import sandbox as sandbox_module
 from lab_utils.grading.kernel import Budget, Kernel, KernelSession, keep_bytecode, parsed
@@ -250,48 +249,6 @@ def test_each_cell_has_its_time(opened: Opened) -> None:
     session = opened("x = 1", "while True: pass", "x += 1", cell_s=2)
 
     assert ["ok", "late", "ok"] == run(session)
-
-
-RIGHT = "for _ in range(10_000_000): pass"
-WAITS = "__import__('signal').pause()"
-CROWD = "import os\nfor _ in range(5): os.fork() or os.setsid()\nwhile True: pass"
-
-
-def starve(session: KernelSession, processor: int) -> None:
-    """Let its kernel have a processor when nobody else wants that one."""
-    assert session._kernel is not None
-    for process in session._kernel.running():
-        process.cpu_affinity([processor])
-    sandbox_module._give_way(session._kernel.running())
-
-
-def test_who_has_no_processor_is_not_late(opened: Opened, busy: int) -> None:
-    """All others come first: not late is what would have ended, nor spent the time that it took."""
-    session = opened("x = 1", RIGHT, cell_s=4)
-    session.run_cell(0)
-    starve(session, busy)
-
-    with pytest.raises(Starved, match="for less than a tenth of the time"):
-        session.run_cell(1)
-    session.budget.started, session.budget.total_s = time.monotonic() - 5, 5
-    with pytest.raises(Starved, match="the 5 s of the submission were spent, and"):
-        session.run_cell(1)
-
-
-def test_who_waits_for_something_else_is_late(opened: Opened, busy: int) -> None:
-    """It wants no processor, however busy that is."""
-    session = opened("x = 1", WAITS, cell_s=3)
-    session.run_cell(0)
-    starve(session, busy)
-
-    assert "late" == session.run_cell(1).status
-
-
-def test_who_takes_all_processors_is_late(opened: Opened) -> None:
-    """Each of a crowd waits for most of the time, and what it waits for is the crowd itself."""
-    session = opened("x = 1", CROWD, cell_s=3)
-
-    assert ["ok", "late"] == run(session)
 
 
 def test_the_kernel_knows_nothing_of_the_grader(
