@@ -11,7 +11,9 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -20,12 +22,13 @@ from unittest.mock import Mock
 import psutil
 import pytest
 
-from lab_utils import jupyter, processes, single_server
+from lab_utils import jupyter, processes, single_server, waiting
 from lab_utils.errors import SetupError, StageError
 from lab_utils.folders import state_folder
 from lab_utils.machine.broker import answers
 from lab_utils.machine.guardian import Guardian
-from lab_utils.waiting import wait_until
+from lab_utils.waiting import ProcessorShare, wait_until
+from tests.busy import busy_processor, comes_last
 
 WAITS = "print('started', flush=True); input()"
 # A server that takes its time to clean up; it leaves a mark when it has.
@@ -371,3 +374,23 @@ def test_a_start_while_everything_is_ended(state: Path) -> None:
     assert all(path.exists() for path in written)
     assert lock is not None
     os.close(lock)
+
+
+def test_who_has_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To have half a processor is enough; to come after a program that never waits is not."""
+    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.02)
+    with busy_processor() as busy, closing(ProcessorShare()) as share:
+        thread = share._thread.native_id
+        assert thread is not None
+        os.sched_setaffinity(thread, {busy})
+        since = time.monotonic()
+
+        def had_s() -> float:
+            return sum(it.user_time for it in psutil.Process().threads() if it.id == thread)
+
+        wait_until(lambda: had_s() >= 0.1, "ten pieces of work", timeout_s=60)
+        assert not share.was_scarce(since)
+
+        comes_last(thread, busy)
+        now = time.monotonic()
+        wait_until(lambda: share.was_scarce(now), "one that takes its time", timeout_s=60)

@@ -54,6 +54,7 @@ from lab_utils.grading.results import (
     FAIL,
     GRADED,
     INFRASTRUCTURE,
+    PASS,
     REJECTED,
     Results,
     SubmissionResult,
@@ -65,6 +66,7 @@ from lab_utils.machine.prepare import prepare
 from lab_utils.processes import open_many_files
 from lab_utils.single_server import take_lock
 from lab_utils.stage.lending import Lending
+from lab_utils.waiting import ProcessorShare
 
 EXIT_GRADED: Final = 0
 EXIT_INFRASTRUCTURE: Final = 2
@@ -87,6 +89,11 @@ ENDED: Final = {
     "spent": "was not run: the submission's time was spent.",
 }
 
+STOOD_STILL: Final = (
+    "this machine had hardly a processor for this item, so that what was seen ({}) says nothing of "
+    "the answer. Grade it again when less runs beside it, or with fewer --jobs."
+)
+
 
 # Is told what a submission is doing; its result is there when it is done.
 Say = Callable[[Path, str, SubmissionResult | None], object]
@@ -104,6 +111,7 @@ class Terms:
     keep   is called with each result, on the thread that graded it
     stages  from which each submission is lent one, or two
     stop   when it is set, whatever is still to be done is given up
+    processors  tells whether the machine stood still while an item was graded
     """
 
     nonce: str
@@ -112,6 +120,7 @@ class Terms:
     place: Path
     isolation: str
     stages: Lending
+    processors: ProcessorShare
     learners: Mapping[Path, str] = field(default_factory=dict)
     labs: Path = LABS
     lab: str | None = None
@@ -290,7 +299,11 @@ def grade(
     keep_bytecode(progress)
     jobs = jobs or os.cpu_count() or 1
     os.environ.pop("LAB_FAULTS", None)  # The faults of an examination are the lab's.
-    with _place() as place, closing(Lending(f"grade-{secrets.token_hex(6)}", jobs)) as stages:
+    with (
+        _place() as place,
+        closing(Lending(f"grade-{secrets.token_hex(6)}", jobs)) as stages,
+        closing(ProcessorShare()) as processors,
+    ):
         terms = Terms(
             nonce=nonce or secrets.token_hex(8),
             cell_s=cell_s,
@@ -302,6 +315,7 @@ def grade(
             place=place,
             isolation=isolation,
             stages=stages,
+            processors=processors,
         )
         done = _all(files, terms, jobs, say)
     return Results(
@@ -502,14 +516,19 @@ def _graded(
         # Of a submission that did not end as it should the stage is lent to nobody else.
         ended.push(lambda kind, *_: examiner.close(is_odd=kind is not None))
         ended.callback(session.close)
-        return _examined(session, examiner, say, last_time), _notes(session)
+        return _examined(session, examiner, terms, say, last_time), _notes(session)
 
 
 def _examined(
-    session: KernelSession, examiner: Examiner, say: Callable[[str], object], last_time: bool
+    session: KernelSession,
+    examiner: Examiner,
+    terms: Terms,
+    say: Callable[[str], object],
+    last_time: bool,
 ) -> tuple[Verdict, ...]:
     submission = session.submission
     found: dict[str, Verdict] = {}
+    begun = session.budget.started
     for position, cell in enumerate(submission.cells):
         if cell.runs and (cell.source or cell.answers):
             say(f"cell {position + 1} of {len(submission.cells)}")
@@ -518,12 +537,16 @@ def _examined(
             say(exercise.item)
             try:
                 verdict = _item(session, examiner, exercise, position)
+                since = begun if session.budget.left_s() else session.budget.started
+                if verdict.status != PASS and terms.processors.was_scarce(since):
+                    raise LabError(STOOD_STILL.format(verdict.reason.rstrip(".")))
             except Exception as error:  # an error of ours costs one item, and not the others
                 if not (last_time or isinstance(error, Infrastructure)):
                     raise
                 examiner.close(is_odd=True)
                 verdict = exercise.verdict("INFRASTRUCTURE", _reason(error))
             found[exercise.item] = verdict
+            begun = time.monotonic()
     return tuple(
         replace(
             found.get(each.item) or no_answer(each, "the answer cell is missing."),

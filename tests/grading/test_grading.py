@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from shutil import copytree
 from tempfile import TemporaryDirectory
+from threading import Event
 from typing import TypeAlias
 
 import psutil
 import pytest
 
-from lab_utils import processes
+from lab_utils import processes, waiting
 from lab_utils.errors import SetupError
 from lab_utils.grading import examination
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.grader import grade
 from lab_utils.grading.results import Results, SubmissionResult, Verdict
 from lab_utils.machine.java import find_java
+from tests.busy import busy_processor, come_last, comes_last
 from tests.grading import handed_in
 from tests.notebooks import blank_notebook, source_notebook
 
@@ -191,6 +195,9 @@ def test_nothing_is_left(results: Graded, alone: Graded, place: Path) -> None:
     assert [] == list(place.glob("lab-grade-*"))
 
 
+RIGHT_4 = "from lab_utils import *\nfault_4 = drop_response('Produce', nth=4)"
+
+
 def test_a_check_that_is_broken(tmp_path: Path) -> None:
     """A rule that raises is no learner's fault; the other exercises keep their points."""
     labs = Path(copytree(handed_in.LABS, tmp_path / "labs"))
@@ -198,9 +205,7 @@ def test_a_check_that_is_broken(tmp_path: Path) -> None:
     asked = "rules=(answer_equals(second_copy),)"
     assert asked in checks.read_text()
     checks.write_text(checks.read_text().replace(asked, "rules=(lambda *_: 1 / 0,)"))
-    right = "from lab_utils import *\nfault_4 = drop_response('Produce', nth=4)"
-    given = {"90.1": "answer_1 = 1", "90.4": right}
-    handed_in.hand_in(tmp_path, it=handed_in.only(given))
+    handed_in.hand_in(tmp_path, it=handed_in.only({"90.1": "answer_1 = 1", "90.4": RIGHT_4}))
 
     found = items(by_name(grade([tmp_path / "it.ipynb"], labs=labs))["it"])
 
@@ -209,6 +214,77 @@ def test_a_check_that_is_broken(tmp_path: Path) -> None:
         found["90.1"].reason,
     )
     assert ("PASS", 1) == (found["90.4"].status, found["90.4"].points)
+
+
+def test_what_is_not_right_on_a_machine_that_stands_still(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What passes has its points, however long it took; the rest is nobody's fault, and told so."""
+    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(waiting, "SCARCE", 0)  # each look finds that it took too long
+    handed_in.hand_in(tmp_path, it=handed_in.only({"90.1": "answer_1 = 0", "90.4": RIGHT_4}))
+
+    found = items(by_name(grade([tmp_path / "it.ipynb"], labs=handed_in.LABS))["it"])
+
+    assert ("INFRASTRUCTURE", 0) == (found["90.1"].status, found["90.1"].points)
+    assert "had hardly a processor" in found["90.1"].reason
+    assert ("PASS", 1) == (found["90.4"].status, found["90.4"].points)
+
+
+RIGHT = """
+def send_once(run):
+    from pathlib import Path
+
+    Path("begun-{name}").touch()
+    while not Path("go on").exists(): pass
+    for _ in range(40_000_000): pass
+    producer = run.producer({{"enable.idempotence": True}})
+    for order in run.orders:
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+"""
+
+
+def starve(place: Path, processor: int, over: Event) -> None:
+    """Let all others come before what has begun, and before the grader's look at its share.
+
+    Of `once` that is its first try alone.
+    """
+    known: set[Path] = set()
+    while not over.wait(0.05):
+        for mark in set(place.glob("lab-grade-*/grade-*-theirs/work/begun-*")) - known:
+            if mark.name != "begun-once" or mark.name not in {each.name for each in known}:
+                come_last(mark.parent, processor)
+                for thread in threading.enumerate():
+                    if thread.name == "processor share" and thread.native_id:
+                        comes_last(thread.native_id, processor)
+            known.add(mark)
+            with suppress(OSError):  # the end of its time may have come first
+                (mark.parent / "go on").touch()
+
+
+@pytest.mark.long
+def test_a_machine_that_stands_still_is_nobodys_zero(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right answer that had no processor is examined again, and passes if it has one then."""
+    monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.1)
+    names, over = ("once", "always"), Event()
+    answers = {name: handed_in.only({"90.2": RIGHT.format(name=name)}) for name in names}
+    handed_in.hand_in(tmp_path, **answers)
+    with busy_processor() as busy, ThreadPoolExecutor(1) as pool:
+        starving = pool.submit(starve, place, busy, over)
+        try:
+            results = grade([tmp_path], labs=handed_in.LABS, cell_s=8)
+        finally:
+            over.set()
+        starving.result()
+
+    graded = by_name(results)
+    assert outcomes(graded["once"])["90.2"] == ("PASS", 4)
+    assert results.infrastructure_failed
+    # Also its kernel may have taken too long to end.
+    assert outcomes(graded["always"]).get("90.2") in (("INFRASTRUCTURE", 0), None)
 
 
 BROKEN_JAVA = """#!/bin/sh
