@@ -97,6 +97,7 @@ class Kernel:
     def __init__(self, sandbox: Sandbox, environment: Mapping[str, str], working: Path) -> None:
         self.sandbox = sandbox
         self._working = working
+        self._is_killed = False
         connection_file = str(sandbox.folder / "connection.json")
         # With Landlock no socket in a folder can be had (seccomp.py); whoever speaks has the key.
         is_shared = sandbox.kind == LANDLOCK
@@ -157,8 +158,8 @@ class Kernel:
 
     @property
     def is_alive(self) -> bool:
-        """Is the process still there?"""
-        return self._process.poll() is None
+        """Is the process still there? One that was killed is not, however long its end takes."""
+        return not self._is_killed and self._process.poll() is None
 
     def execute(self, code: str, timeout_s: float, **expressions: str) -> Reply:
         """Run code, then evaluate expressions; interrupt after `timeout_s`, then kill."""
@@ -183,6 +184,7 @@ class Kernel:
 
     def kill(self) -> None:
         """End the kernel and everything that it started."""
+        self._is_killed = True
         try:
             self.sandbox.end()
         finally:
