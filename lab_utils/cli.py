@@ -337,7 +337,7 @@ def classroom(host: str, port: int, out: Path) -> None:
         _line(f"Project this page:  {address}/#{room.teacher}")
         _line(f'Start each seat so: LAB_CLASSROOM="{address} {room.code}" ./lab up')
 
-    written = serve(room, host, free_port(port), ready)
+    written = serve(room, host, free_port(port, host), ready)
     _line(f"{written} results are in {out}. To analyse them: ./lab class {out}")
 
 

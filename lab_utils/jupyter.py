@@ -21,12 +21,12 @@ from lab_utils import processes
 from lab_utils.course import FOLDER, PAGE
 from lab_utils.errors import SetupError
 from lab_utils.folders import cache_folder, state_folder
+from lab_utils.processes import LOOPBACK
 from lab_utils.waiting import wait_until
 
 SETTINGS: Final = f"--LabApp.app_settings_dir={Path(__file__).parent / 'jupyter_settings'}"
 END_S: Final = 10
 SERVING_S: Final = 300  # beside other work
-LOOPBACK: Final = "127.0.0.1"
 # Where it is reached from here if it listens on every interface.
 HERE: Final = {"": LOOPBACK, "*": LOOPBACK, "0.0.0.0": LOOPBACK, "::": "::1"}  # noqa: S104
 # Its token is in no command line, which every user of the machine may read; what a person's own
@@ -93,7 +93,8 @@ def serve(folder: Path, *, ip: str, port: int, browser: bool, say: Callable[[str
     except BlockingIOError:
         say("Another ./lab up is starting; waiting for it.")
         fcntl.flock(turn, fcntl.LOCK_EX)
-    host, port = HERE.get(ip, ip), processes.free_port(port)
+    host = HERE.get(ip, ip)
+    port = processes.free_port(port, host)
     address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     log = state_folder() / "jupyter.log"
     log.unlink(missing_ok=True)

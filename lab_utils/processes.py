@@ -7,6 +7,7 @@ process that wrote it, and the system uses ids again.
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -18,6 +19,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +44,7 @@ PROGRAMS: Final = {
     SPARK_MAIN_CLASS: "Spark",
     "lab_utils.clients.workload": "workload",
 }
+LOOPBACK: Final = "127.0.0.1"
 SERVERS: Final = ("stage server", "Spark server")
 SERVER_END_S: Final = 15
 KILL_S: Final = 10
@@ -179,28 +182,29 @@ def tail(log: Path, lines: int = 8) -> str:
     return ""
 
 
-def free_ports(count: int) -> list[int]:
-    """So many ports of PORTS on which nobody listens now, chosen at random."""
+def free_ports(count: int, host: str = LOOPBACK) -> list[int]:
+    """So many ports of PORTS on which nobody listens now at this address, chosen at random."""
     shuffled = random.SystemRandom().sample(PORTS, len(PORTS))
-    chosen = [port for port, _ in zip(filter(_is_free, shuffled), range(count), strict=False)]
+    free = (port for port in shuffled if _is_free(port, host))
+    chosen = list(islice(free, count))
     if len(chosen) < count:
         raise StageError(f"fewer than {count} ports from {PORTS.start} to {PORTS.stop} are free.")
     return chosen
 
 
-def free_port(wanted: int) -> int:
-    """The wanted port if nobody listens there, else one that is free."""
-    return wanted if wanted and _is_free(wanted, reuse=True) else free_ports(1)[0]
+def free_port(wanted: int, host: str = LOOPBACK) -> int:
+    """The wanted port if nobody listens there at this address, else one that is free."""
+    return wanted if wanted and _is_free(wanted, host, reuse=True) else free_ports(1, host)[0]
 
 
-def _is_free(port: int, *, reuse: bool = False) -> bool:
-    with socket.socket() as probe:
+def _is_free(port: int, host: str, *, reuse: bool = False) -> bool:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         if reuse:  # A server that has just ended leaves its port in TIME_WAIT.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
+            probe.bind((host, port))
+        except OSError as error:  # whether the address is one of this machine, its server says
+            return error.errno not in (errno.EADDRINUSE, errno.EACCES)
     return True
 
 

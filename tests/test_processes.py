@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -207,7 +208,7 @@ def test_two_jupyterlabs_at_once(
     (port,) = processes.free_ports(1)
     turn = os.open(state_folder(), os.O_RDONLY)
     fcntl.flock(turn, fcntl.LOCK_EX)
-    commands = [start(SERVE, tmp_path, jupyter.LOOPBACK, port) for _ in range(2)]
+    commands = [start(SERVE, tmp_path, processes.LOOPBACK, port) for _ in range(2)]
     waiting = [it.stdout.readline() for it in commands if it.stdout]
     os.close(turn)
     said = [it.stdout.readline().decode() for it in commands if it.stdout]
@@ -231,6 +232,16 @@ def test_free_ports_are_free_and_differ() -> None:
 
     assert 50 == len(set(ports))
     assert not any(map(answers, ports))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8")
+def test_a_port_is_free_at_its_address() -> None:
+    """Where one listens at another address of this machine, the wanted port is still free here."""
+    with socket.create_server(("127.0.0.2", 0)) as server:
+        port = server.getsockname()[1]
+
+        assert port == processes.free_port(port)
+        assert port != processes.free_port(port, "127.0.0.2")
 
 
 def test_the_tail_of_a_log(tmp_path: Path) -> None:
