@@ -21,6 +21,9 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
+from lab_utils.codec.cursor import entity_reader, entity_writer  # the first to load kio
+
+# isort: split
 from kio.schema.list_offsets.v6.request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -28,7 +31,6 @@ from kio.schema.list_offsets.v6.request import (
 )
 from kio.schema.list_offsets.v6.response import ListOffsetsResponse
 from kio.schema.types import BrokerId, TopicName
-from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i8, i32, i64
 
 API_KEY: Final = 2
