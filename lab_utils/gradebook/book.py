@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from math import ceil
 from pathlib import Path
 from typing import Final
 
@@ -77,7 +78,7 @@ class Mark:
     def remarks(self) -> Iterator[str]:
         """What the learner should know beside the verdicts."""
         if self.late:
-            yield f"Handed in {_hours(self.late)} h late."
+            yield f"Handed in {timedelta(seconds=ceil(self.late.total_seconds()))} late."
         if self.count > 1:
             yield f"{self.count} notebooks were handed in; the last one counts."
         for each in self.overrides:
@@ -364,4 +365,5 @@ def _short(points: float) -> object:
 
 
 def _hours(late: timedelta) -> float:
-    return round(late.total_seconds() / 3600, 1)
+    """To the next hundredth: a learner who is late is late by more than 0."""
+    return ceil(late.total_seconds() / 36) / 100

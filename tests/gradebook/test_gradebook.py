@@ -177,7 +177,7 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
             graded(tmp_path / "04", result("ruizjörg_11", "04", 4))]  # fmt: skip
     (outs[0] / "overrides.csv").write_text("learner,lab,item,points,reason\nJ@x.org,03,,7,shown\n")
     (tmp_path / "t.csv").write_text(
-        "learner,lab,handed_in\n11,03,2026-11-20T20:00+01:00\nj@x.org,,2026-11-20T18:30Z\n"
+        "learner,lab,handed_in\n11,03,2026-11-20T20:00+01:00\nj@x.org,,2026-11-20T18:00:20Z\n"
         "eve,,2026-11-20\n"
     )
     said: list[str] = []
@@ -186,7 +186,8 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
     (row,) = rows(tmp_path / "book" / "gradebook.csv")
 
     assert ("Jörg Ruiz", "7", "4") == (row["learner"], row["lab 03"], row["lab 04"])
-    assert ("1.0", "0.5") == (row["late hours 03"], row["late hours 04"])
+    assert ("1.0", "0.01") == (row["late hours 03"], row["late hours 04"])
+    assert "lab 04: Handed in 0:00:20 late." in row["notes"]
     assert [f"In {tmp_path / 't.csv'}, and nobody handed in anything by this name: eve."] == said
 
 
