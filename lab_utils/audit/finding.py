@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from lab_utils.errors import BadArgument
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -121,10 +123,17 @@ def finding(
 ) -> Callable[[Callable[[], Found]], Callable[[], Found]]:
     """Register a function's SQL as the finding of this name; see Part and Rule.
 
-    A name that stands already gets another place where it is looked for.
+    A name that stands already gets another place where it is looked for; it has its promise, and
+    it is in this module, or BadArgument is raised.
     """
 
     def register(function: Callable[[], Found]) -> Callable[[], Found]:
+        known = RULES.get(name)
+        if known and (promise or known.function.__module__ != function.__module__):
+            raise BadArgument(
+                f"the finding {name!r} of {function.__name__}() exists already: it is "
+                f"{known.function.__name__}() in {known.function.__module__}. Choose another name."
+            )
         rule = RULES.setdefault(name, Rule(name, promise, role, function))
         rule.parts.append(Part(name, facts, function(), needs))
         return function

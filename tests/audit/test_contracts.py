@@ -11,9 +11,10 @@ from lab_utils.audit.contracts import (
     REQUIRED,
     clause,
 )
-from lab_utils.audit.finding import RULES
+from lab_utils.audit.finding import RULES, Found, finding
 from lab_utils.audit.judged import judged
 from lab_utils.audit.survey import Survey, TopicFacts
+from lab_utils.errors import BadArgument
 
 UNCLEAN = "unclean.leader.election.enable"
 FLOOR = "min.insync.replicas"
@@ -124,6 +125,19 @@ def test_who_set_the_bookmark(given: dict[str, str], who: str) -> None:
 def test_several_clients() -> None:
     """Of several clients the one that allows it decides."""
     assert clause("duplicate", [IDEMPOTENT, {}]).judgement == ALLOWED
+
+
+def test_a_finding_has_its_name_alone() -> None:
+    """Another finding of a name that is taken is refused; it would be judged by the first one."""
+    taken = RULES["lost-write"]
+    parts = list(taken.parts)
+
+    def lost_again() -> Found:
+        return Found(where="true", said="''")
+
+    with pytest.raises(BadArgument, match=r"'lost-write' of lost_again\(\) exists already"):
+        finding("lost-write", taken.parts[0].facts)(lost_again)
+    assert parts == taken.parts
 
 
 def test_each_finding_has_a_clause() -> None:
