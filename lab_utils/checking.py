@@ -157,10 +157,15 @@ def perform(
 
 def _learners(lab: Lab, trial: Trial, answer: Any) -> Evidence:
     """The learner's workload under the trial's faults; what it raises is its own doing."""
-    found = _run(lab, trial, answer)
-    if found.raised is not None and not is_outcome(found.raised):
+    error: BaseException | None
+    try:
+        found = _run(lab, trial, answer)
+        error = found.raised
+    except BadArgument as refusal:  # of the workload, or of a call that it made
+        error = refusal
+    if error is not None and not is_outcome(error):
         orders = order_values(trial.orders)
-        return Evidence(trial=trial, orders=orders, rows=(), raised=inside.raised(found.raised))
+        return Evidence(trial=trial, orders=orders, rows=(), raised=inside.raised(error))
     evidence = _of(found, trial)
     return replace(evidence, rows=judge.witnessed(evidence.rows))
 

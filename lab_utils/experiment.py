@@ -86,6 +86,7 @@ class Experiment:
     trouble: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        require_members(self.faults, self.members)
         self._groups = Groups(self.stage.direct)
         self._crashes_seen = 0
         self._began_ms = 0
@@ -372,6 +373,16 @@ def fault_values(faults: Sequence[Fault]) -> tuple[Fault, ...]:
             'faults=[drop_response("Produce", nth=3)].'
         )
     return listed
+
+
+def require_members(faults: Sequence[Fault], members: int) -> None:
+    """Raise BadArgument for a fault of a process that a run with so many does not have."""
+    for fault in faults:
+        if isinstance(fault, ClientFault) and fault.member > members:
+            raise BadArgument(
+                f"{fault!r} is for process {fault.member} of the run, which has {members}. Leave "
+                "member out, or let lab.run start more processes, as in members=2."
+            )
 
 
 def _listed(given: Any) -> tuple[Any, ...] | None:

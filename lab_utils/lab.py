@@ -352,14 +352,12 @@ class Lab:
     def _experiment(
         self, workload: Workload, orders: tuple[str, ...], faults: tuple[Fault, ...], **given: Any
     ) -> Experiment:
-        if not callable(workload):
-            raise BadArgument(
-                f"lab.run needs a function that takes the run; got {workload!r}. Pass the "
-                "function itself, without calling it."
-            )
         from lab_utils.clients import sinks
-        from lab_utils.experiment import Experiment
+        from lab_utils.clients.workload import require_workload
+        from lab_utils.experiment import Experiment, require_members
 
+        require_workload(workload)
+        require_members(faults, given["members"])
         run, folder = _new_run(self.name)
         # A check uses SQLite, as the grader does, which has no other database.
         is_elsewhere = sinks.is_chosen() and self._checked is None

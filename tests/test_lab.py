@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,9 +47,12 @@ def open_runs(lab: Lab) -> list[str]:
 def test_a_check_shows_its_runs(lab: Lab) -> None:
     """What was done for a verdict can be looked at; without a run there is nothing to draw."""
     failed = lab.check("03.2", send_orders)
+    lazy = lab.check("03.2", yielding)
     blank = lab.check("03.2", ...)
 
     assert "FAIL" == failed.status
+    assert ("FAIL", ()) == (lazy.status, lazy.runs)
+    assert "yielding has a yield" in lazy.reason
     assert "0" == failed.runs[-1].log[0]
     assert "Produce" in repr(failed.timeline())
     assert "_.timeline()" in repr(failed)
@@ -220,6 +224,14 @@ def mistyped() -> None:
     pass
 
 
+def yielding(run: Any) -> Any:
+    yield send_orders(run)
+
+
+async def awaited(run: Any) -> None:
+    send_orders(run)
+
+
 @pytest.mark.parametrize("faults", [[], [crash_client("after_ack", nth=9)]], ids=["here", "child"])
 @pytest.mark.parametrize(
     ("workload", "stored", "error", "line"),
@@ -300,6 +312,10 @@ def test_prediction_comes_first(lab: Lab) -> None:
     ("given", "message"),
     [
         ({"workload": "send_orders"}, "needs a function that takes the run; got 'send_orders'"),
+        ({"workload": yielding}, "the workload yielding has a yield: .* Leave the yield out"),
+        ({"workload": partial(awaited)}, "awaited.* is async: .* Write `def` without async"),
+        *(({"faults": [crash_client("after_ack", member=it + 1)], "members": it},
+           f"is for process {it + 1} of the run, which has {it}") for it in (1, 2)),
         ({"partitions": 0}, "partitions must be a whole number from 1 to 1,000; got 0"),
         ({"members": 5}, "members must be a whole number from 1 to 4; got 5"),
         ({"topics": "abc"}, "topics is a list of further topics.* got 'abc'"),

@@ -114,6 +114,25 @@ STREAMS: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
+def require_workload(workload: object) -> None:
+    """Raise BadArgument for what cannot be called, or of which a call performs nothing."""
+    if not callable(workload):
+        raise BadArgument(
+            f"lab.run needs a function that takes the run; got {workload!r}. Pass the "
+            "function itself, without calling it."
+        )
+    if inspect.isgeneratorfunction(workload) or inspect.isasyncgenfunction(workload):
+        what, instead = "has a yield", "Leave the yield out"
+    elif inspect.iscoroutinefunction(workload):
+        what, instead = "is async", "Write `def` without async, and call nothing with await"
+    else:
+        return
+    raise BadArgument(
+        f"the workload {getattr(workload, '__name__', workload)!s} {what}: to call it performs "
+        f"nothing of it. {instead}."
+    )
+
+
 def carry_out(
     workload: Workload,
     ticket: Ticket,

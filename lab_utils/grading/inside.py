@@ -150,15 +150,16 @@ def _require_value(name: str, setting: str | int) -> None:
 
 def pickle_workload(function: Any, path: str = "") -> str:
     """Is this a workload? If a path is given, write it there for a process of its own."""
-    from lab_utils.clients.workload import pickled
+    from lab_utils.clients.workload import pickled, require_workload
 
     if not callable(function):
         return json.dumps({"blank": True})
-    if path:
-        try:
+    try:
+        require_workload(function)
+        if path:
             Path(path).write_bytes(pickled(function))
-        except Exception as error:  # whatever a learner's objects raise when they are pickled
-            return json.dumps({"raised": raised(error)})
+    except Exception as error:  # whatever a learner's objects raise when they are pickled
+        return json.dumps({"raised": raised(error)})
     return json.dumps({"done": True})
 
 

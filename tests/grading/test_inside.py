@@ -22,6 +22,7 @@ from lab_utils.grading.inside import (
     CHARACTERS_MAX,
     answer_text,
     no_dataframe,
+    pickle_workload,
     raised,
     read_answer,
     read_settings,
@@ -127,6 +128,19 @@ def test_an_error_in_one_line() -> None:
     assert raised(WorkloadError(f"printed\n{ended}")) == ended
     for error in (WorkloadError("BadArgument: no"), BadArgument("no")):  # there, and here
         assert raised(error) == "your function raised BadArgument: no"
+
+
+def test_a_workload_of_which_a_call_performs_nothing() -> None:
+    """A generator is refused with what to do, before there is a run; a function is not."""
+
+    def send(run: Any) -> Any:
+        yield run.producer()
+
+    assert json.loads(pickle_workload(send)) == {
+        "raised": "your function raised BadArgument: the workload send has a yield: to call it "
+        "performs nothing of it. Leave the yield out."
+    }
+    assert {"done": True} == json.loads(pickle_workload(lambda run: run.producer()))
 
 
 def test_what_a_query_returned_in_place_of_a_dataframe() -> None:
