@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import logging
+import time
+import warnings
+from _thread import interrupt_main
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -241,6 +245,24 @@ def test_nobody_waited_for_the_answer(opened: Opened) -> None:
     opened.finish()
 
     assert [("unknown", "0", None, "_PURGE_INFLIGHT")] == outcomes(opened)
+
+
+def test_interrupt_where_no_broker_answers(opened: Opened) -> None:
+    """init_transactions hears it before its own 20 s are over, and the run is closed quietly."""
+    producer = opened.live.producer({"transactional.id": f"{opened.experiment.run}-t"})
+    opened.experiment.stage.broker("pause")
+
+    def interrupt() -> None:
+        wait_until(lambda: opened.rows("request", source="wire"), "a request", timeout_s=60)
+        interrupt_main()
+
+    began_s = time.monotonic()
+    Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        producer.init_transactions()
+    assert time.monotonic() - began_s < 15
+    with warnings.catch_warnings(action="error"):
+        opened.finish()
 
 
 def test_producer_that_outlives_its_run(opened: Opened, tmp_path: Path) -> None:
