@@ -25,7 +25,7 @@ from lab_utils import processes
 from lab_utils.audit import ledgers, spark_server
 from lab_utils.audit.kept_plans import ANEW, KeptPlans, Plans
 from lab_utils.audit.spark_server import LOCAL_MASTER, SparkServer
-from lab_utils.errors import LedgerError, StageError, own_lines
+from lab_utils.errors import LedgerError, StageError, one_of, own_lines
 from lab_utils.folders import state_folder
 from lab_utils.ledger.events import spark_schema
 from lab_utils.ledger.store import torn_lines
@@ -40,8 +40,15 @@ PART: Final = 32 * 2**20
 JOINS: Final = 3
 SESSIONS: Final = "sessions"
 SAID: Final = 400  # characters of what Spark says; a plan may follow that fills pages
-# Where an error of Spark goes on with its plan.
-PLAN: Final = re.compile(r";\n|\n\n|\nJVM stacktrace")
+# Where an error of Spark goes on with its plan, or with lines of Java.
+PLAN: Final = re.compile(r";\n|\n\n|\n\tat |\nJVM stacktrace")
+# Of Spark's Kafka source, which takes any other name without a word; kafka.… are the consumer's.
+OPTIONS: Final = (
+    "endingOffsets", "endingOffsetsByTimestamp", "endingTimestamp", "failOnDataLoss",
+    "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "groupIdPrefix", "includeHeaders",
+    "kafkaConsumer.pollTimeoutMs", "maxRecordsPerPartition", "minPartitions", "startingOffsets",
+    "startingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy", "startingTimestamp",
+)  # fmt: skip
 # What to do next, by how the name of the error begins.
 CARD: Final = "lab.ledger_card() lists the columns of a ledger."
 ADVICE: Final = {
@@ -261,7 +268,11 @@ def read_topic(
     """All records that are in a topic now, through Spark's Kafka source with these options.
 
     Columns: partition INT, offset BIGINT, key STRING, value STRING, timestamp TIMESTAMP.
+    Raises BadArgument for an option that the source does not have.
     """
+    for name in options:
+        if not name.startswith("kafka."):
+            one_of("an option of Spark's Kafka source", name, OPTIONS)
     records = (
         spark()
         .read.format("kafka")

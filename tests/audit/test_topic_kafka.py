@@ -9,6 +9,7 @@ from confluent_kafka import Producer
 
 from lab_utils.audit import session
 from lab_utils.clients.reader import HonestReader
+from lab_utils.errors import BadArgument
 
 pytestmark = pytest.mark.kafka
 
@@ -25,6 +26,13 @@ def test_read_topic(stage: Any) -> None:
     rows = session.read_topic(stage.direct, "read-topic").orderBy("offset").collect()
 
     assert [(0, n, "k", str(n)) for n in range(3)] == [tuple(row)[:4] for row in rows]
+    with pytest.raises(BadArgument, match=r"got 'startingOffset'\. Did you mean 'startingOffsets'"):
+        session.read_topic(stage.direct, "read-topic", {"startingOffset": "latest"})
+    misspelt = session.read_topic(stage.direct, "read-topic", {"kafka.isolation.level": "comitted"})
+    with pytest.raises(Exception, match="comitted") as refused:
+        misspelt.count()
+    said = refused.value._render_traceback_()[-1]
+    assert said.endswith("isolation.level: String must be one of: read_committed, read_uncommitted")
 
 
 def test_aborted_records_are_read(stage: Any) -> None:
