@@ -202,7 +202,7 @@ class Run:
         return found
 
     def __repr__(self) -> str:
-        ended = f"{self._unsent()}{self._raised()}"
+        ended = f"{self._unsent()}{self._refused()}{self._raised()}"
         return f"<Run {self.run}: {self.counts}{self._faults()}{ended}{self._trouble()}>"
 
     def _faults(self) -> str:
@@ -222,6 +222,15 @@ class Run:
         return (
             f"; the workload returned before {many} left the client: call flush()" if many else ""
         )
+
+    def _refused(self) -> str:
+        """Why orders have failed, where that is neither a missing flush() nor what was raised."""
+        told = {"_PURGE_QUEUE"}
+        for row in History(self.rows).of("workload", "raised"):
+            told |= {row.error or "", row.detail.get("name", "")}
+        reports = dict.fromkeys(row.error for row in History(self.rows).of("client", "failed"))
+        names = [name for name in reports if name and name not in told]
+        return f"; failed with {' and '.join(names)}" if names else ""
 
     def _raised(self) -> str:
         raised = History(self.rows).of("workload", "raised")

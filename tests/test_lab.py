@@ -179,8 +179,15 @@ def test_two_labs_at_once(lab: Lab) -> None:
 
 def test_kafka_error_is_an_outcome(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
     """What confluent_kafka raises is in the run and not in the learner's face."""
+
+    def elsewhere(run: Any) -> None:
+        producer = run.producer()
+        producer.produce(run.topic, "0", partition=7)
+        producer.flush()
+
     run = lab.run(lambda run: run.producer({"transactional.id": "t"}).produce(run.topic, "0"))
 
+    assert repr(lab.run(elsewhere)).endswith(", 1 failed; failed with _UNKNOWN_PARTITION>")
     assert "; the workload raised KafkaException (_STATE) at line " in repr(run)
     assert not capsys.readouterr().err
 
