@@ -202,7 +202,7 @@ class Run:
         return found
 
     def __repr__(self) -> str:
-        ended = f"{self._unsent()}{self._refused()}{self._raised()}"
+        ended = f"{self._unrecorded()}{self._unsent()}{self._refused()}{self._raised()}"
         return f"<Run {self.run}: {self.counts}{self._faults()}{ended}{self._trouble()}>"
 
     def _faults(self) -> str:
@@ -213,6 +213,13 @@ class Run:
             return "; the fault never fired" if len(armed) == 1 else "; no fault fired"
         subject = "the fault" if len(armed) == 1 else f"{len(armed)} faults armed, they"
         return f"; {subject} fired {_times(len(fired))}"
+
+    def _unrecorded(self) -> str:
+        """What to do where there are records, and no client of the run that wrote or read one."""
+        has_client = any(row.source == "client" for row in self.rows)
+        if has_client or not self.log or self._raised():
+            return ""
+        return "; no client was recorded: make it with run.producer() or run.consumer()"
 
     def _unsent(self) -> str:
         """What the client still held when the workload had returned: a flush() is missing."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from lab_utils import Lab, drop_response
 from lab_utils.checking import Checked
@@ -96,6 +97,19 @@ def test_fault_of_one_run(lab: Lab) -> None:
     assert f"<Run {calm.run}: 4 sent, 4 acked, 4 in the log>" == repr(calm)
     assert repr(idle).endswith("2 in the log; the fault never fired>")
     assert 4 == len([row for row in calm.requests() if row.kind == "request"])
+
+
+def test_a_client_that_is_not_recorded_is_named(lab: Lab) -> None:
+    """A plain one has sent what is in the log, and nobody knows what it was told of it."""
+
+    def send(run: Any) -> None:
+        producer = Producer({"bootstrap.servers": run.bootstrap, "log_level": 0})
+        producer.produce(run.topic, "0")
+        producer.flush()
+
+    assert "1 in the log; no client was recorded: make it with run.producer()" in repr(
+        lab.run(send, orders=1)
+    )
 
 
 def test_a_flush_that_is_missing_is_named(lab: Lab) -> None:
