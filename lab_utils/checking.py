@@ -124,7 +124,7 @@ def decide(
     elif not callable(answer):
         return exercise.verdict(
             FAIL,
-            f"your answer is {answer!r}, and that is no function. Pass the function itself, "
+            f"your answer is {answer!r:.200}, and that is no function. Pass the function itself, "
             "without calling it.",
         )
 

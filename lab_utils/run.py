@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lab_utils.errors import BadArgument, StageError, one_of
+from lab_utils.errors import BadArgument, StageError, one_of, within
 from lab_utils.ledger.counts import Counts, count
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
@@ -128,7 +128,7 @@ class Run:
         """Where the work was and where the bookmark stood, step by step, drawn."""
         from lab_utils.views.bookmarks import offset_diagram
 
-        return offset_diagram(self.rows, partition)
+        return offset_diagram(self.rows, self._partition(partition))
 
     @doing(DRAWING)
     def ownership(self) -> Any:
@@ -187,7 +187,7 @@ class Run:
         """Who led, who was in sync and how far each log reached, drawn: a lane a broker."""
         from lab_utils.views.replicas import replicas
 
-        return replicas(self.rows, partition)
+        return replicas(self.rows, self._partition(partition))
 
     def requests(self, api: str = "Produce") -> list[Event]:
         """The requests and responses of one API as the proxy decoded them, oldest first.
@@ -204,6 +204,11 @@ class Run:
     def __repr__(self) -> str:
         ended = f"{self._unrecorded()}{self._unsent()}{self._refused()}{self._raised()}"
         return f"<Run {self.run}: {self.counts}{self._faults()}{ended}{self._trouble()}>"
+
+    def _partition(self, asked: int) -> int:
+        """A partition of the run's topic; raises BadArgument for one that it does not have."""
+        ends = (row for row in History(self.rows).of("log", "end") if row.topic == self.topic)
+        return within("partition", asked, 0, max((row.partition or 0 for row in ends), default=0))
 
     def _faults(self) -> str:
         armed, fired = (History(self.rows).of("fault", kind) for kind in ("armed", "fired"))

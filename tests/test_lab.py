@@ -426,6 +426,10 @@ def test_what_is_not_there(lab: Lab) -> None:
     idle = lab.run(send_orders, orders=0, topics=["invoices"])
     with pytest.raises(BadArgument, match="Did you mean 'Produce'"):
         idle.timeline(["EndTxn", "produce"])
+    with pytest.raises(BadArgument, match="partition must be a whole number from 0 to 0; got 1"):
+        idle.bookmarks(1)
+    with pytest.raises(BadArgument, match="partition must be a whole number from 0 to 0; got '0'"):
+        idle.replicas("0")
     with pytest.raises(BadArgument, match="Did you mean 'invoices'"):
         idle.in_and_out("invoice")
     with pytest.raises(BadArgument, match="has no topic 'invoices' beside"):
