@@ -293,13 +293,14 @@ def batches(
     """Lists of up to `size` records, until every assigned partition is read to its end.
 
     There must be as many as `partitions`, and an end is one only if `is_done` says so too. Raises
-    BadArgument for a consumer that reads no topic.
+    BadArgument for a consumer that reads no topic, and KafkaException where the broker knows none.
     """
     if not consumer.has_a_topic:
         raise BadArgument(
             "this consumer was not told what to read, so no record would ever come. Call "
             "consumer.subscribe([run.topic]) first."
         )
+    unknown = None
     idle_until = time.monotonic() + IDLE_S_MAX
     while time.monotonic() < idle_until:
         read = [consumer.poll(WAIT_S)] if size == 1 else consumer.consume(size, FILLED_UP_S)
@@ -308,6 +309,12 @@ def batches(
             idle_until = time.monotonic() + IDLE_S_MAX
         elif is_at_the_end(consumer, partitions) and is_done():
             return
+        for error in (message.error() for message in read if message is not None):
+            if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                unknown = error
+    # Of a new topic a broker hears later, and then it is assigned.
+    if unknown is not None and not consumer.assignment():
+        raise KafkaException(unknown)
 
 
 def is_at_the_end(consumer: RecordingConsumer, partitions: int) -> bool:

@@ -179,11 +179,19 @@ def test_callback_that_raises(opened: Opened) -> None:
 
 
 def test_consumer_without_a_topic(opened: Opened) -> None:
-    """The loop around its poll() says what is missing, and does not wait for what cannot come."""
+    """The loop around its poll() says what is missing, and does not wait for what cannot come.
+
+    Of a topic that the broker does not know it waits, and then raises what the broker said.
+    """
     consumer = opened.live.consumer(BY_HAND)
+    elsewhere = opened.live.consumer(BY_HAND)
+    elsewhere.subscribe(["nowhere"])
 
     with pytest.raises(BadArgument, match=r"Call consumer\.subscribe\(\[run\.topic\]\) first"):
         next(opened.live.messages(consumer))
+    with pytest.raises(KafkaException) as refused:
+        next(opened.live.messages(elsewhere))
+    assert "UNKNOWN_TOPIC_OR_PART" == refused.value.args[0].name()
 
 
 def test_cooperative(opened: Opened) -> None:
