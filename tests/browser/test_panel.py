@@ -1,6 +1,6 @@
 """The panel in a real JupyterLab: a click acts while a cell is running, and nothing goes out.
 
-All tests but one share a page and a kernel: to load JupyterLab takes as long as what is tested.
+Most tests share a page and a kernel: to load JupyterLab takes as long as what is tested.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def page(browser: Browser, asked: list[str], stage: Stage, lab: rig.Lab) -> Iter
         yield page
 
 
-def shown(page: Page) -> Locator:
-    """The panel that was shown last, as soon as it knows its stage."""
-    panel = page.locator(".lab-panel").last
+def shown(page: Page, number: int = 0) -> Locator:
+    """The first panel of the page, or another one, as soon as it knows its stage."""
+    panel = page.locator(".lab-panel").nth(number)
     panel.locator(".brokers button").first.wait_for()
     return panel
 
@@ -113,7 +113,7 @@ def test_closed_lab_starts_again(page: Page) -> None:
     page.on("response", lambda response: answered.append(response.status))
     rig.run_new_cell(page, SHOW_GONE)
     rig.wait_for_idle(page)
-    panel = shown(page)
+    panel = shown(page, -1)
     rig.run_in_kernel(page, "gone.run(send, orders=2)")
     rig.wait_for_text(page, panel.inner_text, "none broken")
     rig.run_in_kernel(page, "gone.close()")
@@ -136,7 +136,7 @@ def test_links_and_brokers_of_three(
     rig.run_new_cell(page, SHOW_THREE.format(three=stage_of_three))
     rig.wait_for_idle(page)
     rig.run_new_cell(page, WAIT)
-    panel = shown(page)
+    panel = shown(page, -1)
     panel.get_by_text("in the ISR of").first.wait_for()
     panel.get_by_role("button", name="cut link 2-3").click()
     panel.get_by_role("button", name="kill broker 1").click()
@@ -153,14 +153,19 @@ def test_links_and_brokers_of_three(
     assert any(broker["leads"] for broker in followers)
 
 
-def test_panel_outlives_its_kernel(page: Page) -> None:
+def test_panel_outlives_its_kernel(browser: Browser, stage: Stage, lab: rig.Lab) -> None:
     """The stage and the panel's way to it do not need the kernel that made them."""
-    panel = page.locator(".lab-panel").first
-    panel.get_by_text("Connected past the kernel").wait_for()
-    rig.end_kernel(page)
-    panel.get_by_role("button", name="Drop the next Produce request").click()
+    path = lab.write("outlives.ipynb", BEGIN.format(stage=stage), SHOW)
+    with rig.new_page(browser, []) as page:
+        rig.open_notebook(page, lab, path)
+        rig.run_all(page)
+        panel = shown(page)
+        panel.get_by_text("Connected past the kernel").wait_for()
+        rig.wait_for_idle(page)
+        rig.end_kernel(page)
+        panel.get_by_role("button", name="Drop the next Produce request").click()
 
-    rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
+        rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
 
 
 def test_pictures_in_the_dark_and_on_a_phone(browser: Browser, lab: rig.Lab) -> None:
