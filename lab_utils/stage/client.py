@@ -128,7 +128,10 @@ class Stage:
 
     def heal(self) -> dict[str, Any]:
         """Every link is whole and every broker runs; faults stay armed."""
-        return self.ask("POST", "/heal")
+        state = self.ask("POST", "/heal")
+        # A broker that found one of its ports taken is at another one now.
+        self.bootstrap, self.direct = state["bootstrap"], state["direct"]
+        return state
 
     def batches(self, topic: str) -> list[dict[str, Any]]:
         """The record batches of a topic, as the segment files have them."""
