@@ -127,8 +127,9 @@ def test_one_thread_needs_no_bookmark_of_four() -> None:
 def test_each_learner_has_schedules_of_their_own() -> None:
     """Of one class, from one nonce: another learner, another draw; the same one, the same."""
     paths = [Path(f"{name}.ipynb") for name in ("ada", "bob")]
-    given = {"nonce": "n", "cell_s": 1.0, "total_s": 1.0, "place": Path(), "isolation": ""}
-    terms: Any = Terms(**given, stages=None, learners={it: it.stem for it in paths})  # type: ignore[arg-type]
+    given: dict[str, Any] = dict.fromkeys(("cell_s", "total_s", "place", "isolation"))
+    lent = {"stages": None, "processors": None}
+    terms = Terms(nonce="n", **given, **lent, learners={it: it.stem for it in paths})
     ada, bob = map(terms.nonce_of, paths)
 
     assert ada != bob
