@@ -362,11 +362,16 @@ def precommitted(run: Run) -> Iterator[Found]:
 
 
 def members(run: Run) -> dict[Transaction, list[tuple[Event, bool]]]:
-    """The stored copies of orders that were sent once, by transaction; can each be read?"""
+    """The stored copies of orders that were sent once, by transaction; can each be read?
+
+    A transaction of which there are several is none of them.
+    """
     found = defaultdict(list)
     for row in run.said("sent"):
         transaction = of(row)
         if transaction is None or len(same(run.said("sent"), order(row))) != 1:
+            continue
+        if run.are_several(row):
             continue
         visible = places(same(run.kind("log", "visible"), order(row)))
         seen = set()
@@ -489,7 +494,8 @@ def abandoned(run: Run) -> Iterator[Found]:
                     continue
                 committed = [
                     (ended.at_ns, position) for row, _, position in its
-                    for ended in run.said("txn_committed") if of(ended) == of(row)
+                    for ended in run.said("txn_committed")
+                    if of(ended) == of(row) and run.told(row) == ["txn_committed"]
                 ]  # fmt: skip
                 given = run.said_by_group(name, topic, partition, "delivered")
                 bookmarks = [

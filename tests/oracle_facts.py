@@ -307,7 +307,7 @@ class Run:
             replace(done, kind="committed", offset=position)
             for row in self.said("txn_offsets_sent") for place, position in sent_offsets(row)
             for done in self.ends_told(row)[-1:]
-            if done.kind == "txn_committed"
+            if self.told(row) == ["txn_committed"]
             and place == f"{topic}-{partition}" and may_be_of(row, name)
         ]  # fmt: skip
         said = self.said_by_group(name, topic, partition, "committed", "delivered")
@@ -348,8 +348,14 @@ class Run:
                 if of(row) is not None and of(it) == of(row)]  # fmt: skip
 
     def told(self, row: Event) -> list[str]:
-        """What the program was told of that end."""
-        return [it.kind for it in self.ends_told(row)][-1:]
+        """What the program was told of that end; nothing, if some of several ended otherwise."""
+        return [] if self.are_several(row) else [it.kind for it in self.ends_told(row)][-1:]
+
+    def are_several(self, row: Event) -> bool:
+        """Are several transactions of this name, and not all known to have ended in one way?"""
+        ends = self.ends_told(row)
+        began = [it for it in self.said("txn_began") if of(it) == of(row)]
+        return len({it.kind for it in ends}) > 1 or len(began) > max(1, len(ends))
 
     def is_aborted(self, them: tuple[Any, ...]) -> bool:
         """Was the program told each time that it sent the order that this was aborted?"""
@@ -357,7 +363,9 @@ class Run:
         return bool(sends) and all(self.told(row) == ["txn_aborted"] for row in sends)
 
     def asked(self, row: Event) -> list[int]:
-        """When a commit of the transaction that this is of was asked for."""
+        """When a commit of the transaction that this is of was asked for, at the earliest."""
+        if of(row) is not None and self.are_several(row):
+            return [0]
         calls = self.said("txn_committed") + [
             it for it in self.said("txn_failed") if it.detail.get("call") == "commit_transaction"
         ]

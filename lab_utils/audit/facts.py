@@ -44,6 +44,7 @@ POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
 TRANSACTION: Final = ["run", "actor", "transaction"]
+SEVERAL: Final = "several"
 
 
 def beside(keys: str) -> str:
@@ -247,19 +248,29 @@ def _with_ends(events: DataFrame) -> DataFrame:
 def transactions(events: DataFrame) -> DataFrame:
     """One row a transaction: TRANSACTION, outcome, asked_at_ns, ended_at_ns.
 
-    outcome      txn_committed or txn_aborted, as the program was told; NULL if it was not
-    asked_at_ns  when a commit was asked for, whatever became of it
+    outcome      txn_committed or txn_aborted, as the program was told; NULL if it was not; SEVERAL
+                 if these are transactions of several producers, and not all of one end: it was told
+                 both, or one was begun twice and did not end twice
+    asked_at_ns  when a commit was asked for, whatever became of it; 0 of SEVERAL, where it may have
+                 been at any time
     """
     ended = "kind IN ('txn_committed', 'txn_aborted')"
+    told = f"FILTER (WHERE {ended})"
+    several = (
+        f"coalesce(min(kind) {told} <> max(kind) {told}, false)"
+        f" OR count_if(kind = 'txn_began') > greatest(1, count_if({ended}))"
+    )
     asked = "kind = 'txn_committed' OR detail['call'] = 'commit_transaction'"
     return sql(
         events.where(
-            "source = 'client' AND kind IN ('txn_committed', 'txn_aborted', 'txn_failed')"
+            "source = 'client' AND kind IN"
+            " ('txn_began', 'txn_committed', 'txn_aborted', 'txn_failed')"
         ).selectExpr("*", "detail['transaction'] AS transaction"),
         TRANSACTION,
-        f"max_by(kind, at_ns) FILTER (WHERE {ended}) AS outcome",
-        f"min(CAST(detail['called_at_ns'] AS BIGINT)) FILTER (WHERE {asked}) AS asked_at_ns",
-        f"max(at_ns) FILTER (WHERE {ended}) AS ended_at_ns",
+        f"if({several}, '{SEVERAL}', max(kind) {told}) AS outcome",
+        f"if({several}, 0L, min(CAST(detail['called_at_ns'] AS BIGINT)) FILTER (WHERE {asked}))"
+        " AS asked_at_ns",
+        f"max(at_ns) {told} AS ended_at_ns",
     )
 
 

@@ -40,6 +40,8 @@ THREE = [
 WORKED = [delivered("0", 0), out(1, "0")]
 GAVE_UP = [*WORKED, told("aborted", 1)]
 BY_TWO = [*GROUPS, delivered("0", 0, "consumer-2"), *WORKED]
+# Two producers that live at once under one name begin a transaction of one number.
+BOTH_BEGAN = [told("began", 1), told("began", 1)]
 # A program that is started twice under one name, and numbers its transactions from 1 each time.
 STARTED = created("producer-1", role="producer")
 ONCE, AGAIN = ([STARTED, sent_in(1, value)] for value in "12")
@@ -61,6 +63,8 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "each wrote before the other": (
             [*INTERLEAVED, *both("1", 0), *both("2", 1), *both("3", 2)],
             [*INTERLEAVED, *both("1", 0), *both("3", 1), *both("2", 2)],
+            # 1 and 3 are of two producers
+            [*BOTH_BEGAN, *INTERLEAVED, *both("1", 0), *both("2", 1), *both("3", 2)],
         ),
         "before in one partition, behind in another": (
             [*WRITTEN, sent_in(1, "3"), sent_in(1, "4", **OTHER), *both("4", 0, 1),
@@ -112,6 +116,15 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [*HALVES, *both("2", 0, 1), stop(1, 1), stop(1, 1, 1)],
             # the other half is still open
             [*HALVES, record("2", 0, 1), stop(1, 1), stop(0, 1, 1)],
+            # the other half is of another producer, who was told of its end or was not
+            [*HALVES, record("2", 1), told("committed", 1), told("aborted", 1), stop(2, 2)],
+            [*BOTH_BEGAN, *HALVES, record("2", 1), told("committed", 1), stop(2, 2)],
+        ),
+        "two producers under one name, and both were committed": (
+            [*BOTH_BEGAN, *HALVES, record("2", 1), told("committed", 1), told("committed", 1),
+             stop(2, 2)],
+            [*BOTH_BEGAN, *HALVES, *both("2", 1), told("committed", 1), told("committed", 1),
+             stop(2, 2)],
         ),
         "committed, and nothing of it can be read": (
             [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)],
@@ -128,6 +141,8 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [delivered("1", 0), sent_in(1, "1"), told("committed", 1, 2)],
             # given before the commit was asked
             [sent_in(1, "1"), delivered("1", 0), told("committed", 1, asked_at_ns=1)],
+            # one of two producers was killed in its commit, the other has committed since
+            [*BOTH_BEGAN, sent_in(1, "1"), delivered("1", 0), told("committed", 1, 4)],
         ),
         "a commit that nobody asked for": (
             [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(1, 1)],
@@ -193,6 +208,10 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "aborted, and a consumer was given it": (
             [sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
             [sent_in(1, "1"), delivered("1", 0), told("committed", 1)],
+            # of one of two producers, and the other's was committed
+            [sent_in(1, "1"), delivered("1", 0), told("committed", 1), told("aborted", 1)],
+            # of one of two producers, and nobody was told what became of the other's
+            [*BOTH_BEGAN, sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
         ),
         "aborted, and read_committed": (
             [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],

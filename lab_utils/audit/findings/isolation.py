@@ -2,7 +2,8 @@
 
 A transaction is named by its producer and its number, and by the start of a producer that was
 started again (Survey.by_start). A call that failed decides nothing: its transaction may have been
-committed or not.
+committed or not. Nor is anything known of one that was both committed and aborted, or begun twice
+and not ended twice: these are transactions of several producers.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from lab_utils.audit.facts import (
     LISTED,
     ORDER,
+    SEVERAL,
     TRANSACTION,
     committed_positions,
     orders,
@@ -105,9 +107,9 @@ def precommitted_read() -> Found:
 
 
 def members(events: DataFrame, survey: Survey) -> DataFrame:
-    """One row a stored copy of an order that was sent once, in a transaction.
+    """One row a stored copy of an order that was sent once, in a transaction of one producer.
 
-    Columns: run, actor, transaction, topic, partition, offset, value, sent_at_ns,
+    Columns: run, actor, transaction, outcome, topic, partition, offset, value, sent_at_ns,
     is_visible, is_settled (did a read_committed reader come to the end of this partition?).
     """
     stored = "source = 'log' AND kind IN ('record', 'visible')"
@@ -124,10 +126,11 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
             for kind in ("record", "visible")
         ),
     ).where("sends = 1 AND sent.transaction IS NOT NULL AND record IS NOT NULL")
-    each = found.selectExpr("*", "inline(array_distinct(record))")
+    each = found.selectExpr("*", "sent.*", "inline(array_distinct(record))")
+    each = each.join(transactions(events), TRANSACTION, "left")
+    each = each.where(f"outcome IS DISTINCT FROM '{SEVERAL}'")
     return each.join(survey.topics_frame(events), ["run", "topic"], "left").selectExpr(
-        "run", "sent.actor AS actor", "sent.transaction AS transaction", "topic", "partition",
-        "offset", "sent.at_ns AS sent_at_ns",
+        *TRANSACTION, "outcome", "topic", "partition", "offset", "at_ns AS sent_at_ns",
         "coalesce(value, 'of key ' || key, 'without a value') AS value",
         f"coalesce(array_contains(visible, {place}), false) AS is_visible",
         "coalesce(array_contains(settled, partition), false) AS is_settled",
@@ -137,13 +140,13 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
 def wholes(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a transaction: TRANSACTION, seen and unseen values, and what its program was told."""
     known = members(events, survey).where("is_settled")
-    seen = sql(
+    return sql(
         known,
         TRANSACTION,
+        "any_value(outcome) AS outcome",
         "array_sort(collect_set(if(is_visible, value, NULL))) AS seen",
         "array_sort(collect_set(if(is_visible, NULL, value))) AS unseen",
     )
-    return seen.join(transactions(events), TRANSACTION, "left")
 
 
 @finding(
@@ -159,7 +162,8 @@ def torn_transaction() -> Found:
     finding, however many orders are missing.
     Smallest: `sent(1, transaction 1) sent(2, transaction 1) visible(1) record(2)`.
     Near miss: the same while the partition of the other order waits for an open transaction, or was
-    not read to its end; `sent(1, transaction 1) aborted(1) record(1)`.
+    not read to its end; `sent(1, transaction 1) aborted(1) record(1)`; transactions of several
+    producers under one name and number that did not all end in one way.
     Allowed by: nothing.
     Source: Jepsen, Bufstream 0.1.0; measured: an EndTxn that is late by one transaction, with a
     client of transaction protocol 1.
