@@ -17,6 +17,7 @@ from lab_utils.audit.contracts import (
     POWER_CUT,
     TOPIC_DELETED,
     clause,
+    effective,
 )
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Sieve, found_by
 from lab_utils.audit.findings.isolation import VISIBLE
@@ -57,6 +58,20 @@ IN_SEQUENCE: Final = ("nonmonotonic-send", *SINCE_PLACED)
 SEVERAL: Final = (
     "The ledger has several {role}s under the name {actor}, and nobody can say which of them did "
     "what. Record each under an actor of its own."
+)
+# Findings about what a consumer was not given.
+NOT_GIVEN: Final = ("unseen", "poll-skip")
+UNREAD: Final = (
+    "Nobody read the log to its end, and it may lose an acked order ({why}): what is gone cannot "
+    "be told from what was passed over. Record what the log holds, and its end."
+)
+UNTOLD: Final = (
+    "A producer may use transactions here, and nobody recorded which: an aborted order is passed "
+    "over as it should be. Record the transaction of what is sent, or what is visible."
+)
+STRANGER: Final = (
+    "The open transaction is of a producer that this ledger does not have: nobody can say when it "
+    "ends. Record that client."
 )
 EXTREMES: Final[Sequence[Mapping[str, str]]] = (
     {},
@@ -154,9 +169,29 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
         return UNPLACED.format(actor=found["actor"])
+    if found["finding"] == "stuck-lso":
+        return STRANGER
+    if found["finding"] in NOT_GIVEN and (gone := _rightly_not_given(found, seen)):
+        return gone
     role = RULES[found["finding"]].role
     if found["finding"] in IN_SEQUENCE and seen.are_several(found["run"], found["actor"], role):
         return SEVERAL.format(role=role, actor=found["actor"])
+    return None
+
+
+def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
+    """Why nobody can say that a consumer should have been given this order; None if that is so."""
+    topic = seen.topics[found["run"], found["topic"]]
+    producers = seen.lives(found["run"], "producer")
+    given = [_of_topic(found, seen) | it for _, it in producers] or _possible(_known(found, seen))
+    loses = clause("lost-write", given, ("superseded", "deleted")).allowed_by
+    if found["finding"] == "unseen" and not topic.all_drained and loses:
+        return UNREAD.format(why=loses if producers else "nobody recorded how its producer is set")
+    readers = map(effective, _those_of(found, seen) or [{}])
+    tells = topic.is_transactional or topic.producer_ids is not None  # its batches were recorded
+    plain = producers and not any("transactional.id" in it for _, it in producers)
+    if not tells and not plain and any(it["isolation.level"] == "read_committed" for it in readers):
+        return UNTOLD
     return None
 
 
@@ -187,12 +222,7 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     if VISIBLE in (found["circumstances"] or ()):
         return [given]  # it asks for read_committed, as by default
     role = RULES[found["finding"]].role
-    in_role = [
-        (actor, settings)
-        for (run, actor), lives in seen.clients.items()
-        for settings in lives
-        if run == found["run"] and settings.get("role") == role
-    ]
+    in_role = seen.lives(found["run"], role)
     names = str(found["actor"] or "").split(", ")
     named = [it for it in in_role if it[0] in names]
     return [given | settings for _, settings in named or in_role]

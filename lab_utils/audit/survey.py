@@ -266,6 +266,15 @@ class Survey:
         *_, last = self.clients.get((run, actor), [{}])
         return last.get("group.id") or f"{UNKNOWN_GROUP}{actor}"
 
+    def lives(self, run: str, role: str) -> list[tuple[str, dict[str, str]]]:
+        """The clients of a run in a role, each with the settings of each time it was created."""
+        return [
+            (actor, settings)
+            for (of, actor), lives in self.clients.items()
+            for settings in lives
+            if of == run and settings.get("role") == role
+        ]
+
     def are_several(self, run: str, actor: str, role: str) -> bool:
         """Are there several producers of this name, or consumers of several groups?
 

@@ -24,6 +24,7 @@ from tests.histories import (
     record,
     sent,
     sent_in,
+    stop,
     told,
     topic,
     unknown,
@@ -48,11 +49,11 @@ GIVEN = [*log("0", "1"), delivered("0", 0), delivered("1", 1), processed("0", 0)
 NOT_GIVEN = [*log("0", "1"), delivered("1", 1), processed("1", 1), bookmark(2)]
 LATE = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="earliest")
 LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
-KEPT = [record("2", 2), record("3", 3), end(offset=4, start=2)]
+KEPT = [ALL, record("2", 2), record("3", 3), end(offset=4, start=2)]
 UNCLEAN = topic(None, unclean__leader__election__enable="true")
 AGAIN = [placed("assigned"), delivered("2", 2)]
 # Order 1 is acked, and a group was given what is before it.
-UP_TO_1 = [acked("1", 1), delivered("0", 0)]
+UP_TO_1 = [ALL, acked("1", 1), delivered("0", 0)]
 RESUMED = [LATEST, *UP_TO_1, placed("committed", offset=1), *AGAIN]
 FORGOT = asked("DeleteGroups", topic=None)
 GONE, NOT_HELD = asked("DeleteTopics"), [PLAIN, acked("1", 0), *log()]
@@ -61,6 +62,10 @@ MOVED = asked("OffsetCommit", detail={"outside": "true"})
 NO_TOPIC = replace(GONE, kind="response", error="UNKNOWN_TOPIC_OR_PARTITION")
 IN_USE = replace(FORGOT, kind="response", error="NON_EMPTY_GROUP")
 FENCED = replace(MOVED, kind="response", error="UNKNOWN_MEMBER_ID")
+# A group that passes over the first of two orders, of a log of which nobody knows what it holds.
+PASSED = [LATE, acked("1", 0, key="k"), acked("2", 1, key="k"), placed("assigned"),
+          delivered("2", 1, key="k")]  # fmt: skip
+OVER_1 = [*log("0", "1", "2"), placed("assigned"), delivered("0", 0), delivered("2", 2)]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "purged while it waited for its retry": (
@@ -93,6 +98,33 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "its only replica lost power": ([*ON_1, power_cut()], "lost-write", "allowed", "replicas=1"),
     "a broker without it did": ([*ON_1, power_cut(3)], "lost-write", "breach", None),
+    "passed over, where each of the replicas has it": (
+        [ALL, *PASSED], "unseen", "breach", None,
+    ),
+    "passed over, or lost by the leader that alone had it": (
+        [ACKS_1, *PASSED], "unseen", "undecided", None,
+    ),
+    "passed over by its group, as it was acked by a leader alone, and is there": (
+        [ACKS_1, *PASSED, record("1", 0, key="k"), record("2", 1, key="k"), end()],
+        "unseen", "breach", None,
+    ),
+    "passed over, or lost, as nobody knows how its producer was set": (
+        PASSED, "unseen", "undecided", None,
+    ),
+    "passed over, or compacted": ([*COMPACTED, *PASSED], "unseen", "undecided", None),
+    "passed over, or deleted by retention": (
+        [PLAIN, EXPIRES, *PASSED], "unseen", "undecided", None,
+    ),
+    "passed over, or aborted, as nobody knows what was": (
+        [STARTED, LATE, *OVER_1], "poll-skip", "undecided", None,
+    ),
+    "passed over by one who may be given what was aborted": (
+        [STARTED, EVERYTHING, created("consumer-1", **EVERYTHING.detail), *OVER_1],
+        "poll-skip", "breach", None,
+    ),
+    "stopped by a transaction of a producer that nobody recorded": (
+        [PLAIN, stop(0, 2)], "stuck-lso", "undecided", None,
+    ),
     "one of two that had to have it": (
         [PLAIN, topic(2), power_cut(), power_cut(), sent("1"), acked("1", 0), *log()],
         "lost-write", "breach", None,
@@ -270,11 +302,11 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "allowed", "unclean.leader.election.enable=true",
     ),
     "a bookmark that the program set ahead": (
-        [LATE, acked("0", 0), placed("committed", offset=1), delivered("1", 1)],
+        [LATE, ALL, acked("0", 0), placed("committed", offset=1), delivered("1", 1)],
         "unseen", "allowed", None,
     ),
     "a bookmark that a transaction set ahead": (
-        [LATE, acked("0", 0), offsets(1, 1, "a"), told("committed", 1), delivered("1", 1)],
+        [LATE, ALL, acked("0", 0), offsets(1, 1, "a"), told("committed", 1), delivered("1", 1)],
         "unseen", "allowed", None,
     ),
     "the same, by a producer that is started again and sets another in its own first": (
@@ -283,15 +315,15 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "allowed", None,
     ),
     "the same, and nobody recorded of which group": (
-        [LATE, acked("0", 0), offsets(1, 1), told("committed", 1), delivered("1", 1)],
+        [LATE, ALL, acked("0", 0), offsets(1, 1), told("committed", 1), delivered("1", 1)],
         "unseen", "allowed", None,
     ),
     "the same, of another group": (
-        [LATE, acked("0", 0), offsets(1, 1, "b"), told("committed", 1), delivered("1", 1)],
+        [LATE, ALL, acked("0", 0), offsets(1, 1, "b"), told("committed", 1), delivered("1", 1)],
         "unseen", "breach", None,
     ),
     "the same, and the transaction was aborted": (
-        [LATE, acked("0", 0), offsets(1, 1, "a"), told("aborted", 1), delivered("1", 1)],
+        [LATE, ALL, acked("0", 0), offsets(1, 1, "a"), told("aborted", 1), delivered("1", 1)],
         "unseen", "breach", None,
     ),
     "a bookmark of a transaction, from which the group went on": (
@@ -299,7 +331,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "breach", None,
     ),
     "a bookmark at the order, and nothing but what is after it": (
-        [LATE, acked("0", 0), placed("committed", offset=0), delivered("1", 1)],
+        [LATE, ALL, acked("0", 0), placed("committed", offset=0), delivered("1", 1)],
         "unseen", "breach", None,
     ),
     "a bookmark that the program set ahead in the middle": (
@@ -320,7 +352,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "breach", None,
     ),
     "a bookmark ahead, of a group that did not begin there": (
-        [LATE, acked("1", 1), placed("committed", offset=3), delivered("0", 0),
+        [LATE, ALL, acked("1", 1), placed("committed", offset=3), delivered("0", 0),
          delivered("2", 2)],
         "unseen", "breach", None,
     ),
@@ -329,7 +361,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "allowed", "auto.offset.reset=latest",
     ),
     "assigned where the order is, and given what is after it": (
-        [LATE, placed("sought", offset=1), acked("1", 1), delivered("2", 2)],
+        [LATE, ALL, placed("sought", offset=1), acked("1", 1), delivered("2", 2)],
         "unseen", "breach", None,
     ),
     "assigned after the order": (

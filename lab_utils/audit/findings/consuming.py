@@ -161,8 +161,9 @@ def poll_skip() -> Found:
     Allowed by: a power cut or the deletion of the topic, as for lost-write, or
     `unclean.leader.election.enable=true`: the log of the partition may have been truncated;
     `auto.offset.reset=latest`, if the log now begins after what the consumer was to be given next.
-    Undecided if nobody recorded when the consumer was assigned or moved, or if consumers
-    of several groups have its name.
+    Undecided if nobody recorded when the consumer was assigned or moved, or if consumers of several
+    groups have its name. Also undecided for a read_committed consumer if a producer has a
+    `transactional.id`, or none is known, and neither the log nor a `sent` tells of transactions.
     Source: Jepsen; Kafka consumer configuration, auto.offset.reset.
     """
     jumped = "offset > it.earlier AND before.offset > it.earlier"

@@ -348,7 +348,7 @@ def stuck_lso() -> Found:
     Smallest: `end(last stable 0, offset 2)`.
     Near miss: `end(last stable 2, offset 2)`.
     Allowed by: `transaction.timeout.ms` of a transactional producer: an open transaction ends when
-    it times out.
+    it times out. Undecided if the ledger has no such producer: it is that of another.
     Source: KIP-890; KAFKA-20716.
     """
     return Found(

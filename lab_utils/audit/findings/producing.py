@@ -264,9 +264,9 @@ def unseen() -> Found:
     the group resumed. (4) Time, if the group was given nothing of the partition. (5) A `request`,
     not refused, to delete the topic, or to change positions of groups (DeleteGroups, OffsetDelete,
     an OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client without
-    events). (6) A power cut, or `unclean.leader.election.enable=true`, as for lost-write.
-    Otherwise: a breach. A group resumed if it was given records of the partition after its first
-    `committed` there, which is at or before the order and not before the log's start.
+    events). (6) A power cut, or `unclean.leader.election.enable=true`, as for lost-write. Otherwise
+    a breach; undecided if it may be gone (the log was not read) or aborted. A group resumed if it
+    was given records after its first `committed`: a position from the log's start to the order.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
