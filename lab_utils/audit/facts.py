@@ -27,6 +27,12 @@ DECLINED: Final = (
 # may have what is too large: the client says it by the name by which the broker does.
 OWN_ERRORS: Final = (
     *DECLINED, "MSG_SIZE_TOO_LARGE", "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE",
+    # No broker takes these orders, nor any of a producer that another has fenced. Kafka's own names
+    # differ from librdkafka's, and a Java program knows them as exceptions.
+    "MESSAGE_TOO_LARGE", "RecordTooLargeException", "INVALID_RECORD", "InvalidRecordException",
+    "INVALID_TIMESTAMP", "InvalidTimestampException", "TOPIC_AUTHORIZATION_FAILED",
+    "TopicAuthorizationException", "_FENCED", "PRODUCER_FENCED", "ProducerFencedException",
+    "INVALID_PRODUCER_EPOCH", "InvalidProducerEpochException",
 )  # fmt: skip
 
 ORDER: Final = ["run", "topic", "key", "value"]

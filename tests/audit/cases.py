@@ -183,6 +183,11 @@ PRODUCING: Cases = {
             [sent("1"), failed("1"), *log(drained=False)],
             # too large for the broker, or for the client
             [sent("1"), failed("1", error="MSG_SIZE_TOO_LARGE"), *log()],
+            # its producer has a successor
+            [sent("1"), failed("1", error="_FENCED"), *log()],
+            # not one that a compacted topic takes; too large, as a Java program says it
+            [sent("1"), failed("1", error="INVALID_RECORD"), *log()],
+            [sent("1"), failed("1", error="RecordTooLargeException"), *log()],
         ),
         "declined by the client itself": (
             [sent("1"), unknown("1"), *log()],

@@ -154,8 +154,9 @@ def unavailable() -> Found:
 
     Rule: an order has a `failed` or `unknown` report and no ack; its topic has no `record` of it,
     and each partition that was read was read to its end; no consumer was given it. A report does
-    not count if its error is of the client itself, as _QUEUE_FULL and _PURGE_QUEUE are, or of the
-    order itself: MSG_SIZE_TOO_LARGE.
+    not count if its error is of the client itself, as _QUEUE_FULL and _PURGE_QUEUE are, of the
+    order itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a producer that another one has
+    fenced: _FENCED.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
     Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `failed(1,
     MSG_SIZE_TOO_LARGE)`, which no service would have taken; `delivered(1)`.
