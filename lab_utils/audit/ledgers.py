@@ -11,10 +11,11 @@ Spark does the work: no loop in Python sees a line. docs/ledger.md describes the
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from filecmp import cmp
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -106,6 +107,17 @@ class Listed(NamedTuple):
     namesakes: bool
 
 
+def _refuse_a_copy(file: str, others: list[str]) -> None:
+    """Raises LedgerError if a file is a copy of one of the others under another name."""
+    for it in others:
+        if Path(it).name != Path(file).name and cmp(it, file, shallow=False):
+            raise LedgerError(
+                f"{file} is a copy of {it}: each event would be judged as two, and an order that "
+                "was acked once as lost. Delete the copy, then run the audit again."
+            )
+    others.append(file)
+
+
 def is_local(path: str) -> bool:
     """Is it a path of this machine, and no URL that Spark alone understands?"""
     return "://" not in path
@@ -137,6 +149,7 @@ def local_files(path: str) -> dict[str, int]:
 def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
     """The files of a ledger. Raises LedgerError if there is none at one of the paths."""
     roots, files, names = [], Counter[tuple[str, ...]](), Counter[str]()
+    of_size: dict[int, list[str]] = defaultdict(list)
     for path in paths:
         found = local_files(path) if is_local(path) else _remote_files(spark, path)
         if not found:
@@ -146,6 +159,8 @@ def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
             )
         roots.append(root(path))
         for name, size in found.items():
+            if is_local(path) and size:
+                _refuse_a_copy(name, of_size[size])
             files[JSONL if name.endswith(JSONL) else PARQUET] += size
             names[re.sub(f".*/{WITNESS}", r"\1", name, flags=re.DOTALL)] += 1
     if not files.total():

@@ -257,6 +257,16 @@ def test_two_ledgers_with_a_run_of_one_name(tmp_path: Path, one: str, other: str
         ledger(tmp_path, tmp_path / "runs")
 
 
+def test_a_copy_of_a_file(tmp_path: Path) -> None:
+    """Its events would count twice, whatever its name is; files of one size are no copies."""
+    one, other = (written(tmp_path / f"{name}.jsonl", line(offset=int(name))) for name in "12")
+    assert not listed(spark(), [str(tmp_path)]).namesakes
+    other.write_bytes(one.read_bytes())
+
+    with pytest.raises(LedgerError, match=r"2\.jsonl is a copy of .*1\.jsonl: .* Delete the copy"):
+        listed(spark(), [str(tmp_path)])
+
+
 @pytest.mark.parametrize("array", ["[]", f"[{WHOLE}, {WHOLE}]"])
 def test_an_array_of_events(tmp_path: Path, array: str) -> None:
     """A program that writes its list as one piece of JSON is told so, and what to do."""
