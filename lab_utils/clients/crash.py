@@ -49,7 +49,11 @@ LOOK_S_MAX: Final = 3
 LOOKS_S_MAX: Final = 30
 TOO_SLOW: Final = (
     "The table bookings takes too long to be read ({:.1f} s of a processor), so nobody can see "
-    "which commit books order {}. Is it a view? Book each order in a row of a table."
+    "which commit books {}. Is it a view? Book each order in a row of a table."
+)
+TAKEN_OUT: Final = (
+    "Order {} was in the table bookings and was taken out again, so nobody can see which commit "
+    "books it. Leave each booking in its table; what is not booked yet belongs into another one."
 )
 # What comes of a message that no lab's process sends, or of an end of the channel.
 MALFORMED: Final = (OSError, ValueError, TypeError, RecursionError)
@@ -170,6 +174,8 @@ class CrashWatch(Thread):
         point, values = str(said.get("point")), said.get("values")
         if values is None and self._is_about_one(point):
             return WHICH
+        if point == DB_COMMITS[1] and self._parent.keeps_bookings:
+            self._look()
         due = self._due(point, values if isinstance(values, list) else ())
         if not said.get("under_way"):
             return self._act(point, due)
@@ -202,21 +208,37 @@ class CrashWatch(Thread):
             return point in _points(fault) and order in values
         if point == DB_COMMITS[0] or not {*DB_COMMITS} & {*_points(fault)}:
             return False
-        may_look = not self.refusal and self._looked_s < LOOKS_S_MAX
-        return may_look and self._has_booked(str(order))
+        if self._may_look():
+            with self._looking(f"order {order}"), suppress(LabError, OSError):
+                database, log = self._parent.sink()
+                if (length := sinks.log_before(str(order), database, log)) is not None:
+                    self._before_booking[str(order)] = database, log[:length]
+            return order in self._before_booking
+        return False
 
-    def _has_booked(self, order: str) -> bool:
-        """Has a commit of the log booked it? Then what was there before that is kept."""
+    def _may_look(self) -> bool:
+        return not self.refusal and self._looked_s < LOOKS_S_MAX
+
+    @contextmanager
+    def _looking(self, what: str) -> Iterator[None]:
         began_s = time.thread_time()  # what others do meanwhile does not count
-        with suppress(LabError, OSError):
-            database, log = self._parent.sink()
-            if (length := sinks.log_before(order, database, log)) is not None:
-                self._before_booking[order] = database, log[:length]
+        yield
         took_s = time.thread_time() - began_s
         self._looked_s += took_s
         if took_s > LOOK_S_MAX:
-            self.refusal = TOO_SLOW.format(took_s, order)
-        return order in self._before_booking
+            self.refusal = TOO_SLOW.format(took_s, what)
+
+    def _look(self) -> None:
+        """Is all still there that was booked before, also by a process that was killed?
+
+        A kill at a booking that does not stay says nothing of the one that does.
+        """
+        if self._may_look():
+            with self._looking("which order"), suppress(LabError, OSError):
+                now = sinks.booked(*self._parent.sink())
+                if gone := self._parent.booked - now:
+                    self.refusal = TAKEN_OUT.format(min(map(str, gone)))
+                self._parent.booked = now
 
     def _act(self, point: str, due: list[ClientFault]) -> int | None:
         for number, fault in enumerate(due, start=1):
@@ -234,12 +256,19 @@ class CrashWatch(Thread):
             self.has_killed = True
             self._kill()
             if takes_back:
-                self._parent.put_sink_back(*self._before_booking[str(fault["value"])])
+                before = self._before_booking[str(fault["value"])]
+                self._parent.put_sink_back(*before)
+                self._parent.booked = sinks.booked(*before)
             return None
         return 0
 
     def _write(self, source: str, actor: str, kind: str, detail: dict[str, str]) -> None:
         self._record(Event(run=self._run, source=source, actor=actor, kind=kind, detail=detail))
+
+
+def is_at_a_booking(fault: ClientFault) -> bool:
+    """Is a process killed at the commit of the database that books a certain order?"""
+    return fault.get("value") is not None and not {*DB_COMMITS}.isdisjoint(_points(fault))
 
 
 def _points(fault: ClientFault) -> list[str]:

@@ -350,7 +350,7 @@ def log_before(order: str, database: bytes, log: bytes) -> int | None:
     """
     ends = _commits(log)
     # It may have to be read at each of a thousand commits, and a learner's view takes its time.
-    first = bisect_left(ends, True, key=lambda end: order in _values(database, log[:end]))
+    first = bisect_left(ends, True, key=lambda end: order in booked(database, log[:end]))
     return ends[first - 1] if 0 < first < len(ends) else None
 
 
@@ -371,8 +371,8 @@ def _commits(log: bytes) -> list[int]:
     return ends if len(frames) < FRAMES_MAX else []
 
 
-def _values(database: bytes, log: bytes) -> set[str | None]:
-    """The orders that have a row in the table of this database."""
+def booked(database: bytes, log: bytes) -> set[str | None]:
+    """The orders that have a row in the table of this database; raises LedgerError."""
     with TemporaryDirectory(prefix="lab-sink-") as name:
         (Path(name) / FILE).write_bytes(database)
         (Path(name) / LOG).write_bytes(log)

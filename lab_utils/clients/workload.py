@@ -33,7 +33,7 @@ from confluent_kafka import KafkaException, cimpl
 
 from lab_utils import processes
 from lab_utils.clients import sinks
-from lab_utils.clients.crash import CrashWatch
+from lab_utils.clients.crash import CrashWatch, is_at_a_booking
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.clients.recorder import refused_setting
 from lab_utils.errors import BadArgument, LabError, WaitTimeout
@@ -68,11 +68,14 @@ class Children:
 
     place   the folder that holds what each process is given: its ticket, and the workload
     ledger  the folder in which the parent keeps what it saw of them
+    keeps_bookings  is one killed at a booking, so that each has to stay? `booked` are those so far
     """
 
     def __init__(self, place: Path, ledger: Path) -> None:
         self.place = place
         self.ledger = ledger
+        self.keeps_bookings = False
+        self.booked: set[str | None] = set()
 
     def start(self, folder: Path, channel: int) -> subprocess.Popen[str]:
         """Start one, which finds what it is given in this folder, and its parent at `channel`."""
@@ -184,6 +187,7 @@ def carry_out_in_children(
         return _together(function, ticket, children, timeout_s, troubled)
     stalls = [fault for fault in ticket.crashes if fault.get("fault") == "stall_client"]
     crashes = [fault for fault in ticket.crashes if fault not in stalls]
+    children.keeps_bookings = any(map(is_at_a_booking, crashes))
     for attempt in range(1, RESTARTS_MAX + 1):
         # The first crash is for the first process, the second for its successor, and so on.
         chosen = crashes[attempt - 1 : attempt] + (stalls if attempt == 1 else [])

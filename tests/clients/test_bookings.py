@@ -162,6 +162,24 @@ def test_a_table_that_takes_too_long_to_be_read(
     assert ("which commit books order 2. Is it a view?" in str(error)) == (bookings == SLOW)
 
 
+@pytest.mark.parametrize("later", ["DELETE FROM bookings", "INSERT INTO done VALUES (1)"])
+def test_a_booking_that_does_not_stay(later: str, tmp_path: Path) -> None:
+    """A kill at it says nothing of the booking that stays, whichever process takes it out."""
+
+    def workload(run: Any) -> None:
+        with closing(run.database().raw_connection()) as proxied:
+            connection = proxied.driver_connection
+            for statement in (*OWN, later, TWO):
+                connection.execute(statement)
+                connection.commit()
+
+    error = carry_out(workload, killed(tmp_path, "after_db_commit"), timeout_s=60)
+
+    assert ("Order 2 was in the table bookings and was taken out" in str(error)) == (
+        later == "DELETE FROM bookings"
+    )
+
+
 def test_of_two_orders_each_has_its_commit(tmp_path: Path) -> None:
     """Who waits for one order before it is booked is given back what was there before that one."""
     chosen = [to_json(crash_client("before_db_commit", value=value)) for value in "12"]
