@@ -196,7 +196,8 @@ class CrashWatch(Thread):
         for number, fault in enumerate(self._chosen):
             if self._is_met(fault, point, values):
                 self._reached[number] += 1
-                if self._reached[number] == fault["nth"]:
+                times, nth = self._reached[number], int(fault["nth"] or 1)
+                if times == nth or (times > nth and not fault.get("once", True)):
                     due.append(fault)
         return due
 

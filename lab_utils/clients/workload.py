@@ -190,7 +190,8 @@ def carry_out_in_children(
     children.keeps_bookings = any(map(is_at_a_booking, crashes))
     for attempt in range(1, RESTARTS_MAX + 1):
         # The first crash is for the first process, the second for its successor, and so on.
-        chosen = crashes[attempt - 1 : attempt] + (stalls if attempt == 1 else [])
+        slow = [fault for fault in stalls if attempt == 1 or not fault.get("once", True)]
+        chosen = crashes[attempt - 1 : attempt] + slow
         restarts = bool(ticket.crashes) or ticket.supervised
         started = replace(ticket, attempt=attempt, crashes=tuple(chosen), restarts=restarts)
         end = run_in_child(function, started, children, timeout_s=timeout_s)

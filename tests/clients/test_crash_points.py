@@ -13,6 +13,7 @@ from lab_utils.proxy.faults import (
     Fault,
     crash_client,
     delay_response,
+    drop_request,
     kill_broker,
     pause_broker,
     stall_client,
@@ -173,6 +174,26 @@ def test_only_broker_is_paused_at_the_crash(perform: Perform) -> None:
     # The answer at which the broker is paused is the one at which the process dies.
     assert (["crashed", "paused"], "resumed") == (sorted(first), last)
     assert [2] == bookmarks(rows, "crash")
+
+
+def test_each_process_is_slow(perform: Perform) -> None:
+    """A stall of each order from the nth on is there again after a kill."""
+    slow = stall_client("before_process", nth=2, for_ms=50, once=False)
+    crash = crash_client("before_process", nth=3)
+    rows = perform(workload("process_then_commit"), slow, crash, orders=6, filled=True)
+    stalls = [row for row in rows if (row.actor, row.kind) == ("stall_client", "fired")]
+
+    # Orders 1 and 2, and then 3, 4 and 5.
+    assert ("0 1 2 3 4 5", 5) == (work(rows), len(stalls))
+
+
+def test_a_fault_of_each_request_ends_with_the_process(perform: Perform) -> None:
+    """The commits of the first process are all lost; those of the next one are not."""
+    lost = drop_request("OffsetCommit", once=False)
+    crash = crash_client("while_committing")
+    rows = perform(workload("process_then_commit"), lost, crash, orders=3, filled=True)
+
+    assert ("0 0 1 2", [3]) == (work(rows), bookmarks(rows, "end"))
 
 
 def test_member_is_stalled(perform: Perform) -> None:

@@ -89,12 +89,19 @@ crash_client.__doc__ = "\n".join((
 
 @dataclass(frozen=True, repr=False)
 class stall_client(ClientFault):  # noqa: N801
-    """The workload's process does nothing for a while; the threads of its clients live on."""
+    """The workload's process does nothing for a while; the threads of its clients live on.
+
+    once  at the nth time only, and in the first process; else at each time from the nth on, also in
+          each process that takes the place of one that was killed
+    """
 
     for_ms: int = 1000
+    _: KW_ONLY
+    once: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        truth("once", self.once)
         within("for_ms", self.for_ms, 1, MS_LIMIT)
         if self.at == "while_committing":
             raise BadArgument(

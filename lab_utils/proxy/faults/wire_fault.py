@@ -83,7 +83,8 @@ class WireFault(RequestFault):
 
     client_id   only requests of this client of the run; in it, ? is any character and * any text
     topic, partition   only requests that name them; lab.run knows its topics by their short names
-    once        fire at the nth match only, or at each one from the nth on
+    once        fire at the nth match only, or at each one from the nth on; if the process that it
+                has met is killed, the next one is left alone
     """
 
     narrowing = ("client_id", "topic", "partition", "value")
