@@ -101,9 +101,10 @@ lab.check("74.1", answer_1)
 # In the end each order with a price is booked and no dead letter; each without one is in `dead_letters`
 # and not in the table.
 # A dead letter may be there twice; a program that sends each more often, whatever the answer, proves
-# nothing. The check loses a request, and refuses two with an error for which the client does not try
-# again: the first two, or those of a later letter. It kills the program with a poison pill in hand, and, while the broker is hard to reach, right
-# after one. The grader does so at other places.
+# nothing. The check loses a request, and refuses some with an error for which the client does not try
+# again: the first two and one with the last letter, or two with a later one. It kills the program with
+# a dead letter on its way, which takes long, twice in a row, and, while the broker is hard to reach,
+# right after a poison pill. The grader does so at other places.
 
 # %% answer="74.2"
 ### BEGIN SOLUTION
@@ -161,10 +162,13 @@ def lost(nth):
 def refused():
     """The first two requests are refused for good: the client reports it, and does not try again.
 
-    So who sends each letter twice, and looks at no report, has lost the first.
+    So who sends each letter twice, and looks at no report, has lost the first. So is the first one
+    with the last letter: who reads the first report alone has lost that.
     """
-    faults = (refuse("Produce", nth=nth, error="INVALID_RECORD") for nth in (1, 2))
-    return replace(of_nine("refused", *faults), assumes=sent_anyway)
+    given = {"error": "INVALID_RECORD"}
+    faults = (refuse("Produce", nth=nth, **given) for nth in (1, 2))
+    one_more = refuse("Produce", value="8", **given)
+    return replace(of_nine("refused", *faults, one_more), assumes=sent_anyway)
 
 
 def refused_later(order):
@@ -183,19 +187,16 @@ def killed(nth):
     return of_nine("killed", *hard, crash_client("after_poll", nth=3 * nth + 1))
 
 
-def in_hand(nth):
-    """The nth poison pill is in hand for longer than automatic commits wait, and then deadly.
+def in_hand(*orders):
+    """Each dead letter is on its way for longer than automatic commits wait. These are lost there.
 
-    It is deadly again when the next process has sent its dead letter, which is lost on its way.
+    A process is killed with the first of them, and the next one with the second. What counts is
+    what was sent, for any consumer can poll.
     """
-    polled = {"at": "after_poll", "nth": 3 * nth}
-    return of_nine(
-        "in hand",
-        stall_client(**polled, for_ms=400),
-        crash_client(**polled),
-        drop_request("Produce", nth=nth),
-        crash_client("after_send", nth=1),
-    )
+    slow = stall_client("after_send", for_ms=300, once=False)
+    deaths = (crash_client("after_send", value=str(order)) for order in orders)
+    losses = (drop_request("Produce", value=str(order), once=False) for order in orders)
+    return of_nine("in hand", slow, *deaths, *losses)
 
 
 def elsewhere(nonce):
@@ -206,7 +207,7 @@ def elsewhere(nonce):
         refused(),
         refused_later(place.choice((5, 8))),
         killed(place.randint(1, 2)),
-        in_hand(place.randint(1, 2)),
+        in_hand(*sorted(place.sample((2, 5, 8), 2))),
     )
 
 
@@ -286,10 +287,16 @@ def good_ones_among_the_dead(evidence):
     return [order for order in evidence.orders if is_good(order) and dead(evidence)[order]]
 
 
-def never_sent(evidence):
-    """The orders that are nowhere, and that no Produce request carried."""
-    sent = {row.value for row in evidence.requests()}
-    return [order for order in nowhere(evidence) if order not in sent]
+def sent_too_late(evidence):
+    """The orders that are nowhere and were not yet sent when a bookmark was set after them."""
+    sent_ns, passed_ns = {}, {}
+    for row in evidence.requests():
+        sent_ns.setdefault(row.value, row.at_ns)
+    for row in evidence.requests("OffsetCommit"):
+        for order in evidence.orders[: row.offset]:
+            passed_ns.setdefault(order, row.at_ns)
+    gone = [order for order in nowhere(evidence) if order in passed_ns]
+    return [order for order in gone if passed_ns[order] < sent_ns.get(order, float("inf"))]
 
 
 EXERCISES = (
@@ -341,7 +348,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=(lost(2), refused(), refused_later(5), killed(2), in_hand(2)),
+        public=(lost(2), refused(), refused_later(5), killed(2), in_hand(2, 5)),
         unseen=elsewhere,
         rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
         passed=says_where_they_are,
@@ -386,7 +393,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="the bookmark first",
-                is_made=lambda _, seen: bool(seen.crashes) and bool(never_sent(seen)),
+                is_made=lambda _, seen: bool(seen.crashes) and bool(sent_too_late(seen)),
                 likely="the bookmark was past an order that was still to be worked on.",
                 look="Look at what comes first, the commit or the work.",
             ),
@@ -434,6 +441,17 @@ POLLED = """            reports = []
                 while len(reports) == asked:
                     dead.poll(0.1)
 """
+# The report of the first letter is read, and no other.
+FIRST_ALONE = """            stored = is_stored(dead, run.topics["dead_letters"], message.value())
+            while message.offset() == 2 and not stored:
+                stored = is_stored(dead, run.topics["dead_letters"], message.value())
+"""
+# A second consumer, of a group of its own, polls all and commits for show before the work begins.
+SHOW = """    show = run.consumer({"enable.auto.commit": False, "group.id": run.topic + "-show"})
+    show.assign([TopicPartition(run.topic, 0, 0)])
+    for message in run.messages(show):
+        show.commit(message, asynchronous=False)
+"""
 WRONG = (
     ("74.1", "the first of them", answer(nowhere="2")),
     ("74.1", "the report knew", answer(said="failed")),
@@ -453,9 +471,11 @@ WRONG = (
     ("74.2", "the report is not read", changed((WHILE, 2 * (SEND + FLUSH)))),
     ("74.2", "the report is not read", changed((WHILE, WHILE.replace("while not ", "").replace(":\n                continue", "")))),
     ("74.2", "the report is not read", changed((WHILE, WHILE.replace(")):", ")) and message.offset() < 5:")))),
+    ("74.2", "the report is not read", changed((WHILE, FIRST_ALONE))),
     ("74.2", "the bookmark first", changed((COMMIT, ""), ("        try:\n", COMMIT + "        try:\n"))),
-    # the timer commits what is in hand
-    ("74.2", "the bookmark first", changed((COMMIT, ""), (AUTO, "{}"))),
+    # the timer commits what is in hand, also beside a consumer whose commits are for show
+    ("74.2", "not waited for", changed((COMMIT, ""), (AUTO, "{}"))),
+    ("74.2", "the bookmark first", changed((COMMIT, ""), (AUTO, "{}"), ("    consumer = run", SHOW + "    consumer = run"))),
     ("74.2", "no dead letter", changed((WHILE, "            continue\n"))),
     ("74.2", "no dead letter", changed((WHILE, "            pass\n"))),
     ("74.2", "gave up", changed((COMMIT, COMMIT + "        if message.offset() == 6:\n            return\n"))),
