@@ -130,9 +130,9 @@ guess.compare(tick)
 # ## 05.2 Lose nothing (5 points)
 #
 # Complete the loop. In two runs the check kills the process at a moment that you do not know: in one
-# of them after half a second of work on an order, and then its successor, too. Afterwards each order
-# must be processed, and the bookmark must be at the end of the topic. In the check, `run.processed`
-# writes a receipt to the broker.
+# of them work takes long, and the successor is killed, too. No bookmark may ever be after an order that
+# is not processed, in any process. In the end each order must be processed, and the bookmark must be at
+# the end of the topic. In the check, `run.processed` writes a receipt to the broker.
 
 # %% answer="05.2"
 def loses_nothing(run):
