@@ -115,7 +115,7 @@ class Run:
 
     def copies(self, them: tuple[Any, ...]) -> list[tuple[Any, ...]]:
         """The places at which the log holds the order."""
-        return places(same(self.kind("log", "record"), them))
+        return places(same(self.kind("log", "record", "visible"), them))
 
     # How far the log was read.
 

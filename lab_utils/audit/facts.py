@@ -234,7 +234,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         "count_if(kind = 'sent' AND outcome <=> 'txn_aborted') AS aborted",
         "count_if(kind = 'sent' AND outcome <=> 'txn_committed') AS committed",
         "count_if(kind = 'sent' AND transaction IS NOT NULL) AS in_transactions",
-        "bool_or(kind = 'record') AS is_stored",
+        "bool_or(kind IN ('record', 'visible')) AS is_stored",
         "bool_or(kind = 'visible') AS is_visible",
         "collect_set(if(source = 'client', struct(kind, actor, error), NULL)) AS said",
         f"collect_set(if({given}, struct(partition, offset, actor, at_ns, consumer_group,"

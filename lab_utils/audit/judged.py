@@ -59,7 +59,8 @@ SEVERAL: Final = (
     "The ledger has several {role}s under the name {actor}, and nobody can say which of them did "
     "what. Record each under an actor of its own."
 )
-# Findings about what a consumer was not given.
+# Findings about what the log lacks, and about what a consumer was not given.
+IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets")
 NOT_GIVEN: Final = ("unseen", "poll-skip")
 UNREAD: Final = (
     "Nobody read the log to its end, and it may lose an acked order ({why}): what is gone cannot "
@@ -68,6 +69,10 @@ UNREAD: Final = (
 UNTOLD: Final = (
     "A producer may use transactions here, and nobody recorded which: an aborted order is passed "
     "over as it should be. Record the transaction of what is sent, or what is visible."
+)
+HALF_READ: Final = (
+    "Only a read_committed reader was at the log, and it is not given what was aborted. Record "
+    "what a read_uncommitted one finds there."
 )
 STRANGER: Final = (
     "The open transaction is of a producer that this ledger does not have: nobody can say when it "
@@ -169,6 +174,8 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
         return UNPLACED.format(actor=found["actor"])
+    if found["finding"] in IN_THE_LOG and _is_half_read(found["run"], seen):
+        return HALF_READ
     if found["finding"] == "stuck-lso":
         return STRANGER
     if found["finding"] in NOT_GIVEN and (gone := _rightly_not_given(found, seen)):
@@ -189,10 +196,20 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNREAD.format(why=loses if producers else "nobody recorded how its producer is set")
     readers = map(effective, _those_of(found, seen) or [{}])
     tells = topic.is_transactional or topic.producer_ids is not None  # its batches were recorded
-    plain = producers and not any("transactional.id" in it for _, it in producers)
-    if not tells and not plain and any(it["isolation.level"] == "read_committed" for it in readers):
-        return UNTOLD
-    return None
+    is_kept_back = any(it["isolation.level"] == "read_committed" for it in readers)
+    return UNTOLD if is_kept_back and not tells and not _are_plain(found["run"], seen) else None
+
+
+def _are_plain(run: str, seen: Survey) -> bool:
+    """Are there producers in the run, and none with transactions among them?"""
+    producers = seen.lives(run, "producer")
+    return bool(producers) and not any("transactional.id" in it for _, it in producers)
+
+
+def _is_half_read(run: str, seen: Survey) -> bool:
+    """May the log hold what was aborted, and was nobody there who is given that?"""
+    is_half = bool(seen.actors(run, "visible")) and not seen.actors(run, "record")
+    return is_half and not _are_plain(run, seen)
 
 
 def _possible(known: Mapping[str, str]) -> Sequence[Mapping[str, str]]:

@@ -32,7 +32,7 @@ MISSING: Final = (
     ("source = 'client' AND kind IN ('acked', 'failed', 'unknown')",
      "Nobody recorded delivery reports: what was promised is unknown (lost-write, unseen, phantom, "
      "unavailable)."),
-    ("source = 'log' AND kind = 'record'",
+    ("source = 'log' AND kind IN ('record', 'visible')",
      "The log was not read back: what Kafka holds is unknown (lost-write, duplicate, phantom)."),
     ("source = 'client' AND kind = 'delivered'",
      "No consumer recorded what it was given (unseen, duplicate-delivery, nonmonotonic-poll, "

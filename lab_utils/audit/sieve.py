@@ -124,25 +124,26 @@ IN_COMPACTED: Final = "is_compacted"
 
 # Orders.
 
+STORED: Final = "kind IN ('record', 'visible')"
 # What is known of an order when its events are counted, and none of its texts is looked at.
 COUNTS: Final = (
     "any_value(of) AS of",
     "count_if(kind = 'sent') AS sends",
     "count_if(kind = 'acked') AS acks",
     "count_if(kind IN ('failed', 'unknown')) AS reports",
-    "count_if(kind = 'record') AS copies",
+    f"count_if({STORED}) AS copies",
     "count_if(kind = 'visible') AS visible",
     "count_if(kind = 'delivered') AS deliveries",
     "bit_or(bit) AS given_to",
     "min(if(kind = 'delivered', at_ns, NULL)) AS given_at",
     "min(if(kind = 'sent', at_ns, NULL)) AS sent_at",
     "max(if(kind = 'sent', who, NULL)) AS sender",
-    "min(if(kind = 'record', place, NULL)) AS first_copy",
-    "max(if(kind = 'record', place, NULL)) AS last_copy",
+    f"min(if({STORED}, place, NULL)) AS first_copy",
+    f"max(if({STORED}, place, NULL)) AS last_copy",
     "min(if(kind = 'acked', place, NULL)) AS first_ack",
     "max(if(kind = 'acked', partition, NULL)) AS acked_in",
     f"bool_or(kind <> 'sent' AND (offset >= {OFFSETS}L OR partition >= {PARTITIONS})"
-    " OR kind = 'record' AND place IS NULL) AS is_odd",
+    f" OR {STORED} AND place IS NULL) AS is_odd",
 )
 OF_TRANSACTIONS: Final = (
     "count_if(outcome = 'txn_aborted') AS aborted",
@@ -191,7 +192,7 @@ def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
         counted = counted.selectExpr("*", *NO_TRANSACTIONS)
     found = counted.join(_topics(events, survey), "of", "left")
     suspect = " OR ".join(f"coalesce({why}, false)" for why in SUSPECT_ORDER)
-    if not {"sent", "record"} <= survey.kinds:
+    if "sent" not in survey.kinds or survey.kinds.isdisjoint(("record", "visible")):
         return found.where(suspect).select("id")
     placed = found.selectExpr("id", "of", "sender", "sent_at", f"{suspect} AS is_suspect",
                               f"{CERTAIN} AS place", f"{UNCERTAIN} AS is_uncertain")  # fmt: skip

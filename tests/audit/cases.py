@@ -100,6 +100,10 @@ PRODUCING: Cases = {
             [sent("1"), acked("1", None), *log()],
             [sent("1"), acked("1", None), *log("1")],
         ),
+        "only a read_committed reader was there": (
+            [sent("1"), acked("1", 0), visible("2", 0), end()],
+            [sent("1"), acked("1", 0), visible("1", 0), end()],
+        ),
         "a gap in offsets is no loss": (
             [sent("1"), acked("1", 1), record("2", 2), end()],
             [sent("1"), acked("1", 1), record("1", 1), record("2", 3), end()],

@@ -122,6 +122,13 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [STARTED, EVERYTHING, created("consumer-1", **EVERYTHING.detail), *OVER_1],
         "poll-skip", "breach", None,
     ),
+    "aborted, and only a read_committed reader was there": (
+        [STARTED, sent_in(1, "1"), acked("1", 0), told("aborted", 1), visible("2", 2), end()],
+        "lost-write", "undecided", None,
+    ),
+    "lost, as no producer has transactions, whoever read the log": (
+        [ALL, sent("1"), acked("1", 0), visible("2", 1), end()], "lost-write", "breach", None,
+    ),
     "stopped by a transaction of a producer that nobody recorded": (
         [PLAIN, stop(0, 2)], "stuck-lso", "undecided", None,
     ),

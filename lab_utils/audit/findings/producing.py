@@ -68,7 +68,7 @@ def lost_write() -> Found:
 
 
 @finding(
-    "duplicate", orders, "record",
+    "duplicate", orders, "record visible",
     promise="With idempotence, or without retries, a batch is stored once.",
 )  # fmt: skip
 def duplicate() -> Found:
@@ -114,7 +114,7 @@ def duplicate() -> Found:
 
 
 @finding(
-    "phantom", orders, "failed unknown, record",
+    "phantom", orders, "failed unknown, record visible",
     promise="What the client declined by itself is not stored.",
 )  # fmt: skip
 def phantom() -> Found:
@@ -177,7 +177,7 @@ def unavailable() -> Found:
 
 
 @finding(
-    "nonmonotonic-send", orders, "sent, record",
+    "nonmonotonic-send", orders, "sent, record visible",
     promise="With idempotence, or without retries, the order of sending is kept.",
 )  # fmt: skip
 def nonmonotonic_send() -> Found:
