@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
-from warnings import catch_warnings
 
 import orjson
 from confluent_kafka import KafkaException, Producer
@@ -410,8 +409,7 @@ class LiveRun:
                 # A callback or a traceback may keep it, and the run would wait until it has gone.
                 # To close it also ends its transaction, which is not the lab's to end.
                 if not producer.is_in_transaction:
-                    with catch_warnings(action="ignore"):  # of one that was interrupted
-                        producer.close()
+                    producer.close()
         self._receipts.close()
         self._producers.clear()
         self._consumers.clear()

@@ -19,14 +19,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer, Topic
 
 from lab_utils.clients.consumer import GroupMetadata
 from lab_utils.clients.crash import CrashPoints
-from lab_utils.clients.recorder import (
-    Notes,
-    Recorder,
-    kafka_name,
-    order_json,
-    recorded_errors,
-    served,
-)
+from lab_utils.clients.recorder import Notes, Recorder, order_json, recorded_errors, served
 from lab_utils.ledger.events import value_text
 
 # A delivery report: `callback(error, message)`; exactly one of them says how it went.
@@ -40,7 +33,6 @@ KINDS: Final = {
     "commit_transaction": "txn_committed",
     "abort_transaction": "txn_aborted",
 }
-CALL_S: Final = 0.5  # for which nothing of Python runs in this thread
 ENDS: Final = ("commit_transaction", "abort_transaction")
 
 
@@ -61,7 +53,6 @@ class RecordingProducer(Producer):
         self._report = _recorded(recorder, crashes)
         error_cb = recorded_errors(recorder, configuration.get("error_cb"))
         super().__init__({"logger": Notes(recorder), **configuration, "error_cb": error_cb})
-        self._transaction_s = int(configuration.get("transaction.timeout.ms") or 60_000) / 1000
         recorder.created("producer", configuration)
 
     def produce(
@@ -119,18 +110,8 @@ class RecordingProducer(Producer):
 
     def init_transactions(self, timeout: float = -1) -> None:
         """Take the transactional.id over, as confluent_kafka.Producer.init_transactions does."""
-        # As long as the client itself would wait; an interrupt is heard between two calls.
-        ends_s = time.monotonic() + (timeout if timeout >= 0 else 2 * self._transaction_s)
         with self._told("init_transactions"):
-            while (left_s := ends_s - time.monotonic()) > CALL_S:
-                try:
-                    super().init_transactions(CALL_S)
-                    break
-                except KafkaException as error:
-                    if kafka_name(error) != "_TIMED_OUT":  # which the next call resumes
-                        raise
-            else:
-                super().init_transactions(max(0, left_s))
+            super().init_transactions(timeout)
 
     def begin_transaction(self) -> None:
         """Begin a transaction: a local step, of which the broker hears nothing yet."""

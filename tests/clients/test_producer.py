@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import logging
-import warnings
-from _thread import interrupt_main
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import pytest
@@ -245,27 +241,6 @@ def test_nobody_waited_for_the_answer(opened: Opened) -> None:
     opened.finish()
 
     assert [("unknown", "0", None, "_PURGE_INFLIGHT")] == outcomes(opened)
-
-
-def test_interrupt_where_no_broker_answers(opened: Opened) -> None:
-    """init_transactions hears it while it waits, which it does for 20 s; the run closes quietly."""
-    producer = opened.live.producer({"transactional.id": f"{opened.experiment.run}-t"})
-    opened.experiment.stage.broker("pause")
-    heard = Event()
-
-    def interrupt() -> None:
-        wait_until(lambda: opened.rows("request", source="wire"), "a request", timeout_s=60)
-        interrupt_main()
-        wait_until(heard.is_set, "the interrupt to be heard", timeout_s=15)
-
-    with ThreadPoolExecutor(1) as pool:
-        interrupting = pool.submit(interrupt)
-        with pytest.raises(KeyboardInterrupt):
-            producer.init_transactions()
-        heard.set()
-        interrupting.result()
-    with warnings.catch_warnings(action="error"):
-        opened.finish()
 
 
 def test_producer_that_outlives_its_run(opened: Opened, tmp_path: Path) -> None:
