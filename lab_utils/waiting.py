@@ -22,6 +22,8 @@ LOOK_EVERY_S: Final = 2.0
 PIECE: Final = bytes(4_000_000)
 # A right workload needs a tenth of its time at most, and beside a few busy programs has a quarter.
 SCARCE: Final = 10
+# For a moment they are so on any machine that is at work.
+SCARCE_S_MIN: Final = 10.0
 
 
 def wait_until(
@@ -62,12 +64,13 @@ class ProcessorShare:
         self._thread.start()
 
     def was_scarce(self, since: float) -> bool:
-        """Were they for more than half of the time since then, a time of time.monotonic()?"""
+        """Were they for ten seconds, and more than half of the time since then (time.monotonic)?"""
         now = time.monotonic()
         scarce = self._scarce.copy()
         if (under_way := self._under_way) and under_way[1] < now:
             scarce.append((under_way[0], now))
-        return 2 * sum(max(0, end - max(begin, since)) for begin, end in scarce) > now - since
+        scarce_s = sum(max(0, end - max(begin, since)) for begin, end in scarce)
+        return scarce_s > max(SCARCE_S_MIN, (now - since) / 2)
 
     def close(self) -> None:
         """Look no more."""

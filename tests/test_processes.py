@@ -390,6 +390,7 @@ def test_a_start_while_everything_is_ended(state: Path) -> None:
 def test_who_has_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """To have half a processor is enough; to come after a program that never waits is not."""
     monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.02)
+    monkeypatch.setattr(waiting, "SCARCE_S_MIN", 0)
     with busy_processor() as busy, closing(ProcessorShare()) as share:
         thread = share._thread.native_id
         assert thread is not None

@@ -222,6 +222,7 @@ def test_what_is_not_right_on_a_machine_that_stands_still(
     """What passes has its points, however long it took; the rest is nobody's fault, and told so."""
     monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.02)
     monkeypatch.setattr(waiting, "SCARCE", 0)  # each look finds that it took too long
+    monkeypatch.setattr(waiting, "SCARCE_S_MIN", 0)
     handed_in.hand_in(tmp_path, it=handed_in.only({"90.1": "answer_1 = 0", "90.4": RIGHT_4}))
 
     found = items(by_name(grade([tmp_path / "it.ipynb"], labs=handed_in.LABS))["it"])
