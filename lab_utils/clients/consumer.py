@@ -295,6 +295,11 @@ def batches(
     There must be as many as `partitions`, and an end is one only if `is_done` says so too. Raises
     BadArgument for a consumer that reads no topic, and KafkaException where the broker knows none.
     """
+    if not isinstance(consumer, RecordingConsumer):
+        raise BadArgument(
+            "records are polled with a consumer that run.consumer() made; got a "
+            f"{type(consumer).__name__}."
+        )
     if not consumer.has_a_topic:
         raise BadArgument(
             "this consumer was not told what to read, so no record would ever come. Call "

@@ -19,7 +19,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import orjson
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]
 
 from lab_utils.clients.consumer import RecordingConsumer, batches, is_committed_to_the_end
@@ -382,6 +382,11 @@ class LiveRun:
 
         Where the run has a topic `receipts`, the work is a receipt in it, acked by the broker.
         """
+        if not isinstance(message, Message):
+            raise BadArgument(
+                "run.processed() takes the message, as consumer.poll() returned it, and not its "
+                f"value; got {message!r:.100}."
+            )
         self._crashes.reached("before_process", lambda: [value_text(message.value())])
         self._receipts.write(message)
         Recorder(self._witness, self._ticket.run, "workload").about("processed", message)

@@ -115,6 +115,15 @@ def test_no_group(ticket: Ticket, group: Any) -> None:
         LiveRun(ticket).consumer({"group.id": group})
 
 
+def test_what_is_in_hand_is_named(ticket: Ticket) -> None:
+    """A value in the place of its message, and a producer in that of a consumer."""
+    live = LiveRun(ticket)
+    with pytest.raises(BadArgument, match=r"takes the message.*; got b'order 1'"):
+        live.processed(b"order 1")
+    with pytest.raises(BadArgument, match=r"run\.consumer\(\) made; got a RecordingProd"):
+        next(live.messages(live.producer()))  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
 def test_over(ticket: Ticket, client: Any) -> None:
     """A thread that outlives its workload gets no further client, whose work nobody would see."""
