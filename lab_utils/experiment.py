@@ -87,7 +87,6 @@ class Experiment:
 
     def __post_init__(self) -> None:
         require_members(self.faults, self.members)
-        self._groups = Groups(self.stage.direct)
         self._crashes_seen = 0
         self._began_ms = 0
         self._client_folder = self.folder
@@ -119,7 +118,7 @@ class Experiment:
         """
         self._began_ms = time.time_ns() // MS
         self.stage.require_controller()
-        self.stage.heal()
+        self._heal()
         self.reader.delete_topics(self.stage.past_topics())
         for topic in self._all_topics():
             replicas, config = self._settings(topic)
@@ -250,8 +249,14 @@ class Experiment:
 
     def _recover(self) -> None:
         """Repair what is broken, and wait until it is whole."""
-        self.stage.heal()
+        self._heal()
         self._settle(whole=True)
+
+    def _heal(self) -> None:
+        """Repair what is broken, and ask where the brokers are now."""
+        self.stage.heal()
+        self.reader.follow(self.stage.direct)
+        self._groups = Groups(self.stage.direct)
 
     def _settle(self, *, whole: bool) -> None:
         if not self.stage.settle(self._all_topics(), whole=whole):

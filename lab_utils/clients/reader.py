@@ -75,6 +75,13 @@ class HonestReader:
         self._consumers: dict[str, Consumer] = {}
         self._producer: Producer | None = None
 
+    def follow(self, bootstrap: str) -> None:
+        """Ask at this address from now on: a broker that has come back may be at another port."""
+        if bootstrap != self._connection["bootstrap.servers"]:
+            self.close()
+            self._connection |= {"bootstrap.servers": bootstrap}
+            self._admin = AdminClient(self._connection)
+
     def create_topic(
         self,
         topic: str,

@@ -90,9 +90,11 @@ def await_end(state: Path) -> None:
                last_seen=lambda _: str(programs(state)))  # fmt: skip
 
 
-def performed(stage: Stage, folder: Path, run: str) -> list[str | None]:
+def performed(
+    stage: Stage, folder: Path, run: str, reader: HonestReader | None = None
+) -> list[str | None]:
     """The values that a run on this stage has stored."""
-    reader = HonestReader(stage.direct)
+    reader = reader or HonestReader(stage.direct)
     experiment = Experiment(stage, reader, run, folder / run, ("0", "1"))
     carry_out(sending(), experiment.begin())
     events = experiment.finish()
@@ -150,13 +152,14 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     joined = join("own")
     assert (stage.pid, "running") == (joined.pid, joined.state()["brokers"][0]["state"])
 
+    reader = HonestReader(joined.direct)  # a lab keeps its reader between runs
     joined.broker("kill")
     with socket.create_server(("127.0.0.1", int(joined.direct.rpartition(":")[2]))):
         joined.broker("start")  # on other ports: how far its log may be read is seen there
     direct = joined.state()["direct"]
     assert joined.direct != direct
     assert joined.settle(["own-a-orders"], whole=True)
-    joined.heal()  # as each run begins
+    assert ["0", "1"] == performed(joined, tmp_path, "own-moved", reader)
     assert joined.direct == direct
 
     os.kill(stage.pid, signal.SIGKILL)
