@@ -191,11 +191,6 @@ class Response:
     frame: bytes
     request: Request
 
-    @property
-    def correlation_id(self) -> int:
-        """The number that a response shares with its request."""
-        return int(RESPONSE_START.unpack_from(self.frame)[1])
-
     @cached_property
     def body(self) -> Any:
         """The response as kio's dataclass, or None if it cannot be read."""

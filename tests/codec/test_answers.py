@@ -6,7 +6,7 @@ import pytest
 
 from lab_utils.codec.answers import corrupted, refusal
 from lab_utils.codec.batches import DamagedBatch, read_batch
-from lab_utils.codec.frames import Response, read_request, topic_partitions
+from lab_utils.codec.frames import RESPONSE_START, Response, read_request, topic_partitions
 from lab_utils.proxy.faults.refuse import REFUSABLE
 from tests.codec.samples import TOPIC_ID, sample_request, versions
 from tests.proxy import wire
@@ -21,7 +21,8 @@ def test_refusal_in_each_version(api: str, version: int) -> None:
     answer = Response(refusal(request, "COORDINATOR_NOT_AVAILABLE"), request)
     about = set(topic_partitions(answer.body, {TOPIC_ID: "a name"}))
 
-    assert (7, "COORDINATOR_NOT_AVAILABLE") == (answer.correlation_id, answer.error)
+    assert 7 == RESPONSE_START.unpack_from(answer.frame)[1]
+    assert "COORDINATOR_NOT_AVAILABLE" == answer.error
     if (api, version) < ("AddPartitionsToTxn", 4) or api != "AddPartitionsToTxn":
         assert set(request.topic_partitions) == about
 
