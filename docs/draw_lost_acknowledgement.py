@@ -16,7 +16,7 @@ PICTURE = Path(__file__).with_name("lost-acknowledgement.svg")
 
 def draw() -> str:
     """The picture as SVG text."""
-    return first_picture("03").static().svg + "\n"
+    return first_picture("03").static() + "\n"
 
 
 if __name__ == "__main__":

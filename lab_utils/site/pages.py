@@ -135,7 +135,7 @@ def explorer(lab: str) -> str:
         data=escaped,
         module=MODULE + START,
         title=picture.heading(),
-        first=picture.static(titled=False).svg,
+        first=picture.static(titled=False),
         summary=escape(picture.summary),
     )
 

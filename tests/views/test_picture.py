@@ -105,7 +105,7 @@ def test_nothing_to_draw(draw: Callable[[Any], Picture]) -> None:
     picture = draw([])
 
     assert picture.title
-    assert picture.title in picture.static().svg
+    assert picture.title in picture.static()
     assert not picture.table.rows
     assert [] == [trace for trace in picture.figure.data if trace.x and trace.x != (None,)]
 

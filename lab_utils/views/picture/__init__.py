@@ -21,7 +21,7 @@ from typing import Any, Final
 from plotly.graph_objects import Figure, Scatter
 
 from lab_utils.views.palette import BLACK, FONT, GREY, WHITE, Style
-from lab_utils.views.picture.static import WIDTH, Static, as_svg
+from lab_utils.views.picture.static import WIDTH, as_svg
 from lab_utils.views.progress import DRAWING, doing
 from lab_utils.views.tables import Table
 from lab_utils.views.words import shown
@@ -77,10 +77,10 @@ class Picture:
             f"{self.table._repr_html_()}</details></div>"
         )
 
-    def static(self, *, titled: bool = True) -> Static:
+    def static(self, *, titled: bool = True) -> str:
         """The figure as SVG, WIDTH pixels wide, for a page without JavaScript."""
         figure, title = self.figure.to_plotly_json(), shown(self.title, TITLE_LIMIT)
-        return Static(as_svg(figure, title, self.summary, titled=titled), repr(self))
+        return as_svg(figure, title, self.summary, titled=titled)
 
     def heading(self) -> str:
         """The title as HTML, which a narrow page wraps."""
@@ -90,7 +90,7 @@ class Picture:
         """The figure as JupyterLab takes it; without Plotly it is the SVG, or the words."""
         return {
             PLOTLY: {**self.figure.to_plotly_json(), "config": CONFIG},
-            "image/svg+xml": self.static(titled=False).svg,
+            "image/svg+xml": self.static(titled=False),
             "text/plain": repr(self),
         }
 

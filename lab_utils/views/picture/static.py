@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 from html import escape, unescape
 from itertools import pairwise
@@ -49,20 +48,6 @@ HATCHES: Final = {
 
 Part = Mapping[str, Any]
 Place = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Static:
-    """A picture as SVG text, and in words."""
-
-    svg: str
-    words: str
-
-    def __repr__(self) -> str:
-        return self.words
-
-    def _repr_svg_(self) -> str:
-        return self.svg
 
 
 def as_svg(figure: Part, title: str, summary: str, *, titled: bool) -> str:
