@@ -23,7 +23,7 @@ import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -63,19 +63,25 @@ class WorkloadError(LabError):
     """A workload that ran in a process of its own raised; the message is what it printed."""
 
 
+@dataclass(eq=False)
 class Children:
     """How the processes of a workload are started and killed, and where their deaths are written.
 
     place   the folder that holds what each process is given: its ticket, and the workload
     ledger  the folder in which the parent keeps what it saw of them
+    timeout_s  what each may take
+    crashed    is called when one was killed, before it is started again
+    troubled   is told when not all could be written
     keeps_bookings  is one killed at a booking, so that each has to stay? `booked` are those so far
     """
 
-    def __init__(self, place: Path, ledger: Path) -> None:
-        self.place = place
-        self.ledger = ledger
-        self.keeps_bookings = False
-        self.booked: set[str | None] = set()
+    place: Path
+    ledger: Path
+    timeout_s: float
+    crashed: Callable[[], object] = lambda: None
+    troubled: Callable[[str], object] = lambda _: None
+    keeps_bookings: bool = field(default=False, init=False)
+    booked: set[str | None] = field(default_factory=set, init=False)
 
     def start(self, folder: Path, channel: int) -> subprocess.Popen[str]:
         """Start one, which finds what it is given in this folder, and its parent at `channel`."""
@@ -151,14 +157,8 @@ def carry_out(
     """
     if ticket.needs_children:
         folder = Path(ticket.folder)
-        return carry_out_in_children(
-            pickled(workload),
-            ticket,
-            Children(folder, folder),
-            timeout_s=timeout_s,
-            crashed=crashed,
-            troubled=troubled,
-        )
+        children = Children(folder, folder, timeout_s, crashed, troubled)
+        return carry_out_in_children(pickled(workload), ticket, children)
     live = LiveRun(ticket)
     try:
         return perform(workload, live)
@@ -169,22 +169,15 @@ def carry_out(
 
 
 def carry_out_in_children(
-    function: bytes,
-    ticket: Ticket,
-    children: Children,
-    *,
-    timeout_s: float,
-    crashed: Callable[[], object] = lambda: None,
-    troubled: Callable[[str], object] = lambda _: None,
+    function: bytes, ticket: Ticket, children: Children
 ) -> BaseException | None:
-    """Perform a pickled workload in processes of its own, each at most `timeout_s` seconds.
+    """Perform a pickled workload in processes of its own.
 
-    One that is killed is started again; `crashed` is called in between. So is one that a client's
-    error has ended, once, if the ticket says so. Of several members at the
-    same time none is started again: another takes over.
+    One that is killed is started again. So is one that a client's error has ended, once, if the
+    ticket says so. Of several members at the same time none is started again: another takes over.
     """
     if ticket.members > 1:
-        return _together(function, ticket, children, timeout_s, troubled)
+        return _together(function, ticket, children)
     stalls = [fault for fault in ticket.crashes if fault.get("fault") == "stall_client"]
     crashes = [fault for fault in ticket.crashes if fault not in stalls]
     children.keeps_bookings = any(map(is_at_a_booking, crashes))
@@ -194,24 +187,18 @@ def carry_out_in_children(
         chosen = crashes[attempt - 1 : attempt] + slow
         restarts = bool(ticket.crashes) or ticket.supervised
         started = replace(ticket, attempt=attempt, crashes=tuple(chosen), restarts=restarts)
-        end = run_in_child(function, started, children, timeout_s=timeout_s)
+        end = run_in_child(function, started, children)
         if end.troubled:
-            troubled(NOT_WHOLE)
+            children.troubled(NOT_WHOLE)
         if end.gave_up and attempt == 1:
             continue
         if not end.crashed:
             return end.error
-        crashed()
+        children.crashed()
     return WorkloadError(f"the workload was killed {RESTARTS_MAX} times and not started again.")
 
 
-def _together(
-    function: bytes,
-    ticket: Ticket,
-    children: Children,
-    timeout_s: float,
-    troubled: Callable[[str], object],
-) -> BaseException | None:
+def _together(function: bytes, ticket: Ticket, children: Children) -> BaseException | None:
     alive: list[subprocess.Popen[str]] = []
     is_over = threading.Event()
 
@@ -223,7 +210,7 @@ def _together(
     def end_of(member: int) -> ChildEnd:
         crashes = tuple(fault for fault in ticket.crashes if fault.get("member", 1) == member)
         own = replace(ticket, member=member, crashes=crashes)
-        return run_in_child(function, own, children, timeout_s=timeout_s, began=began)
+        return run_in_child(function, own, children, began)
 
     with ThreadPoolExecutor(MEMBERS_MAX) as pool:
         try:
@@ -234,7 +221,7 @@ def _together(
                 child.kill()
             raise
     if any(end.troubled for end in ends):
-        troubled(NOT_WHOLE)
+        children.troubled(NOT_WHOLE)
     return next((end.error for end in ends if end.error), None)
 
 
@@ -256,14 +243,9 @@ def run_in_child(
     function: bytes,
     ticket: Ticket,
     children: Children,
-    *,
-    timeout_s: float,
     began: Callable[[subprocess.Popen[str]], object] = lambda _: None,
 ) -> ChildEnd:
-    """Run the workload in a process of its own and wait for its end, at most `timeout_s`.
-
-    `began` is told of the process, which anybody may kill.
-    """
+    """Run the workload in a process of its own, of which `began` is told, and wait for its end."""
     name = f"process-{ticket.member}-{ticket.attempt}"
     folder = children.place / name
     folder.mkdir(mode=0o700, parents=True)
@@ -272,11 +254,7 @@ def run_in_child(
     (folder / "workload.pickle").write_bytes(function)
     witness = Witness(children.ledger, name)
     watch = CrashWatch(
-        ticket.run,
-        ticket.crashes,
-        witness.record,
-        children,
-        lambda: children.kill(child),
+        ticket.run, ticket.crashes, witness.record, children, lambda: children.kill(child)
     )
     child = children.start(folder, watch.channel.fileno())
     began(child)
@@ -284,11 +262,11 @@ def run_in_child(
     # Not communicate(): it would close the pipe whose closing tells the child that we are gone.
     end = processes.OutputEnd(child)
     try:
-        code = child.wait(timeout_s)
+        code = child.wait(children.timeout_s)
     except subprocess.TimeoutExpired:
         raise WaitTimeout(
-            f"waited {timeout_s:g} s for the workload's process (pid {child.pid}) to end; it was "
-            "still running and has been killed. Does the workload wait for ever?"
+            f"waited {children.timeout_s:g} s for the workload's process (pid {child.pid}) to end; "
+            "it was still running and has been killed. Does the workload wait for ever?"
         ) from None
     finally:
         children.kill(child)

@@ -209,15 +209,11 @@ class Examiner:
         copy = experiment.folder / "workload"
         if not take(path.parent, path.name, copy, WORKLOAD_BYTES_MAX, WORKLOAD_NAME):
             return "your function could not be handed to a process of its own."
-        place = self._session.given_folder()
-        children = Sandboxed(self._session, place, experiment, ticket)
-        left_s = self._session.budget.left_s()
-        if left_s == 0:
+        children = Sandboxed(self._session, experiment, ticket)
+        if children.timeout_s == 0:
             return WITHOUT_AN_ANSWER["spent"]
         try:
-            error = carry_out_in_children(
-                copy.read_bytes(), ticket, children, timeout_s=left_s, crashed=experiment.crashed
-            )
+            error = carry_out_in_children(copy.read_bytes(), ticket, children)
         except WaitTimeout:
             return WITHOUT_AN_ANSWER["late"]
         finally:
@@ -234,16 +230,10 @@ class Examiner:
         function = pickled(trial.workload)
 
         def perform(experiment: Experiment, ticket: Ticket) -> str | None:
-            children = Children(experiment.folder, experiment.folder)
+            folder, troubled = experiment.folder, experiment.trouble.append
+            children = Children(folder, folder, REFERENCE_S, experiment.crashed, troubled)
             try:
-                carry_out_in_children(
-                    function,
-                    ticket,
-                    children,
-                    timeout_s=REFERENCE_S,
-                    crashed=experiment.crashed,
-                    troubled=experiment.trouble.append,
-                )
+                carry_out_in_children(function, ticket, children)
             except WaitTimeout:
                 if not exercise.is_condition:
                     raise
@@ -405,10 +395,9 @@ class Sandboxed(Children):
     unmet  what a process had not done when it was killed at a point that it said to have reached
     """
 
-    def __init__(
-        self, session: KernelSession, place: Path, experiment: Experiment, ticket: Ticket
-    ) -> None:
-        super().__init__(place, experiment.folder)
+    def __init__(self, session: KernelSession, experiment: Experiment, ticket: Ticket) -> None:
+        place, left_s = session.given_folder(), session.budget.left_s()
+        super().__init__(place, experiment.folder, left_s, experiment.crashed)
         self._fills = _filled(experiment)
         self.unmet: list[str] = []
         self._session = session

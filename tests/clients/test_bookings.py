@@ -183,7 +183,7 @@ def test_a_booking_that_does_not_stay(later: str, tmp_path: Path) -> None:
 def test_of_two_orders_each_has_its_commit(tmp_path: Path) -> None:
     """Who waits for one order before it is booked is given back what was there before that one."""
     chosen = [to_json(crash_client("before_db_commit", value=value)) for value in "12"]
-    watch = CrashWatch("r", chosen, lambda _: None, Children(tmp_path, tmp_path), lambda: None)
+    watch = CrashWatch("r", chosen, lambda _: None, Children(tmp_path, tmp_path, 60), lambda: None)
     watch.start()
     with closing(sqlite3.connect(tmp_path / "sink.sqlite", isolation_level=None)) as connection:
         for statement in ("PRAGMA journal_mode = WAL", *OWN, TWO, TWO.replace("2", "1")):

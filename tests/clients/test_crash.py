@@ -260,7 +260,7 @@ def test_a_point_counts_that_is_about_the_order(
     A fault may name two points: then the process dies at the one that it comes to first.
     """
     fault, died_at = crash_client(at, value="2", or_at="after_commit"), list[Any]()
-    parent = Children(tmp_path, tmp_path)
+    parent = Children(tmp_path, tmp_path, 60)
     parent.before_kill = lambda it: died_at.append(it["at"])  # type: ignore[method-assign]
     watch = CrashWatch("r", [to_json(fault)], lambda _: None, parent, lambda: None)
     watch.start()
@@ -283,7 +283,7 @@ def test_a_point_counts_that_is_about_the_order(
 @pytest.mark.parametrize("last", [b"[" * 50_000, b"5"])
 def test_a_process_that_says_what_no_workload_says(last: bytes, tmp_path: Path) -> None:
     """What it says a thousand times starts no thread, and what has another form ends the watch."""
-    watch = CrashWatch("r", [], lambda _: None, Children(tmp_path, tmp_path), lambda: None)
+    watch = CrashWatch("r", [], lambda _: None, Children(tmp_path, tmp_path, 60), lambda: None)
     watch.start()
     before = threading.active_count()
     with watch.channel.dup() as channel, channel.makefile("rb") as answers:
