@@ -30,14 +30,8 @@ from lab_utils.errors import BadArgument, LabError, LedgerError, text, within
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
-from lab_utils.proxy.faults import (
-    ClientFault,
-    Fault,
-    RequestFault,
-    WireFault,
-    crash_client,
-    to_json,
-)
+from lab_utils.proxy.faults import ClientFault, Fault, RequestFault, WireFault, to_json
+from lab_utils.proxy.faults.client_faults import crash_client
 from lab_utils.readback import MS, Readback, group_ids, transactional_ids
 from lab_utils.stage.client import Stage
 from lab_utils.stage.settling import UNSETTLED

@@ -45,7 +45,7 @@ from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.store import read_ledger, write_ledger
 from lab_utils.machine.confinement import BUBBLEWRAP
-from lab_utils.proxy.faults import ClientFault, crash_client
+from lab_utils.proxy.faults.client_faults import ClientFault, crash_client
 from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import Lending
 from lab_utils.waiting import wait_until

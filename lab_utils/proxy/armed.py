@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.faults import Fault, StageFault, WireFault, refuse, to_json
+from lab_utils.proxy.faults import Fault, StageFault, WireFault, to_json
+from lab_utils.proxy.faults.refuse import refuse
 
 if TYPE_CHECKING:
     from lab_utils.codec.frames import Request

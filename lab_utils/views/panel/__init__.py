@@ -21,15 +21,14 @@ from weakref import WeakKeyDictionary
 import traitlets
 
 from lab_utils.errors import BadArgument, LabError
-from lab_utils.proxy.faults import (
-    Fault,
+from lab_utils.proxy.faults import Fault, to_json
+from lab_utils.proxy.faults.frame_faults import (
     corrupt_request,
     delay_response,
     drop_request,
     drop_response,
-    refuse,
-    to_json,
 )
+from lab_utils.proxy.faults.refuse import refuse
 from lab_utils.views.explorer import CSS, DIAGRAM, Drawn
 
 if TYPE_CHECKING:
