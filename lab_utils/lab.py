@@ -158,14 +158,8 @@ class Lab:
             error = _performed(experiment, workload, timeout_s)
         if error is not None and self._checked is None:
             _show(error)
-        run = Run(
-            experiment.run,
-            experiment.folder,
-            topic=experiment.topic,
-            direct=self.stage.direct,
-            trouble=tuple(experiment.trouble),
-            raised=error,
-        )
+        told = (experiment.topic, self.stage.direct, tuple(experiment.trouble), error)
+        run = Run(experiment.run, experiment.folder, *told)
         if self._checked is not None:
             self._checked.append(run)
         return run

@@ -9,6 +9,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,25 +26,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
+@dataclass(eq=False, repr=False)
 class Run:
     """One finished run of a workload, and the evidence it left."""
 
-    def __init__(
-        self,
-        run: str,
-        folder: Path,
-        *,
-        topic: str,
-        direct: str,
-        trouble: tuple[str, ...] = (),
-        raised: BaseException | None = None,
-    ) -> None:
-        self.run = run
-        self.folder = folder
-        self.topic = topic
-        self.trouble = trouble
-        self.raised = raised
-        self._direct = direct
+    run: str
+    folder: Path
+    topic: str
+    _direct: str
+    trouble: tuple[str, ...] = ()
+    raised: BaseException | None = None
 
     @cached_property
     def rows(self) -> list[Event]:

@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Generic, Literal, TypeVar
@@ -161,6 +162,7 @@ class Life:
             discard(self.folder)
 
 
+@dataclass(eq=False)
 class Joining(Generic[Client]):
     """A client's half: joins the server of a folder, or starts it.
 
@@ -171,24 +173,16 @@ class Joining(Generic[Client]):
     owner              the process with which the server ends; LAB_OWNER's if not given
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        module: str,
-        arguments: list[str],
-        answer: Callable[[dict[str, Any]], Client | None],
-        what: str,
-        logs: Sequence[str] = ("server.log",),
-        owner: int | None = None,
-    ) -> None:
-        self._folder = folder
-        self._module = module
-        self._owner = owner or processes.owner()
-        own = [processes.OWNER_OPTION, str(self._owner)] if self._owner else []
-        self._arguments = [*arguments, *own]
-        self._logs = logs
-        self._answer = answer
-        self._what = what
+    folder: Path
+    module: str
+    arguments: list[str]
+    answer: Callable[[dict[str, Any]], Client | None]
+    what: str
+    logs: Sequence[str] = ("server.log",)
+    owner: int | None = None
+
+    def __post_init__(self) -> None:
+        self.owner = self.owner or processes.owner()
         self._server: subprocess.Popen[Any] | None = None
         self._starts = 0
         self._silent: tuple[object, float] = (self, 0.0)  # nobody yet
@@ -199,18 +193,18 @@ class Joining(Generic[Client]):
         Raises StageError, with the server's own sentence or the end of its log, if there is none.
         """
         try:
-            client = wait_until(self.look, f"{self._what} to answer", timeout_s=timeout_s)
+            client = wait_until(self.look, f"{self.what} to answer", timeout_s=timeout_s)
         except WaitTimeout as error:
             said = self._said()  # The server that is ended removes its logs.
-            end(self._folder)
-            raise StageError(f"{self._what} did not start: {error} {said}") from None
+            end(self.folder)
+            raise StageError(f"{self.what} did not start: {error} {said}") from None
         assert client is not None
         return client
 
     def look(self) -> Client | None:
         """Take one step towards a server that answers; the client if there is one."""
         try:
-            if (lock := take_lock(self._folder)) is not None:
+            if (lock := take_lock(self.folder)) is not None:
                 try:
                     with suppress(FileNotFoundError):  # Somebody has just removed the folder.
                         self._start(lock)
@@ -219,14 +213,14 @@ class Joining(Generic[Client]):
                 return None
         except OSError as error:
             raise StageError(
-                f"{self._what} cannot start in {self._folder}: {error.strerror}. Make room, or set "
+                f"{self.what} cannot start in {self.folder}: {error.strerror}. Make room, or set "
                 "LAB_STATE to a folder that you may write to."
             ) from error
-        said = read(self._folder)
+        said = read(self.folder)
         client = None
         if said.get("state") == "serving":
             with suppress(KeyError):  # What it said of itself is damaged.
-                client = self._answer(said)
+                client = self.answer(said)
         if client is None and said.get("state") != "starting":
             self._end_if_silent(said.get("pid"))
         return client
@@ -235,26 +229,26 @@ class Joining(Generic[Client]):
         """The folder is free: start a server in it, unless one failed that we have started."""
         if self._server is not None:
             code = self._server.wait()
-            if (said := read(self._folder)).get("pid") == self._server.pid and "error" in said:
+            if (said := read(self.folder)).get("pid") == self._server.pid and "error" in said:
                 raise StageError(said["error"])
             # By a signal or at somebody's request it may have ended just as we came; try again.
             if code > 0 or self._starts == STARTS:
                 raise StageError(
-                    f"{self._what} did not start: its server {processes.ended_with(code)}"
+                    f"{self.what} did not start: its server {processes.ended_with(code)}"
                     f"{', and so did each one before it' if self._starts > 1 else ''}. "
                     f"{self._said()}"
                 )
-        if self._owner and not processes.is_running(self._owner):
+        if self.owner and not processes.is_running(self.owner):
             raise StageError(
-                f"{self._what} did not start: the process that it was to end with has ended "
-                f"({self._owner}, as {processes.OWNER} says). Start ./lab up again."
+                f"{self.what} did not start: the process that it was to end with has ended "
+                f"({self.owner}, as {processes.OWNER} says). Start ./lab up again."
             )
-        clear(self._folder)
+        clear(self.folder)
         self._server = processes.spawn_module(
-            self._module,
-            *(str(self._folder), *self._arguments),
-            *("--lock", str(lock)),
-            log=self._folder / "server.log",
+            self.module,
+            *(str(self.folder), *self.arguments, "--lock", str(lock)),
+            *((processes.OWNER_OPTION, str(self.owner)) if self.owner else ()),
+            log=self.folder / "server.log",
             pass_fds=(lock,),
         )
         self._starts += 1
@@ -266,15 +260,15 @@ class Joining(Generic[Client]):
         elif time.monotonic() - since > (limit := ANSWER_S if pid else SAYS_S):
             of = f"process {pid}" if pid else "which has not said its process"
             warnings.warn(
-                f"{self._what} ({of}) has not answered for {limit:g} s: it is stopped or stuck. "
+                f"{self.what} ({of}) has not answered for {limit:g} s: it is stopped or stuck. "
                 "It is ended now, and another one is started.",
                 stacklevel=2,
             )
-            end(self._folder, pid)
+            end(self.folder, pid)
             self._silent = (self, 0.0)
 
     def _said(self) -> str:
-        tails = {name: processes.tail(self._folder / name) for name in self._logs}
+        tails = {name: processes.tail(self.folder / name) for name in self.logs}
         said = [f"The last lines of {name}:\n{log}" for name, log in tails.items() if log]
         if is_full(state_folder()):  # nothing could be printed either
             said.append(
