@@ -30,7 +30,7 @@ from lab_utils.errors import BadArgument, LabError, LedgerError, text, within
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
 from lab_utils.ledger.programs import program_events
 from lab_utils.ledger.store import Witness, read_ledger
-from lab_utils.proxy.faults import ClientFault, Fault, RequestFault, WireFault, to_json
+from lab_utils.proxy.faults import ClientFault, Fault, RequestFault, WireFault
 from lab_utils.proxy.faults.client_faults import crash_client
 from lab_utils.readback import MS, Readback, group_ids, transactional_ids
 from lab_utils.stage.client import Stage
@@ -153,7 +153,7 @@ class Experiment:
             detail = {"replicas": str(replicas), **config}
             yield self._event("workload", "lab", "topic", topic=topic, detail=detail)
         for crash in self._crashes():
-            yield self._event("fault", crash["fault"], "armed", detail=_text(crash))
+            yield self._event("fault", type(crash).__name__, "armed", detail=crash.as_text())
 
     def _open(self) -> None:
         """Open the run at the stage and arm its faults, all of them or none."""
@@ -228,7 +228,8 @@ class Experiment:
         if self._concurrent is not None and not self._concurrent.finish(witness):
             self.trouble.append("the concurrent reader did not come to the end of its topics")
         for crash in self._crashes_not_fired():
-            witness.record(self._event("fault", crash["fault"], "unfired", detail=_text(crash)))
+            name, detail = type(crash).__name__, crash.as_text()
+            witness.record(self._event("fault", name, "unfired", detail=detail))
         self._keep_trouble(witness)
         rows = read_ledger(self.folder)
         return self._with_programs(rows)
@@ -280,22 +281,20 @@ class Experiment:
         own = dict(self.topic_settings.get(topic.removeprefix(f"{self.run}-"), {}))
         return int(own.pop("replicas", self.replicas)), {**self.topic_config, **own}
 
-    def _crashes(self) -> list[dict[str, Any]]:
-        faults = [it for it in self.faults if isinstance(it, ClientFault)]
-        return [to_json(self._of_this_run(fault)) for fault in faults]
+    def _crashes(self) -> list[ClientFault]:
+        return [it for it in map(self._of_this_run, self.faults) if isinstance(it, ClientFault)]
 
     def _known_groups(self) -> frozenset[str]:
         """The groups of this run; none if there are more than is looked at in an examination."""
         found = self.groups
         return found if not self.is_examined or len(found) <= EXAMINED_GROUPS else frozenset()
 
-    def _crashes_not_fired(self) -> list[dict[str, Any]]:
-        rows = read_ledger(self.folder) if self._crashes() else []
-        fired = [row.detail for row in rows if (row.source, row.kind) == ("fault", "fired")]
-        left = list(self._crashes())
-        for detail in fired:
-            with suppress(ValueError):
-                left.remove(next((it for it in left if _text(it) == detail), {}))
+    def _crashes_not_fired(self) -> list[ClientFault]:
+        left = self._crashes()
+        for row in read_ledger(self.folder) if left else ():
+            if (row.source, row.kind) == ("fault", "fired"):
+                with suppress(StopIteration):
+                    left.remove(next(it for it in left if it.as_text() == row.detail))
         return left
 
     def _fill_when_settled(self) -> None:
@@ -330,10 +329,6 @@ class Experiment:
         witness.close()
         if witness.trouble:
             self.trouble.append(witness.trouble)
-
-
-def _text(columns: dict[str, Any]) -> dict[str, str]:
-    return {name: str(value) for name, value in columns.items()}
 
 
 def order_values(orders: int | Sequence[str]) -> tuple[str, ...]:

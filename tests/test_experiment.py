@@ -43,7 +43,7 @@ def test_begun_and_finished(experiment: Experiment) -> None:
     assert (experiment.run, f"{experiment.run}-orders") == (ticket.run, ticket.topic)
     assert (experiment.stage.bootstrap, ("0", "1", "2")) == (ticket.bootstrap, ticket.orders)
     assert [("crash_client", "after_ack", 9)] == [
-        (crash["fault"], crash["at"], crash["nth"]) for crash in ticket.crashes
+        (type(crash).__name__, crash.at, crash.nth) for crash in ticket.crashes
     ]
     assert ["crash_client", "drop_response"] == sorted(
         row.actor for row in rows if row.kind == "unfired"

@@ -72,8 +72,10 @@ JOIN: Final = {
     "clients/program.py": {"machine"},  # the guardian ends what it started
     # Spark's Java, and the jars of its Kafka source
     "audit/streams.py": {"machine"},
-    "clients/live_run.py": {"audit"},  # the driver of a workload that is a stream
+    # the driver of a workload that is a stream, and the faults of its processes
+    "clients/live_run.py": {"audit", "proxy"},
     "clients/crash.py": {"proxy"},  # reaches the points that a fault may name
+    "clients/workload.py": {"proxy"},  # chooses which process a fault is for
     # runs the learner's function
     "grading/examination.py": {"clients", "machine", "proxy", "stage", "experiment"},
     "grading/kernel.py": {"machine"},  # what is made once for a machine

@@ -18,7 +18,7 @@ import os
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Event as Flag
 from threading import Lock, Thread, Timer
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab_utils.clients import sinks
 from lab_utils.errors import LabError
 from lab_utils.ledger.events import Event
-from lab_utils.proxy.faults.client_faults import CRASH_POINTS
+from lab_utils.proxy.faults.client_faults import CRASH_POINTS, ClientFault, stall_client
 
 if TYPE_CHECKING:
     from lab_utils.clients.workload import Children
@@ -57,8 +57,6 @@ TAKEN_OUT: Final = (
 )
 # What comes of a message that no lab's process sends, or of an end of the channel.
 MALFORMED: Final = (OSError, ValueError, TypeError, RecursionError)
-
-ClientFault = Mapping[str, str | int | None]
 
 
 class CrashPoints:
@@ -132,7 +130,7 @@ class CrashWatch(Thread):
         self._parent = parent
         self._kill = kill
         # Stalls come first: who is stalled and killed at one point dies at the end of it.
-        self._chosen = sorted(chosen, key=lambda fault: fault.get("fault") != "stall_client")
+        self._chosen = sorted(chosen, key=lambda fault: not isinstance(fault, stall_client))
         self._reached: Counter[int] = Counter()
         self._after_stall: dict[str, list[ClientFault]] = {}
         self._timers: list[Timer] = []
@@ -188,7 +186,7 @@ class CrashWatch(Thread):
 
     def _is_about_one(self, point: str) -> bool:
         return point not in DB_COMMITS and any(
-            point in _points(fault) for fault in self._chosen if fault.get("value") is not None
+            point in fault.points for fault in self._chosen if fault.value is not None
         )
 
     def _due(self, point: str, values: Collection[object]) -> list[ClientFault]:
@@ -196,24 +194,24 @@ class CrashWatch(Thread):
         for number, fault in enumerate(self._chosen):
             if self._is_met(fault, point, values):
                 self._reached[number] += 1
-                times, nth = self._reached[number], int(fault["nth"] or 1)
-                if times == nth or (times > nth and not fault.get("once", True)):
+                beyond = self._reached[number] - fault.nth
+                if beyond == 0 or (beyond > 0 and not getattr(fault, "once", True)):
                     due.append(fault)
         return due
 
     def _is_met(self, fault: ClientFault, point: str, values: Collection[object]) -> bool:
-        order = fault.get("value")
+        order = fault.value
         if order is None:
-            return point in _points(fault)
+            return point in fault.points
         if point not in DB_COMMITS:
-            return point in _points(fault) and order in values
-        if point == DB_COMMITS[0] or not {*DB_COMMITS} & {*_points(fault)}:
+            return point in fault.points and order in values
+        if point == DB_COMMITS[0] or not fault.is_about_a_booking:
             return False
         if self._may_look():
             with self._looking(f"order {order}"), suppress(LabError, OSError):
                 database, log = self._parent.sink()
-                if (length := sinks.log_before(str(order), database, log)) is not None:
-                    self._before_booking[str(order)] = database, log[:length]
+                if (length := sinks.log_before(order, database, log)) is not None:
+                    self._before_booking[order] = database, log[:length]
             return order in self._before_booking
         return False
 
@@ -243,21 +241,19 @@ class CrashWatch(Thread):
 
     def _act(self, point: str, due: list[ClientFault]) -> int | None:
         for number, fault in enumerate(due, start=1):
-            detail = {name: str(value) for name, value in fault.items()}
-            self._write("fault", str(fault.get("fault", "crash_client")), "fired", detail)
-            if fault.get("fault") == "stall_client":
+            self._write("fault", type(fault).__name__, "fired", fault.as_text())
+            if isinstance(fault, stall_client):
                 self._after_stall[point] = due[number:]
-                return int(fault["for_ms"] or 0)
-            takes_back = fault.get("value") is not None and (
-                point == DB_COMMITS[1] and DB_COMMITS[0] in _points(fault)
-            )
-            at = DB_COMMITS[0] if takes_back else point
-            self._parent.before_kill({**fault, "at": at})
+                return fault.for_ms
+            is_past = point == DB_COMMITS[1] and DB_COMMITS[0] in fault.points
+            order = fault.value if is_past else None
+            at = point if order is None else DB_COMMITS[0]
+            self._parent.before_kill(fault, at)
             self._write("workload", "process", "crashed", {"point": at})
             self.has_killed = True
             self._kill()
-            if takes_back:
-                before = self._before_booking[str(fault["value"])]
+            if order is not None:
+                before = self._before_booking[order]
                 self._parent.put_sink_back(*before)
                 self._parent.booked = sinks.booked(*before)
             return None
@@ -265,13 +261,3 @@ class CrashWatch(Thread):
 
     def _write(self, source: str, actor: str, kind: str, detail: dict[str, str]) -> None:
         self._record(Event(run=self._run, source=source, actor=actor, kind=kind, detail=detail))
-
-
-def is_at_a_booking(fault: ClientFault) -> bool:
-    """Is a process killed at the commit of the database that books a certain order?"""
-    return fault.get("value") is not None and not {*DB_COMMITS}.isdisjoint(_points(fault))
-
-
-def _points(fault: ClientFault) -> list[str]:
-    """The points of a fault: it is met at any of them."""
-    return [str(fault[name]) for name in ("at", "or_at") if fault.get(name)]

@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from lab_utils.audit.streams import Streams
     from lab_utils.clients.program import Ended
+    from lab_utils.proxy.faults import ClientFault
 
 # What the lab sets, with librdkafka's default beside it: what a learner would otherwise wait for.
 # It changes how long things take, how a client comes back, how many records share a request and
@@ -91,7 +92,7 @@ class Ticket:
     folder    where this process keeps its part of the ledger
     topics    further topics of the run, by the short name that the workload uses
     attempt   which start of the workload this is, from 1; a restart after a crash is the next
-    crashes   where the processes must die or stall: [{"at": "after_ack", "nth": 3}, …]
+    crashes   where the processes must die or stall, which is for their parent alone to know
     restarts  is this a process that is started again when it has been killed?
     members   how many processes perform the workload at once; `member` is this one, from 1
     patient   do its clients wait for brokers that are away for long?
@@ -106,7 +107,7 @@ class Ticket:
     orders: tuple[str, ...]
     topics: dict[str, str] = field(default_factory=dict)
     attempt: int = 1
-    crashes: tuple[dict[str, Any], ...] = ()
+    crashes: tuple[ClientFault, ...] = ()
     restarts: bool = False
     members: int = 1
     member: int = 1
@@ -120,16 +121,14 @@ class Ticket:
         return self.members > 1 or bool(self.crashes) or self.supervised
 
     def to_json(self) -> bytes:
-        """The ticket as JSON."""
-        return orjson.dumps(asdict(self))
+        """The ticket as JSON, without the crashes."""
+        return orjson.dumps(asdict(replace(self, crashes=())))
 
     @classmethod
     def from_json(cls, text: bytes) -> Self:
         """The ticket that `to_json` wrote."""
         columns: dict[str, Any] = orjson.loads(text)
-        columns["orders"] = tuple(columns["orders"])
-        columns["crashes"] = tuple(columns["crashes"])
-        return cls(**columns)
+        return cls(**columns | {"orders": tuple(columns["orders"]), "crashes": ()})
 
 
 class LiveRun:

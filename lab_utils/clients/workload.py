@@ -20,7 +20,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,12 +33,13 @@ from confluent_kafka import KafkaException, cimpl
 
 from lab_utils import processes
 from lab_utils.clients import sinks
-from lab_utils.clients.crash import CrashWatch, is_at_a_booking
+from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import LiveRun, Ticket, Workload, perform
 from lab_utils.clients.recorder import refused_setting
 from lab_utils.errors import BadArgument, LabError, WaitTimeout
 from lab_utils.ledger.history import carried
 from lab_utils.ledger.store import Witness, read_ledger
+from lab_utils.proxy.faults.client_faults import ClientFault, stall_client
 from lab_utils.waiting import wait_until
 
 RESTARTS_MAX: Final = 10
@@ -89,9 +90,9 @@ class Children:
             __name__, str(folder), str(channel), pass_fds=(channel,), **STREAMS
         )
 
-    def before_kill(self, fault: Mapping[str, Any]) -> None:
-        """A process waits at the point of this fault; an order that it has sent is on the wire."""
-        if fault["at"] == "after_send" and (order := fault.get("value")) is not None:
+    def before_kill(self, fault: ClientFault, at: str) -> None:
+        """A process waits at this point of a fault; an order that it has sent is on the wire."""
+        if at == "after_send" and (order := fault.value) is not None:
             with suppress(WaitTimeout):
                 wait_until(
                     lambda: self._is_sent(order), f"a request with {order}", timeout_s=SENT_S
@@ -178,15 +179,15 @@ def carry_out_in_children(
     """
     if ticket.members > 1:
         return _together(function, ticket, children)
-    stalls = [fault for fault in ticket.crashes if fault.get("fault") == "stall_client"]
+    stalls = [fault for fault in ticket.crashes if isinstance(fault, stall_client)]
     crashes = [fault for fault in ticket.crashes if fault not in stalls]
-    children.keeps_bookings = any(map(is_at_a_booking, crashes))
+    children.keeps_bookings = any(fault.is_about_a_booking for fault in crashes)
     for attempt in range(1, RESTARTS_MAX + 1):
         # The first crash is for the first process, the second for its successor, and so on.
-        slow = [fault for fault in stalls if attempt == 1 or not fault.get("once", True)]
-        chosen = crashes[attempt - 1 : attempt] + slow
+        slow = [fault for fault in stalls if attempt == 1 or not fault.once]
+        chosen = (*crashes[attempt - 1 : attempt], *slow)
         restarts = bool(ticket.crashes) or ticket.supervised
-        started = replace(ticket, attempt=attempt, crashes=tuple(chosen), restarts=restarts)
+        started = replace(ticket, attempt=attempt, crashes=chosen, restarts=restarts)
         end = run_in_child(function, started, children)
         if end.troubled:
             children.troubled(NOT_WHOLE)
@@ -208,7 +209,7 @@ def _together(function: bytes, ticket: Ticket, children: Children) -> BaseExcept
             child.kill()
 
     def end_of(member: int) -> ChildEnd:
-        crashes = tuple(fault for fault in ticket.crashes if fault.get("member", 1) == member)
+        crashes = tuple(fault for fault in ticket.crashes if fault.member == member)
         own = replace(ticket, member=member, crashes=crashes)
         return run_in_child(function, own, children, began)
 
@@ -249,8 +250,7 @@ def run_in_child(
     name = f"process-{ticket.member}-{ticket.attempt}"
     folder = children.place / name
     folder.mkdir(mode=0o700, parents=True)
-    # Where it will be killed is for its parent to know.
-    (folder / "ticket.json").write_bytes(replace(ticket, crashes=()).to_json())
+    (folder / "ticket.json").write_bytes(ticket.to_json())
     (folder / "workload.pickle").write_bytes(function)
     witness = Witness(children.ledger, name)
     watch = CrashWatch(

@@ -16,9 +16,9 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -170,7 +170,7 @@ class Examiner:
             return Evidence(trial=trial, orders=orders, rows=(), raised=str(said["raised"]))
 
         def in_kernel(experiment: Experiment, ticket: Ticket) -> str | None:
-            call = f"run_ticket({exercise.function}, {asdict(ticket)!r})"
+            call = f"run_ticket({exercise.function}, {ticket.to_json()!r})"
             with self._session.reaching(_ports(ticket), position, _filled(experiment)):
                 told = self._ask(position, f"{INSIDE}.{call}")
             return str(told["raised"]) if "raised" in told else None
@@ -423,12 +423,12 @@ class Sandboxed(Children):
             self._ends[child.pid] = ends.pop_all()
         return child
 
-    def before_kill(self, fault: Mapping[str, Any]) -> None:
+    def before_kill(self, fault: ClientFault, at: str) -> None:
         """Wait until the wire shows what the process must have done by this point, or note it.
 
         The process waits for its parent's word; what it has handed over is sent meanwhile.
         """
-        given = crash_client(fault["at"], fault["nth"], value=fault.get("value"))
+        given = crash_client(at, fault.nth, value=fault.value)
         with suppress(WaitTimeout):
             wait_until(
                 lambda: self._lacking(given) is None,

@@ -163,7 +163,7 @@ def pickle_workload(function: Any, path: str = "") -> str:
     return json.dumps({"done": True})
 
 
-def run_ticket(function: Callable[[Any], object], ticket: Mapping[str, Any]) -> str:
+def run_ticket(function: Callable[[Any], object], ticket: bytes) -> str:
     """Perform a learner's workload for the grader's ticket; {"raised": …} or {"done": true}.
 
     What the client raises about its work is an outcome, which the log decides, and no failure.
@@ -171,7 +171,7 @@ def run_ticket(function: Callable[[Any], object], ticket: Mapping[str, Any]) -> 
     from lab_utils.clients.live_run import Ticket
     from lab_utils.clients.workload import carry_out, is_outcome
 
-    error = carry_out(function, Ticket.from_json(json.dumps(ticket).encode()))
+    error = carry_out(function, Ticket.from_json(ticket))
     if error is None or is_outcome(error):
         return json.dumps({"done": True})
     return json.dumps({"raised": raised(error)})

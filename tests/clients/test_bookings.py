@@ -14,7 +14,6 @@ from lab_utils.clients.crash import CrashWatch
 from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.workload import Children, carry_out
 from lab_utils.proxy.faults import crash_client
-from lab_utils.proxy.faults.fault import to_json
 
 OWN = ["CREATE TABLE IF NOT EXISTS bookings (value TEXT)", "CREATE TABLE IF NOT EXISTS done (n)"]
 TWO = "INSERT INTO bookings VALUES ('2')"
@@ -31,7 +30,7 @@ FAILS = (
 
 def killed(folder: Path, at: str) -> Ticket:
     """A run whose process is killed at this point of order 2; no broker is needed."""
-    crash = to_json(crash_client(at, value="2"))
+    crash = crash_client(at, value="2")
     return Ticket(
         run="r", folder=str(folder), bootstrap="127.0.0.1:1", topic="r-t", orders=("2",),
         crashes=(crash,),
@@ -182,7 +181,7 @@ def test_a_booking_that_does_not_stay(later: str, tmp_path: Path) -> None:
 
 def test_of_two_orders_each_has_its_commit(tmp_path: Path) -> None:
     """Who waits for one order before it is booked is given back what was there before that one."""
-    chosen = [to_json(crash_client("before_db_commit", value=value)) for value in "12"]
+    chosen = [crash_client("before_db_commit", value=value) for value in "12"]
     watch = CrashWatch("r", chosen, lambda _: None, Children(tmp_path, tmp_path, 60), lambda: None)
     watch.start()
     with closing(sqlite3.connect(tmp_path / "sink.sqlite", isolation_level=None)) as connection:

@@ -22,7 +22,6 @@ from lab_utils.clients.workload import Children, WorkloadError, carry_out, pickl
 from lab_utils.errors import BadArgument, WaitTimeout
 from lab_utils.processes import is_running
 from lab_utils.proxy.faults import crash_client, refuse
-from lab_utils.proxy.faults.fault import to_json
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened, billing
 from tests.performed import sending
@@ -261,8 +260,8 @@ def test_a_point_counts_that_is_about_the_order(
     """
     fault, died_at = crash_client(at, value="2", or_at="after_commit"), list[Any]()
     parent = Children(tmp_path, tmp_path, 60)
-    parent.before_kill = lambda it: died_at.append(it["at"])  # type: ignore[method-assign]
-    watch = CrashWatch("r", [to_json(fault)], lambda _: None, parent, lambda: None)
+    parent.before_kill = lambda _, it: died_at.append(it)  # type: ignore[method-assign]
+    watch = CrashWatch("r", [fault], lambda _: None, parent, lambda: None)
     watch.start()
     with watch.channel.dup() as channel, channel.makefile("rwb") as lines:
 

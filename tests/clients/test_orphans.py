@@ -18,6 +18,7 @@ import os, signal, sys
 from pathlib import Path
 from lab_utils.clients.live_run import LiveRun, Ticket
 from lab_utils.clients.workload import carry_out
+from lab_utils.proxy.faults import crash_client
 
 def hang(run):
     print("alive", flush=True)
@@ -27,7 +28,7 @@ def hang(run):
 
 how, pid = sys.argv[1:]
 ticket = Ticket(run="03-a", folder=os.path.dirname(pid), bootstrap="", topic=pid, orders=(),
-                crashes=({"at": "after_ack", "nth": 1},))
+                crashes=(crash_client("after_ack"),))
 if how == "workload":
     carry_out(hang, ticket, timeout_s=100)
 else:

@@ -10,7 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from lab_utils.errors import BadArgument, one_of, text, truth, within
-from lab_utils.proxy.faults.fault import ID_LIMIT, MS_LIMIT, NTH_LIMIT, Fault
+from lab_utils.proxy.faults.fault import ID_LIMIT, MS_LIMIT, NTH_LIMIT, Fault, to_json
 
 # A commit is a consumer's or a transaction's.
 CRASH_POINTS: Final = {
@@ -54,10 +54,18 @@ class ClientFault(Fault):
             text("value", self.value)
 
     @property
+    def points(self) -> tuple[str, ...]:
+        """Where it acts: at any of them."""
+        return tuple(filter(None, (self.at, getattr(self, "or_at", ""))))
+
+    @property
     def is_about_a_booking(self) -> bool:
         """Is it about the commit that books one order, which SQLite's own log tells?"""
-        points = (self.at, getattr(self, "or_at", ""))
-        return self.value is not None and any(it.endswith("db_commit") for it in points)
+        return self.value is not None and any(it.endswith("db_commit") for it in self.points)
+
+    def as_text(self) -> dict[str, str]:
+        """Its kind and its values, as the ledger has them."""
+        return {name: str(value) for name, value in to_json(self).items()}
 
 
 @dataclass(frozen=True, repr=False)
