@@ -197,7 +197,8 @@ class Experiment:
         """
         self._crashes_seen += 1
         if self.stage.brokers == 1:
-            self._recover()
+            self._heal()
+            self._settle(whole=True)
         for armed in self.stage.state()["faults"]:
             if armed["run"] == self.run and armed["fired"] and not armed["fault"].get("once", True):
                 self.stage.clear(armed["id"])
@@ -232,20 +233,11 @@ class Experiment:
             witness.record(self._event("fault", name, "unfired", detail=detail))
         self._keep_trouble(witness)
         rows = read_ledger(self.folder)
-        return self._with_programs(rows)
-
-    def _with_programs(self, rows: list[Event]) -> list[Event]:
-        """The rows, and what the wire says of programs that recorded nothing themselves."""
-        told = list(program_events(rows))
-        if not told:
+        # What the wire says of programs that recorded nothing themselves.
+        if not (told := list(program_events(rows))):
             return rows
         self._write("programs", told)
         return read_ledger(self.folder)
-
-    def _recover(self) -> None:
-        """Repair what is broken, and wait until it is whole."""
-        self._heal()
-        self._settle(whole=True)
 
     def _heal(self) -> None:
         """Repair what is broken, and ask where the brokers are now."""

@@ -158,8 +158,14 @@ class Lab:
             error = _performed(experiment, workload, timeout_s)
         if error is not None and self._checked is None:
             _show(error)
-        told = (experiment.topic, self.stage.direct, tuple(experiment.trouble), error)
-        run = Run(experiment.run, experiment.folder, *told)
+        run = Run(
+            experiment.run,
+            experiment.folder,
+            experiment.topic,
+            self.stage.direct,
+            trouble=tuple(experiment.trouble),
+            raised=error,
+        )
         if self._checked is not None:
             self._checked.append(run)
         return run
@@ -221,11 +227,13 @@ class Lab:
         """
         from lab_utils.views.explorer import Explorer
         from lab_utils.views.explorer.offers import offer_of
+        from lab_utils.views.explorer.run_data import offered
 
         offer = offer_of(lab or self.name)
 
         def perform(choice: Mapping[str, str]) -> RunData:
-            return _explored(self, offer, choice)
+            run = perform_choice(self, offer, choice)
+            return offered(offer, choice, run.rows, run.trouble)
 
         if self._explorer is None or self._explorer.comm is None:
             self._explorer = Explorer(offer, perform, [perform({})])
@@ -464,14 +472,6 @@ def _performed(
     if isinstance(error, LabError) and not isinstance(error, WorkloadError):
         raise error
     return error
-
-
-def _explored(lab: Lab, offer: Offer, choice: Mapping[str, str]) -> RunData:
-    """Perform a choice; its run, as data."""
-    from lab_utils.views.explorer.run_data import offered
-
-    run = perform_choice(lab, offer, choice)
-    return offered(offer, choice, run.rows, run.trouble)
 
 
 def perform_choice(lab: Lab, offer: Offer, choice: Mapping[str, str]) -> Run:

@@ -115,11 +115,6 @@ class Ticket:
     supervised: bool = False
     schema: str = ""
 
-    @property
-    def needs_children(self) -> bool:
-        """Can this not be performed in the process that holds it: may one end, or are several?"""
-        return self.members > 1 or bool(self.crashes) or self.supervised
-
     def to_json(self) -> bytes:
         """The ticket as JSON, without the crashes."""
         return orjson.dumps(asdict(replace(self, crashes=())))

@@ -156,7 +156,7 @@ def carry_out(
     Where it is to be killed or has several members it runs in processes of its own
     (carry_out_in_children), else in this one. `troubled` is told when not all could be written.
     """
-    if ticket.needs_children:
+    if ticket.members > 1 or ticket.crashes or ticket.supervised:
         folder = Path(ticket.folder)
         children = Children(folder, folder, timeout_s, crashed, troubled)
         return carry_out_in_children(pickled(workload), ticket, children)

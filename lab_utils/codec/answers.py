@@ -19,6 +19,7 @@ from lab_utils.codec.cursor import ErrorCode, entity_writer, load_response_schem
 from lab_utils.codec.frames import LENGTH, REQUEST_START, Produced, Request, Response, partitions
 
 IDENTITY = ("name", "topic", "topic_id")
+_hints = cache(typing.get_type_hints)
 
 
 def corrupted(request: Request, produced: Produced) -> bytes:
@@ -130,8 +131,3 @@ def _part_type(hint: Any) -> Any:
     """The dataclass that a field holds a tuple of, or None."""
     of = next((of for of in typing.get_args(hint) if is_dataclass(of)), None)
     return of if typing.get_origin(hint) is tuple else None
-
-
-@cache
-def _hints(schema: Any) -> dict[str, Any]:
-    return typing.get_type_hints(schema)

@@ -80,10 +80,6 @@ def _share(share: float | None) -> str:
     return "" if share is None else f"{share:.0%}"
 
 
-def _minutes(minutes: float | None, timed: int) -> str:
-    return "" if minutes is None else f"{minutes:.0f} min ({timed:,})"
-
-
 def _text(text: str | None, otherwise: str) -> str:
     return otherwise if text is None else text or "nothing"
 
@@ -114,7 +110,7 @@ SECTIONS: Final = {
         "wrong": lambda row: _share(row["failed"]),
         "inconclusive": lambda row: _share(row["inconclusive"]),
         "no answer": lambda row: _share(row["blank"]),
-        "time": lambda row: _minutes(row["minutes"], row["timed"]),
+        "time": lambda row: f"{row['minutes']:.0f} min ({row['timed']:,})" if row["timed"] else "",
         "answers": lambda row: f"{row['answers']:,}",
     }, "Facility is the share of the points that the class has: the lower, the harder. "
        "Discrimination is the correlation of an item with the rest of its lab. Below "

@@ -108,11 +108,6 @@ def instructor_notebook(source: str, lab: str, exercises: Sequence[Exercise]) ->
     return _notebook(source, lab, exercises, without_markers)
 
 
-def marked_notebook(source: str, lab: str, exercises: Sequence[Exercise]) -> NotebookNode:
-    """The notebook with its solutions and their markers: what nbgrader makes an assignment of."""
-    return _notebook(source, lab, exercises, lambda cell: cell)
-
-
 def further_notebook(source: Path) -> NotebookNode:
     """A further notebook, which has no exercises and counts as no submission of its lab."""
     return _notebook(read_source(source), f"{FURTHER}/{lab_of(source.stem)}", (), for_learner)
@@ -395,7 +390,7 @@ def build_for_nbgrader(labs: Path, course: Path, only: Sequence[str] = ()) -> li
     for lab, source in _chosen(labs, only).items():
         path = course / "source" / f"lab{lab}" / f"{source.stem}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
-        notebook = marked_notebook(read_source(source), lab, exercises(lab, labs))
+        notebook = _notebook(read_source(source), lab, exercises(lab, labs), lambda cell: cell)
         path.write_text(notebook_text(notebook), encoding="utf-8")
         written.append(path)
     return written

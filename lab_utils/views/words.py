@@ -27,14 +27,12 @@ def shown(text: object, limit: int = LENGTH_LIMIT) -> str:
     >>> shown("order\n3"), shown("a" * 50, 11)
     ('order\\n3', 'aaaaa…aaaaa')
     """
-    line = "".join(letter if letter.isprintable() else _escaped(letter) for letter in str(text))
+    line = "".join(
+        it if it.isprintable() else it.encode("unicode_escape").decode() for it in str(text)
+    )
     if len(line) <= limit:
         return line
     return f"{line[: limit // 2]}…{line[-(limit // 2) :]}"
-
-
-def _escaped(letter: str) -> str:
-    return letter.encode("unicode_escape").decode("ascii")
 
 
 def in_picture(text: object, limit: int = LENGTH_LIMIT) -> str:

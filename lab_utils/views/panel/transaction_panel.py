@@ -15,7 +15,7 @@ import traitlets
 
 from lab_utils.ledger.events import Event
 from lab_utils.views.explorer import Drawn, Widget
-from lab_utils.views.explorer.run_data import RunData, run_data
+from lab_utils.views.explorer.run_data import run_data
 
 # What is on each button; what it calls is the same, less "and flush".
 VERBS: Final = {
@@ -80,11 +80,8 @@ class TransactionPanel(Widget, ipywidgets.VBox):  # type: ignore[misc]
     def _tell(self, said: str) -> None:
         self.value = said
         self._told.value = f"<strong role='status'>{escape(said)}</strong>"
-        self.drawn.run = self._data()
-
-    def _data(self) -> RunData:
         rows = self._rows()
-        return run_data(rows, about="transactions", apis=APIS) if rows else {}
+        self.drawn.run = run_data(rows, about="transactions", apis=APIS) if rows else {}
 
 
 def _button(words: str, about: str, do: Callable[..., None], *given: str) -> ipywidgets.Button:
