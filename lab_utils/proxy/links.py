@@ -14,12 +14,11 @@ from __future__ import annotations
 import asyncio
 import re
 import struct
-from contextlib import suppress
 from functools import partial
 from typing import Final
 
 from lab_utils.proxy.faults.broker_fault import LinkState
-from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
+from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Listener, Side
 
 CLIENT_ID_STARTS: Final = 14
 # Who may be connected without having said that it is a broker.
@@ -49,7 +48,7 @@ class Link:
         """Pass on what waits, if the link is open and both ends are there."""
         if self._ended or not self.far.is_open:
             return
-        if self._proxy.state(self.caller) == "open":
+        if self._state == "open":
             waiting, self._waiting = self._waiting, []
             for side, frame in waiting:
                 side.write(frame)
@@ -66,7 +65,7 @@ class Link:
     def _take(self, side: Side, frame: bytes) -> None:
         if self.caller is None and side is self.far:
             self.caller = _caller(frame)  # stays None for what no link of ours is about
-        if self._proxy.state(self.caller) == "cut":
+        if self._state == "cut":
             self.end()
             return
         self._waiting.append((side, frame))
@@ -83,17 +82,21 @@ class Link:
 
     def _in_time(self) -> None:
         """A frame of a slow link goes on later; each by as much, so that none overtakes."""
-        if self._proxy.state(self.caller) == "slow":
-            loop = asyncio.get_running_loop()
-            loop.call_later(self._proxy.by_s(self.caller), self._pass_on)
+        state, by_s = self._proxy.state(self.caller)
+        if state == "slow":
+            asyncio.get_running_loop().call_later(by_s, self._pass_on)
 
     def _pass_on(self) -> None:
         """Pass on the frame that has waited longest, if the link is still slow."""
-        is_slow = not self._ended and self._proxy.state(self.caller) == "slow"
+        is_slow = not self._ended and self._state == "slow"
         if is_slow and self._waiting and self.far.is_open:
             side, frame = self._waiting.pop(0)
             side.write(frame)
             self._listen()
+
+    @property
+    def _state(self) -> LinkState:
+        return self._proxy.state(self.caller)[0]
 
     @property
     def _waiting_bytes(self) -> int:
@@ -106,51 +109,37 @@ class Link:
         self.far.listen(not (self.near.is_full or crowded))
 
 
-class LinkProxy:
+class LinkProxy(Listener):
     """The replication port of one broker, as the other brokers know it."""
 
     def __init__(self) -> None:
-        self.upstream: tuple[str, int] | None = None
-        self._states: dict[int, LinkState] = {}
-        self._by_s: dict[int, float] = {}
+        super().__init__()
+        self._states: dict[int, tuple[LinkState, float]] = {}
         self._links: dict[Link, None] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._server: asyncio.Server | None = None
 
     async def start(self) -> int:
         """Listen on loopback; return the port."""
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Link(self).near, "127.0.0.1", 0)
-        return int(self._server.sockets[0].getsockname()[1])
+        return await self.listen(lambda: Link(self).near)
 
-    async def stop(self) -> None:
-        """Stop listening, and cut everything."""
-        if self._server is not None:
-            self._server.close()
-        for task in list(self._tasks):
-            task.cancel()
+    def cut_all(self) -> None:
+        """Cut every connection that there is; new ones are welcome."""
         for link in list(self._links):
             link.end()
 
-    def state(self, caller: int | None) -> LinkState:
-        """What becomes of frames between this broker and the one that calls."""
-        return self._states.get(caller, "open") if caller is not None else "open"
-
-    def by_s(self, caller: int | None) -> float:
-        """How much later a frame arrives where the link from this caller is slow."""
-        return self._by_s.get(caller, 0.0) if caller is not None else 0.0
+    def state(self, caller: int | None) -> tuple[LinkState, float]:
+        """What becomes of frames from and to this caller, and after how many seconds."""
+        return self._states.get(caller, ("open", 0.0)) if caller is not None else ("open", 0.0)
 
     def set(self, caller: int, state: LinkState, by_ms: int = 0) -> None:
         """Cut, hold, slow or open the link from this caller."""
-        self._states[caller] = state
-        self._by_s[caller] = by_ms / 1000
+        self._states[caller] = state, by_ms / 1000
         for link in list(self._links):
             if link.caller == caller:
                 link.end() if state == "cut" else link.flow()
 
     def stopped(self) -> dict[int, LinkState]:
         """The callers whose link is not open."""
-        return {caller: state for caller, state in self._states.items() if state != "open"}
+        return {it: state for it, (state, _) in self._states.items() if state != "open"}
 
     def remember(self, link: Link) -> None:
         """Somebody has connected, a broker as a rule: connect to ours."""
@@ -158,20 +147,11 @@ class LinkProxy:
         if len(strangers) >= STRANGERS:
             strangers[0].end()
         self._links[link] = None
-        task = asyncio.get_running_loop().create_task(self._connect(link))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self.connect(link.far, link.end)
 
     def forget(self, link: Link) -> None:
         """Both connections are over."""
         self._links.pop(link, None)
-
-    async def _connect(self, link: Link) -> None:
-        if self.upstream is not None:
-            with suppress(OSError):
-                await asyncio.get_running_loop().create_connection(lambda: link.far, *self.upstream)
-                return
-        link.end()
 
 
 def _caller(frame: bytes) -> int | None:

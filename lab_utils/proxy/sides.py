@@ -1,4 +1,4 @@
-"""One side of a proxied connection, as asyncio drives it: bytes in, whole frames out.
+"""One side of a proxied connection, as asyncio drives it: bytes in, whole frames out; its port.
 
 It knows a transport and a frame buffer; what the frames mean is the relay's business. Two bounds
 hold for all sides together, whatever is sent. The frames of one side are worked off for TURN_S at a
@@ -12,6 +12,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
@@ -163,6 +164,47 @@ class Side(asyncio.BufferedProtocol):
         """
         if not self.is_connected and not self.is_behind:
             self._frames = FrameBuffer()
+
+
+class Listener:
+    """A port on loopback. Each client is connected to `upstream`, or refused where that is None."""
+
+    def __init__(self) -> None:
+        self.upstream: tuple[str, int] | None = None
+        self._server: asyncio.Server | None = None
+        self._connecting: set[asyncio.Task[None]] = set()
+
+    async def listen(self, near: Callable[[], Side]) -> int:
+        """Listen, with a near side for each client; return the port."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(near, "127.0.0.1", 0, backlog=1024)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def stop(self) -> None:
+        """Stop listening and cut every connection."""
+        if self._server is not None:
+            self._server.close()
+        for connecting in list(self._connecting):
+            connecting.cancel()
+        self.cut_all()
+        await asyncio.gather(*self._connecting, return_exceptions=True)
+
+    def cut_all(self) -> None:
+        """Cut every connection that there is; new ones are welcome."""
+        raise NotImplementedError
+
+    def connect(self, far: Side, refuse: Callable[[], object]) -> None:
+        """Connect this side to what is upstream; call `refuse` where that is not possible."""
+        connecting = asyncio.get_running_loop().create_task(self._connect(far, refuse))
+        self._connecting.add(connecting)
+        connecting.add_done_callback(self._connecting.discard)
+
+    async def _connect(self, far: Side, refuse: Callable[[], object]) -> None:
+        if self.upstream is not None:
+            with suppress(OSError):
+                await asyncio.get_running_loop().create_connection(lambda: far, *self.upstream)
+                return
+        refuse()
 
 
 def _relieve() -> None:
