@@ -9,47 +9,38 @@ from __future__ import annotations
 import csv
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from io import StringIO
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 from unicodedata import normalize
 
 from lab_utils.errors import BadArgument
 
-# The columns that are known, by the names that they have in Moodle, Canvas and nbgrader.
-COLUMNS: Final = {
-    "learner": ("learner", "student_id"),
-    "name": ("name", "student", "full name"),
-    "first_name": ("first name", "first_name", "firstname"),
-    "last_name": ("last name", "last_name", "lastname", "surname"),
-    "email": ("email", "email address"),
-    "username": ("username",),
-    "id_number": ("id number", "id_number", "idnumber"),
-    "canvas_id": ("id",),
-    "sis_user_id": ("sis user id", "sis_user_id"),
-    "sis_login_id": ("sis login id", "sis_login_id"),
-    "section": ("section",),
-}
 # What Canvas writes between the header and the learners.
 NOT_PEOPLE: Final = ("points possible", "student, test")
+
+
+def _column(*names: str) -> Any:
+    """What a column says that has one of these names in Moodle, Canvas or nbgrader."""
+    return field(default="", metadata={"names": names})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
     """One person of a class; what the list does not say is empty."""
 
-    learner: str = ""
-    name: str = ""
-    first_name: str = ""
-    last_name: str = ""
-    email: str = ""
-    username: str = ""
-    id_number: str = ""
-    canvas_id: str = ""
-    sis_user_id: str = ""
-    sis_login_id: str = ""
-    section: str = ""
+    learner: str = _column("learner", "student_id")
+    name: str = _column("name", "student", "full name")
+    first_name: str = _column("first name", "first_name", "firstname")
+    last_name: str = _column("last name", "last_name", "lastname", "surname")
+    email: str = _column("email", "email address")
+    username: str = _column("username")
+    id_number: str = _column("id number", "id_number", "idnumber")
+    canvas_id: str = _column("id")
+    sis_user_id: str = _column("sis user id", "sis_user_id")
+    sis_login_id: str = _column("sis login id", "sis_login_id")
+    section: str = _column("section")
 
     @property
     def shown(self) -> str:
@@ -93,7 +84,7 @@ def spelled(name: str) -> str:
 
 def read_roster(file: Path) -> Roster:
     """The people in a CSV; raises BadArgument when no column of it says who they are."""
-    names = {old: new for new, olds in COLUMNS.items() for old in olds}
+    names = {name: it.name for it in fields(Person) for name in it.metadata["names"]}
     people = []
     for _, row in read_rows(file):
         known = {names[column]: value for column, value in row.items() if column in names}
