@@ -188,7 +188,7 @@ class Run:
         """
         found = [row for row in self.rows if row.source == "wire" and row.api == api]
         if not found:
-            from lab_utils.codec.apis import API_KEYS  # loads the protocol library
+            from lab_utils.codec.cursor import API_KEYS  # loads the protocol library
 
             one_of("api", api, API_KEYS)
         return found

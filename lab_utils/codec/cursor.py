@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 _hypothesis = sys.modules.get("hypothesis")
@@ -26,9 +26,17 @@ finally:
         sys.modules["hypothesis"] = _hypothesis
 
 __all__ = [
-    "Cursor", "ErrorCode", "api_key_map", "entity_reader", "entity_writer",
-    "load_request_schema", "load_response_schema",
+    "Cursor", "ErrorCode", "entity_reader", "entity_writer", "load_request_schema",
+    "load_response_schema",
 ]  # fmt: skip
+
+# kio's `init_producer_id` is Kafka's InitProducerId.
+API_NAMES: Final = {
+    key: "".join(word.capitalize() for word in name.split("_")) for key, name in api_key_map.items()
+}
+API_KEYS: Final = {name: key for key, name in API_NAMES.items()}
+# Every error code but NONE.
+ERRORS: Final = frozenset(code.name.upper() for code in ErrorCode) - {"NONE"}
 
 Item = TypeVar("Item")
 

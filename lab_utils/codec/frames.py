@@ -21,9 +21,9 @@ from functools import cache, cached_property
 from typing import Any, Final
 from uuid import UUID
 
-from lab_utils.codec.apis import API_NAMES
 from lab_utils.codec.batches import Batch, DamagedBatch, Record, read_headers, read_records
 from lab_utils.codec.cursor import (
+    API_NAMES,
     Cursor,
     ErrorCode,
     entity_reader,

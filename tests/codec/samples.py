@@ -12,7 +12,7 @@ from typing import Any
 from kio.index import load_request_schema
 from kio.serial import entity_writer
 
-from lab_utils.codec.apis import API_KEYS
+from lab_utils.codec.cursor import API_KEYS
 from tests.proxy.wire import CLIENT_ID, frame
 
 TOPIC_ID = uuid.UUID(int=1)

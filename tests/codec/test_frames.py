@@ -13,7 +13,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from lab_utils import codec
-from lab_utils.codec.apis import API_KEYS
+from lab_utils.codec.cursor import API_KEYS
 from lab_utils.codec.frames import Response, Unreadable, read_request, topic_ids
 from tests.codec.samples import TOPIC_ID, sample_request, versions
 from tests.proxy import wire

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lab_utils.ledger.counts import outcomes
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.outcomes import outcomes
 from tests.histories import (
     acked,
     bookmark,

@@ -104,7 +104,7 @@ class RequestFault(Fault):
 
 def one_of_apis(what: str, name: str) -> None:
     """Raise BadArgument for what is no request of Kafka's. It loads the protocol library."""
-    from lab_utils.codec.apis import API_KEYS
+    from lab_utils.codec.cursor import API_KEYS
 
     one_of(what, name, API_KEYS)
 

@@ -34,7 +34,7 @@ class refuse(AnswerFault):  # noqa: N801 - called as a function
     error: str = "NOT_ENOUGH_REPLICAS"
 
     def __post_init__(self) -> None:
-        from lab_utils.codec.apis import ERRORS
+        from lab_utils.codec.cursor import ERRORS
 
         super().__post_init__()
         one_of("error", self.error, ERRORS)

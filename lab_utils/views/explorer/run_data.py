@@ -17,11 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from lab_utils.ledger import outcomes as words_of
-from lab_utils.ledger.counts import count
+from lab_utils.ledger import counts as words_of
+from lab_utils.ledger.counts import count, outcomes
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
-from lab_utils.ledger.outcomes import outcomes
 from lab_utils.views import bookmarks, in_out, palette, replica_history, transaction_timeline, words
 from lab_utils.views.explorer.log_rows import BEGIN_NS, CELLS, END_NS, MISSING, Row, log_rows
 from lab_utils.views.explorer.offers import Offer
