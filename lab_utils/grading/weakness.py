@@ -17,14 +17,12 @@ from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import carried
 from lab_utils.proxy.faults import ClientFault
 
-# What a broker says of a request that is no honest one: no retry would change it.
-BAD_REQUEST: Final = (
-    "CORRUPT_MESSAGE", "DUPLICATE_SEQUENCE_NUMBER", "INVALID_PRODUCER_EPOCH",
-    "INVALID_PRODUCER_ID_MAPPING", "INVALID_RECORD", "INVALID_REQUEST", "INVALID_REQUIRED_ACKS",
-    "INVALID_TIMESTAMP", "INVALID_TXN_STATE", "MESSAGE_TOO_LARGE", "OUT_OF_ORDER_SEQUENCE_NUMBER",
-    "PRODUCER_FENCED", "RECORD_LIST_TOO_LARGE", "TOPIC_AUTHORIZATION_FAILED", "UNKNOWN_PRODUCER_ID",
-    "UNKNOWN_TOPIC_OR_PARTITION", "UNSUPPORTED_COMPRESSION_TYPE", "UNSUPPORTED_FOR_MESSAGE_FORMAT",
-    "UNSUPPORTED_VERSION",
+# What a broker says of an honest request at a bad moment: the client sends it again. With any other
+# error the request was one that no broker would take.
+SENT_AGAIN: Final = (
+    "CONCURRENT_TRANSACTIONS", "FENCED_LEADER_EPOCH", "KAFKA_STORAGE_ERROR", "LEADER_NOT_AVAILABLE",
+    "NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "NOT_LEADER_OR_FOLLOWER",
+    "REQUEST_TIMED_OUT", "UNKNOWN_LEADER_EPOCH",
 )  # fmt: skip
 ACKS: Final = ("0", "1", "-1")
 # Faults under which an error in the answer is the broker's own word on the request.
@@ -157,7 +155,7 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
         return True
     is_order = _has_an_order(each, request)
     answers = _answers(each, request) if fired.actor in LEAVE_THE_ANSWER else []
-    refused = any(row.error in BAD_REQUEST for row in answers)
+    refused = any(row.error and row.error not in SENT_AGAIN for row in answers)
     means_it = request.detail.get("acks") in ACKS and not _is_needless(each, request)
     return bool(request.records) and is_order and means_it and not refused
 
@@ -195,16 +193,31 @@ def _has_an_order(each: Evidence, request: Event) -> bool:
 
 
 def _is_needless(each: Evidence, request: Event) -> bool:
-    """Has the sender been told already that the broker has this batch, by its sequence number?"""
+    """Was this batch, which the broker knows by its sequence number, on its way already, unharmed?
+
+    Its sender has been told so, was yet to be told, or has hung up.
+    """
     if request.producer_id is None or request.producer_id < 0:
         return False
-    earlier = [row for row in each.requests() if row.at_ns < request.at_ns
-               and _batch(row) == _batch(request)]  # fmt: skip
-    return any(
-        row.error is None and row.fate in ("forwarded", "held") and row.at_ns < request.at_ns
-        for before in earlier for row in _answers(each, before)
-        if (row.topic, row.partition) == (request.topic, request.partition)
-    )  # fmt: skip
+    closed = each.history.of("wire", "closed")
+    hung_up = {row.detail.get("connection") for row in closed if row.detail.get("by") == "client"}
+    for before in each.requests():
+        if before.at_ns < request.at_ns and _batch(before) == _batch(request):
+            answers = [row for row in _answers(each, before) if _place(row) == _place(request)]
+            is_left = before.fate == "forwarded" and before.detail.get("connection") in hung_up
+            if any(_tells(row, request) for row in answers) or (is_left and not answers):
+                return True
+    return False
+
+
+def _tells(answer: Event, request: Event) -> bool:
+    """Does the sender learn that it is stored? A late answer comes before, or to nobody."""
+    is_late = answer.fate == "held" and answer.at_ns < request.at_ns
+    return answer.error is None and (answer.fate == "forwarded" or is_late)
+
+
+def _place(row: Event) -> tuple[object, ...]:
+    return row.topic, row.partition
 
 
 def _batch(row: Event) -> tuple[object, ...]:

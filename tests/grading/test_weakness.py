@@ -35,10 +35,14 @@ def answered(error: str | None = None) -> Event:
     return wire("response", "Produce", 12, 1, topic="r-orders", partition=0, error=error)
 
 
-def sent_before(fate: str) -> list[Event]:
+def closed(by: str) -> Event:
+    return wire("closed", "", 4, 0, detail={"by": by})
+
+
+def sent_before(fate: str, at_ns: int = 3) -> list[Event]:
     """The same batch in an earlier request, whose answer had this fate."""
-    request = replace(produce(**BATCH), at_ns=2, correlation_id=0)
-    return [init(1), request, replace(answered(), at_ns=3, correlation_id=0, fate=fate)]
+    request = replace(produce(**BATCH), at_ns=2, correlation_id=0, fate="forwarded")
+    return [init(1), request, replace(answered(), at_ns=at_ns, correlation_id=0, fate=fate)]
 
 
 def init(epoch: int, at_ns: int = 1) -> Event:
@@ -86,9 +90,15 @@ def later(event: Event) -> Event:
         ([produce(acks="7"), answered("INVALID_REQUIRED_ACKS"), fired()], True),
         ([produce(), answered("NOT_ENOUGH_REPLICAS"), fired()], False),
         ([produce(), answered("MESSAGE_TOO_LARGE"), fired()], True),
+        ([produce(), answered("TRANSACTION_ABORTABLE"), fired()], True),
         ([produce(), answered("CORRUPT_MESSAGE"), fired("corrupt_request")], False),
         ([*sent_before("forwarded"), produce(**BATCH), fired()], True),
         ([*sent_before("dropped"), produce(**BATCH), fired()], False),
+        # Its sender was yet to be told, or hung up.
+        ([*sent_before("forwarded", at_ns=11), produce(**BATCH), fired()], True),
+        ([*sent_before("held", at_ns=11), produce(**BATCH), fired()], False),
+        ([*sent_before("forwarded")[:2], closed("client"), produce(**BATCH), fired()], True),
+        ([*sent_before("forwarded")[:2], closed("broker"), produce(**BATCH), fired()], False),
         ([produce("hello"), answered(), fired()], True),
         ([produce(None), answered(), fired()], True),  # more records than are read
         ([produce(None, values="[null]"), answered(), fired()], True),
