@@ -21,6 +21,7 @@ from lab_utils.grading.rules import (
     Misshapen,
     everything_crossed_the_proxy,
     it_can_be_examined,
+    no_order_is_added,
     only_what_clients_need,
     readable,
 )
@@ -249,7 +250,9 @@ def _breach(exercise: Exercise, answer: Any, each: Evidence) -> str | None:
     """The first rule that does not hold."""
     rules = exercise.rules
     if exercise.is_performed:
-        rules = (everything_crossed_the_proxy, only_what_clients_need, *rules)
+        rules = (
+            everything_crossed_the_proxy, only_what_clients_need, no_order_is_added, *rules
+        )  # fmt: skip
     for rule in rules:
         try:
             broken = rule(answer, each)

@@ -94,6 +94,21 @@ def everything_crossed_the_proxy(_: Any, evidence: Evidence) -> str | None:
     return None
 
 
+def no_order_is_added(_: Any, evidence: Evidence) -> str | None:
+    """Did the workload leave alone the topic that it reads its orders from?
+
+    What it writes there looks like an order to a fault and to a crash, and no reader of its work
+    sees it.
+    """
+    is_written = any(map(evidence.is_given, evidence.requests()))
+    if not is_written and len(evidence.given) <= len(evidence.orders):
+        return None
+    return (
+        "your function wrote to run.topic, which holds the orders that it is to read. Write what "
+        "becomes of them to another topic."
+    )
+
+
 def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
     """Did the workload ask for nothing that changes topics, groups or the cluster itself?
 

@@ -16,6 +16,7 @@ from lab_utils.grading.rules import (
     everything_crossed_the_proxy,
     final,
     it_can_be_examined,
+    no_order_is_added,
     no_order_is_stored_twice,
     nothing_else_is_stored,
     only_what_clients_need,
@@ -51,6 +52,12 @@ def crashed() -> Event:
 def seen(*rows: Event, orders: str = "0 1", returned: Any = None) -> Evidence:
     trial = Trial(name="a trial")
     return Evidence(trial=trial, orders=tuple(orders.split()), rows=rows, returned=returned)
+
+
+def filled(*rows: Event) -> Evidence:
+    """Of a run whose orders are in its topic from the start."""
+    own = (it if it.topic != TOPIC else replace(it, topic=f"{it.run}-orders") for it in rows)
+    return replace(seen(*own), trial=Trial(name="a trial", filled=True))
 
 
 def says(sentence: str | None, facts: Facts) -> bool:
@@ -124,6 +131,16 @@ def says(sentence: str | None, facts: Facts) -> bool:
         ),
         (only_what_clients_need, seen(produce(), asked("DeleteTopics")), ("DeleteTopics",)),
         (only_what_clients_need, seen(asked(None, "opaque")), ("nobody can read",)),
+        # Of one that is filled no reader sees what is added; a stranger's id may hide the request.
+        (no_order_is_added, seen(produce(), record("0", 0), record("1", 1)), None),
+        (no_order_is_added, filled(record("0", 0), record("1", 1)), None),
+        (no_order_is_added, filled(replace(produce(), topic="r-invoices")), None),
+        (no_order_is_added, filled(produce(fate="dropped")), ("wrote to run.topic",)),
+        (
+            no_order_is_added,
+            filled(record("0", 0), record("1", 1), record("0", 2)),
+            ("wrote to run.topic",),
+        ),
         (the_process_was_restarted, seen(produce(), crashed(), produce()), None),
         (the_process_was_restarted, seen(produce(), produce(actor="producer-11")), ("restarted",)),
         (the_process_was_restarted, seen(produce(), crashed()), ("restarted",)),
