@@ -417,6 +417,26 @@ def taken_back_by_another(evidence: Evidence) -> str | None:
     return f"a producer that commits nothing wrote {many}" if strange else None
 
 
+def committed_by_then(evidence: Evidence) -> str | None:
+    """What a trial lacks if a process had committed when it was killed after an answer.
+
+    The process says itself when it has the answer, and one that says it late loses nothing.
+    """
+    commits = [
+        *evidence.requests("OffsetCommit"),
+        *(row for row in evidence.requests("EndTxn") if row.detail.get("committed") == "True"),
+    ]
+    for crash in evidence.crashes:
+        acks = [row for row in answers(evidence) if row.api == "Produce" and not row.error]
+        asked_ns, told_ns = (
+            max((row.at_ns for row in rows if row.at_ns < crash.at_ns), default=0)
+            for rows in (commits, acks)
+        )
+        if crash.detail.get("point") == "after_ack" and asked_ns > told_ns:
+            return "the program had committed when it came to after_ack"
+    return None
+
+
 def _batches(evidence: Evidence) -> dict[tuple[Any, ...], Event]:
     """The batch of each record, by the record's place."""
     return {

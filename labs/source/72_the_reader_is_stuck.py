@@ -13,6 +13,7 @@ from dataclasses import replace
 from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import (
     answer_equals,
+    committed_by_then,
     final,
     missing,
     not_once,
@@ -146,8 +147,13 @@ def killed(name, *deaths):
         orders=6,
         filled=True,
         topics=("invoices",),
-        assumes=taken_back_by_another,
+        assumes=killed_at_work,
     )
+
+
+def killed_at_work(evidence):
+    """What a run lacks if its processes were not killed at the work that is examined."""
+    return taken_back_by_another(evidence) or committed_by_then(evidence)
 
 
 def places(nth, order):
