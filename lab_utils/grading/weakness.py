@@ -126,20 +126,27 @@ def was_spent(each: Evidence) -> bool:
     hits: dict[str, list[bool]] = {}
     for row in each.faults("fired"):
         if row.correlation_id is not None:
-            met = any(_is_about_an_order(each, request, row) for request in _met(each, row))
+            met = all(
+                any(_is_about_an_order(each, request, row) for request in frame)
+                for frame in _met(each, row)
+            )
             hits.setdefault(row.detail.get("fault", ""), []).append(met)
     return any(not any(met) for met in hits.values())
 
 
-def _met(each: Evidence, fired: Event) -> list[Event]:
-    """The request that a fault fired at; a request of several partitions is several rows."""
+def _met(each: Evidence, fired: Event) -> list[list[Event]]:
+    """The request that a fault fired at, as its events, one for each partition.
+
+    They are several only where a client gives one correlation id to several requests.
+    """
     connection = fired.detail.get("connection")
-    return [
-        row
-        for row in each.requests(fired.api or "")
-        if row.correlation_id == fired.correlation_id
-        and connection in (None, row.detail.get("connection"))
-    ]
+    frames: dict[int, list[Event]] = {}
+    for row in each.requests(fired.api or ""):
+        if row.correlation_id == fired.correlation_id and connection in (
+            None, row.detail.get("connection")
+        ):  # fmt: skip
+            frames.setdefault(row.at_ns, []).append(row)
+    return list(frames.values()) or [[]]
 
 
 def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
@@ -195,7 +202,8 @@ def _has_an_order(each: Evidence, request: Event) -> bool:
 def _is_needless(each: Evidence, request: Event) -> bool:
     """Was this batch, which the broker knows by its sequence number, on its way already, unharmed?
 
-    Its sender has been told so, was yet to be told, or has hung up.
+    Its sender has been told so, was yet to be told, or has hung up. A client sends nothing twice
+    over one connection without an answer.
     """
     if request.producer_id is None or request.producer_id < 0:
         return False
@@ -204,7 +212,8 @@ def _is_needless(each: Evidence, request: Event) -> bool:
     for before in each.requests():
         if before.at_ns < request.at_ns and _batch(before) == _batch(request):
             answers = [row for row in _answers(each, before) if _place(row) == _place(request)]
-            is_left = before.fate == "forwarded" and before.detail.get("connection") in hung_up
+            own = {*hung_up, request.detail.get("connection")}
+            is_left = before.fate == "forwarded" and before.detail.get("connection") in own
             if any(_tells(row, request) for row in answers) or (is_left and not answers):
                 return True
     return False

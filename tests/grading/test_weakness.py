@@ -35,14 +35,17 @@ def answered(error: str | None = None) -> Event:
     return wire("response", "Produce", 12, 1, topic="r-orders", partition=0, error=error)
 
 
-def closed(by: str) -> Event:
-    return wire("closed", "", 4, 0, detail={"by": by})
-
-
-def sent_before(fate: str, at_ns: int = 3) -> list[Event]:
+def sent_before(fate: str, at_ns: int = 3, number: int = 0) -> list[Event]:
     """The same batch in an earlier request, whose answer had this fate."""
-    request = replace(produce(**BATCH), at_ns=2, correlation_id=0, fate="forwarded")
-    return [init(1), request, replace(answered(), at_ns=at_ns, correlation_id=0, fate=fate)]
+    request = replace(produce(**BATCH), at_ns=2, correlation_id=number, fate="forwarded")
+    return [init(1), request, replace(answered(), at_ns=at_ns, correlation_id=number, fate=fate)]
+
+
+def left_by(by: str) -> list[Event]:
+    """The same batch before, on a connection that was closed before there was an answer."""
+    started, request, _ = sent_before("forwarded")
+    closed = wire("closed", "", 4, 0, detail={"connection": "b", "by": by})
+    return [started, replace(request, detail={"acks": "-1", "connection": "b"}), closed]
 
 
 def init(epoch: int, at_ns: int = 1) -> Event:
@@ -97,8 +100,11 @@ def later(event: Event) -> Event:
         # Its sender was yet to be told, or hung up.
         ([*sent_before("forwarded", at_ns=11), produce(**BATCH), fired()], True),
         ([*sent_before("held", at_ns=11), produce(**BATCH), fired()], False),
-        ([*sent_before("forwarded")[:2], closed("client"), produce(**BATCH), fired()], True),
-        ([*sent_before("forwarded")[:2], closed("broker"), produce(**BATCH), fired()], False),
+        ([*left_by("client"), produce(**BATCH), fired()], True),
+        ([*left_by("broker"), produce(**BATCH), fired()], False),
+        ([*sent_before("forwarded")[:2], produce(**BATCH), fired()], True),
+        # Two copies with one correlation id: which one it met nobody can tell.
+        ([*sent_before("forwarded", number=1), produce(**BATCH), answered(), fired()], True),
         ([produce("hello"), answered(), fired()], True),
         ([produce(None), answered(), fired()], True),  # more records than are read
         ([produce(None, values="[null]"), answered(), fired()], True),
