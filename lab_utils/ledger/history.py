@@ -23,7 +23,7 @@ REPORTS: Final = ("acked", "failed", "unknown")
 # Which list of an order a row is kept in.
 PARTS: Final = {
     **{("client", kind): kind for kind in ("sent", *REPORTS, "delivered", "processed")},
-    ("log", "record"): "copies",
+    **{("log", kind): "copies" for kind in ("record", "visible")},
 }
 
 Partition = tuple[str | None, int | None]
@@ -105,7 +105,7 @@ class Exchange:
 class Order:
     """One key and value in one topic, and every row that is about it.
 
-    copies     its records in the log, each place once, by partition and offset
+    copies     its records in the log, whoever read them, each place once, by partition and offset
     lost       its acks beyond its copies, where the log of their partition was read to its end
     exchanges  the Produce requests that carried it, oldest first
     """
@@ -214,7 +214,7 @@ class History:
     @cached_property
     def log(self) -> list[Event]:
         """The records of the log, topic by topic, by partition and offset."""
-        return _places(self.of("log", "record"))
+        return _places(self.of("log", "record", "visible"))
 
     @cached_property
     def lost(self) -> list[Event]:
@@ -283,13 +283,13 @@ class History:
         there = (row for row in self.log if (topic_partition(row), row.offset) in places)
         topics, done = {row.topic for row in work}, {identity(row) for row in (*work, *there)}
         visible = {(topic_partition(row), row.offset) for row in self.of("log", "visible")}
-        were_aborted = bool(self.of("log", "marker"))
+        has_transactions = {row.topic for row in self.of("log", "marker", "visible")}
         return [
             row
             for row in self.log
             if row.topic in topics and (row.offset or 0) < marks[topic_partition(row)]
             if identity(row) not in done
-            if not were_aborted or (topic_partition(row), row.offset) in visible
+            if row.topic not in has_transactions or (topic_partition(row), row.offset) in visible
         ]
 
     @cached_property
@@ -452,11 +452,11 @@ def _is_before(ack: Event, end: Event) -> bool:
     return ack.at_ns <= end.at_ns or is_read
 
 
-def _places(records: Iterable[Event]) -> list[Event]:
-    """Each place of the log once, by topic, partition and offset."""
+def _places(records: Sequence[Event]) -> list[Event]:
+    """Each place of the log once, as it was first read, by topic, partition and offset."""
     found = {
         (*topic_partition(row), row.offset or 0, str(row.key), str(row.value)): row
-        for row in records
+        for row in reversed(records)
     }
     return [found[place] for place in sorted(found)]
 

@@ -24,6 +24,7 @@ ROWS = st.one_of(
     VALUES.map(tiny.unknown),
     VALUES.map(tiny.failed),
     st.builds(tiny.record, VALUES, st.integers(0, 3), PARTITIONS),
+    st.builds(tiny.visible, VALUES, st.integers(0, 3), PARTITIONS),
     st.builds(tiny.end, st.booleans(), PARTITIONS),
     st.builds(lambda value, at: tiny.client("processed", value, offset=at), VALUES, PARTITIONS),
     st.builds(tiny.bookmark, st.integers(0, 3)),
