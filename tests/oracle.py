@@ -467,7 +467,7 @@ def stops(run: Run) -> Iterator[Found]:
         over = {
             row.producer_id
             for row in run.kind("log", "batch")
-            if place(row) == (topic, partition, at) and run.is_over(row.producer_id)
+            if place(row) == (topic, partition, at) and run.is_over(row.producer_id, end.at_ns)
         }
         for _ in over:
             yield found("hanging-transaction", topic, partition, None, (at, end.offset))

@@ -371,8 +371,9 @@ class Run:
         ]
         return [int(it.detail["called_at_ns"]) for it in calls if of(it) == of(row)]
 
-    def is_over(self, producer_id: int | None) -> bool:
-        """Is the last that the coordinator noted of this producer id an end?"""
+    def is_over(self, producer_id: int | None, at_ns: int) -> bool:
+        """Is the last that the coordinator noted of this producer id an end, noted by then?"""
         noted = [row for row in self.kind("log", "transaction") if row.producer_id == producer_id]
         noted.sort(key=lambda row: row.offset or 0)
-        return bool(noted) and noted[-1].detail["state"] in ("CompleteCommit", "CompleteAbort")
+        ends = ("CompleteCommit", "CompleteAbort")
+        return bool(noted) and noted[-1].detail["state"] in ends and noted[-1].at_ns <= at_ns

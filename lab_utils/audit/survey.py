@@ -202,11 +202,11 @@ class TopicFacts:
             start = self.ends[number].start if number in self.ends else 0
             yield number, offset if offset >= start else ANY
 
-    def stops(self) -> Iterator[tuple[int, int, int]]:
-        """Where a read_committed reader stops before the end: partition, there, and the end."""
+    def stops(self) -> Iterator[tuple[int, int, int, int]]:
+        """Where a read_committed reader stops before the end: partition, there, the end, when."""
         for number, it in self.ends.items():
             if it.last_stable is not None and it.offset is not None and it.last_stable < it.offset:
-                yield number, it.last_stable, it.offset
+                yield number, it.last_stable, it.offset, it.at_ns
 
     @property
     def all_drained(self) -> bool:

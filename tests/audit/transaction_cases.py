@@ -229,6 +229,8 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "over to its coordinator, and no marker": (
             [written("batch", 0, 0), noted("Ongoing", 0), noted("CompleteCommit", 1), stop(0, 2)],
             [written("batch", 0, 0), noted("CompleteCommit", 0), noted("Ongoing", 1), stop(0, 2)],
+            # its marker was on its way when the end was read
+            [written("batch", 0, 0), noted("Ongoing", 0), stop(0, 2), noted("CompleteCommit", 1)],
         ),
         "another transaction is over": (
             [written("batch", 1, 0), noted("CompleteAbort", 0), stop(1, 2)],

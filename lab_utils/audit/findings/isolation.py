@@ -280,28 +280,33 @@ def zombie_effect() -> Found:
     )
 
 
-STOP_SCHEMA: Final = "run STRING, topic STRING, partition BIGINT, last_stable BIGINT, offset BIGINT"
+STOP_SCHEMA: Final = (
+    "run STRING, topic STRING, partition BIGINT, last_stable BIGINT, offset BIGINT,"
+    " read_at_ns BIGINT"
+)
 
 
 def stops(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a partition where a read_committed reader stops before the end of the log.
 
     Columns: STOP_SCHEMA and over, ARRAY<STRUCT<producer_id, state>>: of the batches that begin
-    there, those whose transaction is over to its coordinator.
+    there, those whose transaction was over to its coordinator when the end was read.
     """
     found = [(*key, *stop) for key, topic in survey.topics.items() for stop in topic.stops()]
     stopped = survey.table(events, found, STOP_SCHEMA)
     noted = sql(
         events.where("source = 'log' AND kind = 'transaction'"), ["run", "producer_id"],
-        "max_by(detail['state'], offset) AS state",
-    ).where("state LIKE 'Complete%'")  # fmt: skip
+        "max_by(struct(detail['state'] AS state, at_ns AS noted_at_ns), offset) AS last",
+    ).selectExpr("run", "producer_id", "last.*").where("state LIKE 'Complete%'")  # fmt: skip
     # The last stable offset is the first of the oldest open transaction: where a batch begins.
     batches = events.where("source = 'log' AND kind = 'batch'").selectExpr(
         "run", "topic", "partition", "offset AS last_stable", "producer_id"
     )
     keys = ["run", "topic", "partition", "last_stable"]
     over = sql(
-        batches.join(noted, ["run", "producer_id"]), keys,
+        batches.join(noted, ["run", "producer_id"]).join(stopped, keys)
+        .where("noted_at_ns <= read_at_ns"),
+        keys,
         "array_sort(collect_set(struct(producer_id, state))) AS over",
     )  # fmt: skip
     return stopped.join(over, keys, "left")
@@ -317,11 +322,12 @@ def hanging_transaction() -> Found:
     Nothing will write its marker.
     Rule: an `end` has a last stable offset below the end of the log; a `batch` begins at that
     offset, and the coordinator's last entry (`transaction`) for its producer id is *CompleteCommit*
-    or *CompleteAbort*.
+    or *CompleteAbort*, noted before the `end` was read.
     Smallest: `batch(offset 0, id 7) transaction(id 7, CompleteCommit) end(last stable 0, offset
     2)`.
     Near miss: the same with *Ongoing* as the last entry: the coordinator aborts that transaction
-    after `transaction.timeout.ms`.
+    after `transaction.timeout.ms`; the same with the entry after the `end`, which was read while
+    the marker was on its way.
     Allowed by: nothing.
     Source: KIP-664, which has the name; measured in lab 04: a commit while the partition has no
     leader (Kafka 4.3.1).
