@@ -52,7 +52,8 @@ def found(
 
 
 def came_as_far(row: Event) -> tuple[bool, bool]:
-    return is_drained(row), row.detail.get("committed_drained", "true") == "true"
+    nobody_stopped = str("last_stable" not in row.detail).lower()
+    return is_drained(row), row.detail.get("committed_drained", nobody_stopped) == "true"
 
 
 def is_drained(row: Event) -> bool:

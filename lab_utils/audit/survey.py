@@ -486,7 +486,7 @@ def _end(row: Row, detail: Mapping[str, str], before: End | None) -> End:
         int(detail.get("start", 0)),
         row["offset"],
         int(stable) if stable is not None else None,
-        detail.get("committed_drained", "true") == "true",
+        detail.get("committed_drained", str(stable is None).lower()) == "true",
     )
     if before is None or (drained, end.committed_drained) >= (
         before.drained, before.committed_drained

@@ -10,6 +10,7 @@ from tests.histories import (
     both,
     created,
     delivered,
+    logged,
     noted,
     offsets,
     out,
@@ -40,6 +41,8 @@ THREE = [
 WORKED = [delivered("0", 0), out(1, "0")]
 GAVE_UP = [*WORKED, told("aborted", 1)]
 BY_TWO = [*GROUPS, delivered("0", 0, "consumer-2"), *WORKED]
+# Where a read_committed reader would stop; none came there.
+UNREAD = logged("end", 2, 0, detail={"drained": "true", "last_stable": "2"})
 # Two producers that live at once under one name begin a transaction of one number.
 BOTH_BEGAN = [told("began", 1), told("began", 1)]
 # A program that is started twice under one name, and numbers its transactions from 1 each time.
@@ -129,6 +132,8 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "committed, and nothing of it can be read": (
             [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)],
             [sent_in(1, "1"), told("aborted", 1), record("1", 0), stop(2, 2)],
+            # nobody says that a read_committed reader was there
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), UNREAD],
         ),
     },
     "precommitted-read": {
