@@ -59,8 +59,8 @@ SEVERAL: Final = (
     "The ledger has several {role}s under the name {actor}, and nobody can say which of them did "
     "what. Record each under an actor of its own."
 )
-# Findings about what the log lacks, and about what a consumer was not given.
-IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets")
+# Findings about what the log lacks or hides, and about what a consumer was not given.
+IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets", "torn-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip")
 UNREAD: Final = (
     "Nobody read the log to its end, and it may lose an acked order ({why}): what is gone cannot "
@@ -207,8 +207,16 @@ def _are_plain(run: str, seen: Survey) -> bool:
 
 
 def _is_half_read(run: str, seen: Survey) -> bool:
-    """May the log hold what was aborted, and was nobody there who is given that?"""
-    is_half = bool(seen.actors(run, "visible")) and not seen.actors(run, "record")
+    """May the log hold what was aborted, and was nobody there who is given that?
+
+    A reader that is set to read_committed is not, whatever it calls what it is given.
+    """
+    visible, readers = bool(seen.actors(run, "visible")), seen.actors(run, "record")
+    committed = {
+        actor for actor, it in seen.lives(run, "consumer")
+        if effective(it)["isolation.level"] == "read_committed"
+    }  # fmt: skip
+    is_half = visible != bool(readers) and readers <= committed
     return is_half and not _are_plain(run, seen)
 
 

@@ -24,7 +24,7 @@ READ_WHOLE: Final = (
 )
 # Whose actor matters, and whose partition; others are counted together.
 BY_ACTOR: Final = (
-    "(source IN ('client', 'fault', 'workload') OR kind = 'power_cut'"
+    "(source IN ('client', 'fault', 'workload') OR kind IN ('power_cut', 'record')"
     " OR source = 'wire' AND api IN ('OffsetCommit', 'TxnOffsetCommit'))"
 )
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"

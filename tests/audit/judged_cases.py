@@ -40,6 +40,9 @@ ACKS_1 = created("producer-1", role="producer", acks="1")
 ALL = created("producer-2", role="producer")
 EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
 ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
+COMMITTED = created("reader", role="consumer")
+ABORTED_1 = [sent_in(1, "1"), acked("1", 0), told("aborted", 1)]
+COMMITTED_1 = [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)]
 COMPACTED = [PLAIN, topic(None, 1, "compact")]
 EXPIRES = topic(None, 1, retention__ms="1000")
 SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
@@ -123,8 +126,20 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "poll-skip", "breach", None,
     ),
     "aborted, and only a read_committed reader was there": (
-        [STARTED, sent_in(1, "1"), acked("1", 0), told("aborted", 1), visible("2", 2), end()],
+        [STARTED, *ABORTED_1, visible("2", 2), end()],
         "lost-write", "undecided", None,
+    ),
+    "aborted, and the reader of the log was set to read_committed": (
+        [STARTED, COMMITTED, *ABORTED_1, record("2", 2), end()], "lost-write", "undecided", None,
+    ),
+    "aborted, and gone from the log": (
+        [STARTED, EVERYTHING, *ABORTED_1, record("2", 2), end()], "lost-write", "breach", None,
+    ),
+    "committed, and what the reader of the log was given is not told apart": (
+        [STARTED, COMMITTED, *COMMITTED_1], "torn-transaction", "undecided", None,
+    ),
+    "committed, and no read_committed reader is given it": (
+        [STARTED, EVERYTHING, *COMMITTED_1], "torn-transaction", "breach", None,
     ),
     "lost, as no producer has transactions, whoever read the log": (
         [ALL, sent("1"), acked("1", 0), visible("2", 1), end()], "lost-write", "breach", None,
