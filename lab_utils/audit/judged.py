@@ -25,7 +25,7 @@ from lab_utils.audit.findings.producing import UNRECORDED
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.sieve import sieving
-from lab_utils.audit.survey import Survey, survey
+from lab_utils.audit.survey import Survey, TopicFacts, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
@@ -62,6 +62,8 @@ SEVERAL: Final = (
 # Findings about what the log lacks or hides, and about what a consumer was not given.
 IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets", "torn-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip")
+# Findings that compare the key and the value of events of several kinds.
+OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
 UNREAD: Final = (
     "Nobody read the log to its end, and it may lose an acked order ({why}): what is gone cannot "
     "be told from what was passed over. Record what the log holds, and its end."
@@ -73,6 +75,10 @@ UNTOLD: Final = (
 HALF_READ: Final = (
     "Only a read_committed reader was at the log, and it is not given what was aborted. Record "
     "what a read_uncommitted one finds there."
+)
+UNLIKE: Final = (
+    "In this topic each {named} has a {column}, and no {nameless} has one: nobody can say which of "
+    "them are about one order. Record its key and value in each event of an order, or no key."
 )
 STRANGER: Final = (
     "The open transaction is of a producer that this ledger does not have: nobody can say when it "
@@ -174,6 +180,8 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
         return UNPLACED.format(actor=found["actor"])
+    if found["finding"] in OF_ONE_ORDER and (unlike := _topic(found, seen).unlike):
+        return UNLIKE.format(**unlike)
     if found["finding"] in IN_THE_LOG and _is_half_read(found["run"], seen):
         return HALF_READ
     if found["finding"] == "stuck-lso":
@@ -188,7 +196,7 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
 
 def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     """Why nobody can say that a consumer should have been given this order; None if that is so."""
-    topic = seen.topics[found["run"], found["topic"]]
+    topic = _topic(found, seen)
     producers = seen.lives(found["run"], "producer")
     given = [_of_topic(found, seen) | it for _, it in producers] or _possible(_known(found, seen))
     loses = clause("lost-write", given, ("superseded", "deleted")).allowed_by
@@ -204,6 +212,11 @@ def _are_plain(run: str, seen: Survey) -> bool:
     """Are there producers in the run, and none with transactions among them?"""
     producers = seen.lives(run, "producer")
     return bool(producers) and not any("transactional.id" in it for _, it in producers)
+
+
+def _topic(found: Mapping[str, Any], seen: Survey) -> TopicFacts:
+    """What is known of the topic of a finding; nothing, if it has none."""
+    return seen.topics.get((found["run"], found["topic"])) or TopicFacts()
 
 
 def _is_half_read(run: str, seen: Survey) -> bool:
@@ -230,8 +243,8 @@ def _possible(known: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
 
 def _known(found: Mapping[str, Any], seen: Survey) -> Mapping[str, str]:
     """What holds for each client of a finding: its topic's settings, and what the log says."""
-    topic, known = seen.topics.get((found["run"], found["topic"])), _of_topic(found, seen)
-    if topic and topic.are_idempotent is not None:
+    topic, known = _topic(found, seen), _of_topic(found, seen)
+    if topic.are_idempotent is not None:
         known["enable.idempotence"] = topic.are_idempotent
         known |= {"acks": "all"} if topic.are_idempotent == "true" else {}  # it needs that
     return known
@@ -259,11 +272,11 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     Where the ledger says who holds the replicas, only their power counts.
     """
     run, name = found["run"], found["topic"]
-    topic, about = seen.topics.get((run, name)), {(run, name), (run, None)}
+    topic, about = _topic(found, seen), {(run, name), (run, None)}
     without_power = seen.actors(run, "power_cut")
-    holders = topic.brokers(found["partition"]) if topic else set()
+    holders = topic.brokers(found["partition"])
     return {
-        **(topic.settings if topic else {}),
+        **topic.settings,
         POWER_CUT: str(len(without_power & holders if holders else without_power)),
         TOPIC_DELETED: str(any(seen.deleted[it] > 0 for it in about)),
         POSITIONS_CHANGED: str(any(seen.repositioned[it] > 0 for it in about)),

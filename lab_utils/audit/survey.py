@@ -51,6 +51,8 @@ COMMITS: Final = (
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
 PLACINGS: Final = ("assigned", "revoked", "lost", "sought")
+# What names orders by key and value.
+NAMES: Final = ("sent", "acked", "delivered", "record", "visible")
 READS: Final = ("assigned", "delivered", "sought")
 UNKNOWN_GROUP: Final = "the group of "
 REPLICATED: Final = "partition"
@@ -125,6 +127,8 @@ class TopicFacts:
 
     ends       partition -> how far it was read back
     acked_in   the partitions that something was acked in
+    named      producer, or None for all clients and the log -> kind -> how many events, and how
+               many of them have a key, and a value
     tells_visible  does the log say which of its records a read_committed reader is given?
     furthest   group -> partition -> the highest offset that was delivered to it
     given_at_ns  group -> partition -> when it was last given something
@@ -145,6 +149,9 @@ class TopicFacts:
     worked: bool = False
     was_sent_to: bool = False
     acked_in: set[int] = field(default_factory=set)
+    named: dict[str | None, dict[str, Counter[str]]] = field(
+        default_factory=lambda: defaultdict(dict)
+    )
     was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
     furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
@@ -175,6 +182,21 @@ class TopicFacts:
         """Who holds a replica of the partition, or of any if it is None; nobody if unknown."""
         held = self.replicas.values() if partition is None else [self.replicas.get(partition, ())]
         return {f"broker-{number}" for numbers in held for number in numbers}
+
+    @property
+    def unlike(self) -> Mapping[str, str] | None:
+        """A kind whose events all have a key, or a value, and one of whose events none has one.
+
+        What was sent is one of the two, if it was recorded: of other kinds some may be missing.
+        """
+        for kinds in self.named.values():
+            for column in ("key", "value"):
+                all_have = [kind for kind, it in kinds.items() if it[column] == it["every"]]
+                none_has = [kind for kind, it in kinds.items() if not it[column]]
+                is_known = "sent" not in kinds or "sent" in (*all_have, *none_has)
+                if all_have and none_has and is_known:
+                    return {"named": max(all_have), "column": column, "nameless": min(none_has)}
+        return None
 
     @property
     def is_transactional(self) -> bool:
@@ -403,7 +425,7 @@ def counted(events: DataFrame) -> DataFrame:
     """How many events of each kind, by client and partition where these matter."""
     rows = events.selectExpr(
         "run", "source", "kind", "at_ns", "topic", "offset", "producer_id", "producer_epoch",
-        "detail", "api", "fate", "error",
+        "detail", "api", "fate", "error", "key", "value",
         f"if({BY_ACTOR}, actor, NULL) AS actor",
         f"if(source = 'client' AND {BY_PARTITION} OR kind = '{REPLICATED}', partition, NULL)"
         " AS partition",
@@ -420,6 +442,7 @@ def counted(events: DataFrame) -> DataFrame:
         "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
         "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
         " OR kind = 'sent' AND detail['transaction'] IS NOT NULL) AS in_transactions",
+        "count(key) AS keyed", "count(value) AS valued",
         f"collect_set(if(kind = '{REPLICATED}', detail['replicas'], NULL)) AS replicas",
         "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
     )  # fmt: skip
@@ -446,6 +469,10 @@ def _count(found: Survey, row: Row) -> None:
     )
     topic.worked |= said == ("client", "processed")
     topic.was_sent_to |= said == ("client", "sent")
+    if row["kind"] in NAMES:
+        named = Counter(every=row["count"], key=row["keyed"], value=row["valued"])
+        for actor in {None, row["actor"] if row["kind"] in ("sent", "acked") else None}:
+            topic.named[actor].setdefault(row["kind"], Counter()).update(named)
     if said == ("client", "acked") and row["partition"] is not None:
         topic.acked_in.add(row["partition"])
     topic.was_sent_in_transactions |= said == ("client", "sent") and row["in_transactions"] > 0

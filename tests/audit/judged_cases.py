@@ -43,6 +43,7 @@ ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
 COMMITTED = created("reader", role="consumer")
 ABORTED_1 = [sent_in(1, "1"), acked("1", 0), told("aborted", 1)]
 COMMITTED_1 = [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)]
+NO_VALUE = [ALL, sent("1"), acked(None, 0)]
 COMPACTED = [PLAIN, topic(None, 1, "compact")]
 EXPIRES = topic(None, 1, retention__ms="1000")
 SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
@@ -140,6 +141,31 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "committed, and no read_committed reader is given it": (
         [STARTED, EVERYTHING, *COMMITTED_1], "torn-transaction", "breach", None,
+    ),
+    "acked by a program that writes down no value": (
+        [*NO_VALUE, end()], "lost-write", "undecided", None,
+    ),
+    "the same, and another program does": (
+        [*NO_VALUE, sent("2", actor="b"), acked("2", 1, actor="b"), end()],
+        "lost-write", "undecided", None,
+    ),
+    "the same, and the log holds it": (
+        [*NO_VALUE, record("1", 0)], "inconsistent-offsets", "undecided", None,
+    ),
+    "the same, and a consumer was given it": (
+        [*NO_VALUE, LATE, delivered("1", 0), delivered("2", 1)], "unseen", "undecided", None,
+    ),
+    "read by a program that writes down no key": (
+        [ALL, sent("1", key="k"), acked("1", 0, key="k"), *log("1")],
+        "lost-write", "undecided", None,
+    ),
+    "a tombstone, acked as it was sent": (
+        [*NO_VALUE, sent(None), record("2", 1), end()], "lost-write", "breach", None,
+    ),
+    "a key, where another producer sends none": (
+        [ALL, sent("1", key="k"), acked("1", 0, key="k"), sent("2", actor="b"),
+         acked("2", 1, actor="b"), record("2", 1), end()],
+        "lost-write", "breach", None,
     ),
     "lost, as no producer has transactions, whoever read the log": (
         [ALL, sent("1"), acked("1", 0), visible("2", 1), end()], "lost-write", "breach", None,
