@@ -242,8 +242,10 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
         _, counts = _counted(rows)
         rejected.counts.update(counts)
         rejected.first.extend(_first_rows(rows) if counts else ())
+    said = reduce(lambda some, more: some.union(more), (it.select(*_SAID, "file") for it in parts))
     if files.namesakes:
-        _refuse_two_of_a_name(parts)
+        _refuse_two_of_a_name(said)
+    _refuse_what_was_told_twice(said)
     events = reduce(lambda some, more: some.unionByName(more), map(whole_events, parts))
     return Ledger(events, rejected, sorted(unknown))
 
@@ -499,11 +501,13 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
     )
 
 
-def _refuse_two_of_a_name(parts: Sequence[DataFrame]) -> None:
+# What tells an event from all others.
+_SAID: Final = ["run", "actor", "kind", "at_ns", "topic", "partition", "offset", "key", "value"]
+
+
+def _refuse_two_of_a_name(said: DataFrame) -> None:
     """Two ledgers with runs of one name would be judged as one: acked here, not in that log."""
-    files = (rows.select("run", "file") for rows in parts)
-    runs = reduce(lambda some, more: some.union(more), files)
-    named = runs.where("run IS NOT NULL").distinct()
+    named = said.select("run", "file").where("run IS NOT NULL").distinct()
     witnesses = named.selectExpr("*", f"regexp_extract(file, '{WITNESS}', 1) AS witness")
     twice = sql(witnesses, ["run", "witness"], "array_sort(collect_list(file)) AS files")
     for row in twice.where("size(files) > 1").orderBy("run", "witness").limit(1).collect():
@@ -512,6 +516,19 @@ def _refuse_two_of_a_name(parts: Sequence[DataFrame]) -> None:
             f"the run {row['run']!r:.200} is in {one} and in {other}: two ledgers with a run of "
             "one name, whose events would be judged as one. Audit them one by one, or give the "
             "files of one run different names."
+        )
+
+
+def _refuse_what_was_told_twice(said: DataFrame) -> None:
+    """A client is told of one record once at one time: what stands there twice was copied."""
+    told = said.where("kind IN ('acked', 'delivered') AND offset IS NOT NULL")
+    twice = sql(told, _SAID, "count(*) AS times", "min(file) AS file").where("times > 1")
+    for row in twice.limit(1).collect():
+        raise LedgerError(
+            f"{readable(row['file'])} has a copy of events: {row['kind']} by {row['actor']!r:.200} "
+            f"at offset {row['offset']} of {row['topic']!r:.99}, {row['times']} times at one time. "
+            "Each would be judged as an event of its own. Delete the copies, then run the audit "
+            "again; what did happen twice has a time each."
         )
 
 

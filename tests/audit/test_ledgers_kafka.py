@@ -74,7 +74,7 @@ LINES: list[tuple[str | bytes, str | None]] = [
     ),
     (line(detail="acks=all"), "detail is no object"),
     (line(detail={"acks": 1, "none": None}), None),
-    (line(value="}{ and \u2028 and \x00"), None),
+    (line(at_ns=2, value="}{ and \u2028 and \x00"), None),
     ('["a", "list"]', "no whole JSON object"),
     ("null", "no whole JSON object"),
     (WHOLE + WHOLE, "more in the line than one event; only the first was read"),
@@ -82,7 +82,7 @@ LINES: list[tuple[str | bytes, str | None]] = [
     (WHOLE + "x", "more in the line than one event; only the first was read"),
     (b'{"run":"r","source":"client","actor":"\xff","kind":"sent","at_ns":1}', "no UTF-8"),
     (line(schema="new"), "schema is no whole number"),
-    (line(schema=1), None),
+    (line(at_ns=3, schema=1), None),
 ]
 
 
@@ -265,6 +265,19 @@ def test_a_copy_of_a_file(tmp_path: Path) -> None:
 
     with pytest.raises(LedgerError, match=r"2\.jsonl is a copy of .*1\.jsonl: .* Delete the copy"):
         listed(spark(), [str(tmp_path)])
+
+
+@pytest.mark.parametrize("kind", ["acked", "delivered"])
+def test_a_copy_of_lines(tmp_path: Path, kind: str) -> None:
+    """It is refused, in one file or in two; what has its own time, place or client is no copy."""
+    rows = [line(kind=kind), *(line(kind=kind, **{it: 5}) for it in ("at_ns", "offset", "actor"))]
+    file = written(tmp_path / "a.jsonl", *rows, WHOLE, WHOLE, *[line(offset=None)] * 2)
+    if kind == "acked":
+        assert len(rows) + 4 == ledger(tmp_path, file).events.count()
+    more = written(tmp_path / "b.jsonl", WHOLE, rows[2])
+
+    with pytest.raises(LedgerError, match=rf"{file} has a copy .* {kind} .* offset 5 .* 2 times"):
+        ledger(tmp_path, file, more)
 
 
 @pytest.mark.parametrize("array", ["[]", f"[{WHOLE}, {WHOLE}]"])
