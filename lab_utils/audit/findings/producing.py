@@ -74,8 +74,9 @@ def lost_write() -> Found:
 def duplicate() -> Found:
     """An order is in the log at two or more places.
 
-    Rule: one order at two different pairs of partition and offset. The evidence also says how many
-    of the copies a read_committed reader is given, if that is known and not all of them.
+    Rule: one order at two different pairs of partition and offset, each of a `record` or a
+    `visible`. The evidence also says how many of the copies a read_committed reader is given, if
+    that is known and not all of them.
     Smallest: `sent(1) acked(1, offset 1) log(1, 1)`.
     Near miss: the same record read twice at one offset; or delivered twice from one offset, which
     is a duplicate-delivery.

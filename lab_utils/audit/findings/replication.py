@@ -32,9 +32,9 @@ def inconsistent_offsets() -> Found:
     """An order was acked or delivered at an offset that is not its own in the log.
 
     Rule: an order was `acked` or `delivered` at an offset of a partition, and the log holds another
-    order there. Or the log holds nothing there: it was read to an end above the offset, or after
-    the order was delivered. Or what the log holds there is not known, and another order was also
-    `acked` or `delivered` at that offset.
+    order there. Or the log holds nothing there: it does not begin after the offset, and was read to
+    an end above it, or after the order was delivered. Or what the log holds there is not known, and
+    another order was also `acked` or `delivered` at that offset.
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
     Near miss: the record at the offset is order 1; an order that was given to nobody, and acked at
     or after the end of the log, which is a lost-write alone.
