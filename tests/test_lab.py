@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from lab_utils import Lab, drop_response
+from lab_utils import Lab, corrupt_request, drop_response, refuse
 from lab_utils.checking import Checked
 from lab_utils.errors import BadArgument, SetupError, StageError
 from lab_utils.experiment import order_values
@@ -131,22 +131,21 @@ def test_a_flush_that_is_missing_is_named(lab: Lab) -> None:
     assert repr(lab.run(abort, orders=1)).endswith("1 failed>")
 
 
-def test_fault_of_one_topic(lab: Lab) -> None:
-    """A fault knows a topic by the short name that the workload uses."""
+def test_sweep_finds_the_hole(lab: Lab) -> None:
+    """An idempotent producer loses an order when its first batch goes wrong, and no other."""
 
-    def send_to_both(run: Any) -> None:
-        producer = run.producer()
+    def send(run: Any, settings: dict[str, Any]) -> None:
+        producer = run.producer(settings)
         for order in run.orders:
-            for topic in (run.topic, run.topics["invoices"]):
-                producer.produce(topic, order, partition=0)
-                producer.flush()
+            producer.produce(run.topic, order, partition=0)
+        producer.flush()
 
-    def sent_twice(topic: str) -> set[str]:
-        fault = drop_response("Produce", nth=2, topic=topic)
-        counts = lab.run(send_to_both, orders=3, topics=["invoices"], faults=[fault]).counts
-        return {name for name, stored in counts.by_topic if stored == 4}
+    faults = [fault("Produce", nth=nth) for fault in (refuse, corrupt_request) for nth in (1, 2)]
+    table = lab.sweep(send, faults=faults, settings=[{"enable.idempotence": True}], orders=3)
 
-    assert [{"orders"}, {"invoices"}] == [sent_twice(topic) for topic in ("orders", "invoices")]
+    assert [("lost",), ("stored once",)] * 2 == [cell.words for cell in table.cells]
+    assert "Order 0 was acked and is not in the log" in table.runs[0]["finding"]
+    assert "settings = {'enable.idempotence': True}" in table.runs[0]["code"]
 
 
 @pytest.mark.parametrize(

@@ -70,17 +70,49 @@ def test_recordings_are_small() -> None:
     ("lab", "choice", "finding"),
     [
         ("00", {}, "Order 2 was stored twice: its answer was lost"),
+        ("00", {"fault": "the request is lost", "nth": "1"}, "Order 0 crossed the wire twice"),
+        ("00", {"fault": "the answer is late"}, "Order 2 is in the log, and the client cannot"),
         ("01", {"fault": "the leader, cut off"}, "Order 2 was acked by broker 1 alone"),
+        ("03", {"idempotence": "true"}, "Order 2 crossed the wire twice and was stored once"),
+        ("03", {"fault": "it is refused"}, "Order 2 was stored after order 3: its first answer"),
         ("03", {"idempotence": "true", "in_flight": "5", "fault": "it is corrupted", "nth": "1"},
          "Order 0 was acked and is not in the log"),
+        ("04", {"fault": "is late"}, "transaction 2 was aborted: order 1 can be read, order 2"),
+        ("04", {"fault": "arrives", "taken": "starts before the end", "second": "commit"},
+         "producer-1 was told that it is fenced"),
+        ("05", {}, "Order 2 was processed more than once: the bookmark had not reached the work"),
         ("05", {"body": "commits, then works", "fault": "is killed after commit()"},
          "Order 2 was skipped"),
+        ("06", {}, "Order 2 is in the database more than once"),
         ("06", {"sink": "a row with a key"}, "Each of the 4 orders is in the database once"),
+        ("06", {"sink": "a record, in a transaction", "fault": "is killed before its commit"},
+         "Out equals in: 4 orders, each once"),
     ],
 )  # fmt: skip
 def test_recorded_run_has_the_finding(lab: str, choice: dict[str, str], finding: str) -> None:
     """What the labs are about is among the recorded runs."""
-    assert finding in run_of(lab, **choice)["finding"]
+    data = run_of(lab, **choice)
+
+    assert finding in data["finding"]
+    assert "read" == data["steps"][-1]["style"]
+
+
+@pytest.mark.parametrize(
+    ("lab", "choice", "outcome"),
+    [
+        ("01", {"fault": "the leader, cut off"}, "lost"),
+        ("01", {"fault": "the leader, cut off", "acks": "all"}, "stored once"),
+        ("02", {"fault": "broker 3"}, "stored once"),
+        ("02", {"replicas": "1"}, "stored once"),
+    ],
+)
+def test_recorded_run_has_the_outcome(lab: str, choice: dict[str, str], outcome: str) -> None:
+    """Also where brokers die and are paused; each replica has its lane."""
+    data = run_of(lab, **choice)
+    replicas = range(1, 1 + int(choice.get("replicas", 3)))
+
+    assert [outcome] == data["outcomes"]
+    assert {f"broker {number}" for number in replicas} <= set(data["lanes"])
 
 
 def test_what_is_recorded_is_not_made_again() -> None:
@@ -93,15 +125,19 @@ def test_what_is_recorded_is_not_made_again() -> None:
 
 
 @pytest.mark.kafka
-def test_a_run_that_is_recorded_today(stage: Any, tmp_path: Path) -> None:
-    """Made again on a broker, a recorded run has the same finding and the same counts."""
-    offer = OFFERS["03"]
+@pytest.mark.parametrize("lab", ["03", "05"])
+def test_a_run_that_is_recorded_today(stage: Any, tmp_path: Path, lab: str) -> None:
+    """Made again on a broker, a recorded run has the same finding and the same counts.
+
+    So it has where its process is killed, which is given its workload by value.
+    """
+    offer = OFFERS[lab]
     code, choice = offer.code({}), offer.chosen({})
     perform = partial(perform_choice, Lab(stage.name), offer, choice)
-    keep("03", [recordings._proof(code, perform)], tmp_path)
-    (found,) = recorded("03", tmp_path).values()
+    keep(lab, [recordings._proof(code, perform)], tmp_path)
+    (found,) = recorded(lab, tmp_path).values()
     now = offered(offer, choice, found.rows, found.trouble)
-    before = offered(offer, choice, recorded("03")[code].rows)
+    before = offered(offer, choice, recorded(lab)[code].rows)
 
     for name in ("choice", "code", "finding", "outcomes", "counts", "lanes"):
         assert before[name] == now[name], name
