@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -34,9 +33,8 @@ from tests.grading.recorded import (
     Case,
     all_cases,
     evidence,
-    key,
 )
-from tests.notebooks import FURTHER, blank_notebook, execute, solutions
+from tests.notebooks import FURTHER, blank_notebook, solutions
 
 # What is missing if the first order was too late: its ack, and its record.
 SLOW = (("acked", "0"), ("record", "0"))
@@ -436,36 +434,6 @@ def test_a_verdict_does_not_hold_the_answer(
     assert str(right[name]) not in found.reason
     assert is_in_form == found.reason.endswith("and that is not what happened.")
     assert is_in_form or asked.blank == found.hint
-
-
-SENDS = """
-def send_once(run):
-    # {prose}
-    producer = run.producer({settings})
-    {then}
-"""
-
-
-def key_of(prose: str = "", settings: str = "{}", then: str = "send(run, producer)") -> str:
-    """The key of a trial of 03.2 with this answer."""
-    cell = "def send(*given): ..." + SENDS.format(prose=prose, settings=settings, then=then)
-    names: dict[str, Any] = {}
-    execute(ast.parse(cell).body, cell, names)
-    found = exercise("03.2")
-    return key(found, found.public[0], names["send_once"])
-
-
-def test_what_was_recorded_is_known_by_what_was_done() -> None:
-    """Other code, orders or faults are not recorded yet; other prose is; the command is named."""
-    first, second = exercise("03.2").public
-    keys = [key_of(), key_of(settings='{"acks": "all"}'), key_of(then="producer.flush()")]
-    trials = [first, second, replace(first, orders=7)]
-    keys += [key(exercise("03.2"), trial, key_of) for trial in trials]
-
-    assert len(keys) == len(set(keys))
-    assert key_of() == key_of(prose="why")
-    with pytest.raises(LookupError, match=r"python -m tests\.record 03"):
-        evidence(exercise("03.2"), first, key_of)
 
 
 def cases() -> list[Any]:
