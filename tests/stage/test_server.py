@@ -153,15 +153,6 @@ def test_roles_are_of_the_latest_run(stage: Stage, reader: HonestReader, tmp_pat
     assert [2, 2, 2] == [broker[role] for role in ("leads", "in_sync", "replicates")]
 
 
-def test_verbs(stage: Stage) -> None:
-    """Each verb returns when it is so, and reset heals."""
-    states = [stage.broker(verb)["brokers"][0]["state"] for verb in ("pause", "resume", "kill")]
-    stage.reset()
-
-    assert ["paused", "running", "killed"] == states
-    assert "running" == stage.state()["brokers"][0]["state"]
-
-
 def test_the_address_is_private(stage: Stage) -> None:
     """Only its owner can read the token; the server is on loopback; the folder is private."""
     folder = stage_folder(stage.name)
@@ -171,13 +162,3 @@ def test_the_address_is_private(stage: Stage) -> None:
     assert 0o700 == folder.stat().st_mode & 0o777
     assert address["url"].startswith("http://127.0.0.1:")
     assert len(address["token"]) >= 32
-
-
-def test_events_can_be_caught_up(stage: Stage) -> None:
-    """With `after`, what happened since that number comes, the first of it first."""
-    seen = stage.state()["seen"]
-    stage.arm("", drop_response("Produce", nth=99))
-    found = ask(stage, "GET", f"/events?after={seen}").json()["events"]
-
-    assert seen + 1 == found[0]["number"]
-    assert "armed" in [event["kind"] for event in found if event["source"] == "fault"]
