@@ -52,11 +52,6 @@ from lab_utils.views.picture import Picture, figure
 from lab_utils.views.tables import Table
 Picture("A title", figure([], plot_px=60, margins=(0, 0, 40, 0)), "", Table(["a"], []))
 """
-SHOW_THREE = """\
-three = Lab({three.name!r}, brokers=3)
-run = three.run(lambda run: None, orders=0)
-three.panel()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -127,30 +122,6 @@ def test_closed_lab_starts_again(page: Page) -> None:
     rig.wait_for_idle(page)
 
     assert "['0', '1']\n" == rig.texts(page)[-1]
-
-
-def test_links_and_brokers_of_three(
-    page: Page, stage_of_three: Stage, lab: rig.Lab, tmp_path: Path
-) -> None:
-    """A link is cut and a broker killed while a cell is running; the roles follow."""
-    rig.run_new_cell(page, SHOW_THREE.format(three=stage_of_three))
-    rig.wait_for_idle(page)
-    rig.run_new_cell(page, WAIT)
-    panel = shown(page, -1)
-    panel.get_by_text("in the ISR of").first.wait_for()
-    panel.get_by_role("button", name="cut link 2-3").click()
-    panel.get_by_role("button", name="kill broker 1").click()
-    panel.get_by_role("group", name="link 2-3").get_by_text("cut", exact=True).first.wait_for()
-    rig.wait_for_text(page, panel.inner_text, "leads 0, in the ISR of 0 of")
-    followers = stage_of_three.state()["brokers"][1:]
-    roles = [f"leads {it['leads']}, in the ISR of {it['in_sync']} of" for it in followers]
-    for role in roles:
-        rig.wait_for_text(page, panel.inner_text, role)
-    panel.screenshot(path=tmp_path / "three.png")
-    (lab.folder / "go").touch()
-    rig.wait_for_idle(page)
-
-    assert any(broker["leads"] for broker in followers)
 
 
 def test_panel_outlives_its_kernel(browser: Browser, stage: Stage, lab: rig.Lab) -> None:
