@@ -86,16 +86,6 @@ def test_what_was_not_committed_is_no_duplicate() -> None:
     assert "3 in the log (1 not committed), 0 missing, 0 duplicated" in verdict.reason
 
 
-def test_one_trial_breaks_a_rule() -> None:
-    """One broken rule in one trial is a FAIL without points; the first mistake made is the hint."""
-    verdict = judge(EXERCISE, None, [evidence(*STORED), evidence(*TWICE)])
-
-    assert ("FAIL", 0) == (str(verdict.status), verdict.points)
-    assert "offsets 1 and 2" in verdict.reason
-    retried = EXERCISE.mistakes[1]
-    assert f"Likely: {retried.likely}\n{retried.look}" == verdict.hint
-
-
 def test_a_mistake_that_cannot_be_looked_for_is_not_made() -> None:
     """An answer in a form that nobody thought of does not end the judging."""
     unread = Mistake(name="another order", is_made=lambda answer, _: answer["order"], likely="it.")
