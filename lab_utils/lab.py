@@ -31,8 +31,8 @@ from lab_utils.run import Predicted, Run
 from lab_utils.views.progress import doing
 
 if TYPE_CHECKING:
-    from lab_utils.clients.by_hand import ByHand
-    from lab_utils.clients.live_run import Ticket, Workload
+    from lab_utils.clients.by_hand import Begun, ByHand
+    from lab_utils.clients.live_run import Workload
     from lab_utils.experiment import Experiment
     from lab_utils.stage.client import Brokers, Stage
     from lab_utils.sweep import SweptWorkload
@@ -286,7 +286,7 @@ class Lab:
         from lab_utils.views.panel.transaction_panel import TransactionPanel
 
         if self._by_hand is None:
-            self._by_hand = ByHand(self._reader, *self._hands())
+            self._by_hand = ByHand(self._reader, self._begin_by_hand)
         return TransactionPanel(self._by_hand.act, self._by_hand.rows, self._by_hand.begin_again)
 
     def cost_of_transactions(self, repeats: int = 5) -> Any:
@@ -374,18 +374,12 @@ class Lab:
             self.stage, self._reader, run, folder, orders, faults, schema=schema, **given
         )
 
-    def _hands(self) -> tuple[Callable[[], Ticket], Callable[[], object]]:
-        """How a panel begins a run of its own, and how it finishes it."""
+    def _begin_by_hand(self) -> Begun:
         from lab_utils.experiment import Experiment
 
-        experiments: list[Experiment] = []
-
-        def begin() -> Ticket:
-            run, folder = _new_run(self.name)
-            experiments.append(Experiment(self.stage, self._reader, run, folder, orders=()))
-            return experiments[-1].begin()
-
-        return begin, lambda: experiments[-1].finish()
+        run, folder = _new_run(self.name)
+        experiment = Experiment(self.stage, self._reader, run, folder, orders=())
+        return experiment.begin(), experiment.finish
 
     def _topic_settings(
         self, topics: Mapping[str, Mapping[str, object]]

@@ -22,17 +22,18 @@ from lab_utils.ledger.store import read_ledger
 PATIENCE_S: Final = 5
 NAMES: Final = ("A", "B")
 VERBS: Final = ("init", "begin", "produce", "commit", "abort")
+Begun = tuple[Ticket, Callable[[], object]]
 
 
 class ByHand:
-    """The run behind the transaction panel; a new one when it is asked for."""
+    """The run behind the transaction panel; a new one when it is asked for.
 
-    def __init__(
-        self, reader: HonestReader, begin: Callable[[], Ticket], finish: Callable[[], object]
-    ) -> None:
+    begin  begins a run; returns its ticket, and what finishes it
+    """
+
+    def __init__(self, reader: HonestReader, begin: Callable[[], Begun]) -> None:
         self._reader = reader
         self._begin = begin
-        self._finish = finish
         self._ticket: Ticket | None = None
         self._live: LiveRun | None = None
         self._producers: dict[str, RecordingProducer] = {}
@@ -83,7 +84,7 @@ class ByHand:
 
     def _producer(self, name: str) -> RecordingProducer:
         if self._live is None:
-            self._ticket = self._begin()
+            self._ticket, self._finish = self._begin()
             self._live = live = LiveRun(self._ticket)
             name_of_both = {"transactional.id": live.topic}
             self._producers = {each: live.producer(name_of_both) for each in NAMES}

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 @pytest.fixture
 def by_hand(opened: Opened, reader: Any) -> Iterator[ByHand]:
     experiment = opened.experiment
-    hand = ByHand(reader, experiment.begin, experiment.finish)
+    hand = ByHand(reader, lambda: (experiment.begin(), experiment.finish))
     yield hand
     hand.close()
 
