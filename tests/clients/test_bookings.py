@@ -158,7 +158,7 @@ def test_a_table_that_takes_too_long_to_be_read(
 
     error = carry_out(workload, killed(tmp_path, "after_db_commit"), timeout_s=60)
 
-    assert ("which commit books order 2. Is it a view?" in str(error)) == (bookings == SLOW)
+    assert ("takes too long to be read" in str(error)) == (bookings == SLOW)
 
 
 @pytest.mark.parametrize("later", ["DELETE FROM bookings", "INSERT INTO done VALUES (1)"])
