@@ -202,12 +202,13 @@ def _has_an_order(each: Evidence, request: Event) -> bool:
 def _is_needless(each: Evidence, request: Event) -> bool:
     """Was this batch, which the broker knows by its sequence number, on its way already, unharmed?
 
-    Its sender has been told so, was yet to be told, or has hung up. A client sends nothing twice
-    over one connection without an answer.
+    Its sender has been told so, was yet to be told, or has hung up; that one does rightly whom an
+    earlier fault lets wait. A client sends nothing twice over one connection without an answer.
     """
     if request.producer_id is None or request.producer_id < 0:
         return False
-    closed = each.history.of("wire", "closed")
+    is_unharmed = all(row.at_ns >= request.at_ns for row in each.faults("fired"))
+    closed = each.history.of("wire", "closed") if is_unharmed else []
     hung_up = {row.detail.get("connection") for row in closed if row.detail.get("by") == "client"}
     for before in each.requests():
         if before.at_ns < request.at_ns and _batch(before) == _batch(request):

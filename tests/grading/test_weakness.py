@@ -61,6 +61,10 @@ def fired(actor: str = "drop_response", api: str = "Produce") -> Event:
                  detail={"fault": "f1", "connection": "c"})  # fmt: skip
 
 
+# Since then the broker gives no answer.
+CUT = Event(run="r", source="fault", actor="cut_link", kind="fired", at_ns=2)
+
+
 def end(committed: str = "True") -> Event:
     return wire("request", "EndTxn", 10, 1, detail={"committed": committed}, **GIVEN)
 
@@ -102,6 +106,7 @@ def later(event: Event) -> Event:
         ([*sent_before("held", at_ns=11), produce(**BATCH), fired()], False),
         ([*left_by("client"), produce(**BATCH), fired()], True),
         ([*left_by("broker"), produce(**BATCH), fired()], False),
+        ([CUT, *left_by("client"), produce(**BATCH), fired()], False),
         ([*sent_before("forwarded")[:2], produce(**BATCH), fired()], True),
         # Two copies with one correlation id: which one it met nobody can tell.
         ([*sent_before("forwarded", number=1), produce(**BATCH), answered(), fired()], True),
