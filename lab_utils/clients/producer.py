@@ -130,7 +130,7 @@ class RecordingProducer(Producer):
         group = {"group": group_metadata.group} if known else {}
         with self._told("send_offsets_to_transaction", offsets=offsets, **group):
             super().send_offsets_to_transaction(positions, group_metadata, timeout)
-        self._crashes.reached("after_send_offsets")
+        self._crashes.reached("after_send_offsets", lambda: self._carried)
 
     def commit_transaction(self, timeout: float = -1) -> None:
         """Commit the open transaction, as confluent_kafka.Producer.commit_transaction does."""

@@ -111,8 +111,8 @@ rewound.in_and_out("invoices")
 #
 # Write the loop: a transaction for each batch, with the offsets in it. If an error asks for an abort
 # (`error.args[0].txn_requires_abort()`), abort and rewind; raise any other error again. The check
-# kills the process in two places, makes one transaction fail, and has one producer fenced. The grader
-# also kills it in other places, and one of two members.
+# kills one process after another, in each batch at another place, makes one transaction fail, and has
+# one producer fenced. The grader kills in other batches and places, too, and one of two members.
 
 # %% answer="06.1"
 def exactly_once(run):
@@ -180,8 +180,8 @@ crashed = {"orders": 6, "filled": True, "faults": [crash_client("after_db_commit
 #
 # ## 06.2 The sink (6 points)
 #
-# Complete a sink that has each order in `bookings` once, wherever it is killed. The column `value`
-# holds the order.
+# Complete a sink that has each order in `bookings` once, wherever and however often it is killed. The
+# column `value` holds the order.
 
 # %% answer="06.2"
 def booked_once(run):

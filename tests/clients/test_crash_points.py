@@ -115,6 +115,7 @@ def commits_nothing_first(run: LiveRun) -> None:
     [
         (commits_nothing_first, "before_commit", 2),
         (commits_nothing_first, "after_commit", 3),
+        ("bills_in_a_transaction", "after_send_offsets", 2),
         ("bills_in_a_transaction", "after_commit", 4),
     ],
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.grading.wrong_answers import BOOKMARK, COMMIT, SORTED
-from tests.grading.wrong_answers_from_06 import EACH_ERROR, EACH_ROW, INSERT, NO_KEY
+from tests.grading.wrong_answers_from_06 import EACH_ERROR, EACH_ROW, INSERT, looks_first
 
 AND_A_FLUSH: Final = ("patient =", "producer.flush()\n    patient =")
 AND_A_FLUSH_EACH: Final = ("partition=0)", "partition=0); producer.flush()")
@@ -24,7 +24,6 @@ def send_once(run):
 """
 IS_BY_HAND: Final = '"enable.auto.commit": False'
 NAMES_ITS_GROUP: Final = f'{IS_BY_HAND}, "group.id": "billing"'
-BOOKS_IT: Final = 'connection.execute(text("INSERT'
 ALL_ROWS: Final = f"""\
 insert = {INSERT}
             connection.execute(insert, [{{"order": it.value().decode()}} for it in batch])
@@ -222,16 +221,7 @@ def send_each(run):
     (
         "06.2",
         "looks in the same transaction",
-        [
-            *NO_KEY,
-            (
-                BOOKS_IT,
-                'there = text("SELECT 1 FROM bookings WHERE value = :order")\n'
-                '            order = {"order": message.value().decode()}\n'
-                "            if not connection.execute(there, order).first():\n"
-                f"                {BOOKS_IT}",
-            ),
-        ],
+        looks_first(),
     ),
     ("07.2", "the rows of a batch in one statement", [(EACH_ROW, ALL_ROWS), EACH_ERROR]),
     (
