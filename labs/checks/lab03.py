@@ -7,6 +7,7 @@ from lab_utils.grading.rules import (
     after_crash,
     answer_equals,
     each_order_is_stored,
+    missing,
     no_order_is_stored_twice,
     nothing_else_is_stored,
     rows_equal,
@@ -147,19 +148,23 @@ def stored_twice(nth, orders=6):
 
 
 def crashed(acked, sent):
-    """Three runs whose process is killed and started again.
+    """Three runs whose processes are killed and started again.
 
     After an ack the log holds something, so who begins anew stores it twice. After a send the last
     orders were never handed over, so who gives up leaves them out. What is sent first may not reach
-    the broker, so who has written down that it was sent leaves it out, too.
+    the broker, so who has written down that it was sent leaves it out, too. So it is for one
+    process after another: the last one is killed with the last order, and nobody can be careful in
+    the first processes only.
     """
+    lost = ("0", str(sent), "5")
     deaths = {
         "a crash after an ack": (crash_client("after_ack", nth=acked),),
         "a crash after a send": (crash_client("after_send", nth=sent),),
-        "a crash before the broker has it": (
-            crash_client("after_send", nth=1), drop_request("Produce", nth=1)
+        "crashes before the broker has it": (
+            *(crash_client("after_send", value=order) for order in lost),
+            *(drop_request("Produce", value=order, once=False) for order in lost),
         ),
-    }  # fmt: skip
+    }
     return tuple(Trial(name=it, faults=deaths[it], assumes=taken_back_alone) for it in deaths)
 
 
@@ -350,12 +355,15 @@ EXERCISES = (
         kind="workload",
         answer="send_the_rest",
         public=crashed(acked=3, sent=2),
-        unseen=drawn(lambda place: crashed(place.randint(1, 5), place.randint(1, 4))),
+        unseen=drawn(lambda place: crashed(place.randint(1, 5), place.choice((2, 3)))),
         rules=(*STORED_ONCE, the_process_was_restarted),
         mistakes=(
             Mistake(
                 name="gave up",
-                is_made=lambda _, seen: not after_crash(seen, "Produce"),
+                is_made=lambda _, seen: (
+                    missing(seen, Counter(seen.stored))
+                    and seen.requests()[-1].at_ns < seen.crashes[0].at_ns
+                ),
                 likely="the second process sent nothing, and the first had not finished.",
                 look="Look at what is missing from the log.",
             ),

@@ -201,8 +201,8 @@ lab.check("03.4", first_copies)
 #
 # ## 03.5 Survive a restart (4 points)
 #
-# The check kills the process at a moment that you do not know, and starts it again. After that each
-# order must be in the log exactly once. `run.orders_in_the_log()` reads the topic to its end; send
+# The check kills the process at a moment that you do not know, and starts it again, which may be
+# killed, too. After that each order must be in the log exactly once. `run.orders_in_the_log()` reads the topic to its end; send
 # what is missing.
 
 # %% answer="03.5"
