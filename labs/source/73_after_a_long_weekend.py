@@ -90,8 +90,8 @@ lab.check("73.1", answer_1)
 # `auto.offset.reset=earliest`. Somebody proposes `latest`, the default of Kafka's clients. What would be
 # read on Monday then, and what would be read on the very first day?
 #
-# In the check the program dies and stays away until its bookmarks are gone. It is also killed right
-# before the database commits an order, which takes long, and right after, each time twice in a row.
+# In the check the program dies and stays away until its bookmarks are gone, twice in a row. It is also
+# killed right before the database commits an order, which takes long, and right after, again and again.
 # The grader does so at other places.
 
 # %% answer="73.2"
@@ -127,40 +127,45 @@ lab.score()
 lab.close()
 
 # %% part="checks"
-def killed(name, point, **given):
-    """A run whose program is killed at this point, and started again: soon, or after a weekend."""
-    return Trial(name=name, faults=(crash_client(point, **given),), orders=6, filled=True)
+def killed(name, *deaths):
+    """A run of which one process after another is killed, and started again."""
+    return Trial(name=name, faults=deaths, orders=6, filled=True)
 
 
-def at_bookings(name, point, orders, *others):
-    """A run whose processes are killed at this point of an order's booking, each at the next.
-
-    The database says which commit that is: a consumer may poll and commit for show.
-    """
-    deaths = (crash_client(point, value=order) for order in orders)
-    return Trial(name=name, faults=(*others, *deaths), orders=6, filled=True)
+def weekend(point, order):
+    """Killed at this point of an order, for so long that the bookmarks are gone."""
+    return crash_client(point, value=order, until_expired=True)
 
 
-def all_of_them(weekend, booked, hand, restarts):
-    """The bookmarks expire after so many orders, and after a booking; kills at two more bookings.
+def all_of_them(early, restarts):
+    """The bookmarks expire after a poll, and after a booking; kills at bookings all along.
 
     After an order comes the next poll: who keeps its place elsewhere may never call commit(). Each
-    commit of the database takes longer than automatic commits wait when an order is in hand.
+    commit of the database takes longer than automatic commits wait when an order is in hand. The
+    database says whose booking a commit is: a consumer may poll and commit for show. The last
+    process is killed with the last order: nobody can be careful in the first ones only.
     """
     slow = stall_client("before_db_commit", for_ms=250, once=False)
+    last = crash_client("after_db_commit", value="5")
     return (
-        killed("a weekend", "after_poll", nth=weekend + 1, until_expired=True),
-        killed("a weekend after a booking", "after_db_commit", value=booked, until_expired=True),
-        at_bookings("restarts", "after_db_commit", restarts),
-        at_bookings("in hand", "before_db_commit", hand, slow),
+        killed("a weekend", *(weekend("after_poll", it) for it in (early, "5"))),
+        killed("a weekend after a booking", *(weekend("after_db_commit", it) for it in (early, "5"))),
+        killed("restarts", slow, *(crash_client(f"{when}_db_commit", value=it)
+                                   for it, when in restarts), last),
     )
+
+
+# Kills at a booking, each before the database's commit or after it.
+RESTARTS = (
+    (("0", "before"), ("2", "after"), ("4", "before")),
+    (("1", "after"), ("3", "before"), ("4", "before")),
+)
 
 
 def elsewhere(nonce):
     """All of them at places drawn from the nonce."""
     place = random.Random(nonce)
-    hand, restarts = place.choice(("13", "24")), place.choice(("24", "35"))
-    return all_of_them(place.randint(2, 5), place.choice("24"), hand, restarts)
+    return all_of_them(place.choice("24"), place.choice(RESTARTS))
 
 
 def cause(evidence):
@@ -206,7 +211,12 @@ EXERCISES = (
         points=3,
         kind="value",
         answer="answer_1",
-        public=(replace(killed("it", "after_commit", nth=3, until_expired=True), workload=found),),
+        public=(
+            replace(
+                killed("it", crash_client("after_commit", nth=3, until_expired=True)),
+                workload=found,
+            ),
+        ),
         rules=(answer_equals(cause),),
         mistakes=(
             Mistake(
@@ -248,7 +258,7 @@ EXERCISES = (
         points=4,
         kind="workload",
         answer="repaired",
-        public=all_of_them(3, "2", "24", "24"),
+        public=all_of_them("2", RESTARTS[0]),
         unseen=elsewhere,
         rules=(each_is_booked_once,),
         passed=says_what_was_booked,
@@ -275,13 +285,15 @@ EXERCISES = (
             ),
             Mistake(
                 name="begun anew",
-                is_made=lambda _, seen: "weekend" in seen.trial.name and len(twice(seen)) > 1,
+                is_made=lambda _, seen: (
+                    "weekend" in seen.trial.name and len(twice(seen)) > len(seen.crashes)
+                ),
                 likely="the group had no bookmark, and nothing else remembered what is booked.",
                 look="Look at what the second process could have found, and where.",
             ),
             Mistake(
                 name="one short",
-                is_made=lambda _, seen: seen.trial.name == "a weekend" and len(twice(seen)) == 1,
+                is_made=lambda _, seen: seen.trial.name == "a weekend" and bool(twice(seen)),
                 likely="a bookmark names the next order to read, and this one names another.",
                 look="Look at the order that is booked twice, and at the place that you keep.",
             ),
@@ -374,6 +386,11 @@ WRONG = (
     ("73.2", "the bookmark first", changed(*TIMER, SHOWN)),
     ("73.2", "the bookmark first", changed((COMMIT, ""), (WITH, COMMIT + WITH), SHOWN)),
     ("73.2", "two commits", kept(between=APART).replace(*SHOWN)),
+    # careful in the first processes only
+    ("73.2", "begun anew", kept(resume="(offset or 0) * (run.attempt < 3)")),
+    ("73.2", "begun anew", changed(*PLAIN, (LOOP, LOOP + LOOKED_UP.replace("if known", "if known and run.attempt < 3")))),
+    ("73.2", "two commits", kept(second="if run.attempt < 3: " + BOOKMARK, last=LATER.replace("message.offset()", "run.attempt") + COMMIT)),
+    ("73.2", "the bookmark first", changed((COMMIT, "        run.attempt > 1 or consumer.commit(message, asynchronous=False)\n"), (WITH, "        run.attempt < 2 or consumer.commit(message, asynchronous=False)\n" + WITH))),
     # from the fourth order on
     ("73.2", "two commits", kept(second="if message.offset() < 3: " + BOOKMARK, last=LATER + COMMIT)),
 )
