@@ -33,8 +33,6 @@ from lab_utils.proxy.faults import (
 )
 
 OUTPUTS = ("invoices", "notices")
-# Of an order, the pipeline of the lab sends two records: in a batch of two, four Produce requests.
-REQUESTS = 4
 # Longer than the client's interval of automatic commits, 100 ms.
 SLOW_MS = 400
 # The claims behind the twelve, in their sequence.
@@ -82,14 +80,18 @@ def schedule(name, *faults, patient=False):
     )  # fmt: skip
 
 
-def killed(name, point, nth=1, value=None):
-    """The process is slow at a point, and dies there."""
-    return schedule(name, slow(point, nth, value), crash_client(point, nth=nth, value=value))
+def killed(name, point, *orders):
+    """One process after another is slow at this point of an order, and dies there.
+
+    The last one does so in the last batch: nobody can be careful in the first processes only.
+    """
+    deaths = ((slow(point, value=it), crash_client(point, value=it)) for it in map(str, orders))
+    return schedule(name, *(fault for death in deaths for fault in death))
 
 
 def slow(point, nth=1, value=None):
-    """The process is slow: time enough for what goes on without it."""
-    return stall_client(point, nth=nth, value=value, for_ms=SLOW_MS)
+    """The process is slow: time enough for what goes on without it. With an order each one is."""
+    return stall_client(point, nth=nth, value=value, for_ms=SLOW_MS, once=value is None)
 
 
 def leader_loses_power(name, batch, notices=1):
@@ -123,18 +125,22 @@ def aborted(nth):
 
 
 def schedules(nonce):
-    """The twelve, in batches of two orders drawn from the nonce."""
+    """The twelve, in batches of two orders: the last one, and others drawn from the nonce."""
     place = random.Random(nonce)
     twice = place.randint(1, 2)
+
+    def early():
+        return place.choice((0, 2))
+
     return (
-        killed("killed when it has read", "after_poll", 2 * place.randint(2, 3)),
-        killed("killed with a row written", "after_db_write", value=place.choice("24")),
-        killed("killed before the database's commit", "before_db_commit", value=place.choice("24")),
-        killed("killed after the database's commit", "after_db_commit", value=place.choice("24")),
-        killed("killed with a notice sent", "after_ack", REQUESTS * place.randint(1, 2) + 2),
-        killed("killed with the offsets sent", "after_send_offsets", place.randint(2, 3)),
+        killed("killed when it has read", "after_poll", early() + 1, 5),
+        killed("killed with a row written", "after_db_write", early(), 4),
+        killed("killed before the database's commit", "before_db_commit", early(), 4),
+        killed("killed after the database's commit", "after_db_commit", early(), 4),
+        killed("killed with a notice sent", "after_ack", early() + 1, 5),
+        killed("killed with the offsets sent", "after_send_offsets", early() + 1, 5),
         # The first one that is about the order: of its invoice, or of its bookmark.
-        killed("killed after a commit", "after_commit", value=place.choice("24")),
+        killed("killed after a commit", "after_commit", early(), 4),
         schedule("offsets are refused twice", aborted(twice), aborted(twice + 1)),
         schedule(
             # The first batch: the bookmark is past it when the process dies. Who aborts the second

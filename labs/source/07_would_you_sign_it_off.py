@@ -226,8 +226,8 @@ lab.check("07.2", answer_2)
 # %% [markdown]
 # ## What this does not cover
 #
-# - Twelve schedules are a sample: each is one fault or two, at a place drawn at random. They do not
-#   prove that the pipeline is right.
+# - Twelve schedules are a sample: each is a fault or two, or kills two processes, at places drawn at
+#   random. They do not prove that the pipeline is right.
 # - No schedule breaks the first batch of a producer. If the leader fails in it, even the repaired
 #   pipeline can lose an invoice: lab 03 shows why, in its run `hole`.
 # - There is one member and one partition. Lab 06 has the rebalance.
