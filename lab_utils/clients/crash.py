@@ -79,9 +79,9 @@ class CrashPoints:
         if stall_ms == WHICH:
             known = sorted(value for value in values() if value is not None)
             stall_ms = self._asked(point=point, values=known)
-        if stall_ms:
+        while stall_ms:  # a further stall may be due at the same point
             Flag().wait(stall_ms / 1000)
-            self._asked(stalled=point)
+            stall_ms = self._asked(stalled=point)
 
     @contextmanager
     def during(self, point: str) -> Iterator[None]:

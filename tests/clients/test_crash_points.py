@@ -178,14 +178,19 @@ def test_only_broker_is_paused_at_the_crash(perform: Perform) -> None:
 
 
 def test_each_process_is_slow(perform: Perform) -> None:
-    """A stall of each order from the nth on is there again after a kill."""
+    """A stall of each order from the nth on is there again after a kill.
+
+    Where a kill comes with two stalls it comes after both.
+    """
     slow = stall_client("before_process", nth=2, for_ms=50, once=False)
+    once = stall_client("before_process", value="2", for_ms=50)
     crash = crash_client("before_process", nth=3)
-    rows = perform(workload("process_then_commit"), slow, crash, orders=6, filled=True)
+    rows = perform(workload("process_then_commit"), slow, once, crash, orders=6, filled=True)
     stalls = [row for row in rows if (row.actor, row.kind) == ("stall_client", "fired")]
 
-    # Orders 1 and 2, and then 3, 4 and 5.
-    assert ("0 1 2 3 4 5", 5) == (work(rows), len(stalls))
+    # Orders 1, 2 and 2, and then 3, 4 and 5.
+    assert ("0 1 2 3 4 5", 6) == (work(rows), len(stalls))
+    assert [2] == bookmarks(rows, "crash")
 
 
 def test_a_fault_of_each_request_ends_with_the_process(perform: Perform) -> None:
