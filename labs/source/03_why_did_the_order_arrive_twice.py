@@ -201,9 +201,9 @@ lab.check("03.4", first_copies)
 #
 # ## 03.5 Survive a restart (4 points)
 #
-# The check kills the process at a moment that you do not know, and starts it again, which may be
-# killed, too. After that each order must be in the log exactly once. `run.orders_in_the_log()` reads the topic to its end; send
-# what is missing.
+# The check kills the process, and perhaps the next one, at moments that you do not know. After that
+# each order must be in the log exactly once. `run.orders_in_the_log()` reads the topic to its end;
+# send what is missing.
 
 # %% answer="03.5"
 def send_the_rest(run):
