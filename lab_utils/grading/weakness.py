@@ -163,7 +163,7 @@ def _is_about_an_order(each: Evidence, request: Event, fired: Event) -> bool:
     is_order = _has_an_order(each, request)
     answers = _answers(each, request) if fired.actor in LEAVE_THE_ANSWER else []
     refused = any(row.error and row.error not in SENT_AGAIN for row in answers)
-    means_it = request.detail.get("acks") in ACKS and not _is_needless(each, request)
+    means_it = request.detail.get("acks") in ACKS and not _is_needless(each, request, fired)
     return bool(request.records) and is_order and means_it and not refused
 
 
@@ -199,7 +199,7 @@ def _has_an_order(each: Evidence, request: Event) -> bool:
     return not set(each.orders).isdisjoint(carried(request))
 
 
-def _is_needless(each: Evidence, request: Event) -> bool:
+def _is_needless(each: Evidence, request: Event, fired: Event) -> bool:
     """Was this batch, which the broker knows by its sequence number, on its way already, unharmed?
 
     Its sender has been told so, was yet to be told, or has hung up; that one does rightly whom an
@@ -207,15 +207,19 @@ def _is_needless(each: Evidence, request: Event) -> bool:
     """
     if request.producer_id is None or request.producer_id < 0:
         return False
-    is_unharmed = all(row.at_ns >= request.at_ns for row in each.faults("fired"))
+    others = (row for row in each.faults("fired") if row.actor != fired.actor)
+    is_unharmed = all(row.at_ns >= request.at_ns for row in others)
     closed = each.history.of("wire", "closed") if is_unharmed else []
     hung_up = {row.detail.get("connection") for row in closed if row.detail.get("by") == "client"}
     for before in each.requests():
         if before.at_ns < request.at_ns and _batch(before) == _batch(request):
             answers = [row for row in _answers(each, before) if _place(row) == _place(request)]
-            own = {*hung_up, request.detail.get("connection")}
-            is_left = before.fate == "forwarded" and before.detail.get("connection") in own
-            if any(_tells(row, request) for row in answers) or (is_left and not answers):
+            connection = before.detail.get("connection")
+            # An answer to who has hung up reaches nobody.
+            is_left = connection in hung_up and all(row.fate == "dropped" for row in answers)
+            is_left |= connection == request.detail.get("connection") and not answers
+            is_told = any(_tells(row, request) for row in answers)
+            if is_told or (is_left and before.fate == "forwarded"):
                 return True
     return False
 

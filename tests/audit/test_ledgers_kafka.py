@@ -218,7 +218,7 @@ def test_both_formats_at_once(tmp_path: Path) -> None:
 
 def test_a_column_that_is_misspelt_is_named(tmp_path: Path) -> None:
     """It is left out, and said; the first lines of a file are looked at, then a sample."""
-    later = [WHOLE] * SAMPLED[0] + [line(ofset=1)] * 10
+    later = [WHOLE] * SAMPLED[0] + [line(ofset=1, offset=it) for it in range(1, 11)]
     got = ledger(tmp_path, written(tmp_path / "a.jsonl", line(Offset=1), *later))
 
     assert ["Offset"] == got.unknown

@@ -41,11 +41,12 @@ def sent_before(fate: str, at_ns: int = 3, number: int = 0) -> list[Event]:
     return [init(1), request, replace(answered(), at_ns=at_ns, correlation_id=number, fate=fate)]
 
 
-def left_by(by: str) -> list[Event]:
+def left_by(by: str, *fates: str) -> list[Event]:
     """The same batch before, on a connection that was closed before there was an answer."""
-    started, request, _ = sent_before("forwarded")
-    closed = wire("closed", "", 4, 0, detail={"connection": "b", "by": by})
-    return [started, replace(request, detail={"acks": "-1", "connection": "b"}), closed]
+    _, request, _ = sent_before("forwarded")
+    answers = [replace(answered(), at_ns=5, correlation_id=0, fate=it) for it in fates]
+    rows = [replace(it, detail=it.detail | {"connection": "b"}) for it in (request, *answers)]
+    return [init(1), *rows, wire("closed", "", 4, 0, detail={"connection": "b", "by": by})]
 
 
 def init(epoch: int, at_ns: int = 1) -> Event:
@@ -105,6 +106,7 @@ def later(event: Event) -> Event:
         ([*sent_before("forwarded", at_ns=11), produce(**BATCH), fired()], True),
         ([*sent_before("held", at_ns=11), produce(**BATCH), fired()], False),
         ([*left_by("client"), produce(**BATCH), fired()], True),
+        ([*left_by("client", "dropped"), produce(**BATCH), fired()], True),
         ([*left_by("broker"), produce(**BATCH), fired()], False),
         ([CUT, *left_by("client"), produce(**BATCH), fired()], False),
         ([*sent_before("forwarded")[:2], produce(**BATCH), fired()], True),
