@@ -270,6 +270,7 @@ def test_a_machine_that_stands_still_is_nobodys_zero(
 ) -> None:
     """A right answer that had no processor is examined again, and passes if it has one then."""
     monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.1)
+    monkeypatch.setattr(waiting, "SCARCE_S_MIN", 10)
     names, over = ("once", "always"), Event()
     answers = {name: handed_in.only({"90.2": RIGHT.format(name=name)}) for name in names}
     handed_in.hand_in(tmp_path, **answers)
