@@ -172,7 +172,8 @@ def test_paced_lost_answer(perform: Perform) -> None:
 def test_acks_0_loses_without_a_word(perform: Perform, reader: Any) -> None:
     """The producer is told of five sent orders; the lost one is nowhere.
 
-    What it sends before it has noticed the cut is lost, too; with luck that is none.
+    What it sends before it has noticed the cut is lost, too; with luck that is none. And what it
+    sends on a new connection may overtake what the broker has still to read from the old one.
     """
     rows = struck(perform, drop_request("Produce", 3), 5, {"acks": 0}, paced=True)
     run = rows[0].run
@@ -186,4 +187,7 @@ def test_acks_0_loses_without_a_word(perform: Perform, reader: Any) -> None:
     assert ["0", "1"] == stored[:2]
     assert "2" not in stored
     # Nobody told the producer when they were stored, so the log is waited for.
-    wait_until(lambda: log() == stored, str(stored), timeout_s=60, last_seen=lambda _: str(log()))
+    wait_until(
+        lambda: sorted(map(str, log())) == sorted(map(str, stored)),
+        str(stored), timeout_s=60, last_seen=lambda _: str(log()),
+    )  # fmt: skip
