@@ -50,8 +50,8 @@ def eventful(orders, lost, late):
 
 
 def eventful_somewhere(place):
-    """An eventful run at positions drawn anew; more orders are late than in the public one."""
-    late = place.choice(((6, 7, 9), (6, 8, 9), (7, 8, 9)))
+    """An eventful run at positions drawn anew, and nobody knows how many orders are late."""
+    late = place.choice(((7, 9), (6, 7, 9), (7, 8, 9), (6, 7, 8, 9)))
     return [eventful(place.randint(9, 10), place.randint(2, 3), late)]
 
 
