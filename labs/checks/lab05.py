@@ -89,19 +89,48 @@ def no_bookmark_is_ahead(_, evidence):
 
     So it needs no kill to see that a later process is careless, or one that a kill has missed.
     """
-    done_ns = {}
-    for row in evidence.requests():
-        for value in carried(row):
-            done_ns.setdefault(value, row.at_ns)
-    for asked in evidence.requests("OffsetCommit"):
+    done_ns = told_of_receipts(evidence)
+    for asked, set_ns in bookmarks(evidence):
+        if asked.topic is None:
+            return "a request set the bookmarks of several partitions, and run.topic has one."
         for row in evidence.given:
-            is_past = row.partition == asked.partition and row.offset < (asked.offset or 0)
-            if is_past and done_ns.get(row.value, asked.at_ns) >= asked.at_ns:
+            is_past = place_of(row) == place_of(asked) and row.offset < (asked.offset or 0)
+            if is_past and done_ns.get(row.value, set_ns) >= set_ns:
                 return (
                     f"a bookmark was set to {asked.offset} when order {row.value}, at offset "
                     f"{row.offset}, was not processed yet."
                 )
     return None
+
+
+def told_of_receipts(evidence):
+    """When the broker first said of each order that its receipt is stored."""
+    told_ns = {}
+    for exchange in evidence.history.exchanges:
+        for asked in exchange.requests:
+            if asked.topic != f"{asked.run}-receipts":
+                continue
+            for answer in exchange.responses:
+                if place_of(answer) == place_of(asked) and not answer.error:
+                    for value in carried(asked):
+                        told_ns.setdefault(value, answer.at_ns)
+    return told_ns
+
+
+def bookmarks(evidence):
+    """The requests that set a bookmark, each with its moment: in a transaction this is the end."""
+    for row in evidence.requests("OffsetCommit"):
+        yield row, row.at_ns
+    ends = [row for row in evidence.requests("EndTxn") if row.detail["committed"] == "True"]
+    for row in evidence.requests("TxnOffsetCommit"):
+        own = (it.at_ns for it in ends if it.producer_id == row.producer_id)
+        if (set_ns := next((it for it in own if it > row.at_ns), None)) is not None:
+            yield row, set_ns
+
+
+def place_of(row):
+    """The partition of an event, with its topic."""
+    return row.topic, row.partition
 
 
 def the_bookmark_is_at_the_end(_, evidence):

@@ -124,6 +124,48 @@ def test_one_thread_needs_no_bookmark_of_four() -> None:
     assert seen_in_part(alone)
 
 
+def test_who_has_the_answer_has_said_late_that_it_has_sent() -> None:
+    """A process says itself where it is, and may wait for an ack before that."""
+    case = Case("03.5", REFERENCE)
+    trial = case.exercise.public[1]
+    found = evidence(case.exercise, trial, case.answer)
+    asked = next(row for row in found.requests() if carried(row) == [trial.faults[0].value])
+    told = replace(asked, kind="response", value=None, at_ns=asked.at_ns + 1)
+    held = replace(told, detail=asked.detail | {"released_at_ns": str(2**62)})
+
+    assert [None, None] == [
+        killed_early(replace(found, rows=(*found.rows, *more))) for more in ((), (held,))
+    ]
+    assert "had its answer" in (killed_early(replace(found, rows=(*found.rows, told))) or "")
+
+
+def test_a_bookmark_is_seen_however_it_is_set() -> None:
+    """In a transaction it is set at the end; a receipt that was refused is none."""
+    case = Case("05.2", REFERENCE)
+    trial = case.exercise.public[1]
+    found = evidence(case.exercise, trial, case.answer)
+    (rule,) = (it for it in case.exercise.rules if it.__name__ == "no_bookmark_is_ahead")
+
+    def said(**of_api: Any) -> str | None:
+        """What the rule says of these rows, where some of an API and kind are changed."""
+        rows = [replace(row, **of_api.get(f"{row.api}_{row.kind}", {})) for row in found.rows]
+        return rule(None, replace(found, rows=tuple(rows)))
+
+    early = {"at_ns": 1}
+    ended = {"api": "EndTxn", "detail": {"committed": "True"}, "at_ns": 2}
+    assert said() is None
+    assert "not processed yet" in (said(OffsetCommit_request=early) or "")
+    assert "not processed yet" in (said(Produce_response={"error": "NOT_ENOUGH_REPLICAS"}) or "")
+    assert "not processed yet" in (said(Produce_request={"topic": "elsewhere"}) or "")
+    assert "several partitions" in (said(OffsetCommit_request={"topic": None}) or "")
+    in_transaction = {"api": "TxnOffsetCommit", "at_ns": 1}
+    assert said(OffsetCommit_request=in_transaction) is None
+    assert "not processed yet" in (
+        said(OffsetCommit_request=in_transaction, OffsetCommit_response=ended | {"kind": "request"})
+        or ""
+    )
+
+
 def test_each_learner_has_schedules_of_their_own() -> None:
     """Of one class, from one nonce: another learner, another draw; the same one, the same."""
     paths = [Path(f"{name}.ipynb") for name in ("ada", "bob")]
