@@ -7,12 +7,13 @@ wrote: a program may spend a fault on a request that means nothing, or die befor
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lab_utils.audit.report import counted
 from lab_utils.grading.cases import Evidence
-from lab_utils.grading.rules import after_crash
+from lab_utils.grading.rules import after_crash, missing
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import carried
 from lab_utils.proxy.faults import ClientFault
@@ -45,8 +46,10 @@ def weakness(each: Evidence) -> str | None:
     if left := kills[len(each.crashes) :]:
         return f"no process came to {_times(left[0])}, to be killed there, so this run proves " \
                f"nothing.{_past_the_sink(each, left[0])}"  # fmt: skip
-    is_restarted = each.trial.members == 1  # else another member takes over
-    if kills and is_restarted and not after_crash(each):
+    # Else another member takes over. Who ends with orders left has given up, and that is seen.
+    is_restarted = each.trial.members == 1
+    has_given_up = not each.trial.filled and missing(each, Counter(each.stored))
+    if kills and is_restarted and not after_crash(each) and not has_given_up:
         return "the process was not seen to start again after it was killed, so this run proves " \
                "nothing."  # fmt: skip
     if not each.requests("Fetch" if each.trial.filled else "Produce"):

@@ -1,6 +1,7 @@
 """The checks of lab 03: Why did the order arrive twice, and why last?"""
 
 from collections import Counter
+from math import inf
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
@@ -10,13 +11,17 @@ from lab_utils.grading.rules import (
     missing,
     no_order_is_stored_twice,
     nothing_else_is_stored,
+    repeated,
     rows_equal,
     taken_back,
     taken_back_alone,
     the_process_was_restarted,
 )
-from lab_utils.proxy.faults import crash_client, drop_request, drop_response
+from lab_utils.ledger.history import released_ns
+from lab_utils.proxy.faults import crash_client, delay_response, drop_request, drop_response
 
+# A process is killed long before it would have the answer.
+LATE_MS = 5000
 STORED_ONCE = (nothing_else_is_stored, each_order_is_stored, no_order_is_stored_twice)
 
 
@@ -150,22 +155,40 @@ def stored_twice(nth, orders=6):
 def crashed(acked, sent):
     """Three runs whose processes are killed and started again.
 
-    After an ack the log holds something, so who begins anew stores it twice. After a send the last
-    orders were never handed over, so who gives up leaves them out. What is sent first may not reach
-    the broker, so who has written down that it was sent leaves it out, too. So it is for one
-    process after another: the last one is killed with the last order, and nobody can be careful in
-    the first processes only.
+    After an ack the log holds something, so who begins anew stores it twice. Before the answer it
+    holds what the process was not told of, so who has written down what was acked stores that
+    twice; and the last orders were never handed over, so who gives up leaves them out. What is sent
+    first may not reach the broker, so who has written down that it was sent leaves it out, too. So
+    it is for one process after another: the last one is killed with the last order, and nobody can
+    be careful in the first processes only.
     """
-    lost = ("0", str(sent), "5")
+    lost, order = ("0", str(sent), "5"), str(sent)
     deaths = {
         "a crash after an ack": (crash_client("after_ack", nth=acked),),
-        "a crash after a send": (crash_client("after_send", nth=sent),),
+        "a crash before the answer": (
+            crash_client("after_send", value=order),
+            delay_response("Produce", value=order, by_ms=LATE_MS),
+        ),
         "crashes before the broker has it": (
             *(crash_client("after_send", value=order) for order in lost),
             *(drop_request("Produce", value=order, once=False) for order in lost),
         ),
     }
-    return tuple(Trial(name=it, faults=deaths[it], assumes=taken_back_alone) for it in deaths)
+    return tuple(Trial(name=it, faults=deaths[it], assumes=killed_in_time) for it in deaths)
+
+
+def killed_in_time(evidence):
+    """What a crash lacks if no record was lost by it, or if the process had the late answer.
+
+    It says itself that it has sent, and who says so late has written down what was acked.
+    """
+    late = [fault.value for fault in evidence.trial.faults if isinstance(fault, delay_response)]
+    died_ns = min((row.at_ns for row in evidence.crashes), default=0)
+    for exchange in evidence.history.exchanges:
+        told_ns = min(map(released_ns, exchange.responses), default=inf)
+        if not set(late).isdisjoint(exchange.values) and told_ns < died_ns:
+            return f"the program had its answer when it said that order {late[0]} was sent"
+    return taken_back_alone(evidence)
 
 
 EXERCISES = (
@@ -378,6 +401,12 @@ EXERCISES = (
                 is_made=lambda _, seen: len(after_crash(seen, "Produce")) >= len(seen.orders),
                 likely="the second process sent every order; its producer id is new.",
                 look="Look at which orders were in the log when it started.",
+            ),
+            Mistake(
+                name="wrote down the acks",
+                is_made=lambda _, seen: repeated(seen, Counter(seen.stored)),
+                likely="the broker had stored an order, and no process had its answer.",
+                look="Look at which orders were in the log when the second process started.",
             ),
         ),
         blank="Look at which orders your function sends, and at what its last line waits for.",

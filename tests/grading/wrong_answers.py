@@ -26,6 +26,12 @@ def send_the_rest(run):
 WRITES_FIRST_LATER: Final = WRITES_FIRST.replace(
     ".all()", ".all() + (run.orders_in_the_log() if run.attempt < 3 else [])"
 ).replace('rows.execute(text("INSERT', 'run.attempt == 1 or rows.execute(text("INSERT')
+SENDS: Final = """
+            producer.produce(run.topic, order, partition=0)
+            producer.flush()
+"""
+NOTES: Final = "\n            with database"
+WRITES_ACKS: Final = WRITES_FIRST.replace(SENDS, "\n").replace(NOTES, SENDS.rstrip() + NOTES)
 COUNTED_TWICE: Final = "count(distinct value) - count(distinct if(kind = 'unknown', value, NULL))"
 FIRST: Final = 'groupBy("value", "partition").agg(F.min("offset").alias("offset"))'
 SORTED: Final = """
@@ -284,6 +290,7 @@ WRONG: Final = (
     ("03.5", "began anew", [("if order not in stored", "if True")]),
     ("03.5", "gave up", [("stored =", "if run.attempt > 1:\n        return\n    stored =")]),
     ("03.5", "wrote it down first", WRITES_FIRST),
+    ("03.5", "wrote down the acks", WRITES_ACKS),
     # careful in the first processes only
     ("03.5", "began anew", [("stored =", "stored = set() if run.attempt > 3 else")]),
     ("03.5", "wrote it down first", WRITES_FIRST_LATER),
