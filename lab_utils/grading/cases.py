@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from random import Random
 from types import ModuleType
@@ -102,7 +102,7 @@ class Trial:
         return replace(given, workload=lambda run: workload(run, answer["producer"]))  # type: ignore[call-arg]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Evidence:
     """What one trial left behind, as its witnesses saw it.
 
@@ -136,7 +136,7 @@ class Evidence:
         left_out = self.trial.without
         return [row for row in reversed(self.rows) if not {row.source, row.kind} & {*left_out}]
 
-    @property
+    @cached_property
     def history(self) -> History:
         """What became of each order, from these rows."""
         return History(self.rows)

@@ -144,10 +144,13 @@ class History:
 
     def __init__(self, rows: Iterable[Event]) -> None:
         self.rows = sorted(rows, key=lambda row: row.at_ns)
+        self._by_source: dict[str, list[Event]] = defaultdict(list)
+        for row in self.rows:
+            self._by_source[row.source].append(row)
 
     def of(self, source: str, *kinds: str) -> list[Event]:
         """The rows of one source and of these kinds, oldest first."""
-        return [row for row in self.rows if row.source == source and row.kind in kinds]
+        return [row for row in self._by_source.get(source, ()) if row.kind in kinds]
 
     @cached_property
     def given(self) -> tuple[str, ...]:

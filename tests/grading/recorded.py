@@ -310,6 +310,7 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(each)
 
 
+@cache  # most cases of an exercise have the functions of its lab in common
 def _without_prose(source: str) -> str:
     """Source without comments and docstrings, which no run depends on."""
     try:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from decimal import Decimal
+from functools import cache
 from math import prod
 from types import SimpleNamespace
 from typing import Any
@@ -405,10 +406,14 @@ def test_a_hint_names_what_the_notebook_has(lab: str) -> None:
 
 def notebooks(lab: str, hint: str) -> str:
     """The text of a lab's notebook, and of each other that the hint names."""
-    found = [blank_notebook(lab)]
-    for name, other in ELSEWHERE.findall(hint):
-        found.append(further_notebook(FURTHER[name]) if name else blank_notebook(other))
-    return "\n".join(cell.source for notebook in found for cell in notebook.cells)
+    return "\n".join(text_of(*names) for names in [("", lab), *ELSEWHERE.findall(hint)])
+
+
+@cache
+def text_of(further: str, lab: str) -> str:
+    """The text of a further notebook, or of a lab's if none is named."""
+    notebook = further_notebook(FURTHER[further]) if further else blank_notebook(lab)
+    return "\n".join(cell.source for cell in notebook.cells)
 
 
 @pytest.mark.parametrize(
