@@ -509,6 +509,6 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [created("consumer-1", auto__offset__reset="earliest", **MEMBER),
          created("consumer-2", role="consumer", group__id="b"),
          delivered("0", 0, "consumer-2"), delivered("1", 1, "consumer-2"), *NOT_GIVEN],
-        "skipped-processing", "allowed", "enable.auto.commit=true",
+        "skipped-processing", "allowed", None,
     ),
 }  # fmt: skip

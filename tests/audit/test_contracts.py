@@ -82,7 +82,7 @@ CIRCUMSTANCES = [
     # Where a group begins explains no order that was delivered to it,
     ("skipped-processing", "not given", LATEST, "auto.offset.reset=latest"),
     ("skipped-processing", "given", LATEST, "enable.auto.commit=true"),
-    ("skipped-processing", "not given", EARLIEST, "enable.auto.commit=true"),
+    ("skipped-processing", "not given", EARLIEST, None),
     ("skipped-processing", "given", LATEST | {"enable.auto.commit": "false"},
      "enable.auto.commit=false"),
     ("skipped-processing", "nothing", LATEST, "enable.auto.commit=true"),

@@ -89,7 +89,7 @@ def skipped_processing() -> Found:
     Allowed by: `auto.offset.reset=latest`, or a change of positions as for unseen, for an order
     that was not delivered to the group; `enable.auto.commit=true` with
     `enable.auto.offset.store=true`, for an order that was; in all other cases by the program, which
-    committed before the work was done.
+    committed before the work was done, or past what it was given.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """

@@ -203,7 +203,7 @@ def nonmonotonic_send() -> Found:
     return Found(
         where="place IS NOT NULL AND earlier.offset > place.offset",
         said="' was sent after ' || coalesce(earlier.value, earlier.key, 'one without a value')"
-        " || ' and stored before it: at offset ' || place.offset || ', not after '"
+        " || ' and stored before it: at offset ' || place.offset || ', and that at '"
         " || earlier.offset",
         about={
             "value": "value",
