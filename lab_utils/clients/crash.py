@@ -249,7 +249,8 @@ class CrashWatch(Thread):
             order = fault.value if is_past else None
             at = point if order is None else DB_COMMITS[0]
             self._parent.before_kill(fault, at)
-            self._write("workload", "process", "crashed", {"point": at})
+            about = {} if fault.value is None else {"value": fault.value}
+            self._write("workload", "process", "crashed", {"point": at} | about)
             self.has_killed = True
             self._kill()
             if order is not None:

@@ -7,7 +7,7 @@ wrote: a program may spend a fault on a request that means nothing, or die befor
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -15,7 +15,7 @@ from lab_utils.audit.report import counted
 from lab_utils.grading.cases import Evidence
 from lab_utils.grading.rules import after_crash, missing
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import carried
+from lab_utils.ledger.history import carried, released_ns
 from lab_utils.proxy.faults import ClientFault
 
 # What a broker says of an honest request at a bad moment: the client sends it again. With any other
@@ -262,6 +262,45 @@ def _is_fenced(each: Evidence, request: Event) -> bool:
         and row.at_ns < request.at_ns
     ]
     return not given or (request.producer_epoch or 0) < max(it or 0 for it in given)
+
+
+def gone_on(each: Evidence) -> str | None:
+    """What a trial lacks if a process had committed an order when it came to a point before that.
+
+    It says itself where it is, and who says it late loses nothing. Past the commit of a transaction
+    is who has committed the order with another API, too; past its request, who has the answer.
+    """
+    begun_ns = 0
+    for crash in each.crashes:
+        point, order = crash.detail.get("point"), crash.detail.get("value")
+        commits = _commits(each, order, begun_ns, crash.at_ns)
+        answers = _answers(each, commits[-1]) if commits else []
+        is_answered = any(released_ns(row) < crash.at_ns for row in answers)
+        many = len({row.api for row in commits}) - (point == "after_commit")
+        if is_answered if point == "while_committing" else order is not None and many > 0:
+            return f"the program had committed {order or 'its batch'} when it came to {point}"
+        begun_ns = crash.at_ns
+    return None
+
+
+def _commits(each: Evidence, order: str | None, since_ns: int, until_ns: int) -> list[Event]:
+    """The requests in this time that commit an order, or any, as a bookmark or as a record."""
+    place = next((row for row in each.given if row.value == order), None)
+    found, in_transaction = [], defaultdict[object, bool](bool)
+    for row in each.history.of("wire", "request"):
+        if not since_ns < row.at_ns < until_ns:
+            continue
+        is_past = row.offset is not None and (
+            place is None or (_place(row) == _place(place) and row.offset > (place.offset or 0))
+        )
+        if row.api == "OffsetCommit" and is_past:
+            found.append(row)
+        elif row.api in ("Produce", "TxnOffsetCommit"):
+            is_about = is_past if row.api != "Produce" else order is None or order in carried(row)
+            in_transaction[row.producer_id] |= is_about
+        elif row.api == "EndTxn" and in_transaction.pop(row.producer_id, False):
+            found += [row] * (row.detail.get("committed") == "True")
+    return found
 
 
 def not_done(fault: ClientFault, rows: Sequence[Event], *, writes: bool) -> str | None:

@@ -15,6 +15,7 @@ from lab_utils.grading.rules import (
     repeated,
     rows_equal,
 )
+from lab_utils.grading.weakness import gone_on
 from lab_utils.proxy.faults import crash_client, delay_response, refuse
 
 BILLED = {"filled": True, "topics": ("invoices",), "until_stable": True}
@@ -229,13 +230,13 @@ def in_each_life(points, turn, orders):
 def killed(turn):
     """A run whose processes are killed in each batch of two, at its second order."""
     faults = in_each_life(LOOP_POINTS, turn, range(1, 12, 2))
-    return Trial(name="killed in each batch", faults=faults, orders=12, **BILLED)
+    return Trial(name="killed in each batch", faults=faults, orders=12, assumes=gone_on, **BILLED)
 
 
 def killed_in_the_commit(nth):
     """A run whose process is killed when the commit of its nth batch was sent."""
     faults = crash_client("while_committing", nth=nth), delay_response("EndTxn", nth, by_ms=3000)
-    return Trial(name="commit sent", faults=faults, orders=8, **BILLED)
+    return Trial(name="commit sent", faults=faults, orders=8, assumes=gone_on, **BILLED)
 
 
 def refused(nth):

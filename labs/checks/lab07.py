@@ -20,6 +20,7 @@ from lab_utils.grading.rules import (
     repeated,
     what_became,
 )
+from lab_utils.grading.weakness import gone_on
 from lab_utils.ledger.history import carried
 from lab_utils.proxy.faults import (
     crash_client,
@@ -86,7 +87,8 @@ def killed(name, point, *orders):
     The last one does so in the last batch: nobody can be careful in the first processes only.
     """
     deaths = ((slow(point, value=it), crash_client(point, value=it)) for it in map(str, orders))
-    return schedule(name, *(fault for death in deaths for fault in death))
+    faults = (fault for death in deaths for fault in death)
+    return replace(schedule(name, *faults), assumes=gone_on)
 
 
 def slow(point, nth=1, value=None):

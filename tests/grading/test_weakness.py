@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lab_utils.grading.cases import Evidence, Trial
-from lab_utils.grading.weakness import hung, not_done, was_spent, weakness
+from lab_utils.grading.weakness import gone_on, hung, not_done, was_spent, weakness
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import crash_client
 
@@ -237,6 +237,57 @@ COORDINATOR = (
 def test_client_that_hung(rows: tuple[Event, ...], name: str | None) -> None:
     """A consumer of the last process that has its coordinator and wants nothing of it."""
     assert name == hung(Evidence(trial=Trial(name="t"), orders=(), rows=rows))
+
+
+def died(point: str, value: str = "") -> Event:
+    detail = {"point": point} | ({"value": value} if value else {})
+    return replace(crashed(30), detail=detail)
+
+
+def committed(offset: int, at_ns: int = 20) -> Event:
+    return wire("request", "OffsetCommit", at_ns, 3, topic="r-orders", partition=0, offset=offset)
+
+
+def told(**detail: str) -> Event:
+    return wire("response", "OffsetCommit", 25, 3, topic="r-orders", partition=0, detail=detail)
+
+
+ABORT = replace(end("False"), at_ns=15)
+
+
+@pytest.mark.parametrize(
+    ("rows", "has_gone_on"),
+    [
+        # The bookmark is before order 1, or after it; or it was set in an earlier life.
+        ((committed(1), died("after_ack", "1")), False),
+        ((committed(2), died("after_ack", "1")), True),
+        ((committed(2), replace(died("after_ack", "1"), at_ns=19)), False),
+        ((committed(2), replace(died("after_poll"), at_ns=21), died("after_ack", "1")), False),
+        # Its record was committed in a transaction; or another one was, or it was aborted before.
+        ((produce("1", **GIVEN), last(), died("before_commit", "1")), True),
+        ((produce("0", **GIVEN), last(), died("before_commit", "1")), False),
+        ((produce("1", **GIVEN), ABORT, last(), died("before_commit", "1")), False),
+        # After a commit one API has committed it, and no further one.
+        ((produce("1", **GIVEN), last(), died("after_commit", "1")), False),
+        ((produce("1", **GIVEN), last(), committed(2, 22), died("after_commit", "1")), True),
+        # While it commits its answer is on the way; of which order is not asked.
+        ((committed(2), died("while_committing")), False),
+        ((committed(2), told(released_at_ns="40"), died("while_committing")), False),
+        ((committed(2), told(), died("while_committing")), True),
+        ((committed(2), died("after_ack")), False),
+    ],
+)  # fmt: skip
+def test_who_says_late_where_it_is(rows: tuple[Event, ...], has_gone_on: bool) -> None:
+    """A process that is killed before a commit has not asked for it yet."""
+    given = [
+        Event(run="r", source="log", actor="reader", kind="record", topic="r-orders", partition=0,
+              offset=offset, value=str(offset))
+        for offset in range(3)
+    ]  # fmt: skip
+    trial = Trial(name="t", filled=True)
+    found = Evidence(trial=trial, orders=("0", "1", "2"), rows=(*given, *rows))
+
+    assert has_gone_on == bool(gone_on(found))
 
 
 def test_a_database_that_is_opened_otherwise() -> None:
