@@ -33,7 +33,7 @@ guess = lab.predict(log="...", because="...")
 lab.run(one_in_flight, orders=4, faults=[drop_response("Produce", nth=2)]).log
 
 # %%
-half_true = lab.run(one_in_flight, orders=4, faults=[corrupt_request("Produce", nth=2)])
+half_true = lab.run(one_in_flight, orders=4, faults=[corrupt_request("Produce", nth=2, sent=4)])
 guess.compare(half_true)
 
 # %% [markdown]
