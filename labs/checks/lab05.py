@@ -13,7 +13,7 @@ from lab_utils.grading.rules import (
     rows_equal,
     the_process_was_restarted,
 )
-from lab_utils.ledger.history import carried
+from lab_utils.ledger.history import carried, topic_partition
 from lab_utils.proxy.faults import crash_client, stall_client
 
 RECEIPTS = ("receipts",)
@@ -94,7 +94,9 @@ def no_bookmark_is_ahead(_, evidence):
         if asked.topic is None:
             return "a request set the bookmarks of several partitions, and run.topic has one."
         for row in evidence.given:
-            is_past = place_of(row) == place_of(asked) and row.offset < (asked.offset or 0)
+            is_past = topic_partition(row) == topic_partition(asked) and row.offset < (
+                asked.offset or 0
+            )
             if is_past and done_ns.get(row.value, set_ns) >= set_ns:
                 return (
                     f"a bookmark was set to {asked.offset} when order {row.value}, at offset "
@@ -107,13 +109,10 @@ def told_of_receipts(evidence):
     """When the broker first said of each order that its receipt is stored."""
     told_ns = {}
     for exchange in evidence.history.exchanges:
-        for asked in exchange.requests:
-            if asked.topic != f"{asked.run}-receipts":
-                continue
-            for answer in exchange.responses:
-                if place_of(answer) == place_of(asked) and not answer.error:
-                    for value in carried(asked):
-                        told_ns.setdefault(value, answer.at_ns)
+        for row in exchange.requests if exchange.response else ():
+            if row.topic == f"{row.run}-receipts" and exchange.told_stored(row):
+                for value in carried(row):
+                    told_ns.setdefault(value, exchange.response.at_ns)
     return told_ns
 
 
@@ -126,11 +125,6 @@ def bookmarks(evidence):
         own = (it.at_ns for it in ends if it.producer_id == row.producer_id)
         if (set_ns := next((it for it in own if it > row.at_ns), None)) is not None:
             yield row, set_ns
-
-
-def place_of(row):
-    """The partition of an event, with its topic."""
-    return row.topic, row.partition
 
 
 def the_bookmark_is_at_the_end(_, evidence):
