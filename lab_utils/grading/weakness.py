@@ -274,10 +274,13 @@ def gone_on(each: Evidence) -> str | None:
     for crash in each.crashes:
         point, order = crash.detail.get("point"), crash.detail.get("value")
         commits = _commits(each, order, begun_ns, crash.at_ns)
-        answers = _answers(each, commits[-1]) if commits else []
-        is_answered = any(released_ns(row) < crash.at_ns for row in answers)
-        many = len({row.api for row in commits}) - (point == "after_commit")
-        if is_answered if point == "while_committing" else order is not None and many > 0:
+        if point == "while_committing":
+            answers = _answers(each, commits[-1]) if commits else []
+            has_gone_on = any(released_ns(row) < crash.at_ns for row in answers)
+        else:
+            rightly = 1 if point == "after_commit" else 0
+            has_gone_on = order is not None and len({row.api for row in commits}) > rightly
+        if has_gone_on:
             return f"the program had committed {order or 'its batch'} when it came to {point}"
         begun_ns = crash.at_ns
     return None
@@ -293,7 +296,8 @@ def _commits(each: Evidence, order: str | None, since_ns: int, until_ns: int) ->
         is_past = row.offset is not None and (
             place is None or (_place(row) == _place(place) and row.offset > (place.offset or 0))
         )
-        if row.api == "OffsetCommit" and is_past:
+        # One about several partitions may be past it at any of them.
+        if row.api == "OffsetCommit" and (is_past or row.topic is None):
             found.append(row)
         elif row.api in ("Produce", "TxnOffsetCommit"):
             is_about = is_past if row.api != "Produce" else order is None or order in carried(row)

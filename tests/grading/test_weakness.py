@@ -261,6 +261,7 @@ ABORT = replace(end("False"), at_ns=15)
         # The bookmark is before order 1, or after it; or it was set in an earlier life.
         ((committed(1), died("after_ack", "1")), False),
         ((committed(2), died("after_ack", "1")), True),
+        ((replace(committed(2), topic=None, offset=None), died("after_ack", "1")), True),
         ((committed(2), replace(died("after_ack", "1"), at_ns=19)), False),
         ((committed(2), replace(died("after_poll"), at_ns=21), died("after_ack", "1")), False),
         # Its record was committed in a transaction; or another one was, or it was aborted before.
