@@ -201,7 +201,7 @@ lab.check("03.4", first_copies)
 #
 # ## 03.5 Survive a restart (4 points)
 #
-# The check kills the process, and perhaps the next one, at moments that you do not know. After that
+# The check kills the process, and perhaps the next ones, at moments that you do not know. After that
 # each order must be in the log exactly once. `run.orders_in_the_log()` reads the topic to its end;
 # send what is missing.
 
