@@ -232,7 +232,8 @@ class Relay:
         """Give the client the answers that are due; when the next is due."""
         while self._exchanges:
             first = self._exchanges[0]
-            due = first.answer_due
+            # Nobody waits for what a client was to be given that has gone, or was cut off.
+            due = 0.0 if self._is_mute and first.answer is not None else first.answer_due
             if first.send_at == inf:  # what came before the kept request has been answered
                 self._is_mute = True
                 self.client.close()

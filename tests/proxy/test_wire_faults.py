@@ -296,6 +296,16 @@ def test_delayed_request_arrives_after_its_sender_is_gone(rig: Rig) -> None:
     assert BY_MS * 1_000_000 <= released_ns(late) - late.at_ns
 
 
+def test_no_answer_waits_for_a_client_that_is_gone(rig: Rig) -> None:
+    """What it was to be given is dropped, the fault has fired, and the connection ends."""
+    rig.arm(delay_response("Produce", by_ms=10 * 60_000))
+    send_produces(rig, 1).close()  # and what is waited for comes within a minute
+
+    assert ["dropped"] == fates(rig, "response", 1)
+    assert 1 == len(rig.events_of("fault", "fired"))
+    assert 1 == len(rig.events_of("wire", "closed"))
+
+
 def test_fault_on_an_acks_0_request_that_has_no_answer(rig: Rig) -> None:
     """There is no answer to drop, so the fault has not fired, and says so."""
     armed = rig.arm(drop_response("Produce"))
