@@ -129,13 +129,15 @@ class Case:
 
 
 def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
-    """Wrong and right answers, blank ones, and exercises whose faults never fire."""
+    """Wrong and right answers, the lab's own, blank ones, and exercises whose faults never fire."""
     for case in (Case(*each) for each in (*WRONG, *RIGHT)):
         if case.lab in labs:
             yield case
     for lab in labs:
         for exercise in cases.exercises(lab):
             yield Case(exercise.item, BLANK)
+            if exercise.is_performed:
+                yield Case(exercise.item, REFERENCE)
             if any(trial.faults for trial in exercise.public):
                 yield Case(exercise.item, NO_FAULT)
 
