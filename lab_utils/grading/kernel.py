@@ -54,9 +54,9 @@ MESSAGE_BYTES_MAX: Final = 4_000_000
 ANSWERS_BYTES_MAX: Final = 100_000_000
 CONNECTIONS: Final = 2  # one, and one before it that nobody has closed yet
 # What a kernel imports, the Spark in it, and a process that books.
-IMPORTED: Final = ("compileall", "ipykernel.kernelapp", "ipykernel.debugger",
-                   "IPython.core.completerlib", "pyspark.sql.connect.session",
-                   "sqlalchemy.dialects.sqlite", "lab_utils.grading.inside")  # fmt: skip
+IMPORTED: Final = ("ipykernel.kernelapp", "ipykernel.debugger", "IPython.core.completerlib",
+                   "pyspark.sql.connect.session", "sqlalchemy.dialects.sqlite",
+                   "lab_utils.grading.inside")  # fmt: skip
 LITERAL: Final = re.compile(r"""'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+\"""", re.DOTALL)
 # What reading a message raises whose parts are of other types than a kernel's are, or say what is
 # none: a date behind the last one is an OverflowError.
@@ -355,29 +355,31 @@ def keep_bytecode(progress: Callable[[str], object]) -> None:
     """
     names = ("ipykernel", "pandas", "pyspark", "sqlalchemy", "lab_utils.lab")
     compiled = (spec and spec.cached for spec in map(find_spec, names))
-    if PREFIX in os.environ or all(path and Path(path).exists() for path in compiled):
+    is_beside = all(path and Path(path).exists() for path in compiled)
+    if PREFIX in os.environ or (is_beside and not _bytecode().exists()):
         return
-    make_once(_bytecode(), lambda folder: _compile(folder, progress))
+    imports = f"import {', '.join(IMPORTED)}; from lab_utils.lab import LOADED"
+
+    def make(folder: Path) -> None:
+        progress("compiling what a kernel imports, once")
+        _python(folder, "-c", f"{imports}; list(map(__import__, LOADED))")
+
+    make_once(_bytecode(), make)
+    # What has changed of the lab since then; nothing else does without another folder.
+    _python(_bytecode(), "-m", "compileall", "-qq", str(ROOT / "lab_utils"))
 
 
 def _bytecode() -> Path:
-    """The folder of that bytecode: another one for other packages, or another state of the lab."""
+    """The folder of that bytecode; Python looks itself whether a file of it is still right."""
     names = sorted(each.name for place in packages() for each in place.glob("*.dist-info"))
-    ours = sorted((str(it), it.stat().st_mtime_ns) for it in (ROOT / "lab_utils").rglob("*.py"))
-    key = hashlib.sha256(f"{sys.version} {sys.prefix} {names} {ours}".encode()).hexdigest()[:16]
-    return cache_folder() / f"bytecode-{key}"
+    key = f"{sys.version} {sys.prefix} {names} {IMPORTED}".encode()
+    return cache_folder() / f"bytecode-{hashlib.sha256(key).hexdigest()[:16]}"
 
 
-def _compile(folder: Path, progress: Callable[[str], object]) -> None:
-    """Let a process outside import it all, and compile all of the lab."""
-    progress("compiling what a kernel imports, once")
-    names, ours = ", ".join(IMPORTED), str(ROOT / "lab_utils")
-    code = (
-        f"import {names}; from lab_utils.lab import LOADED; list(map(__import__, LOADED)); "
-        f"compileall.compile_dir({ours!r}, quiet=2)"
-    )
-    environment = {**os.environ, PREFIX: str(folder), "PYTHONDONTWRITEBYTECODE": ""}
-    command = [sys.executable, "-P", "-c", code]
+def _python(bytecode: Path, *arguments: str) -> None:
+    """Run Python outside, and keep there what it compiles."""
+    environment = {**os.environ, PREFIX: str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
+    command = [sys.executable, "-P", *arguments]
     # What is compiled by then is right, and a kernel compiles the rest.
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(command, env=environment, capture_output=True, timeout=START_S, check=False)
