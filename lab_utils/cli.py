@@ -171,8 +171,9 @@ def test(arguments: tuple[str, ...]) -> None:
     """Run the tests of a TIER: lint, unit, kafka, labs, browser, or all of these.
 
     Two tiers are left out of them: install installs the lab anew and builds its image, long runs
-    every notebook twice in one kernel, with its solutions and without, and each sink at every crash
-    point. Everything else goes to pytest, as in: ./lab test unit -k ledger
+    every notebook twice in one kernel, with its solutions and without, performs each solution under
+    all its schedules, and tries each exploit and each sink at every crash point. Everything else
+    goes to pytest, as in: ./lab test unit -k ledger
     """
     tier, *others = arguments if arguments[:1] and arguments[0] in TIERS else ("all", *arguments)
     if find_spec("pytest") is None:
