@@ -276,7 +276,9 @@ def gone_on(each: Evidence) -> str | None:
         commits = _commits(each, order, begun_ns, crash.at_ns)
         if point == "while_committing":
             answers = _answers(each, commits[-1]) if commits else []
-            has_gone_on = any(released_ns(row) < crash.at_ns for row in answers)
+            has_gone_on = any(
+                row.fate != "dropped" and released_ns(row) < crash.at_ns for row in answers
+            )
         else:
             rightly = 1 if point == "after_commit" else 0
             has_gone_on = order is not None and len({row.api for row in commits}) > rightly

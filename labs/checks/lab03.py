@@ -20,7 +20,7 @@ from lab_utils.grading.rules import (
 from lab_utils.ledger.history import released_ns
 from lab_utils.proxy.faults import crash_client, delay_response, drop_request, drop_response
 
-# A process is killed long before it would have the answer; its run ends when that is due.
+# A process is killed long before it would have the answer.
 LATE_MS = 2000
 STORED_ONCE = (nothing_else_is_stored, each_order_is_stored, no_order_is_stored_twice)
 
@@ -185,8 +185,8 @@ def killed_in_time(evidence):
     late = [fault.value for fault in evidence.trial.faults if isinstance(fault, delay_response)]
     died_ns = min((row.at_ns for row in evidence.crashes), default=0)
     for exchange in evidence.history.exchanges:
-        told_ns = min(map(released_ns, exchange.responses), default=inf)
-        if not set(late).isdisjoint(exchange.values) and told_ns < died_ns:
+        told = (released_ns(row) for row in exchange.responses if row.fate != "dropped")
+        if not set(late).isdisjoint(exchange.values) and min(told, default=inf) < died_ns:
             return f"the program had its answer when it said that order {late[0]} was sent"
     return taken_back_alone(evidence)
 

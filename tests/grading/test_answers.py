@@ -148,6 +148,22 @@ def test_a_late_answer_is_later_than_the_client_may_be() -> None:
     assert all(fault.by_ms > 1000 + 1000 for fault in late)
 
 
+def test_an_answer_that_nobody_was_given() -> None:
+    """Who has lost its connection before it is killed had no answer: it was dropped before that."""
+    case = Case("03.5", REFERENCE)
+    dropped: list[Event] = []
+
+    def at_once(row: Event) -> Event:
+        if (row.kind, row.fate) != ("response", "dropped"):
+            return row
+        dropped.append(row)
+        return replace(row, detail={**row.detail, "released_at_ns": "0"})
+
+    found = decided(case.exercise, case.answer, lambda seen: map(at_once, seen.rows))
+
+    assert ("PASS", True) == (found.status, bool(dropped))
+
+
 @pytest.mark.parametrize(("copies", "status"), [(1, "PASS"), (3, "INCONCLUSIVE")])
 def test_a_refusal_that_copies_survive(copies: int, status: str) -> None:
     """A program may send each dead letter twice; if it sends six, a refusal says nothing of it."""

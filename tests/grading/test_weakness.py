@@ -274,6 +274,7 @@ ABORT = replace(end("False"), at_ns=15)
         # While it commits its answer is on the way; of which order is not asked.
         ((committed(2), died("while_committing")), False),
         ((committed(2), told(released_at_ns="40"), died("while_committing")), False),
+        ((committed(2), replace(told(), fate="dropped"), died("while_committing")), False),
         ((committed(2), told(), died("while_committing")), True),
         ((committed(2), died("after_ack")), False),
     ],
