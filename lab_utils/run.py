@@ -155,7 +155,7 @@ class Run:
         `query` is given a streaming DataFrame, value STRING and timestamp TIMESTAMP, and returns
         another one. The records are those of the ledger, in the order of their offsets.
         """
-        from lab_utils.audit.streamed import streamed
+        from lab_utils.audit.queries import streamed
         from lab_utils.views.tables import batches_table
 
         with doing("Spark reads a batch after the other"):

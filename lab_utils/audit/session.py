@@ -11,6 +11,7 @@ from __future__ import annotations
 import atexit
 import os
 import re
+import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -257,9 +258,16 @@ def _look_at(folder: Path) -> None:
 def _events(place: Path) -> DataFrame:
     if is_large():
         return ledgers.whole_events(ledgers.json_rows(spark(), [ledgers.root(place)]))
-    # DROPMALFORMED: what it drops has been named, and a row of nulls would be counted.
-    reader = spark().read.schema(spark_schema()).option("mode", "DROPMALFORMED")
-    return reader.json(ledgers.root(place), pathGlobFilter="*.jsonl")
+    return small_ledger(spark(), ledgers.root(place))
+
+
+def small_ledger(session: SparkSession, root: str) -> DataFrame:
+    """The ledger in a folder as this session reads it; what it is not asked for, it does not ask.
+
+    DROPMALFORMED: what it drops has been named, and a row of nulls would be counted.
+    """
+    reader = session.read.schema(spark_schema()).option("mode", "DROPMALFORMED")
+    return reader.json(root, pathGlobFilter="*.jsonl")
 
 
 def read_topic(
@@ -291,6 +299,61 @@ def read_topic(
     return records.load().selectExpr(
         "partition", "offset", "CAST(key AS STRING)", "CAST(value AS STRING)", "timestamp"
     )
+
+
+def has_session() -> bool:
+    """Has this process a session of Spark, the lab's or any other?"""
+    connected = sys.modules.get("pyspark.sql.connect.session")
+    return connected is not None and bool(
+        connected.SparkSession.getActiveSession() or connected.SparkSession._get_default_session()
+    )
+
+
+@contextmanager
+def unasked() -> Iterator[tuple[SparkSession, list[str]]]:
+    """A session without a Spark, and what it was asked for, which is refused.
+
+    To put a query together asks Spark for nothing but two settings, of which the default is said.
+    While the block lasts the session is the active one of this thread.
+    """
+    _prepare_environment()
+    _pyspark()
+    from pyspark.sql.connect.session import SparkSession as Connected
+
+    session: Any = Connected(connection="sc://localhost")
+    asked: list[str] = []
+    session.client._stub = _Nobody(asked)
+    session.client.set_retry_policies([])
+    before = getattr(Connected._active_session, "session", None)
+    Connected._active_session.session = session
+    try:
+        yield session, asked
+    finally:
+        _leave(session, is_ours=True)
+        Connected._active_session.session = before
+
+
+class _Nobody:
+    """In the place of a server: says the default of a setting, and refuses all else."""
+
+    def __init__(self, asked: list[str]) -> None:
+        self._asked = asked
+
+    def Config(self, request: Any, **_: Any) -> Any:  # noqa: N802 - a name of gRPC's
+        """The default that is asked for, or nothing."""
+        from pyspark.sql.connect.proto import ConfigResponse
+
+        if request.operation.WhichOneof("op_type") != "get_with_default":
+            return self._refuse("Config")
+        pairs = request.operation.get_with_default.pairs
+        return ConfigResponse(session_id=request.session_id, pairs=pairs)
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_, **__: self._refuse(name)
+
+    def _refuse(self, name: str) -> Any:
+        self._asked.append(name)
+        raise StageError(f"this query asks Spark for something ({name}), and there is none.")
 
 
 def _new_session() -> SparkSession:

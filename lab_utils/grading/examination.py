@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +37,7 @@ from lab_utils.folders import stage_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
 from lab_utils.grading.judge import decide, no_answer, own_trouble, witnessed
-from lab_utils.grading.kernel import KernelSession
+from lab_utils.grading.kernel import INSIDE, SPARK_START_S, KernelSession, SharedSpark
 from lab_utils.grading.results import FAIL, Verdict
 from lab_utils.grading.rules import only_what_clients_need
 from lab_utils.grading.sandbox import opened, take
@@ -50,9 +50,6 @@ from lab_utils.stage.client import Stage
 from lab_utils.stage.lending import Lending
 from lab_utils.waiting import wait_until
 
-INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
-
-SPARK_START_S: Final = 120
 REFERENCE_S: Final = 90
 WITH_THE_ANSWER: Final = (
     f"with your answer the workload of this exercise had not ended after {REFERENCE_S} s."
@@ -84,13 +81,20 @@ class Examiner:
     """Examines the items of one submission on a stage that only the grader holds."""
 
     def __init__(
-        self, session: KernelSession, folder: Path, nonce: str, name: str, stages: Lending
+        self,
+        session: KernelSession,
+        folder: Path,
+        nonce: str,
+        name: str,
+        stages: Lending,
+        shared_spark: SharedSpark | None,
     ) -> None:
         self._session = session
         self._folder = folder
         self._nonce = nonce
         self._name = name
         self._stages = stages
+        self._shared_spark = shared_spark
         self._stage: Stage | None = None
         self._reader: HonestReader | None = None
         # Where the network is shared, a submission may know its stage again.
@@ -246,17 +250,12 @@ class Examiner:
         return evidence
 
     def _queried(self, exercise: Exercise, evidence: Evidence, position: int) -> Evidence | None:
-        """The learner's query on a copy of the trial's ledger."""
+        """What the learner's query finds in the trial's ledger."""
         said = self._ask(position, f"{INSIDE}.pickle_workload({exercise.answer})")
-        if "blank" in said:
-            return None
-        folder = self._session.given_folder()
-        write_ledger(folder, evidence.ledger)
-        if reason := self._no_spark(position, folder, evidence.ledger):
-            return replace(evidence, raised=reason)
-        said = self._ask(
-            position, f"{INSIDE}.run_{exercise.kind}({exercise.answer}, {str(folder)!r})"
-        )
+        if "blank" not in said:
+            said = self._asked_as_a_plan(
+                exercise, evidence.ledger, position
+            ) or self._asked_beside_the_cells(exercise, evidence.ledger, position)
         if "blank" in said:
             return None
         if "raised" in said:
@@ -266,7 +265,38 @@ class Examiner:
             return replace(evidence, raised="the kernel gave no rows that could be read.")
         return replace(evidence, returned=tuple(rows))
 
-    def _no_spark(self, position: int, folder: Path, kept: list[Event]) -> str | None:
+    def _asked_as_a_plan(
+        self, exercise: Exercise, ledger: Sequence[Event], position: int
+    ) -> Said | None:
+        """What the plan of its query finds on the Spark of all; None if it needs one of its own.
+
+        A submission with one that it needed, or that came to no good, has none asked any more.
+        """
+        if exercise.kind != "query" or self._shared_spark is None:
+            return None
+        said = self._ask(position, f"{INSIDE}.plan_query({exercise.answer})")
+        plan = said.get("plan")
+        if "blank" in said or "raised" in said:
+            return said
+        rows = self._shared_spark.rows(plan, ledger) if isinstance(plan, str) else None
+        if rows is None:
+            self._shared_spark = None
+            return None
+        return {"rows": rows}
+
+    def _asked_beside_the_cells(
+        self, exercise: Exercise, ledger: Sequence[Event], position: int
+    ) -> Said:
+        """What the query finds on a Spark of the submission's own, beside its cells."""
+        folder = self._session.given_folder()
+        write_ledger(folder, ledger)
+        if reason := self._no_spark(position, folder, ledger):
+            return {"raised": reason}
+        return self._ask(
+            position, f"{INSIDE}.run_{exercise.kind}({exercise.answer}, {str(folder)!r})"
+        )
+
+    def _no_spark(self, position: int, folder: Path, kept: Sequence[Event]) -> str | None:
         """Start Spark; why it did not if the submission's cells are the reason.
 
         Its start is the lab's own doing and takes none of the learner's time. If it does not start

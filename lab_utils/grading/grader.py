@@ -47,7 +47,7 @@ from lab_utils.grading.handed_in import (
     stems,
 )
 from lab_utils.grading.judge import no_answer
-from lab_utils.grading.kernel import Budget, KernelSession, keep_bytecode
+from lab_utils.grading.kernel import Budget, KernelSession, SharedSpark, keep_bytecode
 from lab_utils.grading.notebook import NotASubmission, lab_of
 from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
@@ -110,6 +110,7 @@ class Terms:
     lab    the lab that is to be graded; any if it is None
     keep   is called with each result, on the thread that graded it
     stages  from which each submission is lent one, or two
+    shared_spark  asks the plans of all
     stop   when it is set, whatever is still to be done is given up
     processors  tells whether the machine stood still while an item was graded
     """
@@ -120,6 +121,7 @@ class Terms:
     place: Path
     isolation: str
     stages: Lending
+    shared_spark: SharedSpark
     processors: ProcessorShare
     learners: Mapping[Path, str] = field(default_factory=dict)
     labs: Path = LABS
@@ -302,6 +304,7 @@ def grade(
     with (
         _place() as place,
         closing(Lending(f"grade-{secrets.token_hex(6)}", jobs)) as stages,
+        closing(SharedSpark(place, isolation)) as shared_spark,
         closing(ProcessorShare()) as processors,
     ):
         terms = Terms(
@@ -315,6 +318,7 @@ def grade(
             place=place,
             isolation=isolation,
             stages=stages,
+            shared_spark=shared_spark,
             processors=processors,
         )
         done = _all(files, terms, jobs, say)
@@ -509,7 +513,7 @@ def _graded(
     budget = Budget(terms.cell_s, terms.total_s, terms.stop)
     session = KernelSession(submission, theirs, budget, terms.isolation)
     nonce = terms.nonce_of(submission.path)
-    examiner = Examiner(session, ours, nonce, name, terms.stages)
+    examiner = Examiner(session, ours, nonce, name, terms.stages, terms.shared_spark)
     with ExitStack() as ended:  # each of these, whatever the others raise
         ended.callback(remove, theirs)
         ended.callback(remove, ours)
@@ -527,6 +531,10 @@ def _examined(
     last_time: bool,
 ) -> tuple[Verdict, ...]:
     submission = session.submission
+    if any(
+        it.kind == "query" and not submission.is_untouched(it.item) for it in submission.exercises
+    ):
+        terms.shared_spark.warm_up()
     found: dict[str, Verdict] = {}
     begun = session.budget.started
     for position, cell in enumerate(submission.cells):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import traceback
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from decimal import Decimal
 from fractions import Fraction
@@ -16,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
-from lab_utils.errors import LabError
+from lab_utils.errors import LabError, own_lines
 from lab_utils.proxy.faults import Fault, from_json, to_json
 
 CHARACTERS_MAX: Final = 1_000_000
@@ -184,6 +185,42 @@ def start_spark(folder: str) -> str:
     return json.dumps({"done": bool(read_events(Path(folder)).limit(1).collect())})
 
 
+def plan_query(function: Callable[[Any], Any]) -> str:
+    """The plan of a learner's query as {"plan": base64}, {"blank": …}, or {"unplanned": why}.
+
+    Where cells have started Spark, they may have set how it answers.
+    """
+    from lab_utils.audit.queries import planned
+    from lab_utils.audit.session import has_session
+
+    if not callable(function):
+        return json.dumps({"blank": True})
+    if has_session():
+        return json.dumps({"unplanned": "Spark is there"})
+    try:
+        returned, plan = planned(function)
+    except Exception as error:  # a learner's code may raise anything
+        # What its own line has raised, it raises beside a Spark, too.
+        is_own = own_lines(error)[-1:] == traceback.extract_tb(error.__traceback__)[-1:]
+        return json.dumps({"raised" if is_own else "unplanned": raised(error)})
+    if returned is None:
+        return json.dumps({"blank": True})
+    if not hasattr(returned, "toDF"):
+        return json.dumps({"raised": no_dataframe(returned)})
+    return _bounded({"plan": b64encode(plan).decode()})
+
+
+def run_plan(plan: str, folder: str) -> str:
+    """Ask a plan about the ledger in `folder`; no cell of a submission has run in this kernel."""
+    from lab_utils.audit.queries import rows_of
+
+    try:
+        rows = rows_of(b64decode(plan, validate=True), Path(folder), ROWS_MAX)
+    except Exception as error:  # of Spark's many, and of a plan that is refused
+        return json.dumps({"raised": raised(error)})
+    return _bounded({"rows": [row.asDict(recursive=True) for row in rows]})
+
+
 def run_query(function: Callable[[Any], Any], folder: str) -> str:
     """Give a learner's query the ledger in `folder`; {"rows": […]}, {"blank": …} or {"raised"}."""
     from lab_utils.audit.session import read_events
@@ -212,7 +249,7 @@ def no_dataframe(returned: object) -> str:
 
 def run_stream(function: Callable[[Any], Any], folder: str) -> str:
     """Let a learner's streaming query read the orders of the ledger in `folder`; as run_query."""
-    from lab_utils.audit.streamed import streamed
+    from lab_utils.audit.queries import streamed
     from lab_utils.ledger.store import read_ledger
 
     given: list[Any] = []

@@ -21,13 +21,14 @@ import json
 import os
 import queue
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,15 +41,23 @@ import zmq
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.connect import write_connection_file
 
-from lab_utils.errors import StageError
+from lab_utils.errors import LabError, StageError
 from lab_utils.folders import cache_folder
-from lab_utils.grading.sandbox import ROOT, Sandbox, packages
+from lab_utils.grading.sandbox import ROOT, UNCOUNTED, Limits, Sandbox, end_within, packages
 from lab_utils.grading.submission import Submission
+from lab_utils.ledger.events import Event
+from lab_utils.ledger.store import write_ledger
 from lab_utils.machine.carrier import Carrier, Connect, Reader, Writer
 from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK
 from lab_utils.machine.quick_start import make_once
 
+INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
 START_S: Final = 60
+SPARK_START_S: Final = 120
+# A plan on the ledger of a run: a second, or more where nobody has a processor to spare.
+PLAN_S: Final = 30
+PLAN_MAX: Final = 100_000  # characters
+STARTS_MAX: Final = 10  # of a class that ends it again and again
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
 ANSWERS_BYTES_MAX: Final = 100_000_000
@@ -66,8 +75,8 @@ MALFORMED: Final = (ValueError, TypeError, LookupError, AttributeError, Arithmet
 DEPTH_MAX: Final = 20
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 PREFIX: Final = "PYTHONPYCACHEPREFIX"
-# All that a kernel may know of the grader's environment: no tokens, no owner's settings. Its Spark
-# runs where it runs: a server that several share would run the Python of each for all.
+# All that a kernel may know of the grader's environment: no tokens, no owner's settings. A Spark
+# that it starts runs where it runs: one that several share would run the Python of each for all.
 PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "JAVA_HOME", "LAB_JAVA",
                     "LD_LIBRARY_PATH", PREFIX)  # fmt: skip
 
@@ -344,6 +353,104 @@ class KernelSession:
         kernel = Kernel(*self.sandbox(), self.working)
         kernel.wait_until_ready()
         return kernel
+
+
+class SharedSpark:
+    """A kernel of the grader's own with a Spark in it, which asks plans for all submissions.
+
+    To start a Spark takes longer than all that a submission asks of it. Only plans are handed over
+    (audit/queries.py), no Python; none of them reads anything but the ledger that it is given. It
+    is ended when anything about an answer is odd, and whoever asked starts a Spark of its own.
+    """
+
+    def __init__(self, place: Path, isolation: str) -> None:
+        self._folder = place / "shared_spark"
+        self._given = self._folder / "given"
+        self._isolation = isolation
+        self._kernel: Kernel | None = None
+        self._numbers = count(1)
+        self._starts_left = STARTS_MAX
+        self._closed = threading.Event()
+        self._lock = threading.Lock()  # it has one kernel, and a kernel does one thing at a time
+        self._warming = threading.Thread(target=self._warmed_up, daemon=True)
+        self._to_warm_up = threading.Lock()
+
+    def warm_up(self) -> None:
+        """Begin to start its Spark: somebody will ask for something."""
+        if self._to_warm_up.acquire(blocking=False):  # it is never released
+            self._warming.start()
+
+    def rows(self, plan: str, ledger: Sequence[Event]) -> list[dict[str, Any]] | None:
+        """What a plan finds in a ledger; None if it has to be asked elsewhere."""
+        if len(plan) > PLAN_MAX or not self._lock.acquire(timeout=SPARK_START_S):
+            return None
+        try:
+            kernel, folder = self._started(), self._given_folder(ledger)
+            said = self._said(kernel, f"run_plan({plan!r}, {str(folder)!r})", PLAN_S)
+            shutil.rmtree(folder)
+        except (LabError, OSError):
+            self._end()
+            return None
+        finally:
+            self._lock.release()
+        rows = said.get("rows")
+        is_rows = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
+        return rows if is_rows else None
+
+    def close(self) -> None:
+        """End its kernel, also one that is being started; nothing is asked any more."""
+        self._closed.set()
+        end_within(self._folder)
+        with self._lock:
+            self._end()
+
+    def _warmed_up(self) -> None:
+        with self._lock, suppress(LabError, OSError):  # who asks next tries again
+            self._started()
+        self._closed.wait()  # what a thread has started is killed when it ends
+
+    def _started(self) -> Kernel:
+        """Its kernel, in which Spark answers; raises StageError if it cannot be started."""
+        if self._kernel is not None:
+            return self._kernel
+        if self._closed.is_set() or not self._starts_left:
+            raise StageError("no Spark is started for all submissions any more.")
+        self._starts_left -= 1
+        folder = self._folder / f"kernel-{next(self._numbers)}"
+        folder.mkdir(mode=0o700, parents=True)
+        box = Sandbox(
+            self._isolation, folder, readable=(self._given,), limits=Limits(processor_s=UNCOUNTED)
+        )
+        first = self._given_folder([Event(run="00-a", source="log", actor="reader", kind="record")])
+        kernel = Kernel(box, _environment(folder), folder)
+        try:
+            kernel.wait_until_ready()
+            said = self._said(kernel, f"start_spark({str(first)!r})", SPARK_START_S)
+            if "done" not in said:
+                raise StageError(f"Spark did not start for all submissions: {said}")
+        except BaseException:
+            kernel.kill()
+            raise
+        self._kernel = kernel
+        return kernel
+
+    def _given_folder(self, ledger: Sequence[Event]) -> Path:
+        folder = self._given / str(next(self._numbers))
+        folder.mkdir(mode=0o700, parents=True)
+        write_ledger(folder, ledger)
+        return folder
+
+    def _said(self, kernel: Kernel, call: str, timeout_s: float) -> dict[str, Any]:
+        """What the kernel answers in time; if it does not, it is ended."""
+        reply = kernel.execute("", timeout_s, said=f"{INSIDE}.{call}")
+        if reply.status != "ok":
+            self._end()
+        return parsed(reply.values.get("said", ""))
+
+    def _end(self) -> None:
+        kernel, self._kernel = self._kernel, None
+        if kernel is not None:
+            kernel.kill()
 
 
 def keep_bytecode(progress: Callable[[str], object]) -> None:

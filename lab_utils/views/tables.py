@@ -26,7 +26,7 @@ from lab_utils.views.progress import doing
 from lab_utils.views.words import counted, shown
 
 if TYPE_CHECKING:
-    from lab_utils.audit.streamed import Batch
+    from lab_utils.audit.queries import Batch
 
 CELL_LIMIT: Final = 400
 SENTENCE: Final = 40  # letters: what is longer is one

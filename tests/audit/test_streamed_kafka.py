@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab_utils.audit.streamed import Batch, streamed
+from lab_utils.audit.queries import Batch, streamed
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import exercise
 from lab_utils.ledger.events import Event

@@ -88,6 +88,8 @@ NO_SPARK: Final = {
 import lab_utils.audit.session
 lab_utils.audit.session.read_events = lambda folder: 1 / 0
 """,
+    # It asks for something before it is whole, so that it is no plan.
+    "90.3": "def count_acked(events):\n    return events.limit(events.count())",
     **dict.fromkeys(("90.1", "90.2", "90.4", "90.5")),
 }
 

@@ -86,7 +86,7 @@ PERFORMED = [
 def test_a_run_that_is_made_again_has_faults_that_nobody_has_seen(given: Exercise) -> None:
     """A program may spoil its run, and remember where the fault was: it is elsewhere then."""
     session: Any = SimpleNamespace(isolation=BUBBLEWRAP)
-    examiner = Examiner(session, Path(), "n", "a", stages=None)  # type: ignore[arg-type]
+    examiner = Examiner(session, Path(), "n", "a", stages=None, shared_spark=None)  # type: ignore[arg-type]
     again = {each.name: each.faults for each in given.trials("n again 1")}
     trials = given.trials("n")
 
@@ -170,7 +170,7 @@ def test_each_learner_has_schedules_of_their_own() -> None:
     """Of one class, from one nonce: another learner, another draw; the same one, the same."""
     paths = [Path(f"{name}.ipynb") for name in ("ada", "bob")]
     given: dict[str, Any] = dict.fromkeys(("cell_s", "total_s", "place", "isolation"))
-    lent = {"stages": None, "processors": None}
+    lent = {"stages": None, "shared_spark": None, "processors": None}
     terms = Terms(nonce="n", **given, **lent, learners={it: it.stem for it in paths})
     ada, bob = map(terms.nonce_of, paths)
 

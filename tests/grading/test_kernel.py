@@ -8,20 +8,31 @@ import socket
 import subprocess
 import sys
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import psutil
 import pytest
 
+from lab_utils.audit.queries import planned
 from lab_utils.grading import kernel as kernel_module
 from lab_utils.grading import sandbox as sandbox_module
-from lab_utils.grading.kernel import Budget, Kernel, KernelSession, keep_bytecode, parsed
+from lab_utils.grading.kernel import (
+    Budget,
+    Kernel,
+    KernelSession,
+    SharedSpark,
+    keep_bytecode,
+    parsed,
+)
 from lab_utils.grading.sandbox import Sandbox
 from lab_utils.grading.submission import Cell, Submission
 from lab_utils.machine.confinement import BUBBLEWRAP, isolation
+from tests.histories import in_run, log
 
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
@@ -326,3 +337,61 @@ def test_a_client_that_nobody_has_closed() -> None:
         done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
 
     assert (0, "collected\n") == (done.returncode, done.stdout), done.stderr
+
+
+@pytest.fixture
+def shared_spark() -> Iterator[SharedSpark]:
+    """Asks plans in a sandbox of its own."""
+    with (
+        TemporaryDirectory(prefix="lab-test-") as folder,
+        closing(SharedSpark(Path(folder), isolation())) as shared_spark,
+    ):
+        yield shared_spark
+
+
+def plan(query: Callable[[Any], Any]) -> str:
+    """A query as a kernel hands it over."""
+    return b64encode(planned(query)[1]).decode()
+
+
+def test_one_spark_asks_for_all(shared_spark: SharedSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is started once, and goes on after what it cannot ask, or not in time."""
+    started: list[str] = []
+    start = kernel_module.Kernel.__init__
+
+    def counted(self: Kernel, *given: Any) -> None:
+        started.append("a kernel")
+        start(self, *given)
+
+    monkeypatch.setattr(kernel_module.Kernel, "__init__", counted)
+    shared_spark.warm_up()
+    count = plan(lambda events: events.where("kind = 'record'").selectExpr("count(*) AS n"))
+    one, two = (in_run("00-a", log(*values)) for values in ("1", "123"))
+
+    assert [[{"n": 1}], [{"n": 3}]] == [shared_spark.rows(count, ledger) for ledger in (one, two)]
+    # What is no plan, what is refused, and what Spark refuses, cost nothing more.
+    no_column = plan(lambda events: events.select("nothing"))
+    java = plan(lambda events: events.selectExpr("reflect('java.lang.System', 'exit', 1)"))
+    odd = ("", "!", "\ud800", "x" * 4_000_000, no_column, java, "'); import os; os.abort(); ('")
+    assert [None] * len(odd) == [shared_spark.rows(each, one) for each in odd]
+    assert [{"n": 1}] == shared_spark.rows(count, one)
+    assert 1 == len(started)
+
+    # A Spark that is gone is found by whoever asks next, and the one after that has another.
+    shared_spark._kernel.sandbox.end_for("nothing")
+    shared_spark._kernel._process.wait(20)
+    assert [None, [{"n": 3}]] == [shared_spark.rows(count, two) for _ in range(2)]
+    monkeypatch.setattr(kernel_module, "PLAN_S", 1)
+    assert shared_spark.rows(plan(endless), one * 20) is None
+    monkeypatch.undo()
+    assert [{"n": 3}] == shared_spark.rows(count, two)
+
+    shared_spark.close()
+    assert shared_spark.rows(count, two) is None
+
+
+def endless(events: Any) -> Any:
+    """A query with an answer that nobody will see: ten times as many rows with each join."""
+    for _ in range(12):
+        events = events.select("value").crossJoin(events.selectExpr("value AS other"))
+    return events.selectExpr("count(*) AS n")
