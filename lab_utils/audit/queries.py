@@ -106,9 +106,11 @@ FUNCTIONS: Final = frozenset((
 # What may stand before a bracket in an expression that is a text.
 BEFORE_A_BRACKET: Final = FUNCTIONS | {"", "(", ",", "[", "between", "by", "case", "distinct",
                                        "else", "filter", "over", "then"}  # fmt: skip
-# What begins a query in such an expression, or names something by a text.
+# What a query begins with in such an expression, by Spark's grammar (MAP and REDUCE let a shell
+# perform a script), and what names a function by a text.
 REFUSED: Final = frozenset((
-    "exists", "from", "identifier", "lateral", "select", "table", "values", "with",
+    "exists", "from", "identifier", "lateral", "map", "reduce", "select", "table", "transform",
+    "using", "values", "with",
 ))  # fmt: skip
 # A text, a number, a word, or a sign; no comment, no quoted name, no backslash.
 TOKENS: Final = re.compile(

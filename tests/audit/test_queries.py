@@ -79,6 +79,10 @@ TEXTS: Final = (
     "EXISTS (VALUES 1)",
     "offset = (TABLE secrets)",
     "offset = (WITH a AS (VALUES 1) TABLE a)",
+    # A script, which a shell would perform.
+    "value = (MAP 1 USING 'touch performed' AS (a STRING))",
+    "value IN (\nReduce 1 USING 'touch performed' AS (a STRING))",
+    "value = ((SELECT TRANSFORM(1) USING 'touch performed' AS (a STRING)))",
     # A text that begins for us within a comment, and ends where Spark is asked.
     "offset = 1 -- '\nAND reflect('java.lang.System', 'exit', 1) IS NULL --'",
     "offset = 1 /* ' */ AND reflect('java.lang.System', 'exit', 1) IS NULL /* ' */",
