@@ -531,9 +531,7 @@ def _examined(
     last_time: bool,
 ) -> tuple[Verdict, ...]:
     submission = session.submission
-    if any(
-        it.kind == "query" and not submission.is_untouched(it.item) for it in submission.exercises
-    ):
+    if any(it.kind == "query" and submission.is_answered(it.item) for it in submission.exercises):
         terms.shared_spark.warm_up()
     found: dict[str, Verdict] = {}
     begun = session.budget.started
@@ -568,7 +566,7 @@ def _item(session: KernelSession, examiner: Examiner, exercise: Exercise, positi
     answer = session.submission.answer_cell(exercise.item)
     if answer is None:
         return no_answer(exercise, "the answer cell is missing.")
-    if exercise.is_query and session.submission.is_untouched(exercise.item):
+    if exercise.is_query and not session.submission.is_answered(exercise.item):
         return no_answer(exercise)  # Spark need not start to say so
     reply = session.replies[answer]
     if reply.status != "ok":

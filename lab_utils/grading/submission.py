@@ -107,11 +107,11 @@ class Submission:
         """Where the answer of an item is; the last one, if a learner doubled the cell."""
         return self._last(lambda cell: item in cell.answers)
 
-    def is_untouched(self, item: str) -> bool:
-        """Is the cell of this answer as it was handed out?"""
+    def is_answered(self, item: str) -> bool:
+        """Is the cell of this answer there, and not as it was handed out?"""
         answer = self.answer_cell(item)
         handed_out = [cell.source for cell in self.handed_out if item in cell.answers]
-        return answer is not None and [self.cells[answer].source] == handed_out
+        return answer is not None and [self.cells[answer].source] != handed_out
 
     def due_after(self, position: int) -> list[Exercise]:
         """The exercises of which this is the last cell: they are examined when it has run."""

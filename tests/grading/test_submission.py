@@ -251,13 +251,14 @@ def test_folders_are_searched(tmp_path: Path) -> None:
     assert [b, a] == submissions([b, tmp_path])
 
 
-def test_untouched() -> None:
-    """An answer's cell is held against what was handed out."""
+def test_answered(tmp_path: Path) -> None:
+    """An answer's cell is held against what was handed out; without one there is no answer."""
     blank = read_submission(next((ROOT_LABS).glob("03_*.ipynb")))
     solved = read_submission(next((ROOT_LABS / "source").glob("03_*.py")))
 
-    assert {True} == set(map(blank.is_untouched, items(blank)))
-    assert {False} == set(map(solved.is_untouched, items(solved)))
+    assert {False} == set(map(blank.is_answered, items(blank)))
+    assert {True} == set(map(solved.is_answered, items(solved)))
+    assert not read(tmp_path, ANSWER).is_answered("90.3")
 
 
 def test_an_answer_beside_its_cell(tmp_path: Path) -> None:
@@ -266,7 +267,7 @@ def test_an_answer_beside_its_cell(tmp_path: Path) -> None:
     cells = [cell(it.source, "answer-90-3") for it in handed_out if "90.3" in it.answers]
     asked = read(tmp_path, *cells), read(tmp_path, *cells, cell("def count_acked(events): ..."))
 
-    assert [True, False] == [each.is_untouched("90.3") for each in asked]
+    assert [False, True] == [each.is_answered("90.3") for each in asked]
 
 
 ANSWERS = "def send_once(run):\n    return settings, helper(run)"
