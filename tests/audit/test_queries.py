@@ -58,11 +58,10 @@ def usual(events: Any) -> Any:
 
 def test_usual_queries_are_plans() -> None:
     """They are taken, and what a plan says of the program that made it is left out."""
-    relation = taken(planned(usual)[1])
+    plan = planned(usual)[1]
 
-    assert "origin" not in str(relation)
-    assert "<lambda>" not in str(relation)
-    assert __file__ not in str(relation)
+    assert __file__ in str(Relation.FromString(plan))
+    assert "origin" not in str(taken(plan))
 
 
 TEXTS: Final = (
@@ -165,8 +164,8 @@ def test_what_is_no_plan() -> None:
     plan = planned(lambda events: events.select("value"))[1]
     of_another_version = b"\xc2\xf4\x03\x01x"  # field 8008: one byte
 
-    assert taken(plan) == taken(plan + of_another_version)
-    assert b"x" not in taken(plan + of_another_version).SerializeToString()[-2:]
+    assert len(Relation.FromString(plan + of_another_version).SerializeToString()) > len(plan)
+    assert taken(plan).SerializeToString() == taken(plan + of_another_version).SerializeToString()
 
 
 def caught(events: Any) -> Any:
