@@ -174,8 +174,8 @@ def end_kernel(page: Page) -> None:
 
 
 def in_the_dark(page: Page) -> None:
-    """Change JupyterLab to its dark theme."""
-    _command(page, "apputils:change-theme", theme="JupyterLab Dark")
+    """Let the system of the reader be dark: JupyterLab follows it."""
+    page.emulate_media(color_scheme="dark")
     page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
 
 
@@ -202,15 +202,15 @@ NOTEBOOK = "window.jupyterapp?.shell.currentWidget"
 KERNEL = f"{NOTEBOOK}?.sessionContext?.session?.kernel"
 
 
-def _command(page: Page, name: str, **arguments: str) -> None:
+def _command(page: Page, name: str) -> None:
     """Begin a command of JupyterLab; `labRuns` counts those that have not ended."""
     page.evaluate(
-        """([name, given]) => {
+        """name => {
             window.labRuns = (window.labRuns ?? 0) + 1;
             const over = () => { window.labRuns -= 1; };
-            window.jupyterapp.commands.execute(name, given).then(over, over);
+            window.jupyterapp.commands.execute(name).then(over, over);
         }""",
-        [name, arguments],
+        name,
     )
 
 
