@@ -23,6 +23,7 @@ from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import notebook_text
 from lab_utils.machine.confinement import BUBBLEWRAP, isolation
 from lab_utils.waiting import wait_until
+from tests.grading.handed_in import LABS
 from tests.grading.test_exploits import ANSWERS
 from tests.notebooks import source_notebook
 
@@ -63,10 +64,18 @@ def notebook(answers: dict[str, str] | None) -> str:
     return notebook_text(lab)
 
 
+def as_of_lab_03(item: str, text: str) -> tuple[str, str]:
+    """An answer to an item of the tests' lab as one to that of lab 03, under the name it asks."""
+    (own,) = (it.answer for it in exercises("90", LABS) if it.item == item)
+    item = item.replace("90", "03")
+    (name,) = (it.answer for it in exercises("03") if it.item == item)
+    assert own in text, item
+    return item, text.replace(own, name)
+
+
 def batch(folder: Path) -> None:
     """Write the submissions; in the order of their names a right one follows each hostile one."""
-    exploits = [{it.replace("90", "03"): text for it, text in each.items()}
-                for each in ANSWERS.values()]  # fmt: skip
+    exploits = [dict(map(as_of_lab_03, each, each.values())) for each in ANSWERS.values()]
     violent = [{"03.1": f"answer_1 = {{}}\n{text}"} for text in VIOLENT.values()]
     for number, answers in enumerate(islice(cycle([*exploits, *violent]), N)):
         (folder / f"{number:02}a_03.ipynb").write_text(notebook(answers))
