@@ -46,6 +46,7 @@ from lab_utils.grading.handed_in import (
     shown_path,
     stems,
 )
+from lab_utils.grading.inside import is_unwritten
 from lab_utils.grading.judge import no_answer
 from lab_utils.grading.kernel import Budget, KernelSession, SharedSpark, keep_bytecode
 from lab_utils.grading.notebook import NotASubmission, lab_of
@@ -569,6 +570,8 @@ def _item(session: KernelSession, examiner: Examiner, exercise: Exercise, positi
     if exercise.is_query and not session.submission.is_answered(exercise.item):
         return no_answer(exercise)  # Spark need not start to say so
     reply = session.replies[answer]
+    if is_unwritten(reply.error):
+        return no_answer(exercise)
     if reply.status != "ok":
         return exercise.verdict(FAIL, UNWELL[reply.status].format(reply.error))
     return examiner.examine(exercise, position)

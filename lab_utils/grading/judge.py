@@ -1,6 +1,6 @@
 """The judge: an exercise, an answer and the evidence of its trials become one verdict.
 
-    no answer, or it raised ──▶ FAIL
+    no answer, NotImplementedError as well, or it raised ──▶ FAIL
     a rule that does not hold in a trial that proves something ──▶ FAIL
     a trial that proves nothing ──▶ INCONCLUSIVE   else ──▶ PASS
 
@@ -16,6 +16,7 @@ from typing import Any, Final
 from lab_utils.audit.report import counted
 from lab_utils.errors import LEFT, BadArgument
 from lab_utils.grading.cases import Evidence, Exercise, Mistake, Trial
+from lab_utils.grading.inside import is_unwritten
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS, Verdict
 from lab_utils.grading.rules import (
     Misshapen,
@@ -75,7 +76,7 @@ def decide(
                 break
         else:
             runs = 1
-        if found is None:
+        if found is None or (not evidence and is_unwritten(found.raised)):
             return no_answer(exercise)
         evidence.append(found)
         if found.raised and not exercise.claims:

@@ -544,7 +544,7 @@ def _error(content: Mapping[str, Any]) -> str:
     shown = [line for text in content.get("traceback") or [] for line in str(text).splitlines()]
     if content.get("ename") == "NoneType" and shown:
         error = COLOURS.sub("", shown[-1])
-    return " ".join(error.split())[:500]
+    return " ".join(error.split()).removesuffix(":")[:500]
 
 
 def _environment(folder: Path) -> dict[str, str]:

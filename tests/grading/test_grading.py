@@ -149,6 +149,9 @@ def test_half_right(results: Graded) -> None:
         *((name, "90.4", "FAIL", 0, said) for name, (_, said) in REFUSED.items()),
         # Where Spark starts without its cells, they fail, and the grading has not.
         ("no_spark", "90.3", "FAIL", 0, "Spark did not start after your cells (ZeroDivisionError"),
+        # Who has not begun is told so, and not that something was raised.
+        ("no_spark", "90.1", "FAIL", 0, "there is no answer yet."),
+        ("no_spark", "90.5", "FAIL", 0, "there is no answer yet."),
         # A dead kernel, a loop, a missing cell and a function without end cost their own items.
         ("unruly", "90.1", "FAIL", 0, "the kernel died while the cell of this answer ran."),
         ("unruly", "90.2", "PASS", 4, "12 orders in 2 runs under 2 faults: 12 in the log, 0 miss"),

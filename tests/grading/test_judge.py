@@ -330,6 +330,25 @@ def test_no_answer_has_a_hint() -> None:
     assert ("there is no answer yet.", EXERCISE.blank) == (found.reason, found.hint)
 
 
+@pytest.mark.parametrize(
+    ("raised", "reason"),
+    [
+        (["NotImplementedError"], "there is no answer yet."),
+        (["NotImplementedError: later"], "there is no answer yet."),
+        (["PySparkNotImplementedError: no"], "your function raised PySparkNotImplementedError: no"),
+        # Who came through a trial has written something.
+        ([None, "NotImplementedError"], "your function raised NotImplementedError"),
+    ],
+)
+def test_an_answer_that_is_not_written(raised: list[str | None], reason: str) -> None:
+    """What nbgrader puts in place of a solution is no answer, and no mistake."""
+    found = [evidence(*STORED, raised=it and f"your function raised {it}") for it in raised]
+    given = iter(found)
+    verdict = decide(EXERCISE, [it.trial for it in found], None, lambda _: next(given))
+
+    assert ("FAIL", reason) == (verdict.status, verdict.reason)
+
+
 def test_an_answer_in_another_form_fails() -> None:
     """An answer that a rule cannot read fails; it does not break the judge."""
     asked = replace(VALUE, rules=(lambda answer, _: None if answer["order"] else "wrong",))
