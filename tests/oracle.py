@@ -105,7 +105,8 @@ def errors(run: Run) -> Iterator[Found]:
             yield found("phantom", topic, where[0][0], value, offsets, by, *why)
         refused = [row for row in reports if row.error not in OWN_ERRORS]
         given = same(run.said("delivered"), them)
-        if refused and not where and not given and run.all_drained(topic):
+        is_read = run.all_drained(topic) and run.was_read_since(topic, reports)
+        if refused and not where and not given and is_read:
             yield found("unavailable", topic, None, value, (), actors(refused))
 
 
@@ -351,12 +352,13 @@ def precommitted(run: Run) -> Iterator[Found]:
         if any("txn_aborted" in run.told(row) for row in sends):
             continue
         calls = [at for row in sends for at in run.asked(row)]
-        visible = same(run.kind("log", "visible"), them)
+        is_asked = all(run.asked(row) for row in sends)
+        is_hidden = run.copies(them) and not same(run.kind("log", "visible"), them)
         for _, partition, offset, actor in {
             (*place(row), row.actor)
             for row in same(run.said("delivered"), them)
-            if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if calls
-                else not visible and run.is_read_committed(row.topic, row.partition))
+            if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if is_asked
+                else is_hidden and run.is_read_committed(row.topic, row.partition))
         }:  # fmt: skip
             yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
 
@@ -375,7 +377,7 @@ def members(run: Run) -> dict[Transaction, list[tuple[Event, bool]]]:
             continue
         visible = places(same(run.kind("log", "visible"), order(row)))
         seen = set()
-        for record in same(run.kind("log", "record"), order(row)):
+        for record in run.kept(same(run.kind("log", "record"), order(row))):
             if place(record) not in seen:
                 seen.add(place(record))
                 can_be_read = (record.partition, record.offset) in visible

@@ -148,9 +148,20 @@ class Run:
         return int(end.detail.get("start", 0)) if end else 0
 
     def all_drained(self, topic: str | None) -> bool:
-        """Was every partition that was read, read to its end?"""
+        """Was every partition that was read, or acked in, read to its end?"""
         of = [row for (name, _), row in self.ends.items() if name == topic]
-        return bool(of) and all(map(is_drained, of))
+        acked = {place(row)[:2] for row in self.said("acked") if row.topic == topic}
+        is_read = {at for at in acked if at[1] is not None} <= self.ends.keys()
+        return bool(of) and is_read and all(map(is_drained, of))
+
+    def was_read_since(self, topic: str | None, rows: Rows) -> bool:
+        """Was each partition that was read, read after all these?"""
+        read = [row.at_ns for (name, _), row in self.ends.items() if name == topic]
+        return max(row.at_ns for row in rows) <= min(read, default=-1)
+
+    def kept(self, rows: Rows) -> Rows:
+        """Those of these records that the log has not lost at its beginning."""
+        return [r for r in rows if (r.offset or 0) >= self.start(r.topic, r.partition)]
 
     def holds_nothing(self, at: tuple[Any, ...]) -> bool:
         """Was the log read to its end after this place or its delivery, and nothing found there?"""
@@ -215,8 +226,8 @@ class Run:
     @cached_property
     def readable(self) -> dict[tuple[Any, ...], Event]:
         """What any reader may be given, by its place."""
-        found = {place(row): row for row in self.kind("log", "visible")}
-        for row in self.kind("log", "record"):
+        found = {place(row): row for row in self.kept(self.kind("log", "visible"))}
+        for row in self.kept(self.kind("log", "record")):
             if not self.has_transactions(row.topic) or place(row) in found:
                 found[place(row)] = row
         return found
@@ -231,12 +242,13 @@ class Run:
         if self.all_drained(topic) and self.tells_visible(topic):
             if self.is_aborted(them):
                 return 0
-            return min(acks, len(places(same(self.kind("log", "visible"), them))))
+            return min(acks, len(places(same(self.kept(self.kind("log", "visible")), them))))
         if any(row.detail.get("transaction") for row in sends):
             committed = [row for row in sends if "txn_committed" in self.told(row)]
             acks -= len(sends) - len(committed)
         if self.all_drained(topic):
-            acks = min(acks, len(self.copies(them)))
+            held = self.kept(self.kind("log", "record", "visible"))
+            acks = min(acks, len(places(same(held, them))))
         return acks
 
     def group(self, actor: str) -> str:

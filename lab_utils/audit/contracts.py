@@ -102,6 +102,10 @@ def _loses_power(given: Mapping[str, str]) -> bool:
     return int(given[POWER_CUT]) >= max(1, min(floor, int(given["replicas"] or floor)))
 
 
+def _begins_at_a_time(given: Mapping[str, str]) -> bool:
+    return given["auto.offset.reset"].startswith("by_duration:")
+
+
 def _expires(given: Mapping[str, str]) -> bool:
     """Was the topic given an end for its records?"""
     limits = [given.get(name, "-1") for name in ("retention.ms", "retention.bytes")]
@@ -126,6 +130,9 @@ def _commits_what_it_handed_out(given: Mapping[str, str]) -> bool:
 CUT_OFF: Final = (
     "lost-write", "inconsistent-offsets", "nonmonotonic-poll", "poll-skip", "unseen",
 )  # fmt: skip
+
+# What follows where it loses the marker of a transaction: nothing ends it, or the next marker does.
+UNMARKED: Final = ("hanging-transaction", "torn-transaction", "aborted-read")
 
 REPOSITIONED: Final = "An administrator changed or deleted positions of groups in this run."
 STILL_TO_COME: Final = (
@@ -176,6 +183,18 @@ EXEMPTIONS: Final = (
         )
         for when in ("passed", "not begun")
     ),
+    *(
+        Exemption(
+            name, _begins_at_a_time, "auto.offset.reset",
+            "A new group begins so long ago, and skips what is older.",
+            "KIP-1106",
+            when=when,
+        )
+        for name, when in (
+            ("unseen", "passed"), ("unseen", "not begun"), ("poll-skip", "deleted"),
+            ("skipped-processing", "not given"),
+        )
+    ),
     Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="not begun"),
     Exemption(
         "unseen", _is(TOPIC_DELETED, "true"), None,
@@ -192,7 +211,7 @@ EXEMPTIONS: Final = (
             "The only replica lost its power, and with it what was in its page cache.",
             "claims B3, Kafka design, replication",
         )
-        for name in CUT_OFF
+        for name in (*CUT_OFF, *UNMARKED)
     ),
     *(
         Exemption(
@@ -200,7 +219,16 @@ EXEMPTIONS: Final = (
             "As many brokers lost power as had to have the record; it was in their page caches.",
             "claims B3, Kafka design, replication",
         )
-        for name in CUT_OFF
+        for name in (*CUT_OFF, *UNMARKED)
+    ),
+    *(
+        Exemption(
+            name, _is(UNCLEAN, "true"), UNCLEAN,
+            "The new leader lacked the marker of a transaction: nothing ends it, or the marker of "
+            "the next one does.",
+            "KIP-664, KIP-966; apache/kafka#22937",
+        )
+        for name in UNMARKED
     ),
     Exemption(
         "lost-write", _is(UNCLEAN, "true"), UNCLEAN,

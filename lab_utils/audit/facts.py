@@ -20,13 +20,16 @@ if TYPE_CHECKING:
 LISTED: Final = 10
 # Errors by which the client itself declines an order: nothing of it is on its way.
 DECLINED: Final = (
-    "BufferError", "_INVALID_ARG", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
+    "BufferError", "BufferExhaustedException", "_INVALID_ARG", "_QUEUE_FULL", "_STATE",
+    "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
 )  # fmt: skip
 # And by which the program or the client stopped asking, or for which no one would take the order:
 # nobody was unavailable. What waits in the queue for its retry has been on its way before, and so
 # may have what is too large: the client says it by the name by which the broker does.
 OWN_ERRORS: Final = (
     *DECLINED, "MSG_SIZE_TOO_LARGE", "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE",
+    # As Java's client says that the program aborted the transaction while the order was queued.
+    "TransactionAbortedException",
     # No broker takes these orders, nor any of a producer that another has fenced. Kafka's own names
     # differ from librdkafka's, and a Java program knows them as exceptions.
     "MESSAGE_TOO_LARGE", "RecordTooLargeException", "INVALID_RECORD", "InvalidRecordException",
@@ -82,6 +85,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     Columns: ORDER and those of a topic's survey, and
     sends, acks, reports, declined, refusals, deliveries   how many events
     copies, visible          at how many places it is stored, and visible to read_committed
+    kept, kept_visible       the same, of those that the log has not lost at its beginning
+    late                     is more than 0 if an error was reported when the log had been read
     lost                     how many acks are not covered by a copy, where the log was drained
                              after them, or beyond their offset
     deleted                  how many of these may have been before the first offset of the log
@@ -91,7 +96,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
     said_of_lost             the same, of places without a copy where acks are not covered
     given                    ARRAY<STRUCT<partition, offset, actor, at_ns, consumer_group>>
-    in_transactions, aborted, committed   how many of its sends were in one, and in one so ended
+    in_transactions, aborted, committed, asked   of how many of its sends: they were in one, in one
+                             so ended, in one whose commit was asked for
     asked_at_ns              when the first commit of them was asked for
     sent_at_ns, sender, transaction   of its first send
     earlier                  STRUCT<key, value, offset, acks>: what its sender, by its producer_id
@@ -105,6 +111,9 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         *(f"sum({name}) AS {name}" for name in COUNTED),
         "count_if(is_stored) AS copies",
         "count_if(is_visible) AS visible",
+        f"count_if(is_stored AND {KEPT}) AS kept",
+        f"count_if(is_visible AND {KEPT}) AS kept_visible",
+        "count_if(reported_at_ns > array_min(map_values(read_at_ns))) AS late",
         f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
         "any_value(array_contains(drained, partition)) AS is_drained",
         "sum(if(coalesce(offset, 0) < starts[partition], acks, 0)) AS below_the_start",
@@ -122,7 +131,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     found = sql(
         by_partition,
         ORDER,
-        *(f"sum({name}) AS {name}" for name in (*COUNTED, "copies", "visible")),
+        *(f"sum({name}) AS {name}" for name in (*COUNTED, *STORED)),
         "sum(if(is_drained AND uncovered > 0, uncovered, 0)) AS lost",
         "sum(if(is_drained AND uncovered > 0, least(uncovered, below_the_start), 0)) AS deleted",
         "sum(if(is_drained AND uncovered > 0, least(uncovered, superseded), 0)) AS superseded",
@@ -188,15 +197,18 @@ def _with_fates(
     )
 
 
-# Columns of a copy that add up, those whose first counts, and those of its topic.
+# Columns of a copy and of a partition that add up, those whose first counts, and of its topic.
 COUNTED: Final = (
     "sends", "acks", "reports", "declined", "refusals", "deliveries", "aborted", "committed",
-    "in_transactions",
+    "in_transactions", "asked",
 )  # fmt: skip
+STORED: Final = ("copies", "visible", "kept", "kept_visible", "late")
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
 OF_TOPIC: Final = (
     "all_drained", "is_transactional", "tells_visible", "settled", "read_committed", "consumers",
 )  # fmt: skip
+# Of a copy that was found in the log: does the log still begin before it?
+KEPT: Final = "offset >= coalesce(starts[partition], 0)"
 # Of the acks of a copy, those that the reader of the log must have found: what was acked later may
 # have been stored later.
 BEFORE_THE_END: Final = (
@@ -234,11 +246,13 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         "count_if(kind = 'sent' AND outcome <=> 'txn_aborted') AS aborted",
         "count_if(kind = 'sent' AND outcome <=> 'txn_committed') AS committed",
         "count_if(kind = 'sent' AND transaction IS NOT NULL) AS in_transactions",
+        "count_if(kind = 'sent' AND asked_at_ns IS NOT NULL) AS asked",
         "bool_or(kind IN ('record', 'visible')) AS is_stored",
         "bool_or(kind = 'visible') AS is_visible",
         "collect_set(if(source = 'client', struct(kind, actor, error), NULL)) AS said",
         f"collect_set(if({given}, struct(partition, offset, actor, at_ns, consumer_group,"
         " kind), NULL)) AS given",
+        "max(if(kind IN ('failed', 'unknown'), at_ns, NULL)) AS reported_at_ns",
         "min(if(kind = 'sent', at_ns, NULL)) AS sent_at_ns",
         "min(if(kind = 'sent', struct(actor, transaction, producer_id), NULL)) AS first_send",
         "min(if(kind = 'sent', asked_at_ns, NULL)) AS asked_at_ns",
@@ -338,7 +352,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
 
     Columns: PLACE and those of a topic's survey, and
     held         STRUCT<key, value>: what the log holds there; NULL if it was not found there
-    is_readable  may a read_committed reader be given it?
+    is_readable  may a read_committed reader be given it, as the log still has it?
     acked        ARRAY<STRUCT<key, value, actor>>: what was acked for this place
     given        ARRAY<STRUCT<key, value, actor, consumer_group, earlier>>: to whom, after which
                  offset since the consumer was placed
@@ -371,7 +385,8 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     order = "x -> struct(x.key, x.value)"
     readable = found.selectExpr(
         "*",
-        "is_visible OR (held IS NOT NULL AND NOT is_transactional) AS is_readable",
+        "(is_visible OR (held IS NOT NULL AND NOT is_transactional))"
+        " AND offset >= coalesce(starts[partition], 0) AS is_readable",
         f"array_sort(array_distinct(concat(transform(acked, {order}), transform(given, {order}))))"
         " AS told",
         "held IS NULL AND array_contains(drained, partition)"

@@ -25,7 +25,7 @@ from lab_utils.audit.findings.producing import UNRECORDED
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.sieve import sieving
-from lab_utils.audit.survey import Survey, TopicFacts, survey
+from lab_utils.audit.survey import ANY, Survey, TopicFacts, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
@@ -61,6 +61,8 @@ SEVERAL: Final = (
 )
 # Findings about what the log lacks or hides, and about what a consumer was not given.
 IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets", "torn-transaction")
+# Those that the log alone shows: what happened after it was read explains none of them.
+LOST: Final = ("lost-write", "torn-transaction", "hanging-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip")
 # Findings that compare the key and the value of events of several kinds.
 OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
@@ -161,6 +163,9 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
         return PROVES_NOTHING, None, None
     circumstances = found["circumstances"] or ()
     known, configurations = _known(found, seen), _those_of(found, seen)
+    if found["topic"] is None:  # a transaction is of several topics: any may have lost a marker
+        topics = [topic for run, topic in seen.topics if run == found["run"]]
+        configurations = [_of_topic({**found, "topic": it}, seen) for it in topics]
     if configurations:
         possible = [clause(found["finding"], configurations, circumstances)]
     else:
@@ -182,7 +187,7 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNPLACED.format(actor=found["actor"])
     if found["finding"] in OF_ONE_ORDER and (unlike := _topic(found, seen).unlike):
         return UNLIKE.format(**unlike)
-    if found["finding"] in IN_THE_LOG and _is_half_read(found["run"], seen):
+    if found["finding"] in IN_THE_LOG and _is_half_read(found, seen):
         return HALF_READ
     if found["finding"] == "stuck-lso":
         return STRANGER
@@ -219,12 +224,16 @@ def _topic(found: Mapping[str, Any], seen: Survey) -> TopicFacts:
     return seen.topics.get((found["run"], found["topic"])) or TopicFacts()
 
 
-def _is_half_read(run: str, seen: Survey) -> bool:
+def _is_half_read(found: Mapping[str, Any], seen: Survey) -> bool:
     """May the log hold what was aborted, and was nobody there who is given that?
 
-    A reader that is set to read_committed is not, whatever it calls what it is given.
+    A reader that is set to read_committed is not, whatever it calls what it is given. Where nothing
+    was found in the topic itself, the readers of the others count: they are the same.
     """
-    visible, readers = bool(seen.actors(run, "visible")), seen.actors(run, "record")
+    run, said = found["run"], _topic(found, seen).named_by
+    if not said.keys() & {"record", "visible"}:
+        said = {kind: seen.actors(run, kind) for kind in ("record", "visible")}
+    visible, readers = bool(said.get("visible")), said.get("record", set())
     committed = {
         actor for actor, it in seen.lives(run, "consumer")
         if effective(it)["isolation.level"] == "read_committed"
@@ -269,18 +278,35 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
 def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     """The settings of a finding's topic, how many brokers lost power, what was administered.
 
-    Where the ledger says who holds the replicas, only their power counts.
+    Where the ledger says who holds the replicas, only their power counts; and only what was done
+    before anybody last looked explains what they saw.
     """
     run, name = found["run"], found["topic"]
-    topic, about = _topic(found, seen), {(run, name), (run, None)}
-    without_power = seen.actors(run, "power_cut")
+    topic = _topic(found, seen)
+    until = _last_look(topic, is_of_log=found["finding"] in LOST)
+    past = {key for key, times in seen.since.items() if key[1] == run and min(times) <= until}
+    about = [(run, it) for it in (name, None)]
+    without_power = {actor for what, _, actor in past if what == "power_cut"}
     holders = topic.brokers(found["partition"])
     return {
         **topic.settings,
         POWER_CUT: str(len(without_power & holders if holders else without_power)),
-        TOPIC_DELETED: str(any(seen.deleted[it] > 0 for it in about)),
-        POSITIONS_CHANGED: str(any(seen.repositioned[it] > 0 for it in about)),
+        TOPIC_DELETED: str(any(seen.deleted[it] > 0 and ("deletes", *it) in past for it in about)),
+        POSITIONS_CHANGED: str(
+            any(seen.repositioned[it] > 0 and ("repositions", *it) in past for it in about)
+        ),
     }
+
+
+def _last_look(topic: TopicFacts, *, is_of_log: bool) -> int:
+    """When its log was read, or if that was later its consumers were last given something of it.
+
+    What happened afterwards explains nothing that they saw; ANY if nobody looked.
+    """
+    looks = [end.at_ns for end in topic.ends.values()]
+    if not (is_of_log and looks):
+        looks += [at for given in topic.given_at_ns.values() for at in given.values()]
+    return max(looks, default=ANY)
 
 
 def _place(found: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -166,7 +166,7 @@ SUSPECT_ORDER: Final = (
     f" AND ({EXPECTED} > 1 OR (given_to & groups) <> groups)",
     "aborted > 0 AND aborted = sends AND deliveries + visible > 0",
     "deliveries > 0 AND sends > 0 AND in_transactions = sends AND aborted = 0"
-    " AND if(asked_at IS NULL, visible = 0, given_at < asked_at)",
+    " AND (visible = 0 OR coalesce(given_at < asked_at, false))",
 )
 # Where an order that was sent once is, as in the facts; for a few the numbers do not tell.
 CERTAIN: Final = (
@@ -190,6 +190,7 @@ def _suspect_orders(events: DataFrame, survey: Survey) -> DataFrame:
     counted = sql(rows, ["id"], *COUNTS, *(OF_TRANSACTIONS if survey.has_transactions else ()))
     if not survey.has_transactions:
         counted = counted.selectExpr("*", *NO_TRANSACTIONS)
+    counted = counted.selectExpr("*", "copies AS kept", "visible AS kept_visible")  # at most
     found = counted.join(_topics(events, survey), "of", "left")
     suspect = " OR ".join(f"coalesce({why}, false)" for why in SUSPECT_ORDER)
     if "sent" not in survey.kinds or survey.kinds.isdisjoint(("record", "visible")):

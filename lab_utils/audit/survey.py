@@ -48,6 +48,7 @@ REPOSITIONS: Final = (
 COMMITS: Final = (
     "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
 )
+ASKED_FOR: Final = {"deletes": DELETES, "repositions": REPOSITIONS, "commits": COMMITS}
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
 PLACINGS: Final = ("assigned", "revoked", "lost", "sought")
@@ -128,7 +129,7 @@ class TopicFacts:
     ends       partition -> how far it was read back
     acked_in   the partitions that something was acked in
     named      producer, or None for all clients and the log -> kind -> how many events, and how
-               many of them have a key, and a value
+               many of them have a key, and a value; named_by: who said them
     tells_visible  does the log say which of its records a read_committed reader is given?
     furthest   group -> partition -> the highest offset that was delivered to it
     given_at_ns  group -> partition -> when it was last given something
@@ -146,6 +147,7 @@ class TopicFacts:
     settings: dict[str, str] = field(default_factory=dict)
     ends: dict[int, End] = field(default_factory=dict)
     tells_visible: bool = False
+    named_by: dict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
     worked: bool = False
     was_sent_to: bool = False
     acked_in: set[int] = field(default_factory=set)
@@ -232,8 +234,9 @@ class TopicFacts:
 
     @property
     def all_drained(self) -> bool:
-        """Was every partition that was read, read to its end?"""
-        return bool(self.ends) and all(end.drained for end in self.ends.values())
+        """Was each partition that was read, or acked in, read to its end?"""
+        is_read = self.ends and self.acked_in <= self.ends.keys()
+        return bool(is_read) and all(end.drained for end in self.ends.values())
 
 
 @dataclass(slots=True)
@@ -246,6 +249,7 @@ class Survey:
     clients  (run, actor) -> the settings it was created with, each time that it was
     starts   (run, actor) -> when a producer of this name was created
     deleted  how often an administrator asked to delete a topic and was not refused
+    since    what was done, run, and topic or broker -> when each client first did
     repositioned  the same of a change of positions of groups, or of a group; the topic is NULL
              where the request names no single one
     counts   (run, source, actor, kind) -> how many
@@ -259,6 +263,9 @@ class Survey:
     deleted: Counter[Topic] = field(default_factory=Counter)
     repositioned: Counter[Topic] = field(default_factory=Counter)
     counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
+    since: dict[tuple[str, str, str | None], list[int]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
     plans: Plans = ANEW
 
     @property
@@ -370,6 +377,7 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
             _consume(found, row)
         elif row["commits"] and not found.is_recorded(row["run"], row["actor"]):
             found.repositioned[row["run"], row["topic"]] += row["commits"]
+            found.since["repositions", row["run"], row["topic"]].append(row["commits_since"])
     found.kinds = frozenset(_kinds(found))
     # Only of what was acked and is read can anything be passed over.
     is_read = any(topic.acked_in and topic.actors for topic in found.topics.values())
@@ -436,8 +444,10 @@ def counted(events: DataFrame) -> DataFrame:
         "min(producer_id) AS first_id", "max(producer_id) AS last_id",
         "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
         *(f"count_if({ASKED} AND {what}) - count_if({REFUSED} AND {what}) AS {name}"
-          for name, what in (("deletes", DELETES), ("repositions", REPOSITIONS),
-                             ("commits", COMMITS))),
+          for name, what in ASKED_FOR.items()),
+        *(f"min(if({ASKED} AND {what}, at_ns, NULL)) AS {name}_since"
+          for name, what in ASKED_FOR.items()),
+        "min(if(kind = 'power_cut', at_ns, NULL)) AS power_cut_since",
         "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
         "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
         "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
@@ -459,6 +469,9 @@ def _count(found: Survey, row: Row) -> None:
     found.counts[row["run"], row["source"], row["actor"], row["kind"]] += row["count"]
     found.deleted[row["run"], row["topic"]] += row["deletes"]
     found.repositioned[row["run"], row["topic"]] += row["repositions"]
+    for what, of in (("deletes", "topic"), ("repositions", "topic"), ("power_cut", "actor")):
+        if row[f"{what}_since"] is not None:
+            found.since[what, row["run"], row[of]].append(row[f"{what}_since"])
     if row["topic"] is None:
         return
     topic = found.topics[row["run"], row["topic"]]
@@ -470,6 +483,7 @@ def _count(found: Survey, row: Row) -> None:
     topic.worked |= said == ("client", "processed")
     topic.was_sent_to |= said == ("client", "sent")
     if row["kind"] in NAMES:
+        topic.named_by[row["kind"]].add(row["actor"])
         named = Counter(every=row["count"], key=row["keyed"], value=row["valued"])
         for actor in {None, row["actor"] if row["kind"] in ("sent", "acked") else None}:
             topic.named[actor].setdefault(row["kind"], Counter()).update(named)

@@ -133,6 +133,15 @@ PRODUCING: Cases = {
             [created("consumer-2", group__id="b"), acked("1", 0), delivered("1", 0),
              delivered("1", 0, actor="consumer-2")],
         ),
+        "of a log that was read while it still had it": (
+            [*log("0", "1", "2"), acked("1", 1), placed("assigned"), delivered("0", 0),
+             delivered("2", 2), end(offset=3)],
+            [*log("0", "1", "2"), acked("1", 1), placed("assigned"), delivered("0", 0),
+             delivered("2", 2), end(offset=3, start=2)],
+            # the same of a log that tells what is visible
+            [*both("1", 1), acked("1", 1), placed("assigned"), delivered("0", 0),
+             delivered("2", 2), end(offset=3, start=2)],
+        ),
         "behind a transaction that is still open": (
             [*log("0", "1"), written("batch", 0, 0), acked("1", 1), placed("assigned")],
             [*log("0", "1"), OPEN, acked("1", 1), placed("assigned")],
@@ -180,6 +189,20 @@ PRODUCING: Cases = {
         ),
     },
     "unavailable": {
+        "reported when the log had been read": (
+            [sent("1"), unknown("1"), *log()],
+            [sent("1"), *log(), unknown("1")],
+            # and sent since
+            [*log(), sent("1"), unknown("1")],
+        ),
+        "it may be in a partition that nobody read": (
+            [sent("1"), unknown("1"), acked("0", 0, partition=1), *log(), end(partition=1)],
+            [sent("1"), unknown("1"), acked("0", 0, partition=1), *log()],
+        ),
+        "its program aborted the transaction before it had left the client": (
+            [sent("1"), unknown("1", "TimeoutException"), *log()],
+            [sent("1"), unknown("1", "TransactionAbortedException"), *log()],
+        ),
         "refused, and somebody was given it": (
             [sent("1"), failed("1"), *log()],
             [sent("1"), failed("1"), delivered("1", 0), *log()],
@@ -267,6 +290,10 @@ CONSUMING: Cases = {
             # only the last bookmark counts
             [*log("0", "1"), processed("0", 0), bookmark(2, "crash"), bookmark(1)],
         ),
+        "what the log had lost when it ended": (
+            [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2)],
+            [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2, start=1)],
+        ),
         "what promises no work skips none": (
             [*log("0", "1"), delivered("0", 0), processed("1", 1), bookmark(2)],
             [*log("0", "1"), delivered("0", 0), delivered("1", 1), bookmark(2)],
@@ -332,6 +359,10 @@ CONSUMING: Cases = {
         "a tombstone was passed over": (
             [*TOMBSTONE, delivered("0", 0), delivered("2", 2)],
             [*TOMBSTONE, delivered("0", 0), delivered(None, 1, key="a"), delivered("2", 2)],
+        ),
+        "over a record that the log has lost since it was read": (
+            [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2), end(offset=3, start=1)],
+            [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2), end(offset=3, start=2)],
         ),
         "over a record": (
             [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],

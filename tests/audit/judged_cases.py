@@ -16,6 +16,7 @@ from tests.histories import (
     end,
     failed,
     log,
+    noted,
     offsets,
     order,
     placed,
@@ -70,6 +71,8 @@ FENCED = replace(MOVED, kind="response", error="UNKNOWN_MEMBER_ID")
 PASSED = [LATE, acked("1", 0, key="k"), acked("2", 1, key="k"), placed("assigned"),
           delivered("2", 1, key="k")]  # fmt: skip
 OVER_1 = [*log("0", "1", "2"), placed("assigned"), delivered("0", 0), delivered("2", 2)]
+BY_AGE = replace(LATEST, detail={**LATEST.detail, "auto.offset.reset": "by_duration:PT1H"})
+NO_MARKER = [STARTED, written("batch", 0, 0), noted("CompleteCommit", 1), stop(0, 2)]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "purged while it waited for its retry": (
@@ -100,8 +103,51 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "both were acked": (
         [NO_RETRIES, *SWAPPED, acked("1", 1)], "nonmonotonic-send", "breach", None,
     ),
-    "its only replica lost power": ([*ON_1, power_cut()], "lost-write", "allowed", "replicas=1"),
-    "a broker without it did": ([*ON_1, power_cut(3)], "lost-write", "breach", None),
+    "its only replica lost power": ([power_cut(), *ON_1], "lost-write", "allowed", "replicas=1"),
+    "a broker without it did": ([power_cut(3), *ON_1], "lost-write", "breach", None),
+    "its only replica lost power when the log had been read": (
+        [*ON_1, power_cut()], "lost-write", "breach", None,
+    ),
+    "its topic was deleted when the log had been read": (
+        [*NOT_HELD, GONE], "lost-write", "breach", None,
+    ),
+    "its groups were deleted when all was over": ([*RESUMED, FORGOT], "unseen", "breach", None),
+    "a new group begins with what is an hour old": (
+        [BY_AGE, *UP_TO_1, *AGAIN], "unseen", "allowed", "auto.offset.reset=by_duration:pt1h",
+    ),
+    "the same, and it resumed": ([BY_AGE, *RESUMED[1:]], "unseen", "breach", None),
+    "no room in the buffer of a Java client": (
+        [PLAIN, sent("1"), failed("1", "BufferExhaustedException"), *log("1")],
+        "phantom", "breach", None,
+    ),
+    "the marker was lost by a leader that lagged": (
+        [UNCLEAN, *NO_MARKER], "hanging-transaction", "allowed",
+        "unclean.leader.election.enable=true",
+    ),
+    "the marker was lost, and no leader lagged": (
+        [topic(2), *NO_MARKER], "hanging-transaction", "breach", None,
+    ),
+    "the marker was in the page caches": (
+        [topic(2), power_cut(), power_cut(2), *NO_MARKER],
+        "hanging-transaction", "allowed", "min.insync.replicas=2",
+    ),
+    "the marker of the next transaction ends two": (
+        [UNCLEAN, STARTED, EVERYTHING, *COMMITTED_1],
+        "torn-transaction", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "the same, and commits what was aborted": (
+        [UNCLEAN, STARTED, EVERYTHING, *ABORTED_1, visible("1", 0)],
+        "aborted-read", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "the same, and no leader lagged": (
+        [topic(2), STARTED, EVERYTHING, *ABORTED_1, visible("1", 0)],
+        "aborted-read", "breach", None,
+    ),
+    "aborted, and another topic's reader alone is given that": (
+        [STARTED, EVERYTHING, replace(record("0", 0), topic="b"), *ABORTED_1, visible("2", 2),
+         end()],
+        "lost-write", "undecided", None,
+    ),
     "passed over, where each of the replicas has it": (
         [ALL, *PASSED], "unseen", "breach", None,
     ),

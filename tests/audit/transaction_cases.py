@@ -43,6 +43,13 @@ GAVE_UP = [*WORKED, told("aborted", 1)]
 BY_TWO = [*GROUPS, delivered("0", 0, "consumer-2"), *WORKED]
 # Where a read_committed reader would stop; none came there.
 UNREAD = logged("end", 2, 0, detail={"drained": "true", "last_stable": "2"})
+TRIMMED_TO_0, TRIMMED_TO_2 = (
+    logged("end", 2, 0, detail={"drained": "true", "committed_drained": "true",
+                                "last_stable": "2", "start": start})
+    for start in "02"
+)  # fmt: skip
+# Killed in the call that commits, and sent by another again, who has committed.
+TWICE_SENT = [sent_in(1, "1"), sent_in(1, "1", **OTHER), told("committed", 1, 3, **OTHER)]
 # Two producers that live at once under one name begin a transaction of one number.
 BOTH_BEGAN = [told("began", 1), told("began", 1)]
 # A program that is started twice under one name, and numbers its transactions from 1 each time.
@@ -100,6 +107,10 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [*HALVES, record("2", 1), visible("2", 1, 1), stop(2, 2)],
             [*HALVES, *both("2", 1), visible("2", 1, 1), stop(2, 2)],
         ),
+        "found, and lost before the other reader came": (
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), TRIMMED_TO_0],
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), TRIMMED_TO_2],
+        ),
         "visible where no copy is": (
             [*HALVES, record("2", 1), visible("2", 2), stop(3, 3)],
             [*HALVES, *both("2", 1), visible("2", 2), stop(3, 3)],
@@ -140,6 +151,16 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "given, and its transaction never ended": (
             [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1)],
             [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1, committed=False)],
+        ),
+        "sent again, and nobody knows whether the first commit was asked for": (
+            [TWICE_SENT[0], delivered("1", 0), *TWICE_SENT[1:], record("1", 0), record("1", 2),
+             stop(2, 4)],
+            [TWICE_SENT[0], delivered("1", 0), *TWICE_SENT[1:], *both("1", 0), *both("1", 2),
+             stop(4, 4)],
+        ),
+        "never committed, as far as anybody knows, and deleted since": (
+            [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(1, 1)],
+            [sent_in(1, "1"), delivered("1", 0), TRIMMED_TO_2],
         ),
         "two clocks that do not agree": (
             [sent_in(1, "1"), delivered("1", 0), told("committed", 1, 2)],

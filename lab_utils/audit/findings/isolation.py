@@ -57,10 +57,11 @@ def aborted_read() -> Found:
     Smallest: `sent(1, transaction 1) delivered(1) aborted(1)`.
     Near miss: the same with `committed(1)`; or aborted once and sent again in a transaction that
     was committed.
-    Allowed by: `isolation.level=read_uncommitted` of the consumer that was given it. For the lab's
-    own reader it is always a breach.
-    Source: Jepsen, G1a. A call that failed decides nothing: its transaction may have been committed
-    or not.
+    Allowed by: `isolation.level=read_uncommitted` of the consumer that was given it; the lab's own
+    reader never has that. And by a power cut or `unclean.leader.election.enable=true`, as for
+    lost-write: where the log lost the marker of the abort, that of the next commit ends both.
+    Source: Jepsen, G1a; KIP-966, apache/kafka#22937. A call that failed decides nothing: its
+    transaction may have been committed or not.
     """
     return Found(
         where="sends > 0 AND aborted = sends AND size(given) > 0",
@@ -72,8 +73,8 @@ def aborted_read() -> Found:
 
 
 EARLY: Final = (
-    "filter(given, x -> x.kind = 'delivered' AND if(asked_at_ns IS NULL,"
-    " visible = 0 AND array_contains(read_committed, x.partition),"
+    "filter(given, x -> x.kind = 'delivered' AND if(asked < sends,"
+    " visible = 0 AND copies > 0 AND array_contains(read_committed, x.partition),"
     " x.at_ns BETWEEN sent_at_ns AND asked_at_ns - 1))"
 )
 
@@ -87,12 +88,14 @@ def precommitted_read() -> Found:
 
     Rule: every `sent` of the order is in a transaction, and none of these was aborted. Either the
     order was `delivered` after it was sent and before `commit_transaction` was first called for it.
-    Or no commit was ever asked for, the order was `delivered`, and a read_committed reader is not
-    given it. The second case counts only in a partition that a read_committed reader read as far as
-    it can: to the end of the log, or to an open transaction.
+    Or of one of these transactions nobody says that a commit was asked for, the order was
+    `delivered`, the log holds it, and a read_committed reader is not given it. The second case
+    counts only in a partition that a read_committed reader read as far as it can: to the end of the
+    log, or to an open transaction.
     Smallest: `sent(1, transaction 1) delivered(1) committed(1)`.
     Near miss: delivered after the call and before its answer; delivered before it was sent, because
-    then the two clocks do not agree.
+    then the two clocks do not agree; sent again in a transaction that commits later, by a program
+    whose predecessor may have died in the call; an order that retention has deleted since.
     Allowed by: `isolation.level=read_uncommitted`.
     Source: Jepsen.
     """
@@ -100,8 +103,9 @@ def precommitted_read() -> Found:
         where=f"sends > 0 AND in_transactions = sends AND aborted = 0 AND size({EARLY}) > 0",
         each=READINGS.format(EARLY),
         said="' was given to ' || it.actor || ' at offset ' || it.offset"
-        " || if(asked_at_ns IS NULL, ', and its commit was never asked',"
-        " ' before its commit was asked')",
+        " || CASE WHEN asked = 0 THEN ', and its commit was never asked' WHEN asked < sends"
+        " THEN ', and no read_committed reader is given any of its copies'"
+        " ELSE ' before its commit was asked' END",
         about=READING,
     )
 
@@ -129,7 +133,9 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
     each = found.selectExpr("*", "sent.*", "inline(array_distinct(record))")
     each = each.join(transactions(events), TRANSACTION, "left")
     each = each.where(f"outcome IS DISTINCT FROM '{SEVERAL}'")
-    return each.join(survey.topics_frame(events), ["run", "topic"], "left").selectExpr(
+    each = each.join(survey.topics_frame(events), ["run", "topic"], "left")
+    # What the log has lost at its beginning since it was found there, no reader is given any more.
+    return each.where("offset >= coalesce(starts[partition], 0)").selectExpr(
         *TRANSACTION, "outcome", "topic", "partition", "offset", "at_ns AS sent_at_ns",
         "coalesce(value, 'of key ' || key, 'without a value') AS value",
         f"coalesce(array_contains(visible, {place}), false) AS is_visible",
@@ -158,15 +164,16 @@ def torn_transaction() -> Found:
 
     Rule: of the stored orders that were sent once, and in this transaction, some are `visible` and
     some are not; or none is, although its program was told that it is committed. Only partitions
-    count in which a read_committed reader came to the end of the log. The transaction is one
-    finding, however many orders are missing.
+    count in which a read_committed reader came to the end of the log, and only what they still
+    have. The transaction is one finding, however many orders are missing.
     Smallest: `sent(1, transaction 1) sent(2, transaction 1) visible(1) record(2)`.
     Near miss: the same while the partition of the other order waits for an open transaction, or was
     not read to its end; `sent(1, transaction 1) aborted(1) record(1)`; transactions of several
     producers under one name and number that did not all end in one way.
-    Allowed by: nothing.
-    Source: Jepsen, Bufstream 0.1.0; measured: an EndTxn that is late by one transaction, with a
-    client of transaction protocol 1.
+    Allowed by: a power cut or `unclean.leader.election.enable=true`, as for lost-write, in any
+    topic of the run: where a log lost the marker of the commit, that of the next abort ends both.
+    Source: Jepsen, Bufstream 0.1.0; KIP-966; measured: an EndTxn that is late by one transaction,
+    with a client of transaction protocol 1.
     """
     return Found(
         where="size(unseen) > 0 AND (size(seen) > 0 OR outcome <=> 'txn_committed')",
@@ -328,9 +335,10 @@ def hanging_transaction() -> Found:
     Near miss: the same with *Ongoing* as the last entry: the coordinator aborts that transaction
     after `transaction.timeout.ms`; the same with the entry after the `end`, which was read while
     the marker was on its way.
-    Allowed by: nothing.
-    Source: KIP-664, which has the name; measured in lab 04: a commit while the partition has no
-    leader (Kafka 4.3.1).
+    Allowed by: a power cut or `unclean.leader.election.enable=true`, as for lost-write: the log had
+    the marker, and lost it.
+    Source: KIP-664, which has the name; apache/kafka#22937; measured in lab 04: a commit while the
+    partition has no leader (Kafka 4.3.1).
     """
     return Found(
         where="size(over) > 0",

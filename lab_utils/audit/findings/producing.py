@@ -154,19 +154,21 @@ def unavailable() -> Found:
     """The service did not take an order, and said so.
 
     Rule: an order has a `failed` or `unknown` report and no ack; its topic has no `record` of it,
-    and each partition that was read was read to its end; no consumer was given it. A report does
-    not count if its error is of the client itself, as _QUEUE_FULL and _PURGE_QUEUE are, of the
-    order itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a producer that another one has
-    fenced: _FENCED.
+    and each partition that was read, or acked in, was read to its end after the report; no consumer
+    was given it. A report does not count if its error is of the client itself, as _QUEUE_FULL and
+    _PURGE_QUEUE are, of the order itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a
+    producer that another one has fenced: _FENCED.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
     Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `failed(1,
-    MSG_SIZE_TOO_LARGE)`, which no service would have taken; `delivered(1)`.
+    MSG_SIZE_TOO_LARGE)`, which no service would have taken; `delivered(1)`; `sent(1) log()
+    failed(1)`.
     It is **required** by `acks`: the service refuses an order rather than ack it and lose it. The
     service kept its promise: it lost nothing that it had acked.
     Source: Kafka design, replication.
     """
     return Found(
-        where="acks = 0 AND refusals > 0 AND copies = 0 AND deliveries = 0 AND all_drained",
+        where="acks = 0 AND refusals > 0 AND copies = 0 AND deliveries = 0 AND all_drained"
+        " AND late = 0",
         said=f"' was reported as ' || {ERRORS}"
         " || '; it is not in the log, which was read to its end'",
         about={
@@ -237,9 +239,9 @@ READS_IT = (
 # What of the acks a reader can be given: what is visible, or nothing that may be aborted.
 EXPECTED = (
     "if(all_drained AND tells_visible,"
-    " if(aborted > 0 AND aborted = sends, 0, least(acks, visible)),"
+    " if(aborted > 0 AND aborted = sends, 0, least(acks, kept_visible)),"
     " least(acks - if(in_transactions = 0, 0, sends - committed),"
-    " if(all_drained, copies, acks)))"
+    " if(all_drained, kept, acks)))"
 )
 
 
@@ -262,13 +264,13 @@ def unseen() -> Found:
     after the order or before the start of the log (`sought`; anywhere but to the beginning, if the
     group was given nothing), or if it continued at a position after the order that it had
     `committed`, or that a transaction had for it: its last one before it was given the order's
-    offset or a later one, which is not before the position. (3) `auto.offset.reset=latest`, unless
-    the group resumed. (4) Time, if the group was given nothing of the partition. (5) A `request`,
-    not refused, to delete the topic, or to change positions of groups (DeleteGroups, OffsetDelete,
-    an OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client without
-    events). (6) A power cut, or `unclean.leader.election.enable=true`, as for lost-write. Otherwise
-    a breach; undecided if it may be gone (the log was not read) or aborted. A group resumed if it
-    was given records after its first `committed`: a position from the log's start to the order.
+    offset or a later one, which is not before the position. (3) `auto.offset.reset=latest` or
+    `by_duration`, unless it resumed. (4) Time, if it was given nothing of the partition. (5) A
+    `request`, not refused, to delete the topic, or to change positions of groups (DeleteGroups,
+    OffsetDelete, an OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client
+    without events). (6) A power cut or `unclean.leader.election.enable=true`, as for lost-write.
+    Otherwise a breach; undecided if it may be gone (nobody read the log) or aborted. It resumed if
+    it was given records after its first `committed`: a position from the log's start to the order.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
