@@ -241,7 +241,7 @@ def applied_again(run: Run) -> Iterator[Found]:
         asked = Counter(
             row.topic
             for row in run.said("sent") + run.kind("workload", "order")
-            if row.value == them[2]
+            if row.value == them[2] and run.told(row) != ["txn_aborted"]
         )
         times = sum(1 if row.records is None else row.records for row in theirs)
         if times > min(asked.values(), default=1):

@@ -24,6 +24,8 @@ BREACH: Final = "breach"
 POWER_CUT: Final = "power cut"
 TOPIC_DELETED: Final = "topic deleted"
 POSITIONS_CHANGED: Final = "positions changed"
+# Has the group had another member, or one that was started again, who went on from a bookmark?
+SUCCEEDED: Final = "a member succeeded"
 
 UNCLEAN: Final = "unclean.leader.election.enable"
 
@@ -35,6 +37,7 @@ DEFAULTS: Final = {
     POWER_CUT: "0",
     TOPIC_DELETED: "false",
     POSITIONS_CHANGED: "false",
+    SUCCEEDED: "false",
     UNCLEAN: "false",
     "cleanup.policy": "delete",
     "auto.offset.reset": "largest",
@@ -126,6 +129,11 @@ def _commits_what_it_handed_out(given: Mapping[str, str]) -> bool:
     return given["enable.auto.commit"] == given["enable.auto.offset.store"] == "true"
 
 
+def _passes_on_what_it_handed_out(given: Mapping[str, str]) -> bool:
+    """May a member have died with what its group goes on behind, before it wrote that down?"""
+    return given[SUCCEEDED] == "true" and _commits_what_it_handed_out(given)
+
+
 # What follows where a log loses its end.
 CUT_OFF: Final = (
     "lost-write", "inconsistent-offsets", "nonmonotonic-poll", "poll-skip", "unseen",
@@ -196,6 +204,18 @@ EXEMPTIONS: Final = (
         )
     ),
     Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="not begun"),
+    *(
+        Exemption(
+            name, _passes_on_what_it_handed_out, "enable.auto.commit",
+            "The client commits what it has handed out; what a member had in hand when it died, its"
+            " successor is not given.",
+            "claims F4, librdkafka INTRODUCTION, at-least-once processing",
+            when=when,
+        )
+        for name, when in (
+            ("unseen", "passed"), ("unseen", "resumed"), ("skipped-processing", "not given"),
+        )
+    ),
     Exemption(
         "unseen", _is(TOPIC_DELETED, "true"), None,
         "The topic was deleted in this run, and with it the positions of its groups.",

@@ -15,6 +15,7 @@ from lab_utils.audit.contracts import (
     BREACH,
     POSITIONS_CHANGED,
     POWER_CUT,
+    SUCCEEDED,
     TOPIC_DELETED,
     clause,
     effective,
@@ -66,6 +67,8 @@ LOST: Final = ("lost-write", "torn-transaction", "hanging-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip")
 # Findings that compare the key and the value of events of several kinds.
 OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
+# How a log that does its duty may have lost an order.
+GONE: Final = ("superseded", "deleted")
 UNREAD: Final = (
     "Nobody read the log to its end, and it may lose an acked order ({why}): what is gone cannot "
     "be told from what was passed over. Record what the log holds, and its end."
@@ -204,9 +207,12 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     topic = _topic(found, seen)
     producers = seen.lives(found["run"], "producer")
     given = [_of_topic(found, seen) | it for _, it in producers] or _possible(_known(found, seen))
-    loses = clause("lost-write", given, ("superseded", "deleted")).allowed_by
+    is_trimmed = any(("trims", found["run"], it) in seen.since for it in (found["topic"], None))
+    loses = "DeleteRecords" if is_trimmed else clause("lost-write", given, GONE).allowed_by
     if found["finding"] == "unseen" and not topic.all_drained and loses:
-        return UNREAD.format(why=loses if producers else "nobody recorded how its producer is set")
+        return UNREAD.format(
+            why=loses if producers or is_trimmed else "nobody recorded how its producer is set"
+        )
     readers = map(effective, _those_of(found, seen) or [{}])
     tells = topic.is_transactional or topic.producer_ids is not None  # its batches were recorded
     is_kept_back = any(it["isolation.level"] == "read_committed" for it in readers)
@@ -265,7 +271,7 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     Each is on top of the settings of the finding's own topic. A client that was created again with
     others has both: a finding may be of what it did before.
     """
-    given = _of_topic(found, seen)
+    given = _of_topic(found, seen) | {SUCCEEDED: str(_is_succeeded(found, seen))}
     if VISIBLE in (found["circumstances"] or ()):
         return [given]  # it asks for read_committed, as by default
     role = RULES[found["finding"]].role
@@ -273,6 +279,14 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     names = str(found["actor"] or "").split(", ")
     named = [it for it in in_role if it[0] in names]
     return [given | settings for _, settings in named or in_role]
+
+
+def _is_succeeded(found: Mapping[str, Any], seen: Survey) -> bool:
+    """Was a consumer of the group that a finding names created more than once, or another one?"""
+    run, names = found["run"], str(found["actor"] or "").split(", ")
+    groups = {seen.group(run, name) for name in names}
+    consumers = (actor for actor, _ in seen.lives(run, "consumer"))
+    return sum(seen.group(run, actor) in groups for actor in consumers) > 1
 
 
 def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:

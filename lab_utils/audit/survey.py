@@ -48,7 +48,8 @@ REPOSITIONS: Final = (
 COMMITS: Final = (
     "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
 )
-ASKED_FOR: Final = {"deletes": DELETES, "repositions": REPOSITIONS, "commits": COMMITS}
+ASKED_FOR: Final = {"deletes": DELETES, "repositions": REPOSITIONS, "commits": COMMITS,
+                    "trims": "api = 'DeleteRecords'"}  # fmt: skip
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
 PLACINGS: Final = ("assigned", "revoked", "lost", "sought")
@@ -469,7 +470,8 @@ def _count(found: Survey, row: Row) -> None:
     found.counts[row["run"], row["source"], row["actor"], row["kind"]] += row["count"]
     found.deleted[row["run"], row["topic"]] += row["deletes"]
     found.repositioned[row["run"], row["topic"]] += row["repositions"]
-    for what, of in (("deletes", "topic"), ("repositions", "topic"), ("power_cut", "actor")):
+    for what in ("deletes", "repositions", "trims", "power_cut"):
+        of = "actor" if what == "power_cut" else "topic"
         if row[f"{what}_since"] is not None:
             found.since[what, row["run"], row[of]].append(row[f"{what}_since"])
     if row["topic"] is None:

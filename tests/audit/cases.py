@@ -322,6 +322,12 @@ CONSUMING: Cases = {
              effect("1", times=2)],
             [sent("1"), sent("1"), effect("1", times=2)],
         ),
+        "aborted and sent again": (
+            [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), effect("1", times=2)],
+            [sent_in(1, "1"), told("committed", 1), sent_in(2, "1"), effect("1", times=2)],
+            # aborted each time, and an effect of what a read_uncommitted reader was given
+            [sent_in(1, "1"), told("aborted", 1), effect("1")],
+        ),
         "two groups did the work": (
             [delivered("0", 0), processed("0", 0), processed("0", 0)],
             [created("consumer-2", group__id="b"), delivered("0", 0), processed("0", 0),

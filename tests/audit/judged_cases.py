@@ -71,6 +71,7 @@ FENCED = replace(MOVED, kind="response", error="UNKNOWN_MEMBER_ID")
 PASSED = [LATE, acked("1", 0, key="k"), acked("2", 1, key="k"), placed("assigned"),
           delivered("2", 1, key="k")]  # fmt: skip
 OVER_1 = [*log("0", "1", "2"), placed("assigned"), delivered("0", 0), delivered("2", 2)]
+MANUAL = replace(LATEST, detail={**LATEST.detail, "enable.auto.commit": "false"})
 BY_AGE = replace(LATEST, detail={**LATEST.detail, "auto.offset.reset": "by_duration:PT1H"})
 NO_MARKER = [STARTED, written("batch", 0, 0), noted("CompleteCommit", 1), stop(0, 2)]
 # name: (history, finding, its judgement, what allows it)
@@ -342,9 +343,26 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "a bookmark, and so no reset to the latest offset": (RESUMED, "unseen", "breach", None),
     "the bookmark of another member": (
-        [LATEST, replace(LATEST, actor="consumer-2"), *UP_TO_1,
+        [MANUAL, replace(MANUAL, actor="consumer-2"), *UP_TO_1,
          placed("committed", "consumer-2", offset=1), *AGAIN],
         "unseen", "breach", None,
+    ),
+    "the bookmark of another member, which a timer may have moved since": (
+        [LATEST, replace(LATEST, actor="consumer-2"), *UP_TO_1,
+         placed("committed", "consumer-2", offset=1), *AGAIN],
+        "unseen", "allowed", "enable.auto.commit=true",
+    ),
+    "in the hands of a member that died before it wrote that down": (
+        [LATE, *UP_TO_1, LATE, *AGAIN], "unseen", "allowed", "enable.auto.commit=true",
+    ),
+    "the same, and nobody died": ([LATE, *UP_TO_1, *AGAIN], "unseen", "breach", None),
+    "the same, and its bookmark is after it": (
+        [created("consumer-1", auto__offset__reset="earliest", **MEMBER), *NOT_GIVEN,
+         created("consumer-1", auto__offset__reset="earliest", **MEMBER)],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
+    "passed over, or deleted by an administrator": (
+        [asked("DeleteRecords"), ALL, *PASSED], "unseen", "undecided", None,
     ),
     "no bookmark": (
         [LATEST, *UP_TO_1, *AGAIN],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab_utils.audit.facts import places, sql
+from lab_utils.audit.facts import TRANSACTION, places, sql, transactions
 from lab_utils.audit.finding import Found, finding, joined
 
 if TYPE_CHECKING:
@@ -88,8 +88,9 @@ def skipped_processing() -> Found:
     duplicate; `log(1, 2) committed(2)`, where nobody says what the group was given before.
     Allowed by: `auto.offset.reset=latest`, or a change of positions as for unseen, for an order
     that was not delivered to the group; `enable.auto.commit=true` with
-    `enable.auto.offset.store=true`, for an order that was; in all other cases by the program, which
-    committed before the work was done, or past what it was given.
+    `enable.auto.offset.store=true`, for an order that was, or that a member may have had in hand
+    when it died, if the group had several or one was created again; in all other cases by the
+    program, which committed before the work was done, or past what it was given.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """
@@ -208,7 +209,8 @@ def duplicate_effect() -> Found:
     Rule: one order was `processed` at one topic, partition and offset more than once, and more
     often than there are groups that were given something there. Or, as a finding of its own, an
     order has more effects in one sink than were wanted: as many as the workload asked for the
-    order, or as it was sent to one topic, whichever is fewest; one if nobody recorded either.
+    order, or as it was sent to one topic and not aborted, whichever is fewest; one if nobody
+    recorded either.
     Smallest: `processed(1, offset 0) processed(1, offset 0)`.
     Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1, offset
     1)`, which are two records; two groups that each did the work once.
@@ -233,13 +235,17 @@ def duplicate_effect() -> Found:
     )
 
 
-def effects(events: DataFrame, _: Survey) -> DataFrame:
+def effects(events: DataFrame, survey: Survey) -> DataFrame:
     """One row an order and sink: run, actor, topic, key, value, times, wanted.
 
     times   how many effects it has
     wanted  how many it should have: as often as it was given to the run or sent, to the topic to
-            which it was sent least often
+            which it was sent least often, and in no transaction that was aborted
     """
+    if survey.has_transactions:
+        aborted = transactions(events).where("outcome = 'txn_aborted'").select(*TRANSACTION)
+        numbered = events.selectExpr("*", "detail['transaction'] AS transaction")
+        events = numbered.join(aborted, TRANSACTION, "left_anti")
     effect = "source = 'sink' AND kind = 'effect'"
     asked = "(source = 'client' AND kind = 'sent') OR (source = 'workload' AND kind = 'order')"
     rows = events.where(f"({effect}) OR {asked}").selectExpr(

@@ -259,18 +259,18 @@ def unseen() -> Found:
     `assign()`) or were given something of; every other group reads the whole topic.
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
-    Allowed by: the first that applies. (1) Time, if the group was given records of the partition,
-    none after the order. (2) The program, if it moved a consumer of the group in the partition
-    after the order or before the start of the log (`sought`; anywhere but to the beginning, if the
-    group was given nothing), or if it continued at a position after the order that it had
-    `committed`, or that a transaction had for it: its last one before it was given the order's
-    offset or a later one, which is not before the position. (3) `auto.offset.reset=latest` or
-    `by_duration`, unless it resumed. (4) Time, if it was given nothing of the partition. (5) A
-    `request`, not refused, to delete the topic, or to change positions of groups (DeleteGroups,
-    OffsetDelete, an OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client
-    without events). (6) A power cut or `unclean.leader.election.enable=true`, as for lost-write.
-    Otherwise a breach; undecided if it may be gone (nobody read the log) or aborted. It resumed if
-    it was given records after its first `committed`: a position from the log's start to the order.
+    Allowed by: the first that applies. (1) Time, if it was given records of the partition, none
+    after the order. (2) The program, if it moved a consumer of the group there after the order or
+    before the start of the log (`sought`; anywhere but to the beginning, if the group was given
+    nothing), or if it continued at a position after the order that it had `committed`, or that a
+    transaction had for it: its last one before it was given the order's offset or a later one, not
+    before the position. (3) `auto.offset.reset=latest` or `by_duration`, unless it resumed. (4)
+    Time, if it was given nothing of the partition. (5) `enable.auto.commit=true`, as for
+    skipped-processing. (6) A `request`, not refused, to delete the topic or change positions of
+    groups (DeleteGroups, OffsetDelete, OffsetCommit or TxnOffsetCommit with `outside` in its
+    `detail` or of a client without events). (7) As for lost-write, a power cut or an unclean
+    election. Otherwise a breach; undecided if it may be gone (an unread log) or aborted. It resumed
+    if given records after its first `committed`: a position from the log's start to the order.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
