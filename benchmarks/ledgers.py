@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 PARTITIONS: Final = 4
 CYCLE: Final = 1000
+# A time after that of any event.
+OVER: Final = 10**15
 
 Sown = dict[str, int]
 Ledger = Callable[["SparkSession", int], tuple["DataFrame", Sown]]
@@ -222,9 +224,11 @@ def _client(spark: SparkSession, name: str, role: str, settings: dict[str, str])
 
 
 def _ends(spark: SparkSession, offset: int, *, stable: bool = False) -> DataFrame:
-    detail = "'drained', 'true'" + (f", 'last_stable', '{offset}'" if stable else "")
+    committed = f", 'committed_drained', 'true', 'last_stable', '{offset}'"
+    detail = "'drained', 'true'" + (committed if stable else "")
+    # The log is read when all is over.
     return _events(_numbers(spark, PARTITIONS), "log", "end", partition="id", value="NULL",
-                   offset=str(offset), detail=f"map({detail})")  # fmt: skip
+                   offset=str(offset), at_ns=f"{OVER}L", detail=f"map({detail})")  # fmt: skip
 
 
 def _together(parts: list[DataFrame]) -> DataFrame:
