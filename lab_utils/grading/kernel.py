@@ -562,4 +562,6 @@ def _environment(folder: Path) -> dict[str, str]:
         "PYTHONDONTWRITEBYTECODE": "1",
         "LAB_CACHE": str(cache_folder()),
         "LAB_STATE": str(folder / "state"),
+        # As a notebook has it from its first cell on, where a Spark stands or not.
+        "SPARK_CONNECT_MODE_ENABLED": "1",
     }

@@ -262,6 +262,16 @@ def test_the_kernel_knows_nothing_of_the_grader(
     assert all(Path(folder).is_relative_to(session.folder) for folder in [*own, working])
 
 
+def test_columns_before_there_is_a_spark(opened: Opened) -> None:
+    """A cell may make them above its query, as in a notebook, whose first cell prepares for it."""
+    session = opened(
+        "from pyspark.sql import functions as F, Window",
+        "w = Window.partitionBy('value').orderBy(F.desc('offset')); x = F.col('kind') == 'acked'",
+    )
+
+    assert ["ok", "ok"] == run(session)
+
+
 def test_a_kernel_compiles_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it imports was compiled outside, once, and it could not write there.
 
