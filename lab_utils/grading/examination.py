@@ -278,7 +278,8 @@ class Examiner:
         plan = said.get("plan")
         if "blank" in said or "raised" in said:
             return said
-        rows = self._shared_spark.rows(plan, ledger) if isinstance(plan, str) else None
+        with self._session.budget.paused():  # others wait there, too, and some let it start anew
+            rows = self._shared_spark.rows(plan, ledger) if isinstance(plan, str) else None
         if rows is None:
             self._shared_spark = None
             return None

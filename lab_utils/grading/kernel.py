@@ -236,6 +236,15 @@ class Budget:
         left_s = self.started + self.total_s - time.monotonic()
         return max(0.0, min(wanted_s or self.cell_s, left_s))
 
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """While this lasts, the time is that of others, too, and not the submission's alone."""
+        since = time.monotonic()
+        try:
+            yield
+        finally:
+            self.total_s += time.monotonic() - since
+
 
 class KernelSession:
     """Runs a submission's cells and evaluates expressions in the state that they made.

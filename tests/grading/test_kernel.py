@@ -7,12 +7,14 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -21,6 +23,7 @@ import pytest
 from lab_utils.audit.queries import planned
 from lab_utils.grading import kernel as kernel_module
 from lab_utils.grading import sandbox as sandbox_module
+from lab_utils.grading.examination import Examiner
 from lab_utils.grading.kernel import (
     Budget,
     Kernel,
@@ -238,6 +241,20 @@ def test_time_that_is_spent(opened: Opened) -> None:
     session.budget.total_s = time.monotonic() - session.budget.started + 1
 
     assert ["late", "spent"] == [session.run_cell(position).status for position in (1, 2)]
+
+
+def test_time_of_others() -> None:
+    """What a submission waits for others takes nothing of its own time."""
+    budget = Budget(cell_s=30, total_s=0.5)
+    examiner: Any = SimpleNamespace(
+        _session=SimpleNamespace(budget=budget),
+        _ask=lambda *_: {"plan": "a plan"},
+        _shared_spark=SimpleNamespace(rows=lambda *_: [{"n": threading.Event().wait(1)}]),
+    )
+    query: Any = SimpleNamespace(kind="query", answer="answer")
+
+    assert {"rows": [{"n": False}]} == Examiner._asked_as_a_plan(examiner, query, [], 0)
+    assert budget.left_s() > 0
 
 
 def test_each_cell_has_its_time(opened: Opened) -> None:
