@@ -57,6 +57,7 @@ SPARK_START_S: Final = 120
 # A plan on the ledger of a run: a second, or more where nobody has a processor to spare.
 PLAN_S: Final = 30
 PLAN_MAX: Final = 100_000  # characters
+FIRST: Final = Event(run="00-a", source="log", actor="reader", kind="record")
 STARTS_MAX: Final = 10  # of a class that ends it again and again
 INTERRUPT_S: Final = 5
 MESSAGE_BYTES_MAX: Final = 4_000_000
@@ -395,16 +396,17 @@ class SharedSpark:
             return None
         try:
             kernel, folder = self._started(), self._given_folder(ledger)
-            said = self._said(kernel, f"run_plan({plan!r}, {str(folder)!r})", PLAN_S)
+            rows = self._said(kernel, f"run_plan({plan!r}, {str(folder)!r})", PLAN_S).get("rows")
             shutil.rmtree(folder)
+            if isinstance(rows, list) and all(isinstance(row, dict) for row in rows):
+                return rows
+            if self._kernel is kernel:  # whoever comes next finds a Spark that answers, or none
+                self._have_spark(kernel, PLAN_S)
         except (LabError, OSError):
             self._end()
-            return None
         finally:
             self._lock.release()
-        rows = said.get("rows")
-        is_rows = isinstance(rows, list) and all(isinstance(row, dict) for row in rows)
-        return rows if is_rows else None
+        return None
 
     def close(self) -> None:
         """End its kernel, also one that is being started; nothing is asked any more."""
@@ -426,22 +428,28 @@ class SharedSpark:
             raise StageError("no Spark is started for all submissions any more.")
         self._starts_left -= 1
         folder = self._folder / f"kernel-{next(self._numbers)}"
-        folder.mkdir(mode=0o700, parents=True)
+        for each in (folder, self._given):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
         box = Sandbox(
             self._isolation, folder, readable=(self._given,), limits=Limits(processor_s=UNCOUNTED)
         )
-        first = self._given_folder([Event(run="00-a", source="log", actor="reader", kind="record")])
         kernel = Kernel(box, _environment(folder), folder)
         try:
             kernel.wait_until_ready()
-            said = self._said(kernel, f"start_spark({str(first)!r})", SPARK_START_S)
-            if "done" not in said:
-                raise StageError(f"Spark did not start for all submissions: {said}")
+            self._have_spark(kernel, SPARK_START_S)
         except BaseException:
             kernel.kill()
             raise
         self._kernel = kernel
         return kernel
+
+    def _have_spark(self, kernel: Kernel, timeout_s: float) -> None:
+        """Let Spark answer in this kernel; raises StageError if it does not."""
+        folder = self._given_folder([FIRST])
+        said = self._said(kernel, f"start_spark({str(folder)!r})", timeout_s)
+        shutil.rmtree(folder)
+        if "done" not in said:
+            raise StageError(f"Spark does not answer for all submissions: {said}")
 
     def _given_folder(self, ledger: Sequence[Event]) -> Path:
         folder = self._given / str(next(self._numbers))

@@ -417,6 +417,17 @@ def test_one_spark_asks_for_all(shared_spark: SharedSpark, monkeypatch: pytest.M
     assert shared_spark.rows(count, two) is None
 
 
+def test_a_spark_that_answers_no_more(shared_spark: SharedSpark) -> None:
+    """Whoever gets no rows because of it is the only one; the next one has another."""
+    count = plan(lambda events: events.selectExpr("count(*) AS n"))
+    ledger = in_run("00-a", log("1"))
+    number = shared_spark.rows(count, ledger)
+    closed = "__import__('lab_utils.audit.session', fromlist=['_']).spark().client.close()"
+    assert shared_spark._kernel.execute("", 20, said=closed).values == {"said": "None"}
+
+    assert [None, number] == [shared_spark.rows(count, ledger) for _ in range(2)]
+
+
 def endless(events: Any) -> Any:
     """A query with an answer that nobody will see: ten times as many rows with each join."""
     for _ in range(12):
