@@ -249,18 +249,24 @@ def applied_again(run: Run) -> Iterator[Found]:
 
 
 def polls(run: Run) -> Iterator[Found]:
-    """Each delivery beside the one before it, which a rebalance or a seek makes forgotten."""
+    """Each delivery beside the one before it, which a rebalance, seek or start makes forgotten."""
     before: dict[tuple[Any, ...], tuple[int, int | None]] = {}
     placed: dict[tuple[Any, ...], int] = {}
-    events = run.said("delivered", "assigned", "sought", "revoked", "lost")
+    started: dict[str, int] = {}
+    events = run.said("delivered", "assigned", "sought", "revoked", "lost", "created")
     for row in sorted(events, key=lambda it: (it.at_ns, it.kind == "delivered", it.offset or 0)):
         here = row.actor, row.topic, row.partition
+        if row.kind == "created":
+            if row.detail.get("role") == "consumer":
+                started[row.actor] = row.at_ns
+            continue
         if row.kind != "delivered" or row.offset is None:
             placed[here] = row.at_ns
             continue
         # What it was given when it was placed it may have been given before that.
         at_ns, last = before.get(here, (0, None))
-        last = None if at_ns <= placed.get(here, at_ns - 1) else last
+        anew = max(placed.get(here, -1), started.get(row.actor, -1))
+        last = None if at_ns <= anew else last
         if last is not None and row.offset <= last:
             at = last, row.offset
             yield found("nonmonotonic-poll", row.topic, row.partition, row.value, at, row.actor)

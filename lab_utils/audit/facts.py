@@ -59,11 +59,14 @@ SEVERAL: Final = "several"
 def beside(keys: str) -> str:
     """What the same consumer was given before: an offset, NULL since it was placed, as SQL.
 
+    So it is since one of its `starts`: what a consumer that starts again is given begins at the
+    bookmark.
     What it was given at one time, as of a coarse clock, has the sequence of its offsets; if it was
     placed at that time, too, nobody knows which of it was given before that.
     """
     window = f"OVER (PARTITION BY {keys} ORDER BY at_ns, kind = 'delivered', offset)"
-    placed = f"max(if(kind = 'delivered', NULL, at_ns)) {window}"
+    started = "array_max(filter(starts, x -> x <= at_ns))"  # greatest() leaves out what is NULL
+    placed = f"greatest({started}, max(if(kind = 'delivered', NULL, at_ns)) {window})"
     return f"if(lag(at_ns) {window} <= {placed}, NULL, lag(offset) {window}) AS earlier"
 
 
@@ -322,9 +325,9 @@ def committed_positions(events: DataFrame) -> DataFrame:
 
 
 def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:
-    """Events with the group of the consumer who said them; NULL if that was no consumer."""
+    """Events with the group and the starts of the consumer who said them; NULL if none did."""
     if "delivered" not in survey.kinds:
-        return rows.selectExpr("*", "'' AS consumer_group")
+        return rows.selectExpr("*", "'' AS consumer_group", "CAST(NULL AS ARRAY<BIGINT>) AS starts")
     return rows.join(survey.members_frame(rows), ["run", "actor"], "left")
 
 

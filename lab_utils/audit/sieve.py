@@ -53,7 +53,7 @@ PARTITIONS_SCHEMA: Final = (
     "run STRING, topic STRING, number BIGINT, is_drained BOOLEAN, end BIGINT, bookmark BIGINT,"
     " owners BIGINT"
 )
-MEMBERS_SCHEMA: Final = "run STRING, actor STRING, bit BIGINT"
+MEMBERS_SCHEMA: Final = "run STRING, actor STRING, bit BIGINT, starts ARRAY<BIGINT>"
 
 
 @contextmanager
@@ -305,10 +305,10 @@ def _suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
 def _polls(events: DataFrame, survey: Survey, columns: tuple[str, ...]) -> DataFrame:
     """What each consumer was given, beside the offset before it, since it was placed anew."""
     rows = _with_bits(events.where(POLLS), survey, events).selectExpr(
-        *columns, "bit", "xxhash64(actor) AS who", "at_ns"
+        *columns, "bit", "xxhash64(actor) AS who", "at_ns", "starts"
     )
     given = rows.selectExpr("*", beside("of, who, partition")).where("kind = 'delivered'")
-    return given.drop("who", "at_ns")
+    return given.drop("who", "at_ns", "starts")
 
 
 # What the survey knows, as small tables.
@@ -326,16 +326,18 @@ def _bits(survey: Survey) -> dict[str, dict[str, int]]:
 
 
 def _with_bits(rows: DataFrame, survey: Survey, events: DataFrame) -> DataFrame:
-    """Events with the bit of the group of the consumer who said them; 0 for all others."""
+    """Events with the bit of their consumer's group, and its starts; 0 and NULL for all others."""
     if "delivered" not in survey.kinds:
-        return rows.selectExpr("*", "0L AS bit")
+        return rows.selectExpr("*", "0L AS bit", "CAST(NULL AS ARRAY<BIGINT>) AS starts")
     bits = _bits(survey)
     members = {
-        (run, actor, bits[run][survey.group(run, actor)])
+        (run, actor)
         for run, source, actor, kind in survey.counts
         if actor is not None and (source, kind) == ("client", "delivered")
     }
-    known = events.sparkSession.createDataFrame(sorted(members), MEMBERS_SCHEMA)
+    starts = survey.starts["consumer"]
+    them = [(*it, bits[it[0]][survey.group(*it)], starts.get(it)) for it in sorted(members)]
+    known = events.sparkSession.createDataFrame(them, MEMBERS_SCHEMA)
     joined = rows.join(known.withColumnRenamed("bit", "known"), ["run", "actor"], "left")
     is_given = "kind = 'delivered'"
     return joined.selectExpr("*", f"if({is_given}, coalesce(known, 0L), 0L) AS bit").drop("known")

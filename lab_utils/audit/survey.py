@@ -79,7 +79,7 @@ TOPICS_SCHEMA: Final = (
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
-MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING"
+MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
 STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
 # How often the producer of an event had been started when that happened, or when its call began.
 START: Final = (
@@ -248,7 +248,7 @@ class Survey:
              where a log has batches or markers of several, `stops` where a read_committed reader
              stops before the end of one, `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
-    starts   (run, actor) -> when a producer of this name was created
+    starts   role -> (run, actor) -> when a client of this role and name was created
     deleted  how often an administrator asked to delete a topic and was not refused
     since    what was done, run, and topic or broker -> when each client first did
     repositioned  the same of a change of positions of groups, or of a group; the topic is NULL
@@ -259,7 +259,9 @@ class Survey:
 
     kinds: frozenset[str] = frozenset()
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
-    starts: dict[Client, list[int]] = field(default_factory=lambda: defaultdict(list))
+    starts: dict[str | None, dict[Client, list[int]]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+    )
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     deleted: Counter[Topic] = field(default_factory=Counter)
     repositioned: Counter[Topic] = field(default_factory=Counter)
@@ -311,7 +313,7 @@ class Survey:
         A consumer that starts again in its group is assigned its partitions again.
         """
         if role == "producer":
-            return len(self.starts.get((run, actor), ())) > 1
+            return len(self.starts[role].get((run, actor), ())) > 1
         lives = self.clients.get((run, actor), [])
         return len({it.get("group.id") for it in lives if it.get("role") == role}) > 1
 
@@ -320,7 +322,7 @@ class Survey:
 
         A program that is started again numbers its transactions anew: 1, then 1 (start 2).
         """
-        again = [(*client, at) for client, at in self.starts.items() if len(at) > 1]
+        again = [(*it, at) for it, at in self.starts["producer"].items() if len(at) > 1]
         if not again:
             return events
         rows = events.join(self.table(events, again, STARTS_SCHEMA), ["run", "actor"], "left")
@@ -355,11 +357,11 @@ class Survey:
     def members_frame(self, events: DataFrame) -> DataFrame:
         """One row a consumer that was given something or committed; as in MEMBERS_SCHEMA."""
         given = {
-            (run, actor)
-            for run, source, actor, kind in self.counts
-            if source == "client" and kind in ("delivered", "committed")
-        }
-        rows = [(run, actor, self.group(run, actor or "")) for run, actor in sorted(given)]
+            (run, actor) for run, source, actor, kind in self.counts
+            if actor is not None and source == "client" and kind in ("delivered", "committed")
+        }  # fmt: skip
+        starts = self.starts["consumer"]
+        rows = [(*it, self.group(*it), starts.get(it)) for it in sorted(given)]
         return self.table(events, rows, MEMBERS_SCHEMA)
 
 
@@ -504,8 +506,7 @@ def _read(found: Survey, row: Row) -> None:
     detail = {name: text for name, text in row["detail"].items() if text is not None}
     if row["source"] == "client":
         found.clients.setdefault((row["run"], row["actor"]), []).append(detail)
-        if detail.get("role") == "producer":
-            found.starts[row["run"], row["actor"]].append(row["at_ns"])
+        found.starts[detail.get("role")][row["run"], row["actor"]].append(row["at_ns"])
         return
     if row["topic"] is None:
         return

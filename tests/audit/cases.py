@@ -5,6 +5,8 @@ module: finding: name: (the smallest history, its near misses)
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lab_utils.ledger.events import Event
 from tests.audit.transaction_cases import TRANSACTIONS
 from tests.histories import (
@@ -38,6 +40,7 @@ from tests.histories import (
 )  # fmt: skip
 
 Cases = dict[str, dict[str, tuple[list[Event], ...]]]
+CONSUMER = created("consumer-1", role="consumer")
 
 
 INCONCLUSIVE: Cases = {
@@ -356,6 +359,14 @@ CONSUMING: Cases = {
             [placed("assigned"), delivered("1", 1), delivered("1", 1)],
             [delivered("1", 1), placed("assigned"), delivered("1", 1)],
         ),
+        "backwards, and started before": (
+            [CONSUMER, delivered("1", 1), delivered("1", 1)],
+            [CONSUMER, delivered("1", 1), CONSUMER, delivered("1", 1)],
+        ),
+        "backwards, and another started": (
+            [CONSUMER, delivered("1", 1), replace(CONSUMER, actor="consumer-2"), delivered("1", 1)],
+            [delivered("1", 1), CONSUMER, delivered("1", 1)],
+        ),
         "two consumers have no order": (
             [delivered("1", 1), placed("assigned", "consumer-2"), delivered("0", 0)],
             [delivered("1", 1), delivered("0", 0, "consumer-2")],
@@ -369,6 +380,10 @@ CONSUMING: Cases = {
         "over a record that the log has lost since it was read": (
             [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2), end(offset=3, start=1)],
             [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2), end(offset=3, start=2)],
+        ),
+        "over a record, and not since it started": (
+            [*log("0", "1", "2"), CONSUMER, delivered("0", 0), delivered("2", 2)],
+            [*log("0", "1", "2"), delivered("0", 0), CONSUMER, delivered("2", 2)],
         ),
         "over a record": (
             [*log("0", "1", "2"), delivered("0", 0), delivered("2", 2)],

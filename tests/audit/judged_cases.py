@@ -516,6 +516,10 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "given again to a consumer of whom no assignment was recorded": (
         [LATE, delivered("0", 0), delivered("0", 0)], "nonmonotonic-poll", "undecided", None,
     ),
+    "given again after a new start, and again in that": (
+        [LATE, placed("assigned"), delivered("0", 0), LATE, delivered("0", 0), delivered("0", 0)],
+        "nonmonotonic-poll", "breach", None,
+    ),
     "given again to a consumer that was assigned something": (
         [LATE, delivered("0", 0), delivered("0", 0), placed("assigned")],
         "nonmonotonic-poll", "breach", None,

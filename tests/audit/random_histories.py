@@ -89,7 +89,7 @@ class _Chance(Random):
         return [self.of(*ways) for _ in range(self.randint(least, most))]
 
     def member(self) -> Event:
-        return created(self.consumer(), group__id=self.choice("ab"))
+        return created(self.consumer(), role="consumer", group__id=self.choice("ab"))
 
     def went(self) -> Event:
         to = self.choice(["beginning", "end", "bookmark"])

@@ -122,9 +122,9 @@ def nonmonotonic_poll() -> Found:
 
     Rule: two `delivered` of one consumer and partition, one after the other, and the later one's
     offset is not higher; no `assigned`, `revoked`, `lost` or `sought` of that consumer and
-    partition in between, nor at the time of the first.
+    partition in between, nor at the time of the first, and no `created` of that consumer.
     Smallest: `delivered(2, offset 1) delivered(1, offset 0)`.
-    Near miss: the same with a seek or an assignment in between, or by two consumers.
+    Near miss: the same with a seek, an assignment or a new start in between, or by two consumers.
     Allowed by: a power cut or the deletion of the topic, as for lost-write, or
     `unclean.leader.election.enable=true`: if the log of the partition was truncated, the consumer
     is reset. Undecided if nobody recorded when the consumer was assigned or moved, or if consumers
@@ -155,8 +155,8 @@ def poll_skip() -> Found:
 
     Rule: two `delivered` of one consumer and partition, one after the other, and a readable
     `record` between their offsets; no `assigned`, `revoked`, `lost` or `sought` of that consumer
-    and partition in between, nor at the time of the first. Each jump is one finding, and names the
-    last order that was passed over.
+    and partition in between, nor at the time of the first, and no `created` of that consumer. Each
+    jump is one finding, and names the last order that was passed over.
     Smallest: `log(1, 2, 3) delivered(1) delivered(3)`.
     Near miss: the same where 2 is not in the log, or was aborted: offsets may have gaps.
     Allowed by: a power cut or the deletion of the topic, as for lost-write, or
