@@ -395,13 +395,17 @@ def test_who_has_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
         thread = share._thread.native_id
         assert thread is not None
         os.sched_setaffinity(thread, {busy})
-        since = time.monotonic()
 
         def had_s() -> float:
             return sum(it.user_time for it in psutil.Process().threads() if it.id == thread)
 
-        wait_until(lambda: had_s() >= 0.1, "ten pieces of work", timeout_s=60)
-        assert not share.was_scarce(since)
+        def is_enough() -> bool:
+            since, worked_s = time.monotonic(), had_s() + 0.1
+            wait_until(lambda: had_s() >= worked_s, "ten pieces of work", timeout_s=60)
+            return not share.was_scarce(since)
+
+        # Others may run beside the two, and leave it less than half for a while.
+        wait_until(is_enough, "a while in which it has half a processor", timeout_s=60)
 
         comes_last(thread, busy)
         now = time.monotonic()
