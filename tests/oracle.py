@@ -387,7 +387,8 @@ def members(run: Run) -> dict[Transaction, list[tuple[Event, bool]]]:
             if place(record) not in seen:
                 seen.add(place(record))
                 can_be_read = (record.partition, record.offset) in visible
-                found[transaction].append((record, can_be_read))
+                if can_be_read or not run.is_followed(record):
+                    found[transaction].append((record, can_be_read))
     return found
 
 

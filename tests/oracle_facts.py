@@ -175,25 +175,29 @@ class Run:
 
     def superseded(self, row: Event) -> bool:
         """May a compacted topic have taken away what was acked or delivered here?"""
+        # What was aborted is taken away, and supersedes nothing.
+        ends = self.ends_of(row)
+        may_be_aborted = bool(ends) and not ends & {"txn_committed", "no transaction"}
+        return self.is_followed(row) or (self.is_compacted(row.topic) and may_be_aborted)
+
+    def is_compacted(self, topic: str | None) -> bool:
+        """Does a topic keep the last record of each key, and no more for certain?"""
         settings: dict[str, str] = {}
         for it in self.kind("workload", "topic"):
-            settings |= it.detail if it.topic == row.topic else {}
-        if "compact" not in settings.get("cleanup.policy", ""):
+            settings |= it.detail if it.topic == topic else {}
+        return "compact" in settings.get("cleanup.policy", "")
+
+    def is_followed(self, row: Event) -> bool:
+        """May it be gone from a compacted topic, aborted or not?"""
+        if not self.is_compacted(row.topic):
             return False
         later = [
             it.offset for it in self.said("acked") + self.kind("log", "record", "visible")
             if (it.topic, it.partition, it.key) == (row.topic, row.partition, row.key)
             and it.offset is not None and self.ends_of(it) != {"txn_aborted"}
         ]  # fmt: skip
-        if (
-            row.key is None
-            or row.value is None
-            or (row.offset is not None and row.offset < max(later, default=-1))
-        ):
-            return True
-        # What was aborted is taken away, and supersedes nothing.
-        ends = self.ends_of(row)
-        return bool(ends) and not ends & {"txn_committed", "no transaction"}
+        is_before = row.offset is not None and row.offset < max(later, default=-1)
+        return row.key is None or row.value is None or is_before
 
     def ends_of(self, row: Event) -> set[str]:
         """How the transactions ended that this order was sent in, each time that it was sent."""

@@ -171,6 +171,21 @@ def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
     )
 
 
+def with_superseded(rows: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
+    """Sends, and what was acked or found at a place: has a later record taken its key there?
+
+    Compaction may take such a record away between two readers of the log.
+    """
+    if not survey.has_compacted:
+        return rows.selectExpr("*", "false AS superseded")
+    policies = survey.topics_frame(events).select("run", "topic", "is_compacted")
+    fates = _with_fates(rows, events, survey, "key", "value")
+    known = fates.drop("may_be_aborted").selectExpr("*", "false AS may_be_aborted")
+    known = known.join(policies, ["run", "topic"], "left")
+    gone = _superseded(survey, "key", "value", "kind <> 'sent'")
+    return known.selectExpr(*rows.columns, gone)
+
+
 def _with_fates(
     rows: DataFrame, events: DataFrame, survey: Survey, key: str, value: str
 ) -> DataFrame:

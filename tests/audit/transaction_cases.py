@@ -6,6 +6,7 @@ from confluent_kafka import OFFSET_INVALID
 
 from lab_utils.ledger.events import Event
 from tests.histories import (
+    acked,
     bookmark,
     both,
     created,
@@ -18,6 +19,7 @@ from tests.histories import (
     sent_in,
     stop,
     told,
+    topic,
     visible,
     written,
 )  # fmt: skip
@@ -55,6 +57,11 @@ BOTH_BEGAN = [told("began", 1), told("began", 1)]
 # A program that is started twice under one name, and numbers its transactions from 1 each time.
 STARTED = created("producer-1", role="producer")
 ONCE, AGAIN = ([STARTED, sent_in(1, value)] for value in "12")
+
+# Committed, and found by a read_uncommitted reader; in a topic that keeps the last of each key.
+KEYED = [topic(None, 1, "compact"), sent_in(1, "1", key="k"), told("committed", 1),
+         record("1", 0, key="k")]  # fmt: skip
+VISIBLE_2 = logged("visible", 2, 0, key="k", value="2")
 
 TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
     "G0": {
@@ -110,6 +117,22 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "found, and lost before the other reader came": (
             [sent_in(1, "1"), told("committed", 1), record("1", 0), TRIMMED_TO_0],
             [sent_in(1, "1"), told("committed", 1), record("1", 0), TRIMMED_TO_2],
+        ),
+        "found, and compacted before the other reader came": (
+            [*KEYED, sent_in(2, "2", key="k"), told("aborted", 2), record("2", 2, key="k"),
+             stop(4, 4)],
+            [*KEYED, sent_in(2, "2", key="k"), told("committed", 2), record("2", 2, key="k"),
+             VISIBLE_2, stop(4, 4)],
+            # acked, and never found
+            [*KEYED, acked("2", 2, key="k"), stop(4, 4)],
+        ),
+        "what follows has another key": (
+            [*KEYED, acked("2", 2, key="other"), stop(4, 4)],
+            [*KEYED, acked("2", 2, key="k"), stop(4, 4)],
+        ),
+        "the same in a topic that is not compacted": (
+            [*KEYED[1:], acked("2", 2, key="k"), stop(4, 4)],
+            [*KEYED, acked("2", 2, key="k"), stop(4, 4)],
         ),
         "visible where no copy is": (
             [*HALVES, record("2", 1), visible("2", 2), stop(3, 3)],

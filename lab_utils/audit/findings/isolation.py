@@ -21,6 +21,7 @@ from lab_utils.audit.facts import (
     sql,
     transactions,
     with_groups,
+    with_superseded,
 )
 from lab_utils.audit.finding import Found, finding
 from lab_utils.audit.findings.cycles import cycles
@@ -117,10 +118,11 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
     is_visible, is_settled (did a read_committed reader come to the end of this partition?).
     """
     stored = "source = 'log' AND kind IN ('record', 'visible')"
-    rows = events.where(f"(source = 'client' AND kind = 'sent') OR ({stored})")
+    rows = events.where(f"(source = 'client' AND kind IN ('sent', 'acked')) OR ({stored})")
     place = "struct(partition, offset)"
+    gone = f"collect_set({place}) FILTER (WHERE superseded AND kind = 'record') AS superseded"
     found = sql(
-        rows,
+        with_superseded(rows, events, survey),
         ORDER,
         "count_if(kind = 'sent') AS sends",
         "min(if(kind = 'sent', struct(actor, detail['transaction'] AS transaction, at_ns), NULL))"
@@ -129,8 +131,12 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
             f"min_by({place}, {place}, {LISTED}) FILTER (WHERE kind = '{kind}') AS {kind}"
             for kind in ("record", "visible")
         ),
+        gone,
     ).where("sends = 1 AND sent.transaction IS NOT NULL AND record IS NOT NULL")
-    each = found.selectExpr("*", "sent.*", "inline(array_distinct(record))")
+    # Nor is a reader given what was compacted since another had found it.
+    is_there = "coalesce(array_contains(visible, x), false) OR NOT array_contains(superseded, x)"
+    kept = f"filter(array_distinct(record), x -> {is_there})"
+    each = found.selectExpr("*", "sent.*", f"inline({kept})")
     each = each.join(transactions(events), TRANSACTION, "left")
     each = each.where(f"outcome IS DISTINCT FROM '{SEVERAL}'")
     each = each.join(survey.topics_frame(events), ["run", "topic"], "left")
@@ -165,11 +171,13 @@ def torn_transaction() -> Found:
     Rule: of the stored orders that were sent once, and in this transaction, some are `visible` and
     some are not; or none is, although its program was told that it is committed. Only partitions
     count in which a read_committed reader came to the end of the log, and only what they still
-    have. The transaction is one finding, however many orders are missing.
+    have: in a compacted topic not what a later record of its key follows, nor a tombstone, nor what
+    has no key. The transaction is one finding, however many orders are missing.
     Smallest: `sent(1, transaction 1) sent(2, transaction 1) visible(1) record(2)`.
     Near miss: the same while the partition of the other order waits for an open transaction, or was
-    not read to its end; `sent(1, transaction 1) aborted(1) record(1)`; transactions of several
-    producers under one name and number that did not all end in one way.
+    not read to its end, or was compacted between its two readers; `sent(1, transaction 1)
+    aborted(1) record(1)`; transactions of several producers under one name and number that did not
+    all end in one way.
     Allowed by: a power cut or `unclean.leader.election.enable=true`, as for lost-write, in any
     topic of the run: where a log lost the marker of the commit, that of the next abort ends both.
     Source: Jepsen, Bufstream 0.1.0; KIP-966; measured: an EndTxn that is late by one transaction,
