@@ -330,7 +330,12 @@ def invisible(run: Run) -> Iterator[Found]:
             continue
         if in_sync < max(floors) and offset >= (marks[-1].offset or 0):
             theirs = [row for row in acks if (order(row), place(row)) == them]
-            yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs))
+            sends = [row.at_ns for row in same(run.said("sent"), them[0])]
+            is_after = min(sends, default=-1) > decisions[-1].at_ns
+            leaders = {row.detail["leader"] for row in decisions}
+            is_stale = marks[-1].at_ns < decisions[-1].at_ns or len(leaders) > 1
+            why = ["seen before"] if is_stale and not is_after else []
+            yield found("invisible-ack", topic, partition, value, (offset,), actors(theirs), *why)
 
 
 def floor(row: Event) -> int:

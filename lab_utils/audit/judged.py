@@ -23,6 +23,7 @@ from lab_utils.audit.contracts import (
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Sieve, found_by
 from lab_utils.audit.findings.isolation import VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
+from lab_utils.audit.findings.replication import STALE
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.sieve import sieving
@@ -47,6 +48,10 @@ UNSEEN: Final = (
 UNSENT: Final = (
     "Nobody recorded how often it was sent: a copy that Kafka made cannot be told from a second "
     "send."
+)
+UNMARKED: Final = (
+    "Nobody knows where the high watermark was when the last in sync was left alone: it was seen "
+    "before, or another broker led. Record the watermark after each decision of the controller."
 )
 # Findings that an assignment or a seek explains.
 SINCE_PLACED: Final = ("nonmonotonic-poll", "poll-skip")
@@ -186,6 +191,8 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
     """What the ledger lacks to call a finding a breach; None if it lacks nothing."""
     if UNRECORDED in (found["circumstances"] or ()):
         return UNSENT
+    if STALE in (found["circumstances"] or ()):
+        return UNMARKED
     if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
         return UNPLACED.format(actor=found["actor"])
     if found["finding"] in OF_ONE_ORDER and (unlike := _topic(found, seen).unlike):

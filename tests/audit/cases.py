@@ -450,6 +450,14 @@ REPLICAS: Cases = {
             # the watermark of the leader before
             [topic(2), watermark(0), acked("1", 0), decision("2", leader=2), FINISHED],
         ),
+        "seen before the controller decided": (
+            [topic(2), watermark(0), acked("1", 0), decision("1"), FINISHED],
+            [topic(2), watermark(1), acked("1", 0), decision("1"), FINISHED],
+        ),
+        "sent since, and seen before the controller decided": (
+            [topic(2), watermark(0), decision("1"), sent("1"), acked("1", 0), FINISHED],
+            [topic(2), watermark(0), decision("1 2"), sent("1"), acked("1", 0), FINISHED],
+        ),
         "readable before the end": (
             [topic(2), decision("1"), watermark(0), acked("1", 0), FINISHED, watermark(1)],
             [topic(2), decision("1"), watermark(0), acked("1", 0), watermark(1), FINISHED],

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lab_utils.ledger.events import Event
 from tests.histories import (
+    FINISHED,
     acked,
     asked,
     bookmark,
@@ -30,6 +31,7 @@ from tests.histories import (
     topic,
     unknown,
     visible,
+    watermark,
     written,
 )  # fmt: skip
 
@@ -46,6 +48,7 @@ ABORTED_1 = [sent_in(1, "1"), acked("1", 0), told("aborted", 1)]
 COMMITTED_1 = [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)]
 NO_VALUE = [ALL, sent("1"), acked(None, 0)]
 COMPACTED = [PLAIN, topic(None, 1, "compact")]
+WAS_ACKED = [sent("1"), acked("1", 0)]
 EXPIRES = topic(None, 1, retention__ms="1000")
 SWAPPED = [sent("1"), sent("2"), acked("2", 0), *log("2", "1")]
 TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
@@ -553,6 +556,18 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k"), sent_in(1, "2", key="k"),
          acked("2", 1, key="k"), told("aborted", 1), record("2", 1, key="k"), end(offset=3)],
         "inconsistent-offsets", "breach", None,
+    ),
+    "acked, and the watermark was seen before its followers were lost": (
+        [ALL, topic(2), watermark(0), *WAS_ACKED, decision("1"), FINISHED],
+        "invisible-ack", "undecided", None,
+    ),
+    "the same, and seen since": (
+        [ALL, topic(2), *WAS_ACKED, decision("1"), watermark(0), FINISHED],
+        "invisible-ack", "breach", None,
+    ),
+    "the same, and another led before": (
+        [ALL, topic(2), decision("1 2", 2), *WAS_ACKED, decision("1"), watermark(0), FINISHED],
+        "invisible-ack", "undecided", None,
     ),
     "what came next is there": (
         [LATEST, placed("assigned"), delivered("1", 1), delivered("3", 3), *KEPT],

@@ -313,6 +313,7 @@ def replicas(c: _Chance) -> list[Event]:
         *c.many(
             10,
             lambda: acked(c.value(), c.maybe(c.offset()), key=c.key()),
+            lambda: sent(c.value(), key=c.key()),
             lambda: decision(c.choice(isrs), c.choice(["1", "2", ""])),
             lambda: watermark(c.offset()),
             lambda: FINISHED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.facts import places, sql
+from lab_utils.audit.facts import ORDER, places, sql
 from lab_utils.audit.finding import Found, finding, joined
 from lab_utils.audit.survey import REPLICATED
 
@@ -15,6 +15,14 @@ if TYPE_CHECKING:
 
 # Kafka's default is 1; Spark's least() would leave out what is not there.
 FLOOR: Final = "coalesce(bigint(detail['min.insync.replicas']), 1)"
+
+# Nobody can say that the high watermark was still where it was last seen.
+STALE: Final = "seen before"
+# While fewer than the floor are in sync it does not move; a new leader may lag behind the old one.
+IS_STALE: Final = (
+    "NOT coalesce(sent_at_ns > decided_at_ns, false)"
+    " AND (marked_at_ns < decided_at_ns OR leaders > 1)"
+)
 
 # Of the orders that somebody was told are at a place, those that are not there.
 OTHERS: Final = (
@@ -73,7 +81,10 @@ def inconsistent_offsets() -> Found:
 def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
     """One row an ack that no reader could see when the workload ended.
 
-    Columns: run, topic, partition, key, value, offset, actor, readable, isr, floor.
+    Columns: run, topic, partition, key, value, offset, actor, readable, isr, floor, and
+    sent_at_ns    when the order was first sent
+    decided_at_ns, marked_at_ns  when the controller last decided, and the watermark was last seen
+    leaders       how many brokers have led
     """
     ended = sql(events.where("kind IN ('finished', 'raised')"), ["run"], "max(at_ns) AS ended")
     meanwhile = events.join(ended, "run").where("at_ns <= ended")
@@ -86,16 +97,26 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
         meanwhile.where("source = 'broker'"), ["run", "topic", "partition"],
         "max_by(size(filter(split(detail['isr'], ' '), x -> x <> '')), at_ns)"
         " FILTER (WHERE kind = 'partition') AS isr",
+        "max(at_ns) FILTER (WHERE kind = 'partition') AS decided_at_ns",
+        "max(at_ns) FILTER (WHERE kind = 'watermark') AS marked_at_ns",
+        "count(DISTINCT if(kind = 'partition', detail['leader'], NULL)) AS leaders",
         "max_by(detail['leader'], at_ns) FILTER (WHERE kind = 'partition') AS leader",
         "max_by(struct(actor, offset), at_ns) FILTER (WHERE kind = 'watermark') AS mark",
     ).join(floors, ["run", "topic"])  # fmt: skip
     # Of a leader that has died nobody knows how far it let its readers read at last.
     below = below.where("isr < floor AND mark.actor = concat('broker-', leader)")
     below = below.selectExpr("*", "mark.offset AS readable")
+    orders = sql(
+        meanwhile.where("source = 'client' AND kind IN ('sent', 'acked')"),
+        ORDER,
+        "min(if(kind = 'sent', at_ns, NULL)) AS sent_at_ns",
+        "collect_set(if(kind = 'acked', struct(partition, offset, actor), NULL)) AS acks",
+    )
     acked = sql(
-        meanwhile.where("source = 'client' AND kind = 'acked'"),
-        ["run", "topic", "partition", "key", "value", "offset"],
+        orders.selectExpr(*ORDER, "sent_at_ns", "inline(acks)"),
+        [*ORDER, "partition", "offset"],
         f"{joined('collect_set(actor)')} AS actor",
+        "any_value(sent_at_ns) AS sent_at_ns",
     )
     return acked.join(below, ["run", "topic", "partition"]).where("offset >= readable")
 
@@ -113,8 +134,11 @@ def invisible_ack() -> Found:
     Smallest: `topic(floor 2) partition(isr 1) watermark(0) acked(1, offset 0) finished`.
     Near miss: two replicas are in sync; the ack came after the workload had ended; the partition
     had no leader when the workload ended. In the last case nobody knows how far readers could read.
-    Allowed by: `acks` below all.
-    Source: Kafka design, replication (since 3.7); claims C4.
+    Allowed by: `acks` below all. Undecided, unless the order was sent after the controller last
+    decided, if the watermark was last seen before that: it may have passed the order since. So it
+    is if several brokers have led: a follower learns the high watermark with its next fetch, and as
+    the leader lets nobody read further until enough are in sync.
+    Source: Kafka design, replication (since 3.7); KIP-207; claims C4.
     """
     return Found(
         where="floor > isr",
@@ -125,5 +149,6 @@ def invisible_ack() -> Found:
             "partition": "partition",
             "offsets": "array(offset)",
             "actor": "actor",
+            "circumstances": f"if({IS_STALE}, array('{STALE}'), array())",
         },
     )
