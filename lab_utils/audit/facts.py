@@ -403,8 +403,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     order = "x -> struct(x.key, x.value)"
     readable = found.selectExpr(
         "*",
-        "(is_visible OR (held IS NOT NULL AND NOT is_transactional))"
-        " AND offset >= coalesce(starts[partition], 0) AS is_readable",
+        f"(is_visible OR (held IS NOT NULL AND NOT is_transactional)) AND {KEPT} AS is_readable",
         f"array_sort(array_distinct(concat(transform(acked, {order}), transform(given, {order}))))"
         " AS told",
         "held IS NULL AND array_contains(drained, partition)"

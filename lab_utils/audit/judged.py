@@ -49,7 +49,7 @@ UNSENT: Final = (
     "Nobody recorded how often it was sent: a copy that Kafka made cannot be told from a second "
     "send."
 )
-UNMARKED: Final = (
+LAST_SEEN_BEFORE: Final = (
     "Nobody knows where the high watermark was when the last in sync was left alone: it was seen "
     "before, or another broker led. Record the watermark after each decision of the controller."
 )
@@ -192,7 +192,7 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
     if UNRECORDED in (found["circumstances"] or ()):
         return UNSENT
     if STALE in (found["circumstances"] or ()):
-        return UNMARKED
+        return LAST_SEEN_BEFORE
     if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
         return UNPLACED.format(actor=found["actor"])
     if found["finding"] in OF_ONE_ORDER and (unlike := _topic(found, seen).unlike):
