@@ -12,6 +12,7 @@ public class Transfer {
         Map<String, Object> settings = Map.of(
             "bootstrap.servers", told.get("BOOTSTRAP"),
             "client.id", told.get("CLIENT_ID"),
+            "linger.ms", 60_000, // nothing is sent before it is asked for
             "transactional.id", told.get("CLIENT_ID"));
         var text = new StringSerializer();
         var input = new BufferedReader(new InputStreamReader(System.in));
@@ -22,10 +23,13 @@ public class Transfer {
             for (String order; (order = input.readLine()) != null; ) {
                 producer.send(new ProducerRecord<>(told.get("TOPIC"), 0, null, order));
             }
+            if (!arguments[0].equals("fenced before it has sent")) {
+                producer.flush();
+            }
             if (arguments[0].equals("divide")) {
                 int i = 1 / 0;
             }
-            if (arguments[0].equals("fenced")) {
+            if (arguments[0].startsWith("fenced")) {
                 new KafkaProducer<>(settings, text, text).initTransactions();
             }
             producer.commitTransaction();
