@@ -173,7 +173,7 @@ class Sandbox:
         """Start the first process; when it ends, so do all that it has started."""
         assert self._first is None, self.folder
         if self.kind == BUBBLEWRAP:
-            self._first, inside = self._in_bubblewrap(command, cwd, environment, how)
+            self._first, self._inside = self._in_bubblewrap(command, cwd, environment, how)
         else:
             # What the lab starts, and the kernel, watch the grader, and end with it.
             mine = str(os.getpid())
@@ -187,16 +187,15 @@ class Sandbox:
                 environment={**environment, **own},
                 **how,
             )
-            inside = self._first.pid
-        self._inside = psutil.Process(inside)
+            self._inside = psutil.Process(self._first.pid)
         _open.add(self)
         threading.Thread(target=self._watch, daemon=True).start()
         return self._first
 
     def _in_bubblewrap(
         self, command: list[str], cwd: Path, environment: Mapping[str, str], how: dict[str, Any]
-    ) -> tuple[subprocess.Popen[Any], int]:
-        """The process of bwrap, and the process id of the init inside."""
+    ) -> tuple[subprocess.Popen[Any], psutil.Process]:
+        """The process of bwrap, and the init inside; raises StageError if none was started."""
         (said, told), (asked, asks), (answered, answers) = os.pipe(), os.pipe(), os.pipe()
         refused, refuses = os.pipe()
         with os.fdopen(refuses, "wb") as calls:
@@ -221,17 +220,19 @@ class Sandbox:
             text = ""  # its processes may hold the other ends, and never close them
             while "}" not in text and (line := lines.readline()):
                 text += line
-            with suppress(ValueError, KeyError, BrokenPipeError):  # it has ended, as anybody may
+            try:
+                inside = psutil.Process(int(json.loads(text)["child-pid"]))
+            except (ValueError, KeyError, psutil.NoSuchProcess):
+                processes.kill_group(first)
+                raise StageError(
+                    f"bwrap started no process in {self.folder}; it said {text!r}. "
+                    "Run ./lab doctor."
+                ) from None
+            with suppress(BrokenPipeError):  # it has ended, as anybody may
                 if asking.readline():
-                    _limit_ids(int(json.loads(text)["child-pid"]), self._limits)
+                    _limit_ids(inside.pid, self._limits)
                     print(file=answer, flush=True)
-        try:
-            return first, int(json.loads(text)["child-pid"])
-        except (ValueError, KeyError):
-            processes.kill_group(first)
-            raise StageError(
-                f"bwrap started no process in {self.folder}; it said {text!r}. Run ./lab doctor."
-            ) from None
+        return first, inside
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to the first process alone; nothing if it has ended."""

@@ -503,6 +503,22 @@ def test_take(place: Path) -> None:
         take(folder, "within/file", copy, bytes_max=9)
 
 
+@in_bubblewrap
+@pytest.mark.parametrize("said", ["", '{"child-pid": 4194304}'])
+def test_bwrap_that_starts_nothing(place: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+    """It may refuse, or what it has started has ended before anybody knew of it: said, either."""
+    bwrap = place / "bwrap"
+    bwrap.write_text(
+        f"#!/bin/sh\nuntil [ $1 = --info-fd ]; do shift; done\necho '{said}' > /proc/self/fd/$2\n"
+    )
+    bwrap.chmod(0o700)
+    monkeypatch.setenv("PATH", str(place), prepend=os.pathsep)
+    (place / "own").mkdir()
+
+    with pytest.raises(StageError, match="bwrap started no process"):
+        Sandbox(BUBBLEWRAP, place / "own").start(["true"], cwd=place, environment=os.environ)
+
+
 @each_kind
 @pytest.mark.parametrize("when", ["started", *range(8)])
 def test_it_ends_with_the_grader(place: Path, kind: str, when: int | str) -> None:
