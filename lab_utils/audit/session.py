@@ -40,6 +40,10 @@ LARGE: Final = 16 * 2**20
 PART: Final = 32 * 2**20
 JOINS: Final = 3
 SESSIONS: Final = "sessions"
+# What pyspark itself asks for while a query is put together, for the places in errors.
+TO_COMPOSE: Final = (
+    "spark.python.sql.dataFrameDebugging.enabled", "spark.sql.stackTracesInDataFrameContext",
+)  # fmt: skip
 SAID: Final = 400  # characters of what Spark says; a plan may follow that fills pages
 # Where an error of Spark goes on with its plan, or with lines of Java.
 PLAN: Final = re.compile(r";\n|\n\n|\n\tat |\nJVM stacktrace")
@@ -313,7 +317,7 @@ def has_session() -> bool:
 def unasked() -> Iterator[tuple[SparkSession, list[str]]]:
     """A session without a Spark, and what it was asked for, which is refused.
 
-    To put a query together asks Spark for nothing but two settings, of which the default is said.
+    To put a query together asks Spark for nothing but TO_COMPOSE, of which the default is said.
     While the block lasts the session is the active one of this thread.
     """
     _prepare_environment()
@@ -340,12 +344,12 @@ class _Nobody:
         self._asked = asked
 
     def Config(self, request: Any, **_: Any) -> Any:  # noqa: N802 - a name of gRPC's
-        """The default that is asked for, or nothing."""
+        """The default of a setting that pyspark itself asks for; nothing else has one here."""
         from pyspark.sql.connect.proto import ConfigResponse
 
-        if request.operation.WhichOneof("op_type") != "get_with_default":
-            return self._refuse("Config")
         pairs = request.operation.get_with_default.pairs
+        if not pairs or any(pair.key not in TO_COMPOSE for pair in pairs):
+            return self._refuse("Config")
         return ConfigResponse(session_id=request.session_id, pairs=pairs)
 
     def __getattr__(self, name: str) -> Any:

@@ -43,7 +43,7 @@ from lab_utils.grading.rules import only_what_clients_need
 from lab_utils.grading.sandbox import opened, take
 from lab_utils.grading.weakness import not_done
 from lab_utils.ledger.events import EXAMINED_GROUPS, Event
-from lab_utils.ledger.store import read_ledger, write_ledger
+from lab_utils.ledger.store import read_ledger
 from lab_utils.machine.confinement import BUBBLEWRAP
 from lab_utils.proxy.faults.client_faults import ClientFault, crash_client
 from lab_utils.stage.client import Stage
@@ -289,8 +289,7 @@ class Examiner:
         self, exercise: Exercise, ledger: Sequence[Event], position: int
     ) -> Said:
         """What the query finds on a Spark of the submission's own, beside its cells."""
-        folder = self._session.given_folder()
-        write_ledger(folder, ledger)
+        folder = self._session.given_folder(ledger)
         if reason := self._no_spark(position, folder, ledger):
             return {"raised": reason}
         return self._ask(
@@ -310,8 +309,7 @@ class Examiner:
         session = self._session
         control = KernelSession(session.submission, place, session.budget, session.isolation)
         try:
-            its_own = control.given_folder()
-            write_ledger(its_own, kept)
+            its_own = control.given_folder(kept)
             if refused := _spark_refused(control, -1, its_own):
                 raise Infrastructure(f"Spark did not start: {refused}")
         finally:

@@ -57,6 +57,8 @@ SPARK_START_S: Final = 120
 # A plan on the ledger of a run: a second, or more where nobody has a processor to spare.
 PLAN_S: Final = 30
 PLAN_MAX: Final = 100_000  # characters
+# What pyspark raises for a column or a type that only a server can read.
+WITHOUT_SPARK: Final = "[NO_ACTIVE_OR_DEFAULT_SESSION]"
 FIRST: Final = Event(run="00-a", source="log", actor="reader", kind="record")
 STARTS_MAX: Final = 10  # of a class that ends it again and again
 INTERRUPT_S: Final = 5
@@ -284,10 +286,12 @@ class KernelSession:
         box = Sandbox(self.isolation, folder, readable=readable, shared=shared)
         return box, _environment(folder)
 
-    def given_folder(self) -> Path:
+    def given_folder(self, ledger: Sequence[Event] = ()) -> Path:
         """A new folder that the submission can read, and only the grader writes to."""
         folder = self.given / str(next(self._numbers))
         folder.mkdir(mode=0o700)
+        if ledger:
+            write_ledger(folder, ledger)
         return folder
 
     @contextmanager
@@ -302,8 +306,17 @@ class KernelSession:
             yield
 
     def run_cell(self, position: int) -> Reply:
-        """Run one cell in the state that the cells before it made; how it ended is kept."""
-        reply = self._execute(position, self.submission.cells[position].source)
+        """Run one cell in the state that the cells before it made; how it ended is kept.
+
+        In a notebook Spark stands by the time that a cell asks for it; here it is started for the
+        cell that has failed without.
+        """
+        source = self.submission.cells[position].source
+        reply = self._execute(position, source)
+        if WITHOUT_SPARK in (reply.error or ""):
+            call = f"{INSIDE}.start_spark({str(self.given_folder([FIRST]))!r})"
+            self.evaluate(position, call, SPARK_START_S)
+            reply = self._execute(position, source)
         self.replies[position] = reply
         return reply
 

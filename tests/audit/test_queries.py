@@ -183,6 +183,9 @@ ASKING: Final[dict[str, Query]] = {
     "a view": lambda it: it.createOrReplaceTempView("mine"),
     "SQL": lambda it: it.sparkSession.sql("SELECT 1"),
     "a setting": lambda it: it.sparkSession.conf.set("spark.sql.ansi.enabled", "false"),
+    "a setting, or else": lambda it: it.limit(
+        int(it.sparkSession.conf.get("spark.sql.shuffle.partitions", "1"))
+    ),
     "a count, and goes on": caught,
     "rows of its own": lambda it: it.sparkSession.createDataFrame([(1,)], "a INT"),
 }

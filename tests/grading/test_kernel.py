@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -23,6 +22,7 @@ import pytest
 from lab_utils.audit.queries import planned
 from lab_utils.grading import kernel as kernel_module
 from lab_utils.grading import sandbox as sandbox_module
+from lab_utils.grading.cases import exercises
 from lab_utils.grading.examination import Examiner
 from lab_utils.grading.kernel import (
     Budget,
@@ -35,6 +35,7 @@ from lab_utils.grading.kernel import (
 from lab_utils.grading.sandbox import Sandbox
 from lab_utils.grading.submission import Cell, Submission
 from lab_utils.machine.confinement import BUBBLEWRAP, isolation
+from lab_utils.stage.lending import Lending
 from tests.histories import in_run, log
 
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
@@ -243,18 +244,27 @@ def test_time_that_is_spent(opened: Opened) -> None:
     assert ["late", "spent"] == [session.run_cell(position).status for position in (1, 2)]
 
 
-def test_time_of_others() -> None:
-    """What a submission waits for others takes nothing of its own time."""
-    budget = Budget(cell_s=30, total_s=0.5)
-    examiner: Any = SimpleNamespace(
-        _session=SimpleNamespace(budget=budget),
-        _ask=lambda *_: {"plan": "a plan"},
-        _shared_spark=SimpleNamespace(rows=lambda *_: [{"n": threading.Event().wait(1)}]),
-    )
-    query: Any = SimpleNamespace(kind="query", answer="answer")
+class Contended(threading.Semaphore):
+    """A lock that others have for the first second."""
 
-    assert {"rows": [{"n": False}]} == Examiner._asked_as_a_plan(examiner, query, [], 0)
-    assert budget.left_s() > 0
+    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
+        threading.Event().wait(1)
+        return super().acquire(blocking, timeout)
+
+
+def test_time_of_others(
+    opened: Opened, shared_spark: SharedSpark, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a submission waits for others takes nothing of its own time."""
+    query = exercises("03")[2]
+    session = opened(f"def {query.answer}(events):\n    return events.where('offset > 1')")
+    run(session)
+    monkeypatch.setattr(shared_spark, "_lock", Contended())
+    shared_spark._starts_left = 0  # whose turn it is finds that none can be started any more
+    examiner = Examiner(session, session.folder, "7", "one", Lending("tests", 0), shared_spark)
+
+    assert examiner._asked_as_a_plan(query, [], 0) is None
+    assert session.budget.total_s > 101
 
 
 def test_each_cell_has_its_time(opened: Opened) -> None:
@@ -280,13 +290,17 @@ def test_the_kernel_knows_nothing_of_the_grader(
 
 
 def test_columns_before_there_is_a_spark(opened: Opened) -> None:
-    """A cell may make them above its query, as in a notebook, whose first cell prepares for it."""
+    """A cell may make them above its query, as in a notebook, whose first cell prepares for it.
+
+    For what only a server can read, here a type, one is started.
+    """
     session = opened(
         "from pyspark.sql import functions as F, Window",
         "w = Window.partitionBy('value').orderBy(F.desc('offset')); x = F.col('kind') == 'acked'",
+        "twice = F.udf(lambda it: 2 * it, 'long'); twice(F.col('offset'))",
     )
 
-    assert ["ok", "ok"] == run(session)
+    assert ["ok", "ok", "ok"] == run(session)
 
 
 def test_a_kernel_compiles_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
