@@ -77,7 +77,7 @@ def in_run(run: str, events: Iterable[Event]) -> list[Event]:
     return [replace(event, run=run, at_ns=at) for at, event in enumerate(events)]
 
 
-def processed(value: str, offset: int, **columns: Any) -> Event:
+def processed(value: str | None, offset: int, **columns: Any) -> Event:
     return client("processed", value, offset=offset, **{"actor": "workload"} | columns)
 
 

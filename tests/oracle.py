@@ -200,20 +200,21 @@ def skipped(run: Run) -> Iterator[Found]:
     held_places = run.what_is_held
     for at, record in run.readable.items():
         topic, partition, offset = at
-        done = [row for row in worked if place(row) == at]
+        done = [row for row in worked if place(row) == at and row.value in (None, record.value)]
         given = [run.group(r.actor) for r in run.said("delivered") if place(r) == at]
         for (name, theirs, number), bookmark in run.bookmarks().items():
             if (theirs, number) != (topic, partition) or bookmark <= offset:
                 continue
             is_known = name in run.consumers(topic)
             did_it = done and (not is_known or not given or name in given)
-            if topic not in {row.topic for row in worked}:
+            works = run.works(name, topic)
+            if not works:
                 mine = run.said_by_group(name, topic, partition, "delivered")
                 did_it = offset <= max((row.offset or 0 for row in mine), default=offset)
             copies = [it for it, r in held_places.items() if order(r) == order(record)]
             elsewhere = [row for row in worked if place(row) in copies and place(row) != at]
             acks = {place(r) for r in same(run.said("acked"), order(record)) if place(r) in copies}
-            if len(elsewhere) >= max(1, len(acks)):
+            if works and len(elsewhere) >= max(1, len(acks)):
                 continue
             if not did_it:
                 why = ["not given"] if is_known else []

@@ -269,6 +269,14 @@ class Run:
                 found[self.group(row.actor)].append(row)
         return found
 
+    def works(self, name: str, topic: str | None) -> bool:
+        """Do this group's members say what they worked on in the topic, or somebody in no group?"""
+        workers = {row.actor for row in self.said("processed") if row.topic == topic}
+        readers = self.consumers(topic)
+        in_groups = {row.actor for members in readers.values() for row in members}
+        mine = {row.actor for row in readers.get(name, ())}
+        return bool(workers & mine or workers - in_groups)
+
     def bookmarks(self) -> dict[tuple[Any, ...], int]:
         """What the broker held at the end of the run, by group, topic and partition."""
         held: dict[tuple[Any, ...], int] = {}

@@ -46,7 +46,7 @@ OFFSETS: Final = 2**44
 PARTITIONS: Final = 2**18
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN,"
-    " is_transactional BOOLEAN, tells_visible BOOLEAN, worked_in_topic BOOLEAN,"
+    " is_transactional BOOLEAN, tells_visible BOOLEAN, some_work BOOLEAN, all_work BOOLEAN,"
     " is_compacted BOOLEAN, groups BIGINT"
 )
 PARTITIONS_SCHEMA: Final = (
@@ -257,8 +257,8 @@ SUSPECT_PLACE: Final = (
     "is_told AND NOT is_held AND is_drained AND (offset < end OR deliveries > 0)",
     "deliveries > bit_count(given_to)",
     "worked > 1",
-    f"{READABLE} AND bookmark > offset AND (worked_in_topic AND worked = 0"
-    " OR (deliveries > 0 OR NOT worked_in_topic) AND (given_to & owners) <> owners)",
+    f"{READABLE} AND bookmark > offset AND (some_work AND worked = 0"
+    " OR (deliveries > 0 OR NOT all_work) AND (given_to & owners) <> owners)",
     JUMPED,
 )
 
@@ -289,7 +289,7 @@ def _suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
     kept = suspects.select("at")
     if {"processed", "committed"} <= survey.kinds:
         # The work for an order may have been done at another place.
-        passed_by = suspects.where("worked_in_topic AND bookmark > offset").select("first_id")
+        passed_by = suspects.where("some_work AND bookmark > offset").select("first_id")
         copies = found.join(passed_by.distinct(), "first_id", "left_semi")
         kept = kept.unionByName(copies.select("at"))
     if not has_polls:
@@ -347,8 +347,8 @@ def _topics(events: DataFrame, survey: Survey) -> DataFrame:
     bits = _bits(survey)
     rows = [
         (run, topic, any(end.drained for end in it.ends.values()), it.all_drained,
-         it.is_transactional, it.tells_visible, it.worked, it.is_compacted,
-         sum(bits[run][group] for group in it.actors))
+         it.is_transactional, it.tells_visible, bool(it.workers), all(map(it.works, it.bookmarks)),
+         it.is_compacted, sum(bits[run][group] for group in it.actors))
         for (run, topic), it in survey.topics.items()
     ]  # fmt: skip
     frame = events.sparkSession.createDataFrame(rows, TOPICS_SCHEMA)

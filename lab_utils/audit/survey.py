@@ -71,12 +71,13 @@ TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
     " settled ARRAY<BIGINT>, read_committed ARRAY<BIGINT>, is_transactional BOOLEAN,"
-    " tells_visible BOOLEAN, worked_in_topic BOOLEAN, is_compacted BOOLEAN,"
+    " tells_visible BOOLEAN, is_compacted BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
     " sought: MAP<BIGINT, BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
-    " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, at: MAP<BIGINT, BIGINT>>>"
+    " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, works: BOOLEAN,"
+    " at: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
@@ -132,6 +133,7 @@ class TopicFacts:
     named      producer, or None for all clients and the log -> kind -> how many events, and how
                many of them have a key, and a value; named_by: who said them
     tells_visible  does the log say which of its records a read_committed reader is given?
+    workers    who said that the work for an order was done
     furthest   group -> partition -> the highest offset that was delivered to it
     given_at_ns  group -> partition -> when it was last given something
     committed  group -> partition -> when it first committed a position, and which
@@ -149,7 +151,7 @@ class TopicFacts:
     ends: dict[int, End] = field(default_factory=dict)
     tells_visible: bool = False
     named_by: dict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
-    worked: bool = False
+    workers: set[str | None] = field(default_factory=set)
     was_sent_to: bool = False
     acked_in: set[int] = field(default_factory=set)
     named: dict[str | None, dict[str, Counter[str]]] = field(
@@ -210,6 +212,14 @@ class TopicFacts:
     def is_compacted(self) -> bool:
         """Does the topic keep the last record of each key, and no more for certain?"""
         return "compact" in self.settings.get("cleanup.policy", "")
+
+    def works(self, group: str) -> bool:
+        """Would the ledger have what this group worked on?
+
+        Who works for all, as the lab's own programs say it, is in no group.
+        """
+        members = set[str | None]().union(*self.actors.values())
+        return bool(self.workers & self.actors.get(group, set()) or self.workers - members)
 
     def resumed(self, group: str) -> Iterator[tuple[int, int]]:
         """The positions, by partition, that a group had committed when it was given more.
@@ -484,7 +494,8 @@ def _count(found: Survey, row: Row) -> None:
     topic.tells_visible |= said == ("log", "visible") or (
         row["source"] == "log" and row["in_transactions"] > 0
     )
-    topic.worked |= said == ("client", "processed")
+    if said == ("client", "processed"):
+        topic.workers.add(row["actor"])
     topic.was_sent_to |= said == ("client", "sent")
     if row["kind"] in NAMES:
         topic.named_by[row["kind"]].add(row["actor"])
@@ -586,7 +597,8 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip
     bookmarks = [
-        (group, group in it.actors, dict(at)) for group, at in sorted(it.bookmarks.items())
+        (group, group in it.actors, it.works(group), dict(at))
+        for group, at in sorted(it.bookmarks.items())
     ]
     return (
         run, topic, it.all_drained,
@@ -596,5 +608,5 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         {number: end.at_ns for number, end in it.ends.items()},
         sorted(number for number, end in it.ends.items() if end.settled),
         sorted(number for number, end in it.ends.items() if end.read_committed),
-        it.is_transactional, it.tells_visible, it.worked, it.is_compacted, consumers, bookmarks,
+        it.is_transactional, it.tells_visible, it.is_compacted, consumers, bookmarks,
     )  # fmt: skip

@@ -254,6 +254,12 @@ PRODUCING: Cases = {
 }  # fmt: skip
 
 GROUPED = created("consumer-1", group__id="group")
+IN_ANOTHER_GROUP = (
+    created("consumer-2", group__id="works"),
+    delivered("0", 0, "consumer-2"),
+    processed("0", 0, actor="consumer-2"),
+    bookmark(1, group="works"),
+)
 TOMBSTONE = [record("0", 0), record(None, 1, key="a"), record("2", 2)]
 CONSUMING: Cases = {
     "duplicate-delivery": {
@@ -296,6 +302,17 @@ CONSUMING: Cases = {
         "what the log had lost when it ended": (
             [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2)],
             [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2, start=1)],
+        ),
+        "the work for what a truncation took away is not for what is there now": (
+            [*log("1"), processed("0", 0), bookmark(1)],
+            [*log("1"), processed("0", 0), processed("1", 0), bookmark(1)],
+            # who says where it worked, and not on what
+            [*log("1"), processed(None, 0), bookmark(1)],
+        ),
+        "a group of which nobody says that it worked, beside one that works": (
+            [GROUPED, *log("0", "1", "2"), delivered("0", 0), bookmark(2), *IN_ANOTHER_GROUP],
+            [GROUPED, *log("0", "1", "2"), delivered("0", 0), delivered("1", 1), bookmark(2),
+             *IN_ANOTHER_GROUP],
         ),
         "what promises no work skips none": (
             [*log("0", "1"), delivered("0", 0), processed("1", 1), bookmark(2)],

@@ -56,10 +56,11 @@ def duplicate_delivery() -> Found:
     )
 
 
-# Was it given to a consumer of this group, or can nobody say to whom?
+# Was the work done for what is held here, and not for what a truncation took away, and was it given
+# to a consumer of this group, or can nobody say to whom?
 DONE_BY = (
-    "(size(worked) > 0 AND (NOT it.is_known OR size(given) = 0"
-    " OR exists(given, x -> x.consumer_group = it.name)))"
+    "(exists(worked, x -> x.value IS NULL OR x.value <=> held.value)"
+    " AND (NOT it.is_known OR size(given) = 0 OR exists(given, x -> x.consumer_group = it.name)))"
 )
 # Was it handed to a consumer of this group, or to one of which nobody knows the group?
 GIVEN = "(size(given) > 0 AND (NOT it.is_known OR exists(given, x -> x.consumer_group = it.name)))"
@@ -67,7 +68,7 @@ GIVEN = "(size(given) > 0 AND (NOT it.is_known OR exists(given, x -> x.consumer_
 NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
 # Where nobody says that work was done: how far the group was given the partition.
 FURTHEST = "get(filter(consumers, x -> x.name = it.name), 0).furthest[partition]"
-SKIPPED = f"it.at[partition] > offset AND if(worked_in_topic, {NOT_WORKED}, offset > {FURTHEST})"
+SKIPPED = f"it.at[partition] > offset AND if(it.works, {NOT_WORKED}, offset > {FURTHEST})"
 
 
 @finding(
@@ -80,8 +81,8 @@ def skipped_processing() -> Found:
     Rule: at the end of the run the broker holds a bookmark of the group (`committed`) that is after
     a readable `record`, and nobody in the group has `processed` that record. If an order has
     several copies, only as many must be processed as were acked, and at least one.
-    In a topic without `processed`, as of a transactional pipeline, it is after such a record that
-    is itself after all that the group was given of the partition.
+    For a group of which nothing is `processed` in the topic, as of a transactional pipeline, it is
+    after such a record that is itself after all that the group was given of the partition.
     Smallest: `log(1, 2) processed(1) committed(2)`; `log(1, 2) delivered(1) committed(2)`.
     Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
     not at the end; `log(1, 1) processed(1) committed(2)`, where the program recognised the
@@ -97,7 +98,7 @@ def skipped_processing() -> Found:
     return Found(
         where=f"is_readable AND exists(bookmarks, it -> {SKIPPED})",
         each=f"filter(bookmarks, it -> {SKIPPED})",
-        said="' was never ' || if(worked_in_topic, 'processed', 'delivered')"
+        said="' was never ' || if(it.works, 'processed', 'delivered')"
         " || ': it is at offset ' || offset || ', the bookmark at ' || it.at[partition]",
         about={
             "value": f"{HERE}.value",
