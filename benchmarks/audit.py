@@ -3,9 +3,9 @@
 What was sown into ledgers of four kinds is found again, at each size.
 
 Spark makes the ledgers and writes them as Parquet, so that a figure is the audit's: the survey, the
-sieve and all findings, with the Spark that `./lab audit` starts. `ratio` is processor time an event
-beside that of the smallest ledger of the kind: 1 is linear. Seconds depend on who else is there;
-processor time does less. A finding that is missing, or too many, is an error and no figure.
+prefilter and all findings, with the Spark that `./lab audit` starts. `ratio` is processor time an
+event beside that of the smallest ledger of the kind: 1 is linear. Seconds depend on who else is
+there; processor time does less. A finding that is missing, or too many, is an error and no figure.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from benchmarks.ledgers import LEDGERS
 from benchmarks.spark_cluster import SparkCluster
 from lab_utils.audit import spark_server
 from lab_utils.audit.finding import RULES, found_by
+from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import LARGE, own_folder, own_spark
-from lab_utils.audit.sieve import sieving
 from lab_utils.audit.survey import survey
 from lab_utils.errors import one_of
 
@@ -160,8 +160,8 @@ def _judged(spark: SparkSession, folder: Path, kind: str, size: int) -> Judged:
 
 def findings(events: DataFrame) -> dict[str, int]:
     """How many of each finding a large ledger has."""
-    with sieving() as sieve:
-        found = found_by(RULES.values(), events, survey(events), sieve)
+    with prefiltering() as prefilter:
+        found = found_by(RULES.values(), events, survey(events), prefilter)
         return {row[0]: row[1] for row in found.groupBy("finding").count().collect()}
 
 

@@ -142,29 +142,29 @@ def finding(
 
 
 @dataclass(frozen=True, slots=True)
-class Sieve:
+class Prefilter:
     """What leaves out of a large ledger the events that these findings do not need."""
 
     knows: Collection[str]
-    sift: Callable[[Facts, DataFrame, Survey], DataFrame]
+    keep: Callable[[Facts, DataFrame, Survey], DataFrame]
 
 
 def found_by(
-    rules: Iterable[Rule], events: DataFrame, survey: Survey, sieve: Sieve | None = None
+    rules: Iterable[Rule], events: DataFrame, survey: Survey, prefilter: Prefilter | None = None
 ) -> DataFrame:
     """What the rules find that the kinds of events can answer, in one query.
 
-    A finding that the sieve does not know is looked for in all events.
+    A finding that the prefilter does not know is looked for in all events.
     Columns: FINDING_COLUMNS.
     """
     events = survey.by_start(events)
-    of_facts: dict[tuple[Facts, Sieve | None], list[Part]] = {}
+    of_facts: dict[tuple[Facts, Prefilter | None], list[Part]] = {}
     for part in (part for rule in rules for part in rule.parts):
         if part.can_answer(survey.kinds):
-            known = sieve if sieve and part.name in sieve.knows else None
+            known = prefilter if prefilter and part.name in prefilter.knows else None
             of_facts.setdefault((part.facts, known), []).append(part)
     parts = [
-        _found_in(facts(known.sift(facts, events, survey) if known else events, survey), asked)
+        _found_in(facts(known.keep(facts, events, survey) if known else events, survey), asked)
         for (facts, known), asked in of_facts.items()
     ]
     return reduce(lambda some, more: some.unionByName(more), parts)

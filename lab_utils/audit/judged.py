@@ -20,13 +20,13 @@ from lab_utils.audit.contracts import (
     clause,
     effective,
 )
-from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Sieve, found_by
+from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Prefilter, found_by
 from lab_utils.audit.findings.isolation import VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
 from lab_utils.audit.findings.replication import STALE
 from lab_utils.audit.kept_plans import ANEW, Plans
+from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
-from lab_utils.audit.sieve import sieving
 from lab_utils.audit.survey import ANY, Survey, TopicFacts, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
@@ -114,8 +114,8 @@ def judged_findings(events: DataFrame, plans: Plans = ANEW) -> list[dict[str, An
     # A lab's run is small: in one partition nothing is shuffled, and the query takes half the time.
     events = events if is_large() else events.coalesce(1)
     seen = survey(events, plans)
-    with _sieve() as sieve:
-        rows = plans.rows(found_by(RULES.values(), events, seen, sieve))
+    with _prefilter() as prefilter:
+        rows = plans.rows(found_by(RULES.values(), events, seen, prefilter))
     found = [judged(row.asDict(), seen) for row in rows]
     return sorted(found, key=_place)
 
@@ -123,8 +123,8 @@ def judged_findings(events: DataFrame, plans: Plans = ANEW) -> list[dict[str, An
 def write_judged(events: DataFrame, place: str) -> None:
     """The same as Parquet files at `place`, of a ledger whose findings are too many for a list."""
     seen = survey(events)
-    with _sieve() as sieve:
-        found = found_by(RULES.values(), events, seen, sieve).cache()
+    with _prefilter() as prefilter:
+        found = found_by(RULES.values(), events, seen, prefilter).cache()
         _with_judgements(found, events, seen).write.mode("overwrite").parquet(place)
     found.unpersist()
 
@@ -141,8 +141,8 @@ def _with_judgements(found: DataFrame, events: DataFrame, seen: Survey) -> DataF
     )
 
 
-def _sieve() -> AbstractContextManager[Sieve | None]:
-    return sieving() if is_large() else nullcontext()
+def _prefilter() -> AbstractContextManager[Prefilter | None]:
+    return prefiltering() if is_large() else nullcontext()
 
 
 def rehearse() -> None:

@@ -73,7 +73,7 @@ INCONCLUSIVE: Cases = {
     },
 }  # fmt: skip
 
-# An offset that no number of 64 bits holds together with a partition, as the sieve has them.
+# An offset that no number of 64 bits holds together with a partition, as the prefilter has them.
 FAR = 2**44
 PRODUCING: Cases = {
     "lost-write": {
@@ -229,7 +229,7 @@ PRODUCING: Cases = {
             [sent("1"), sent("2"), unknown("1"), acked("2", 0), *log("2", "1")],
             [sent("1"), sent("2"), unknown("1"), acked("2", 0), *log("2", "1", "1")],
         ),
-        "at an offset that the sieve cannot pack together with its partition": (
+        "at an offset that the prefilter cannot pack together with its partition": (
             [sent("1"), sent("2"), record("1", FAR), record("2", FAR - 1), end()],
             [sent("1"), sent("2"), record("1", FAR - 1), record("2", FAR), end()],
         ),

@@ -16,8 +16,8 @@ import pytest
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.findings.cycles import ANOMALIES
 from lab_utils.audit.judged import judged_findings
+from lab_utils.audit.prefilter import KNOWN, PREFILTERS, prefiltering
 from lab_utils.audit.session import read_events, spark
-from lab_utils.audit.sieve import KNOWN, SIEVES, sieving
 from lab_utils.audit.survey import survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
@@ -63,15 +63,15 @@ def spark_findings(
     runs: Mapping[str, list[Event]],
     names: Collection[str] = RULES,
     *,
-    is_sifted: bool = False,
+    is_prefiltered: bool = False,
 ) -> FoundByRun:
     """What the queries of a run's module find in it, in the words of the oracle; in one job."""
     write_ledger(folder, [row for run, rows in runs.items() for row in timed(run, rows)])
     found: FoundByRun = defaultdict(Counter)
     events = read_events(folder)
     rules = [RULES[name] for name in names]
-    with sieving() if is_sifted else nullcontext() as sieve:
-        rows = found_by(rules, events, survey(events), sieve).collect()
+    with prefiltering() if is_prefiltered else nullcontext() as prefilter:
+        rows = found_by(rules, events, survey(events), prefilter).collect()
     for row in rows:
         if not is_asked(row.run, row.finding):
             continue
@@ -146,7 +146,7 @@ def test_spark_equals_the_oracle(
 ) -> None:
     """On random histories Spark finds what the oracle finds, no more and no less.
 
-    So it does where a sieve goes before, as it does over a large ledger.
+    So it does where a prefilter goes before, as it does over a large ledger.
     """
     expected = expected_in(runs)
     for module in CASES:
@@ -157,12 +157,12 @@ def test_spark_equals_the_oracle(
         assert CASES[module].keys() == met
 
     assert_same(runs, expected, found)
-    # What the sieve does not know is looked for in all events, by the query of before.
+    # What the prefilter does not know is looked for in all events, by the query of before.
     known = {
         run: Counter({it: times for it, times in rows.items() if it[0] in KNOWN})
         for run, rows in expected.items()
     }
-    assert_same(runs, known, spark_findings(tmp_path, runs, KNOWN, is_sifted=True))
+    assert_same(runs, known, spark_findings(tmp_path, runs, KNOWN, is_prefiltered=True))
 
 
 def test_a_coarse_clock_tells_less(runs: dict[str, list[Event]]) -> None:
@@ -179,41 +179,43 @@ def test_a_coarse_clock_tells_less(runs: dict[str, list[Event]]) -> None:
 
 
 def test_no_suspects(tmp_path: Path) -> None:
-    """A sieve that finds no suspects is asked like any other; nothing is found."""
+    """A prefilter that finds no suspects is asked like any other; nothing is found."""
     calm = [sent("1"), acked("1", 0), delivered("1", 0), *log("1")]
 
-    assert {} == spark_findings(tmp_path, {"producing: calm": calm}, is_sifted=True)
+    assert {} == spark_findings(tmp_path, {"producing: calm": calm}, is_prefiltered=True)
 
 
-def test_a_sieve_keeps_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefilter_keeps_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What it has put into Spark's memory is there while it is used, and gone afterwards."""
     frame, kept = type(spark().range(1)), []
     persist = frame.persist
     monkeypatch.setattr(frame, "persist", lambda it: kept.append(persist(it)) or kept[-1])
     write_ledger(tmp_path, in_run("producing: lost", [sent("1"), acked("1", 0), *log()]))
     events = read_events(tmp_path)
-    with sieving() as sieve:
-        found_by(RULES.values(), events, survey(events), sieve)
+    with prefiltering() as prefilter:
+        found_by(RULES.values(), events, survey(events), prefilter)
         assert kept
         assert all(each.storageLevel.useMemory for each in kept)
 
     assert not any(each.storageLevel.useMemory for each in kept)
 
 
-def test_the_sieve_knows_each_finding() -> None:
+def test_the_prefilter_knows_each_finding() -> None:
     """One about orders or places that it does not know would cost a large ledger all of them."""
-    sifted = {part.name for rule in RULES.values() for part in rule.parts if part.facts in SIEVES}
+    filtered = {
+        part.name for rule in RULES.values() for part in rule.parts if part.facts in PREFILTERS
+    }
 
-    assert sifted == KNOWN
+    assert filtered == KNOWN
 
 
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("chance", range(1, 11))
 def test_spark_equals_the_oracle_on_many(chance: int, tmp_path: Path) -> None:
-    """20,000 histories of other seeds, 2,000 in one job, every second job through the sieve."""
+    """20,000 histories of other seeds, 2,000 in one job, every second job through the prefilter."""
     runs = reduce(lambda some, module: some | drawn(module, chance, MANY), CASES, {})
-    seen = spark_findings(tmp_path, runs, is_sifted=bool(chance % 2))
+    seen = spark_findings(tmp_path, runs, is_prefiltered=bool(chance % 2))
 
     assert_same(runs, expected_in(runs), seen)
 

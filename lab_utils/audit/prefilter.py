@@ -1,4 +1,4 @@
-"""The sieve: of a large ledger, the events of the orders and places that may have a finding.
+"""The prefilter: of a large ledger, the events of the orders and places that may have a finding.
 
     events ──▶ one row of numbers an order, or a place ──▶ suspects ──▶ their events ──▶ facts
 
@@ -25,7 +25,7 @@ from lab_utils.audit.facts import (
     sql,
     transactions,
 )
-from lab_utils.audit.finding import Facts, Sieve
+from lab_utils.audit.finding import Facts, Prefilter
 from lab_utils.audit.findings.producing import EXPECTED
 
 if TYPE_CHECKING:
@@ -57,17 +57,17 @@ MEMBERS_SCHEMA: Final = "run STRING, actor STRING, bit BIGINT, starts ARRAY<BIGI
 
 
 @contextmanager
-def sieving() -> Iterator[Sieve]:
-    """A sieve, whose suspects stay in Spark's memory until the block ends."""
+def prefiltering() -> Iterator[Prefilter]:
+    """A prefilter, whose suspects stay in Spark's memory until the block ends."""
     kept: list[DataFrame] = []
 
-    def sift(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
-        if facts not in SIEVES or max(map(len, _bits(survey).values()), default=0) > GROUPS_MAX:
+    def keep(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
+        if facts not in PREFILTERS or max(map(len, _bits(survey).values()), default=0) > GROUPS_MAX:
             return events
-        return SIEVES[facts](events, survey, kept)
+        return PREFILTERS[facts](events, survey, kept)
 
     try:
-        yield Sieve(KNOWN, sift)
+        yield Prefilter(KNOWN, keep)
     finally:
         with suppress(Exception):  # Where Spark has ended, so has its memory.
             for suspects in kept:
@@ -100,7 +100,7 @@ KNOWN: Final = frozenset({
     "duplicate-delivery", "skipped-processing", "nonmonotonic-poll", "poll-skip",
     "duplicate-effect", "inconsistent-offsets",
 })  # fmt: skip
-SIEVES: Final[dict[Facts, Callable[[DataFrame, Survey, list[DataFrame]], DataFrame]]] = {
+PREFILTERS: Final[dict[Facts, Callable[[DataFrame, Survey, list[DataFrame]], DataFrame]]] = {
     orders: _of_suspect_orders,
     places: _of_suspect_places,
 }
