@@ -53,6 +53,14 @@ POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
 TRANSACTION: Final = ["run", "actor", "transaction"]
+# How often the producer of an event had been started when that happened, or when its call began.
+START: Final = (
+    "size(filter(starts, x -> x <= least(at_ns, try_cast(detail['called_at_ns'] AS BIGINT))))"
+)
+RENAMED: Final = (
+    f"if(detail['transaction'] IS NOT NULL AND {START} > 1, transform_values(detail, (name, text)"
+    f" -> if(name = 'transaction', text || ' (start ' || {START} || ')', text)), detail)"
+)
 SEVERAL: Final = "several"
 
 

@@ -27,7 +27,7 @@ from lab_utils.audit.findings.replication import STALE
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
-from lab_utils.audit.survey import ANY, Survey, TopicFacts, survey
+from lab_utils.audit.survey import ANY, PLACINGS, Survey, TopicFacts, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
@@ -193,7 +193,7 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if STALE in (found["circumstances"] or ()):
         return LAST_SEEN_BEFORE
-    if found["finding"] in SINCE_PLACED and not seen.is_placed(found["run"], found["actor"]):
+    if found["finding"] in SINCE_PLACED and not seen.says(found["run"], found["actor"], PLACINGS):
         return UNPLACED.format(actor=found["actor"])
     if found["finding"] in OF_ONE_ORDER and (unlike := _topic(found, seen).unlike):
         return UNLIKE.format(**unlike)
@@ -243,7 +243,7 @@ def _is_half_read(found: Mapping[str, Any], seen: Survey) -> bool:
     A reader that is set to read_committed is not, whatever it calls what it is given. Where nothing
     was found in the topic itself, the readers of the others count: they are the same.
     """
-    run, said = found["run"], _topic(found, seen).named_by
+    run, said = found["run"], _topic(found, seen).said_by
     if not said.keys() & {"record", "visible"}:
         said = {kind: seen.actors(run, kind) for kind in ("record", "visible")}
     visible, readers = bool(said.get("visible")), said.get("record", set())

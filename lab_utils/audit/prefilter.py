@@ -347,8 +347,9 @@ def _topics(events: DataFrame, survey: Survey) -> DataFrame:
     bits = _bits(survey)
     rows = [
         (run, topic, any(end.drained for end in it.ends.values()), it.all_drained,
-         it.is_transactional, it.tells_visible, bool(it.workers), all(map(it.works, it.bookmarks)),
-         it.is_compacted, sum(bits[run][group] for group in it.actors))
+         it.is_transactional, it.tells_visible, "processed" in it.said_by,
+         all(map(it.works, it.bookmarks)), it.is_compacted,
+         sum(bits[run][group] for group in it.actors))
         for (run, topic), it in survey.topics.items()
     ]  # fmt: skip
     frame = events.sparkSession.createDataFrame(rows, TOPICS_SCHEMA)

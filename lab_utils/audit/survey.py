@@ -7,11 +7,12 @@ read, and who reads which topic. The facts are joined with it, and the contracts
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.facts import committed_positions, sql
+from lab_utils.audit.facts import RENAMED, committed_positions, sql
 from lab_utils.audit.kept_plans import ANEW, Plans
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ ASKED_FOR: Final = {"deletes": DELETES, "repositions": REPOSITIONS, "commits": C
                     "trims": "api = 'DeleteRecords'"}  # fmt: skip
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
+# That a consumer was given a partition, or moved.
 PLACINGS: Final = ("assigned", "revoked", "lost", "sought")
 # What names orders by key and value.
 NAMES: Final = ("sent", "acked", "delivered", "record", "visible")
@@ -63,6 +65,11 @@ STOPS: Final = "stops"
 IN_TRANSACTIONS: Final = "in_transactions"
 # By whom a group's position is committed: its consumer, or a producer's transaction.
 POSITIONED: Final = {("client", "committed"), ("client", "txn_offsets_sent")}
+
+# A set, a dictionary or a list for each key.
+SETS: Final[Any] = partial(defaultdict, set)
+DICTS: Final[Any] = partial(defaultdict, dict)
+LISTS: Final[Any] = partial(defaultdict, list)
 
 Topic = tuple[str, str | None]
 Client = tuple[str, str]
@@ -82,14 +89,6 @@ TOPICS_SCHEMA: Final = (
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
 STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
-# How often the producer of an event had been started when that happened, or when its call began.
-START: Final = (
-    "size(filter(starts, x -> x <= least(at_ns, try_cast(detail['called_at_ns'] AS BIGINT))))"
-)
-RENAMED: Final = (
-    f"if(detail['transaction'] IS NOT NULL AND {START} > 1, transform_values(detail, (name, text)"
-    f" -> if(name = 'transaction', text || ' (start ' || {START} || ')', text)), detail)"
-)
 # The widest of the stretches that a group's positions passed over in one partition.
 AHEAD_MAX: Final = 100
 # An offset that is after any other.
@@ -131,9 +130,9 @@ class TopicFacts:
     ends       partition -> how far it was read back
     acked_in   the partitions that something was acked in
     named      producer, or None for all clients and the log -> kind -> how many events, and how
-               many of them have a key, and a value; named_by: who said them
+               many of them have a key, and a value
+    said_by    kind -> who said events of it
     tells_visible  does the log say which of its records a read_committed reader is given?
-    workers    who said that the work for an order was done
     furthest   group -> partition -> the highest offset that was delivered to it
     given_at_ns  group -> partition -> when it was last given something
     committed  group -> partition -> when it first committed a position, and which
@@ -150,28 +149,20 @@ class TopicFacts:
     settings: dict[str, str] = field(default_factory=dict)
     ends: dict[int, End] = field(default_factory=dict)
     tells_visible: bool = False
-    named_by: dict[str, set[str | None]] = field(default_factory=lambda: defaultdict(set))
-    workers: set[str | None] = field(default_factory=set)
-    was_sent_to: bool = False
+    said_by: dict[str, set[str | None]] = field(default_factory=SETS)
     acked_in: set[int] = field(default_factory=set)
-    named: dict[str | None, dict[str, Counter[str]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
+    named: dict[str | None, dict[str, Counter[str]]] = field(default_factory=DICTS)
     was_sent_in_transactions: bool = False
-    actors: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
-    furthest: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    given_at_ns: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    committed: dict[str, dict[int, tuple[int, int]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
-    ahead: dict[str, dict[int, list[tuple[int, int]]]] = field(
-        default_factory=lambda: defaultdict(dict)
-    )
-    bookmarks: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    replicas: dict[int, set[str]] = field(default_factory=lambda: defaultdict(set))
-    sought: dict[str, dict[int, int]] = field(default_factory=lambda: defaultdict(dict))
-    reread: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
-    placed: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    actors: dict[str, set[str]] = field(default_factory=SETS)
+    furthest: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    given_at_ns: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    committed: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
+    ahead: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=DICTS)
+    bookmarks: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    replicas: dict[int, set[str]] = field(default_factory=SETS)
+    sought: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    reread: dict[str, set[int]] = field(default_factory=SETS)
+    placed: dict[str, set[int]] = field(default_factory=SETS)
     subscribed: set[str] = field(default_factory=set)
     producer_ids: tuple[int, int] | None = None
     epochs: set[int] = field(default_factory=set)
@@ -218,8 +209,8 @@ class TopicFacts:
 
         Who works for all, as the lab's own programs say it, is in no group.
         """
-        members = set[str | None]().union(*self.actors.values())
-        return bool(self.workers & self.actors.get(group, set()) or self.workers - members)
+        workers, members = self.said_by.get("processed", set()), self.actors.values()
+        return bool(workers & self.actors.get(group, set()) or workers.difference(*members))
 
     def resumed(self, group: str) -> Iterator[tuple[int, int]]:
         """The positions, by partition, that a group had committed when it was given more.
@@ -270,15 +261,13 @@ class Survey:
     kinds: frozenset[str] = frozenset()
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
     starts: dict[str | None, dict[Client, list[int]]] = field(
-        default_factory=lambda: defaultdict(lambda: defaultdict(list))
+        default_factory=lambda: defaultdict(LISTS)
     )
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     deleted: Counter[Topic] = field(default_factory=Counter)
     repositioned: Counter[Topic] = field(default_factory=Counter)
     counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
-    since: dict[tuple[str, str, str | None], list[int]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    since: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
     plans: Plans = ANEW
 
     @property
@@ -295,13 +284,9 @@ class Survey:
         """Who of a run has events of this kind."""
         return {actor for of, _, actor, it in self.counts if (of, it) == (run, kind)}
 
-    def is_recorded(self, run: str, actor: str | None) -> bool:
-        """Does this client say itself what it does?"""
-        return any((run, "client", actor, kind) in self.counts for kind in RECORDS)
-
-    def is_placed(self, run: str, actor: str) -> bool:
-        """Does the ledger say when this consumer was given a partition, or moved?"""
-        return any((run, "client", actor, kind) in self.counts for kind in PLACINGS)
+    def says(self, run: str, actor: str | None, kinds: Iterable[str]) -> bool:
+        """Does this client say itself that it did one of these?"""
+        return any((run, "client", actor, kind) in self.counts for kind in kinds)
 
     def group(self, run: str, actor: str) -> str:
         """The group of a consumer; one of its own if the ledger does not know it."""
@@ -388,7 +373,7 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
     for row in rows:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
-        elif row["commits"] and not found.is_recorded(row["run"], row["actor"]):
+        elif row["commits"] and not found.says(row["run"], row["actor"], RECORDS):
             found.repositioned[row["run"], row["topic"]] += row["commits"]
             found.since["repositions", row["run"], row["topic"]].append(row["commits_since"])
     found.kinds = frozenset(_kinds(found))
@@ -494,11 +479,8 @@ def _count(found: Survey, row: Row) -> None:
     topic.tells_visible |= said == ("log", "visible") or (
         row["source"] == "log" and row["in_transactions"] > 0
     )
-    if said == ("client", "processed"):
-        topic.workers.add(row["actor"])
-    topic.was_sent_to |= said == ("client", "sent")
+    topic.said_by[row["kind"]].add(row["actor"])
     if row["kind"] in NAMES:
-        topic.named_by[row["kind"]].add(row["actor"])
         named = Counter(every=row["count"], key=row["keyed"], value=row["valued"])
         for actor in {None, row["actor"] if row["kind"] in ("sent", "acked") else None}:
             topic.named[actor].setdefault(row["kind"], Counter()).update(named)

@@ -64,7 +64,7 @@ def _faults(survey: Survey) -> Iterator[Reason]:
 
 def _logs(survey: Survey) -> Iterator[Reason]:
     for (run, topic), it in survey.topics.items():
-        if it.was_sent_to and not it.ends:
+        if "sent" in it.said_by and not it.ends:
             yield run, topic, None, None, UNREAD
         for partition in it.acked_in - it.ends.keys() if it.ends else ():
             yield run, topic, partition, None, UNREAD
