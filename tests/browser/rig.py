@@ -108,9 +108,9 @@ def chromium() -> Iterator[Browser]:
 
 
 @contextmanager
-def new_page(browser: Browser, asked: list[str]) -> Iterator[Page]:
-    """A page of its own; each address it asks for is added to `asked`."""
-    page = browser.new_page(viewport={"width": 1100, "height": 900})
+def new_page(browser: Browser, asked: list[str], **options: Any) -> Iterator[Page]:
+    """A page of its own, made with these options; each address it asks for is added to `asked`."""
+    page = browser.new_page(**{"viewport": {"width": 1100, "height": 900}} | options)
     page.set_default_timeout(PAGE_MS)
     page.on("request", lambda request: asked.append(request.url))
     page.on("websocket", lambda socket: asked.append(socket.url))

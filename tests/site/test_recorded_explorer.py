@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page
 
 from lab_utils.site import pages
 from lab_utils.views.explorer import CSS
+from tests.browser import rig
 
 pytestmark = pytest.mark.browser
 
@@ -20,34 +21,36 @@ PAGE = (
 
 
 @pytest.fixture
-def page(browser: Browser, tmp_path: Path) -> Iterator[Page]:
+def address(tmp_path: Path) -> str:
+    """Where the page is."""
+    path = tmp_path / "03.html"
+    path.write_text(PAGE.format(CSS, pages.explorer("03")), encoding="utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Iterator[Page]:
     """The page, shown; what it asks for is nothing but files, and no error is raised on it."""
-    (tmp_path / "03.html").write_text(PAGE.format(CSS, pages.explorer("03")), encoding="utf-8")
-    context = browser.new_context(offline=True)
-    page = context.new_page()
     wrong: list[str] = []
-    page.on("request", lambda asked: wrong.append(asked.url))
-    page.on("pageerror", lambda error: wrong.append(str(error)))
-    page.goto((tmp_path / "03.html").as_uri())
-    page.wait_for_selector(".step.now")
-    yield page
-    context.close()
+    with rig.new_page(browser, wrong, offline=True) as page:
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(address)
+        page.wait_for_selector(".step.now")
+        yield page
     assert [] == [each for each in wrong if urlsplit(each).scheme != "file"]
 
 
-def test_without_javascript(browser: Browser, tmp_path: Path) -> None:
+def test_without_javascript(browser: Browser, address: str) -> None:
     """The first run is drawn, with its finding; a narrow page scrolls it in a box of its own."""
-    (tmp_path / "03.html").write_text(PAGE.format(CSS, pages.explorer("03")), encoding="utf-8")
-    context = browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 700})
-    page = context.new_page()
-    page.goto((tmp_path / "03.html").as_uri())
-    finding = page.locator("p", has_text="Order 2 was stored twice: its answer was lost")
+    phone = {"width": 390, "height": 700}
+    with rig.new_page(browser, [], java_script_enabled=False, viewport=phone) as page:
+        page.goto(address)
+        finding = page.locator("p", has_text="Order 2 was stored twice: its answer was lost")
 
-    assert finding.is_visible()
-    assert page.locator("svg text").filter(has_text="dropped by the proxy").is_visible()
-    assert finding.bounding_box()["width"] <= 390  # type: ignore[index]
-    assert page.locator("div:has(> svg)").bounding_box()["width"] <= 390  # type: ignore[index]
-    context.close()
+        assert finding.is_visible()
+        assert page.locator("svg text").filter(has_text="dropped by the proxy").is_visible()
+        assert finding.bounding_box()["width"] <= 390  # type: ignore[index]
+        assert page.locator("div:has(> svg)").bounding_box()["width"] <= 390  # type: ignore[index]
 
 
 def log(page: Page) -> list[str]:

@@ -19,6 +19,7 @@ from playwright.sync_api import Browser, Page
 from lab_utils.site import build, pages
 from lab_utils.views.explorer.offers import OFFERS
 from lab_utils.waiting import wait_until
+from tests.browser import rig
 
 ROOT = Path(__file__).parents[2]
 PAGE_BYTES = 1_000_000
@@ -56,12 +57,10 @@ def asked() -> list[str]:
 @pytest.fixture
 def page(browser: Browser, asked: list[str]) -> Iterator[Page]:
     """A page of a browser that has no network."""
-    context = browser.new_context(offline=True, viewport={"width": 1400, "height": 900})
-    page = context.new_page()
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: asked.append(f"error: {error}"))
-    yield page
-    context.close()
+    wide = {"width": 1400, "height": 900}
+    with rig.new_page(browser, asked, offline=True, viewport=wide) as page:
+        page.on("pageerror", lambda error: asked.append(f"error: {error}"))
+        yield page
 
 
 def html(site: Path) -> list[Path]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from playwright.sync_api import Browser, Page, ViewportSize
+
+from tests.browser import rig
 
 SIZE: ViewportSize = {"width": 900, "height": 700}
 # What a script needs: an element to draw in, and what a module of JavaScript exports.
@@ -20,7 +21,7 @@ const load = (module) =>
 @pytest.fixture(scope="module")
 def tab(browser: Browser) -> Iterator[Page]:
     """One tab for all tests of a module: a process of its own costs more than what is tested."""
-    with _opened(browser) as page:
+    with rig.new_page(browser, [], viewport=SIZE) as page:
         yield page
 
 
@@ -36,15 +37,7 @@ def page(tab: Page) -> Page:
 @pytest.fixture
 def clocked(browser: Browser) -> Iterator[Page]:
     """A page whose clock the test sets; it has its own tab: a clock outlives a document."""
-    with _opened(browser) as page:
+    with rig.new_page(browser, [], viewport=SIZE) as page:
         page.set_content(BLANK)
         page.clock.install()
         yield page
-
-
-@contextmanager
-def _opened(browser: Browser) -> Iterator[Page]:
-    page = browser.new_page(viewport=SIZE)
-    page.set_default_timeout(60_000)
-    yield page
-    page.close()

@@ -19,7 +19,9 @@ from lab_utils.views.picture import PLOTLY, Picture
 from lab_utils.views.replicas import replicas
 from lab_utils.views.timeline import timeline
 from lab_utils.views.transaction_timeline import transaction_timeline
+from tests.browser import rig
 from tests.views import consuming_histories, histories, replica_histories, transaction_histories
+from tests.views.conftest import SIZE
 from tests.views.histories import log, request, response, sent
 
 pytestmark = pytest.mark.browser
@@ -48,12 +50,10 @@ DRAWN: list[tuple[Callable[[list[Event]], Picture], list[Event], set[str]]] = [
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
     """A page that has loaded Plotly, which takes seconds; each picture replaces the last one."""
-    page = browser.new_page(viewport={"width": 900, "height": 700})
-    page.set_default_timeout(60_000)
-    page.set_content('<meta charset="utf-8"><div id="here"></div>')
-    page.add_script_tag(path=SCRIPT)
-    yield page
-    page.close()
+    with rig.new_page(browser, [], viewport=SIZE) as page:
+        page.set_content('<meta charset="utf-8"><div id="here"></div>')
+        page.add_script_tag(path=SCRIPT)
+        yield page
 
 
 def show(
