@@ -99,7 +99,8 @@ def _duplicated(run: History) -> str:
 def _reordered(run: History) -> str:
     orders = [order for order, _ in run.reordered]
     behind = next((shown(ahead) for _, ahead in run.reordered), "")
-    return _say(f"{{orders}} {{were}} stored after order {behind}", orders, _why_again(orders))
+    what = "{orders} {were} stored after order {behind}"
+    return _say(what, orders, _why_again(orders), behind=behind)
 
 
 def _stored_once(run: History) -> str:
@@ -157,12 +158,12 @@ def _is_hidden(run: History, order: Order) -> bool:
     return bool(places) and places.isdisjoint(visible)
 
 
-def _say(what: str, orders: Sequence[Order], cause: str = "") -> str:
+def _say(what: str, orders: Sequence[Order], cause: str = "", **named: str) -> str:
     """The sentence with the orders by name; an empty one if there are none."""
     if not orders:
         return ""
-    were, are = ("were", "are") if len(orders) > 1 else ("was", "is")
-    said = what.format(orders=orders_named([it.value for it in orders]), were=were, are=are)
+    named |= {"were": WERE[len(orders) > 1], "are": ARE[len(orders) > 1]}
+    said = what.format(orders=orders_named([it.value for it in orders]), **named)
     return f"{said}: {cause}" if cause else said
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from lab_utils.ledger.events import Event
@@ -59,6 +61,11 @@ HEADLINES: dict[str, tuple[list[Event], str]] = {
     "refused, and then last": (
         histories.last(),
         "Order 0 was stored after order 3: its first answer was CORRUPT_MESSAGE, "
+        "and the client sent it again",
+    ),
+    "a value with braces": (
+        [replace(row, value="{3}") if row.value == "3" else row for row in histories.last()],
+        "Order 0 was stored after order {3}: its first answer was CORRUPT_MESSAGE, "
         "and the client sent it again",
     ),
     "a loss is worse than a duplicate": (
