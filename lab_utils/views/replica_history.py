@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Final
 
 from lab_utils.ledger.events import Event
@@ -188,7 +188,7 @@ class Replication:
                 process = PROCESS.get(row.kind, process)
                 is_fenced = {"fenced": True, "unfenced": False}.get(row.kind, is_fenced)
                 moments.append((row.at_ns, process or ("fenced" if is_fenced else "")))
-        return [span for span in _spans(moments, self.end_ns) if span.word]
+        return _spans(moments, self.end_ns)
 
     @cached_property
     def links(self) -> dict[tuple[int, ...], list[Span]]:
@@ -198,8 +198,7 @@ class Replication:
             if row.kind in LINKS:
                 pair = _ids(row.detail.get("brokers"))
                 moments.setdefault(pair, []).append((row.at_ns, LINKS[row.kind]))
-        spans = {pair: _spans(moments[pair], self.end_ns) for pair in sorted(moments)}
-        return {pair: [it for it in found if it.word] for pair, found in spans.items()}
+        return {pair: _spans(moments[pair], self.end_ns) for pair in sorted(moments)}
 
     def decided(self, at_ns: int) -> Decision | None:
         """What held at this moment."""
@@ -279,10 +278,10 @@ def _steps(rows: Iterable[Event]) -> list[Step]:
 
 
 def _spans(moments: Sequence[tuple[int, str]], end_ns: int) -> list[Span]:
-    """From each change of the word to the next."""
+    """From each change of the word to the next; without a word there is nothing to say."""
     changes = [next(same) for _, same in groupby(moments, key=lambda moment: moment[1])]
-    after = [*changes[1:], (end_ns, "")]
-    return [Span(at, end, word) for (at, word), (end, _) in zip(changes, after, strict=False)]
+    pairs = pairwise([*changes, (end_ns, "")])
+    return [Span(at, end, word) for (at, word), (end, _) in pairs if word]
 
 
 UNREADABLE_MS: Final = 1000

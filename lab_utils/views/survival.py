@@ -8,8 +8,10 @@ says it once more. It reads the ledger of that run, and runs nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from plotly.graph_objects import Scatter
@@ -128,9 +130,8 @@ def _title(cells: Sequence[Cell]) -> str:
     """Which settings go on with one dead broker, and are safe however many are."""
     if not cells:
         return "No run to show"
-    lines: dict[tuple[int, int], list[Cell]] = {}
-    for cell in cells:
-        lines.setdefault((cell.replicas, cell.min_isr), []).append(cell)
+    by_setting = groupby(cells, key=lambda cell: (cell.replicas, cell.min_isr))
+    lines = {setting: [*its] for setting, its in by_setting}
     good = [
         f"{counted(replicas, 'replica')} with min ISR {floor}"
         for (replicas, floor), line in lines.items()
@@ -148,9 +149,8 @@ def _title(cells: Sequence[Cell]) -> str:
 
 def _summary(cells: Sequence[Cell]) -> str:
     """How many cells are of each kind, and each that took an order on one disk."""
-    kinds = [it.name for it in OUTCOMES.values()]
-    count = {kind: sum(cell.style.name == kind for cell in cells) for kind in kinds}
-    said = listed([f"{number} {kind}" for kind, number in count.items() if number])
+    count = Counter(cell.style for cell in cells)
+    said = listed([f"{count[it]} {it.name}" for it in OUTCOMES.values() if count[it]])
     careless = [f"{cell.told()}." for cell in cells if cell.is_careless]
     return " ".join([f"{counted(len(cells), 'cell')} of one run: {said}.", *careless])
 

@@ -153,18 +153,19 @@ def scene(rows: Sequence[Event]) -> Scene:
         run=rows[0].run if rows else "",
         time=elastic_time(instants),
         producers=sorted({span.actor for span in spans} | {row.actor for row in asks}),
-        places=sorted({mark.place for mark in marks}, key=_orders_first),
+        places=sorted({mark.place for mark in marks}, key=orders_first),
         spans=spans,
         asks=asks,
         entries=entries,
         marks=marks,
         waits=_waits(history, marks),
-        stops={place: stops[place] for place in sorted(stops, key=_orders_first)},
+        stops={place: stops[place] for place in sorted(stops, key=orders_first)},
         torn=list(_torn(spans, marks)),
     )
 
 
-def _orders_first(place: Place) -> tuple[bool, str, int]:
+def orders_first(place: Place) -> tuple[bool, str, int]:
+    """The places of a run in sequence: the topic of orders, then the others."""
     topic, partition = place
     return not topic.endswith("-orders"), topic, partition
 

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from lab_utils.ledger.events import Event
-from lab_utils.ledger.history import Call, History, carried, exchanges
+from lab_utils.ledger.history import Call, History, carried, exchanges, topic_partition
 from lab_utils.views import palette
 from lab_utils.views.orders import OUTCOMES, Place, outcome, place_of
 from lab_utils.views.palette import Style
 from lab_utils.views.replica_history import Replication
+from lab_utils.views.transaction_timeline import orders_first
 from lab_utils.views.words import shown
 
 END_NS: Final = 1 << 62  # when the log is read back
@@ -153,18 +154,15 @@ def _kinds(run: History) -> dict[Place, str]:
 
 def _names(run: History) -> dict[tuple[str, int], str]:
     """The partitions that were read back, and what each is called."""
-    places = [(row.topic or "", row.partition or 0) for row in run.of("log", "end", "record")]
-    places = list(dict.fromkeys(places))
+    places = {topic_partition(row) for row in run.of("log", "end", "record")}
     prefix = f"{run.rows[0].run}-" if run.rows else ""
-    places.sort(key=lambda it: (not it[0].endswith("-orders"), it))
-    topics = {topic for topic, _ in places}
-    several = {topic for topic in topics if sum(it[0] == topic for it in places) > 1}
+    partitions = Counter(topic for topic, _ in places)
 
     def name(topic: str, partition: int) -> str:
-        short = "log" if len(topics) == 1 else f"log of {topic.removeprefix(prefix)}"
-        return f"{short}, partition {partition}" if topic in several else short
+        short = "log" if len(partitions) == 1 else f"log of {topic.removeprefix(prefix)}"
+        return f"{short}, partition {partition}" if partitions[topic] > 1 else short
 
-    return {place: name(*place) for place in places}
+    return {place: name(*place) for place in sorted(places, key=orders_first)}
 
 
 def _missing(run: History) -> Row:
