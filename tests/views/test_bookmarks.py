@@ -27,8 +27,11 @@ from tests.views.consuming_histories import (
         ([delivered(0), KILLED, AGAIN, delivered(0), processed(0), committed(1)], [], [], 1),
         ([delivered(0), committed(1)], [], [], 1),
         ([delivered(0), processed(0), committed(1, fate="dropped")], [], [], None),
+        # It is about the run, and not about the part of it that a picture has room for.
+        ([*[delivered(0)] * STEPS_MAX, processed(0), processed(0)], [0], [], None),
     ],
-    ids=["committed late", "committed early", "delivered again", "no work", "commit was lost"],
+    ids=["committed late", "committed early", "delivered again", "no work", "commit was lost",
+         "after the last step that is drawn"],
 )  # fmt: skip
 def test_bookmark_and_work(
     events: list[Event], repeated: list[int], skipped: list[int], last: int | None
@@ -71,13 +74,6 @@ def test_long_history_is_cut() -> None:
 
     assert STEPS_MAX == len(found.table().rows)
     assert found.summary().endswith(f"The first {STEPS_MAX} of {STEPS_MAX + 5} steps are drawn.")
-
-
-def test_what_was_repeated_after_the_last_step_that_is_drawn() -> None:
-    """The title is about the run, not about the part of it that there was room for."""
-    rows = history(*(delivered(0) for _ in range(STEPS_MAX)), processed(0), processed(0))
-
-    assert [0] == bookmarks(rows).repeated
 
 
 def test_two_groups_do_the_work_once_each() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -296,21 +297,21 @@ def test_what_is_no_question_gets_no_answer(asked: object) -> None:
     assert not hasattr(heard(lambda _: {}, asked), "said")
 
 
-def test_refusal_and_breakage_are_said_in_words() -> None:
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (BadArgument("nth must be at most 4."), r"nth must be at most 4\."),
+        (RuntimeError("the client is closed"), r".*run the notebook's first cell.*"),
+        (KeyboardInterrupt(), r"The run was interrupted.*"),
+    ],
+)
+def test_refusal_and_breakage_are_said_in_words(error: BaseException, said: str) -> None:
     """What the lab refuses is said in its own words; anything else says what to run."""
 
-    def refuse(_: object) -> RunData:
-        raise BadArgument("nth must be at most 4.")
-
     def breaks(_: object) -> RunData:
-        raise RuntimeError("the client is closed")
+        raise error
 
-    def interrupted(_: object) -> RunData:
-        raise KeyboardInterrupt
-
-    assert "The run was interrupted" in heard(interrupted, {"number": 1}).said[-1]["error"]
-    assert "nth must be at most 4." == heard(refuse, {"number": 1}).said[-1]["error"]
-    assert "run the notebook's first cell" in heard(breaks, {"number": 1}).said[-1]["error"]
+    assert re.fullmatch(said, heard(breaks, {"number": 1}).said[-1]["error"])
 
 
 def test_closed_lab_makes_no_run() -> None:

@@ -15,10 +15,6 @@ def cells(rows: list[Event]) -> list[Cell]:
     return grid_of(rows).cells
 
 
-def offsets(rows: list[Event]) -> list[list[int | None]]:
-    return [[row.offset for row in call.copies] for call in History(rows).calls]
-
-
 def test_calm_run_is_a_diagonal() -> None:
     """Each order is one column further than the one before."""
     diagonal = [(0, 0, "0"), (1, 1, "1"), (2, 2, "2")]
@@ -56,21 +52,21 @@ def test_outcome(rows: list[Event], expected: list[str]) -> None:
     assert expected == [cell.outcome for cell in cells(rows)]
 
 
-def test_report_says_which_record_is_whose() -> None:
-    """Of two calls with one value, each has the record that its report names."""
-    rows = [sent(0, "0"), sent(1, "0", attempt=2), acked(2, "0", 1), acked(3, "0", 0),
-            *log("0", "0")]  # fmt: skip
+@pytest.mark.parametrize(
+    ("between", "expected"),
+    [
+        ([sent(1, "0", attempt=2), acked(2, "0", 1), acked(3, "0", 0)],
+         [("acked, offset 1", [1]), ("acked, offset 0", [0])]),
+        ([event(1, "workload", "lab", "crashed"), sent(2, "0", attempt=2), acked(3, "0", 1)],
+         [("no report", [0]), ("acked, offset 1", [1])]),
+    ],
+    ids=["each has the record that its report names", "a crash ends the wait for a report"],
+)  # fmt: skip
+def test_report_says_which_record_is_whose(between: list[Event], expected: list[object]) -> None:
+    """Of two calls with one value: what each was told, and which record it has."""
+    calls = History([sent(0, "0"), *between, *log("0", "0")]).calls
 
-    assert [[1], [0]] == offsets(rows)
-
-
-def test_crash_ends_the_wait_for_a_report() -> None:
-    """A report after a crash belongs to a call after the crash."""
-    rows = [sent(0, "0"), event(1, "workload", "lab", "crashed"), sent(2, "0", attempt=2),
-            acked(3, "0", 1), *log("0", "0")]  # fmt: skip
-
-    assert ["no report", "acked, offset 1"] == list(map(told, History(rows).calls))
-    assert [[0], [1]] == offsets(rows)
+    assert expected == [(told(call), [row.offset for row in call.copies]) for call in calls]
 
 
 def test_partitions_stand_side_by_side() -> None:

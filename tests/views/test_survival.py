@@ -57,16 +57,15 @@ def test_title_names_no_setting_that_is_not_good() -> None:
 
 
 def test_cell_says_what_it_is_in_words() -> None:
-    """Each cell has a mark, a word, and the copies of the acked order that has the fewest."""
+    """Each cell has a mark, a word, and the copies of the acked order that has the fewest.
+
+    Where a write is refused, they are those of what had been acked.
+    """
     assert words(history(CARELESS))[:3] == [
         "●<br>writable<br><b>3 copies</b>",
         "●<br>writable<br><b>2 copies</b>",
         "◑<br>writable<br><b>1 copy</b>",
     ]
-
-
-def test_what_was_acked_before_counts() -> None:
-    """Where a write is refused, the copies are those of what had been acked."""
     assert "◐<br>refused<br><b>2 copies</b>" == words(history(GOOD))[2]
     assert "○<br>refused<br><b>1 copy</b>" == words(history(ONE))[1]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lab_utils import corrupt_request, crash_client, cut_link, drop_response, kill_broker
@@ -11,28 +13,26 @@ from lab_utils.views.explorer.run_data import OUTCOME_STYLES, run_data
 from lab_utils.views.explorer.sweep_table import Cell, SweepTable
 from tests.views import histories
 
-
-def test_columns_are_faults_and_positions() -> None:
-    """What differs in its position alone is one fault at several positions."""
-    columns = columns_of([drop_response("Produce", nth=nth) for nth in (1, 3)])
-
-    assert [('drop_response("Produce")', "1"), ('drop_response("Produce")', "3")] == [
-        (it.fault, it.position) for it in columns
-    ]
-
-
-def test_several_faults_of_one_run_are_a_column() -> None:
-    """A list within the list happens in one run; without a fault there is one calm column."""
-    (both,) = columns_of([[cut_link(1, 2), kill_broker(1)]])
-
-    assert ("cut_link(1, 2), kill_broker(1)", "") == (both.fault, both.position)
-    assert ["no fault"] == [it.fault for it in columns_of([])]
-    assert "after_ack" in columns_of([crash_client("after_ack", nth=2)])[0].fault
+DROP = 'drop_response("Produce")'
+COLUMNS: dict[str, tuple[list[Any], list[tuple[str, str]]]] = {
+    "one fault at several positions": (
+        [drop_response("Produce", nth=nth) for nth in (1, 3)], [(DROP, "1"), (DROP, "3")],
+    ),
+    "a list within the list is one run": (
+        [[cut_link(1, 2), kill_broker(1)]], [("cut_link(1, 2), kill_broker(1)", "")],
+    ),
+    "without a fault a run is calm": ([], [("no fault", "")]),
+    "a crash keeps its point": (
+        [crash_client("after_ack", nth=2)], [('crash_client("after_ack")', "2")],
+    ),
+    "a cell stands for one run": ([drop_response("Produce")] * 2, [(DROP, "1")]),
+}  # fmt: skip
 
 
-def test_the_same_fault_twice_is_one_column() -> None:
-    """A cell stands for one run, and the page finds it by setting and position."""
-    assert 1 == len(columns_of([drop_response("Produce")] * 2))
+@pytest.mark.parametrize(("faults", "columns"), COLUMNS.values(), ids=COLUMNS)
+def test_columns(faults: list[Any], columns: list[tuple[str, str]]) -> None:
+    """What differs in its position alone is one fault; the page finds a run by its column."""
+    assert columns == [(it.fault, it.position) for it in columns_of(faults)]
 
 
 @pytest.mark.parametrize("faults", [drop_response("Produce"), "drop", [1]])

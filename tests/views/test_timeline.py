@@ -128,11 +128,6 @@ def test_batch_is_named_by_its_ends() -> None:
     assert ["0…3", "8…11"] == [shown.requests[0].text, shown.offsets[0].text]
 
 
-def test_report_that_does_not_know_is_shown() -> None:
-    """The moment at which the client gave up is in the picture, before the late answer."""
-    assert "order 3 unknown: _MSG_TIMED_OUT" in "\n".join(texts(histories.late_answer()))
-
-
 def test_same_errors_are_one_label() -> None:
     """Neighbouring answers with one error are one label with their number."""
     rows = [
@@ -180,12 +175,23 @@ def test_turned_name_ends_below_the_next_lane() -> None:
     assert abs(above - below) * LANE_PX > len("InitProducerId") * 6
 
 
-def test_every_api_on_demand() -> None:
-    """With apis=None a request is named by its API too."""
-    rows = [request(1, None, 1, api="InitProducerId", records=None), request(2, "0", 2)]
+INIT = [request(1, None, 1, api="InitProducerId", records=None), request(2, "0", 2)]
+TEXTS: dict[str, tuple[list[Event], dict[str, Any], set[str]]] = {
+    "when a client gave up, before the late answer": (
+        histories.late_answer(), {}, {"order 3 unknown: _MSG_TIMED_OUT"},
+    ),
+    "with apis=None a request's API": (INIT, {"apis": None}, {"Produce 0", "InitProducerId"}),
+    "two clients and two brokers": (
+        [request(1, "0", 1), request(2, "1", 2, actor="producer-2", detail={"broker": "2"})],
+        {}, {"<b>producer-1</b>", "<b>producer-2</b>", "<b>broker 2</b>"},
+    ),
+}  # fmt: skip
 
-    assert "Produce 0" in texts(rows, apis=None)
-    assert "InitProducerId" in texts(rows, apis=None)
+
+@pytest.mark.parametrize(("rows", "options", "named"), TEXTS.values(), ids=TEXTS)
+def test_what_is_named(rows: list[Event], options: dict[str, Any], named: set[str]) -> None:
+    """Requests, lanes and reports have their names beside them."""
+    assert [] == [it for it in named if it not in "\n".join(texts(rows, **options))]
     assert "InitProducerId" not in texts(rows)
 
 
@@ -194,14 +200,6 @@ def test_title_without_produce() -> None:
     rows = [request(1, None, 1, api="EndTxn", records=None), request(2, "0", 2)]
 
     assert timeline(rows, apis=("EndTxn",)).title.startswith("EndTxn: 1 request")
-
-
-def test_a_lane_for_each_client_and_broker() -> None:
-    """Two clients and two brokers have a lane of their own each."""
-    rows = [request(1, "0", 1),
-            request(2, "1", 2, actor="producer-2", detail={"broker": "2"})]  # fmt: skip
-
-    assert {"<b>producer-1</b>", "<b>producer-2</b>", "<b>broker 2</b>"} <= set(texts(rows))
 
 
 def test_the_names_of_lanes_have_room() -> None:
