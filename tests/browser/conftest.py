@@ -15,12 +15,6 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     item.add_marker("stage_of_three")
 
 
-@pytest.fixture(scope="module")
-def asked() -> list[str]:
-    """Every address that the page of a module has asked for."""
-    return []
-
-
 @pytest.fixture(scope="session")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[rig.Lab]:
     with rig.jupyterlab(tmp_path_factory.mktemp("jupyterlab")) as lab:

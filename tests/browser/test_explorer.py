@@ -19,9 +19,9 @@ lab.explorer("03")
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser, asked: list[str], stage: Stage, lab: rig.Lab) -> Iterator[Page]:
+def page(browser: Browser, stage: Stage, lab: rig.Lab) -> Iterator[Page]:
     """A notebook that shows the explorer with its first run."""
-    with rig.new_page(browser, asked) as page:
+    with rig.new_page(browser) as page:
         rig.open_notebook(page, lab, lab.write("explorer.ipynb", SHOW.format(stage=stage)))
         rig.run_all(page)
         explorer(page).locator(".step.now").wait_for()
@@ -38,7 +38,7 @@ def log(page: Page) -> str:
     return " ".join(row.locator("td").all_inner_texts()).strip()
 
 
-def test_a_choice_makes_a_run(page: Page, asked: list[str], tmp_path: Path) -> None:
+def test_a_choice_makes_a_run(page: Page, tmp_path: Path) -> None:
     """The first run has a duplicate; with idempotence a new run has none; nothing goes out.
 
     What the kernel made before the page was there is shown, and not made again.
@@ -50,7 +50,6 @@ def test_a_choice_makes_a_run(page: Page, asked: list[str], tmp_path: Path) -> N
     explorer(page).get_by_text("was stored once: the broker knew").first.wait_for()
     assert "0 1 2 3" == log(page)
     assert 2 == explorer(page).locator(".earlier button").count()
-    assert [] == rig.elsewhere(asked)
     explorer(page).screenshot(path=tmp_path / "explorer.png")
 
 
@@ -93,7 +92,7 @@ def test_closed_lab_says_so(page: Page) -> None:
 def test_all_cells_at_once(browser: Browser, stage: Stage, lab: rig.Lab) -> None:
     """Also where the lab is closed before the page can draw, the first run is there."""
     close = "lab.stage.shutdown = lambda: None\nlab.close()"
-    with rig.new_page(browser, []) as other:
+    with rig.new_page(browser) as other:
         rig.open_notebook(other, lab, lab.write("all.ipynb", SHOW.format(stage=stage), close))
         rig.run_all(other)
         explorer(other).get_by_text("This lab is closed: Kafka has ended.").wait_for()
@@ -116,7 +115,7 @@ def test_opened_again_it_says_what_it_was(page: Page, browser: Browser, lab: rig
     gone = "This was an explorer, which is shown while its kernel runs."
     assert 0 == page.get_by_text(gone).locator("visible=true").count()
     rig.save(page)
-    with rig.new_page(browser, []) as later:
+    with rig.new_page(browser) as later:
         rig.open_notebook(later, lab, "explorer.ipynb")
         later.get_by_text(gone).wait_for()
         later.get_by_text("Error displaying widget").wait_for(state="hidden")

@@ -55,9 +55,9 @@ Picture("A title", figure([], plot_px=60, margins=(0, 0, 40, 0)), "", Table(["a"
 
 
 @pytest.fixture(scope="module")
-def page(browser: Browser, asked: list[str], stage: Stage, lab: rig.Lab) -> Iterator[Page]:
+def page(browser: Browser, stage: Stage, lab: rig.Lab) -> Iterator[Page]:
     """A notebook that has shown the panel of a stage."""
-    with rig.new_page(browser, asked) as page:
+    with rig.new_page(browser) as page:
         rig.open_notebook(page, lab, lab.write("panel.ipynb", BEGIN.format(stage=stage), SHOW))
         rig.run_all(page)
         shown(page)
@@ -72,7 +72,7 @@ def shown(page: Page, number: int = 0) -> Locator:
     return panel
 
 
-def test_click_acts_while_a_cell_is_running(page: Page, asked: list[str], tmp_path: Path) -> None:
+def test_click_acts_while_a_cell_is_running(page: Page, tmp_path: Path) -> None:
     """The next answer is dropped in the middle of a run, and its order is stored twice."""
     rig.run_new_cell(page, PRODUCE)
     panel = shown(page)
@@ -83,7 +83,6 @@ def test_click_acts_while_a_cell_is_running(page: Page, asked: list[str], tmp_pa
     rig.wait_for_idle(page)
 
     assert "['fired']\n1 stored twice\n" == rig.texts(page)[-1]
-    assert [] == rig.elsewhere(asked)
 
 
 def test_broker_is_paused_and_resumed(page: Page, tmp_path: Path) -> None:
@@ -127,7 +126,7 @@ def test_closed_lab_starts_again(page: Page) -> None:
 def test_panel_outlives_its_kernel(browser: Browser, stage: Stage, lab: rig.Lab) -> None:
     """The stage and the panel's way to it do not need the kernel that made them."""
     path = lab.write("outlives.ipynb", BEGIN.format(stage=stage), SHOW)
-    with rig.new_page(browser, []) as page:
+    with rig.new_page(browser) as page:
         rig.open_notebook(page, lab, path)
         rig.run_all(page)
         panel = shown(page)
@@ -142,7 +141,7 @@ def test_panel_outlives_its_kernel(browser: Browser, stage: Stage, lab: rig.Lab)
 def test_pictures_in_the_dark_and_on_a_phone(browser: Browser, lab: rig.Lab) -> None:
     """There a picture of the lab's is dark, or scrolls; a learner's own figure stays as it is."""
     drawn = "from plotly.graph_objects import Figure\nFigure(layout={'height': 60})"
-    with rig.new_page(browser, []) as page:
+    with rig.new_page(browser) as page:
         rig.open_notebook(page, lab, lab.write("dark.ipynb", PICTURE, drawn))
         filters = "it => it.map(plot => getComputedStyle(plot).filter)"
         rig.run_all(page)
@@ -167,9 +166,8 @@ def test_kernel_is_the_other_way(
     browser: Browser, stage: Stage, lab: rig.Lab, tmp_path: Path
 ) -> None:
     """Without jupyter-server-proxy the kernel does what is clicked, when its cell is done."""
-    asked: list[str] = []
     path = lab.write("kernel.ipynb", BEGIN.format(stage=stage), SHOW, WAIT)
-    with rig.new_page(browser, asked) as page:
+    with rig.new_page(browser) as page:
         page.route("**/proxy/**", lambda route: route.fulfill(status=404))
         rig.open_notebook(page, lab, path)
         rig.in_the_dark(page)
@@ -182,5 +180,3 @@ def test_kernel_is_the_other_way(
         rig.wait_for_text(page, panel.inner_text, "Connected through the kernel")
         panel.screenshot(path=tmp_path / "dark.png")
         rig.wait_for_idle(page)
-
-    assert [] == rig.elsewhere(asked)

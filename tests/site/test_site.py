@@ -58,7 +58,8 @@ def asked() -> list[str]:
 def page(browser: Browser, asked: list[str]) -> Iterator[Page]:
     """A page of a browser that has no network."""
     wide = {"width": 1400, "height": 900}
-    with rig.new_page(browser, asked, offline=True, viewport=wide) as page:
+    with rig.new_page(browser, offline=True, viewport=wide) as page:
+        page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: asked.append(f"error: {error}"))
         yield page
 
