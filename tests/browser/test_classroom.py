@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
 import pytest
 from playwright.sync_api import Browser
 
-from lab_utils import processes
 from lab_utils.stage.client import Stage
 from tests.browser import rig
-from tests.classroom.test_classroom_server import Classroom
+from tests.classroom.test_classroom_server import Classroom, opened
 from tests.classroom.test_room import VOTE
 
 OPEN = """\
@@ -36,11 +34,7 @@ guess.compare(lab.run(one_at_a_time, orders=3, faults=[drop_response("Produce", 
 """
 
 
-@pytest.fixture
-def classroom(tmp_path: Path) -> Iterator[Classroom]:
-    classroom = Classroom(tmp_path / "classroom")
-    yield classroom
-    processes.kill_group(classroom.process)
+classroom = pytest.fixture(opened, name="classroom")
 
 
 def test_a_vote(

@@ -82,19 +82,20 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}" if token else "none"}
 
 
-@pytest.fixture
-def classroom(tmp_path: Path) -> Iterator[Classroom]:
+def opened(tmp_path: Path) -> Iterator[Classroom]:
+    """A classroom that is ended after a test."""
     classroom = Classroom(tmp_path / "classroom")
     yield classroom
     processes.kill_group(classroom.process)
 
 
+classroom = pytest.fixture(opened, name="classroom")
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Classroom]:
     """A classroom for all tests that take a seat and leave the rest as it is."""
-    classroom = Classroom(tmp_path_factory.mktemp("shared") / "classroom")
-    yield classroom
-    processes.kill_group(classroom.process)
+    yield from opened(tmp_path_factory.mktemp("shared"))
 
 
 @pytest.fixture(autouse=True)

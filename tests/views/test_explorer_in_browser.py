@@ -52,11 +52,15 @@ def recorded(rows: list[Event], choice: dict[str, str], **more: Any) -> dict[str
     return run_data(rows, choice=choice, code="run = lab.run(send_orders)\n", **more)
 
 
+def given(*runs: dict[str, Any]) -> dict[str, Any]:
+    """What an explorer of lab 03 with these runs is given."""
+    return {"offer": OFFERS["03"].to_json(), "styles": styles(), "runs": list(runs)}
+
+
 def show(page: Page, *runs: dict[str, Any], first: int = 1) -> None:
     """Show an explorer that has the first of these runs, and a source that has them all."""
-    given = {"offer": OFFERS["03"].to_json(), "styles": styles(), "runs": list(runs[:first])}
     page.add_style_tag(content=CSS)
-    page.evaluate(EXPLORE, [MODULE, given, list(runs)])
+    page.evaluate(EXPLORE, [MODULE, given(*runs[:first]), list(runs)])
     page.wait_for_selector(".step.now")
 
 
@@ -74,9 +78,7 @@ def both(page: Page) -> Page:
 
 def test_kernel_that_is_restarted_within_a_run(page: Page) -> None:
     """Nobody answers any more: the explorer says what to press, and waits for no run."""
-    given = {"offer": OFFERS["03"].to_json(), "styles": styles(),
-             "runs": [recorded(histories.lost_answer(), CHOICE)]}  # fmt: skip
-    page.evaluate(RESTARTED, [MODULE, given])
+    page.evaluate(RESTARTED, [MODULE, given(recorded(histories.lost_answer(), CHOICE))])
     page.get_by_role("button", name="Run again").click()
 
     page.get_by_text("has ended or was restarted. Run the notebook's first cell").wait_for()
@@ -114,8 +116,7 @@ def test_a_run_that_arrives_brings_its_choice(page: Page) -> None:
     """Also where an earlier run was looked at while it was made."""
     plain = recorded(histories.lost_answer(), CHOICE, chosen="idempotence false")
     safe = recorded(histories.recognised(), SAFE, chosen="idempotence true")
-    offer = OFFERS["03"].to_json()
-    page.evaluate(HELD, [MODULE, {"offer": offer, "styles": styles(), "runs": [plain, safe]}])
+    page.evaluate(HELD, [MODULE, given(plain, safe)])
     page.get_by_role("button", name="Run again").click()
     page.locator(".earlier button").last.click()
     page.evaluate("run => done(run)", safe)
@@ -214,9 +215,9 @@ def test_cell_of_a_sweep_shows_its_run(page: Page) -> None:
         for (setting, nth), said, run in zip(places, words, runs, strict=True)
     ]
     cells.append(Cell("safe", "corrupt_request(…)", "2", ("stored once",), runs[1]))
-    given = {"grid": grid(cells), "styles": styles(), "runs": [cell.data for cell in cells]}
+    table = {"grid": grid(cells), "styles": styles(), "runs": [cell.data for cell in cells]}
     page.add_style_tag(content=CSS)
-    page.evaluate(TABULATE, [MODULE, json.loads(json.dumps(given))])
+    page.evaluate(TABULATE, [MODULE, json.loads(json.dumps(table))])
     page.get_by_role("button", name="lost: safe; corrupt_request(…), nth=1").click()
 
     assert "Order 0 was acked and is not in the log" in page.locator(".finding").inner_text()
