@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from lab_utils.clients.sinks import TABLE, new_schema
+from lab_utils.clients.sinks import new_schema
 from lab_utils.clients.workload import WorkloadError
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.history import History
 from lab_utils.proxy.faults import Fault, crash_client, delay_response
 from tests.clients.postgres import PASSWORD, Server, needs_postgres
 from tests.notebooks import further, solutions
@@ -53,15 +53,6 @@ def schema(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> C
     return lambda: new_schema("q-a")
 
 
-def booked(rows: list[Event]) -> Counter[str | None]:
-    """How often each order has an effect in the database."""
-    times: Counter[str | None] = Counter()
-    for row in rows:
-        if (row.source, row.kind, row.actor) == ("sink", "effect", TABLE):
-            times[row.value] += row.records or 0
-    return times
-
-
 def sink(name: str) -> Callable[..., None]:
     """A sink of lab 06, from its notebook or from the further one."""
     found: Callable[..., None] = (further("06_six_crash_points") | solutions("06"))[name]
@@ -75,7 +66,7 @@ def test_sinks_of_the_notebook(name: str, schema: Callable[[], str], perform: Pe
     crash = crash_client("after_db_commit", nth=3)
     rows = perform(sink(name), crash, orders=4, filled=True, schema=given)
 
-    assert SINKS_OF_THE_NOTEBOOK[name] == " ".join(sorted(booked(rows).elements()))
+    assert SINKS_OF_THE_NOTEBOOK[name] == " ".join(sorted(History(rows).effects.elements()))
     assert {"PostgreSQL" if given else "SQLite"} == {
         row.detail["database"] for row in rows if row.kind == "effect"
     }
@@ -92,7 +83,7 @@ def test_sinks_of_spark(name: str, schema: Callable[[], str], perform: Perform) 
     given = {"orders": 6, "filled": True, "topics": ("invoices",), "schema": schema()}
     rows = perform(solutions("08")[name], crash_client("before_commit", nth=3), **given)
 
-    assert SINKS_OF_SPARK[name] == " ".join(sorted(booked(rows).elements()))
+    assert SINKS_OF_SPARK[name] == " ".join(sorted(History(rows).effects.elements()))
     assert 1 == sum(row.kind == "crashed" for row in rows)
 
 
@@ -102,7 +93,7 @@ def test_bookmarks_of_a_member_that_dies(perform: Perform) -> None:
     given = {"orders": 8, "filled": True, "partitions": 2, "members": 2}
     rows = perform(sink("shares_the_bookmarks"), crash, **given)
 
-    assert Counter(map(str, range(8))) == booked(rows)
+    assert Counter(map(str, range(8))) == History(rows).effects
     assert ["consumer-1", "consumer-2"] == sorted(
         {row.actor for row in rows if row.kind == "delivered"}
     )
@@ -182,7 +173,7 @@ def test_sinks_at_every_point(
         nth = chance.randint(1, orders)
         faults = POINTS[point](nth, writes)
         rows = perform(sink(kind), *faults, orders=orders, filled=True, schema=schema())
-        times = booked(rows)
+        times = History(rows).effects
         wanted = Counter(map(str, range(orders)))
         assert 1 == sum(row.kind == "crashed" for row in rows)
         found.append((sorted((wanted - times).elements()), sorted((times - wanted).elements())))

@@ -11,19 +11,42 @@ from lab_utils.ledger.programs import ROLE, program_events
 from tests.views.histories import event, exchange, request, response
 
 NOTE = event(0, "client", "producer-1", "note", detail=ROLE)
+SENT = ("sent", "0", None)
 BATCH = {"records": 2, "detail": {"acks": "-1", "values": '["0", "1"]'}}
+TWICE = {"records": 2, "detail": {"acks": "-1", "values": '["0", "0"]'},
+         "producer_id": 4, "producer_epoch": 0, "sequence": 0}  # fmt: skip
+LOST = [request(1, "0", 1), response(2, 1, 0, fate="dropped")]
+# What crossed the wire, and what the program sent and was told.
+TOLD = {
+    "each record of a batch is acked at an offset of its own": (
+        [request(1, None, 1, **BATCH), response(2, 1, 7)],
+        [SENT, ("acked", "0", 7), ("sent", "1", None), ("acked", "1", 8)],
+    ),
+    "a retry is no second send": ([*LOST, *exchange(3, "0", 2, 1)], [SENT, ("acked", "0", 1)]),
+    "with idempotence two equal records are two, and a retry has their sequence": (
+        [request(1, None, 1, **TWICE), response(2, 1, 0, fate="dropped"),
+         request(3, None, 2, **TWICE), response(4, 2, 0)],
+        [SENT, SENT, ("acked", "0", 0), ("acked", "0", 1)],
+    ),
+    "a lost answer is no ack": (LOST, [SENT]),
+    "nor is an error": (
+        [request(1, "0", 1), response(2, 1, 0, error="CORRUPT_MESSAGE")], [SENT],
+    ),
+    "nor is what the proxy wrote": (
+        [request(1, "0", 1), response(2, 1, 0, fate="replaced")], [SENT],
+    ),
+    "with acks=0 no answer is asked for, and none counts": (
+        [request(1, "0", 1, detail={"acks": "0"})], [SENT, ("acked", "0", None)],
+    ),
+}  # fmt: skip
 
 
-def told(*rows: Event) -> list[tuple[str, str | None, int | None]]:
+@pytest.mark.parametrize(("rows", "told"), TOLD.values(), ids=TOLD)
+def test_what_a_program_was_told(rows: list[Event], told: list[object]) -> None:
+    """What crosses the wire again was sent once, and is acked by the answer that arrives."""
     found = program_events([NOTE, *rows])
-    return [(row.kind, row.value, row.offset) for row in found if row.kind != "created"]
 
-
-def test_batch() -> None:
-    """Each record of a batch was sent, and is acked at an offset of its own."""
-    assert [("sent", "0", None), ("acked", "0", 7), ("sent", "1", None), ("acked", "1", 8)] == told(
-        request(1, None, 1, **BATCH), response(2, 1, 7)
-    )
+    assert told == [(row.kind, row.value, row.offset) for row in found if row.kind != "created"]
 
 
 def test_an_order_is_its_key_and_its_value() -> None:
@@ -35,25 +58,6 @@ def test_an_order_is_its_key_and_its_value() -> None:
     assert [(None, "0"), ("k", None), ("k", "0")] == [
         (row.key, row.value) for row in program_events(rows) if row.kind == "acked"
     ]
-
-
-def test_retry_is_no_second_send() -> None:
-    """What crosses the wire again was sent once, and is acked by the answer that arrives."""
-    lost = [request(1, "0", 1), response(2, 1, 0, fate="dropped")]
-
-    assert [("sent", "0", None), ("acked", "0", 1)] == told(*lost, *exchange(3, "0", 2, 1))
-
-
-def test_equal_orders_are_told_apart_by_their_sequence() -> None:
-    """With idempotence two equal records of a batch are two; a retry has the sequence it had."""
-    twice = {"records": 2, "detail": {"acks": "-1", "values": '["0", "0"]'},
-             "producer_id": 4, "producer_epoch": 0, "sequence": 0}  # fmt: skip
-    rows = [request(1, None, 1, **twice), response(2, 1, 0, fate="dropped"),
-            request(3, None, 2, **twice), response(4, 2, 0)]  # fmt: skip
-
-    assert [("sent", "0", None), ("sent", "0", None), ("acked", "0", 0), ("acked", "0", 1)] == told(
-        *rows
-    )
 
 
 @pytest.mark.parametrize("other", [{"producer_id": 5}, {"producer_epoch": 1}])
@@ -75,20 +79,6 @@ def test_producers_with_other_settings() -> None:
     assert ["1", "-1"] == [
         row.detail["acks"] for row in program_events(rows) if row.kind == "created"
     ]
-
-
-def test_answer_that_never_arrived_is_no_ack() -> None:
-    """A lost answer, an error, and what the proxy wrote: nobody was told that it is stored."""
-    for fate, error in (("dropped", None), ("forwarded", "CORRUPT_MESSAGE"), ("replaced", None)):
-        rows = request(1, "0", 1), response(2, 1, 0, fate=fate, error=error)
-        assert [("sent", "0", None)] == told(*rows)
-
-
-def test_acks_0_asks_for_no_answer() -> None:
-    """As a client with acks=0 takes it for granted, it counts as acked, without an offset."""
-    asked = request(1, "0", 1, detail={"acks": "0"})
-
-    assert [("sent", "0", None), ("acked", "0", None)] == told(asked)
 
 
 def test_settings_that_the_wire_tells() -> None:
