@@ -5,7 +5,6 @@ The tests of the claims use it. What confluent_kafka raises is an outcome; it is
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -22,6 +21,7 @@ from lab_utils.experiment import Experiment, order_values
 from lab_utils.ledger.events import Event
 from lab_utils.machine.quick_start import quick_kafka
 from lab_utils.proxy.faults import Fault
+from tests.called import call
 
 NUMBERS = count(1)
 Workload = Callable[[LiveRun], object]
@@ -53,7 +53,7 @@ def performing(stage: Any, folder: Path) -> Iterator[Perform]:
 def kafka_tool(name: str, *arguments: str) -> str:
     """What a tool of Kafka's own prints; what fails says why."""
     command = quick_kafka().tool(f"org.apache.kafka.tools.{name}", *arguments)
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = call(command)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

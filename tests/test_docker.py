@@ -24,6 +24,7 @@ from traitlets.config.loader import PyFileConfigLoader
 from lab_utils import __version__
 from lab_utils.grading.cases import held_by_sources
 from lab_utils.jupyter import command
+from tests.called import call
 from tests.used_checkout import context, tracked, used_checkout
 
 ROOT: Final = Path(__file__).parents[1]
@@ -46,11 +47,6 @@ os.execvp(sys.argv[1], sys.argv[1:])
 pytestmark = pytest.mark.timeout(1800)  # one of them builds the image
 lacking = [tool for tool in TOOLS if shutil.which(tool) is None]
 Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-def call(command: list[str | Path], **options: Any) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end; what it prints is kept."""
-    return subprocess.run(command, capture_output=True, text=True, check=False, **options)
 
 
 class Store:

@@ -25,6 +25,7 @@ from click.testing import CliRunner
 
 from lab_utils.cli import main
 from lab_utils.waiting import wait_until
+from tests.called import call
 
 ROOT = Path(__file__).parents[1]
 LEARNERS_MB = 1100
@@ -48,14 +49,8 @@ print(lab_utils.__file__, os.getcwd(), *sys.argv[1:], sep="|")
 
 def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ./lab of a folder with the Python of this test."""
-    return subprocess.run(
-        [sys.executable, folder / "lab", *arguments],
-        env={**os.environ, "PYTHONPATH": "", **environment},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
+    command = [sys.executable, folder / "lab", *arguments]
+    return call(command, env={**os.environ, "PYTHONPATH": "", **environment}, timeout=100)
 
 
 @pytest.fixture
@@ -101,14 +96,8 @@ def test_help_installs_nothing(folder: Path, typed: list[str]) -> None:
 
 def test_a_second_start_runs_the_command_line(installed: Path) -> None:
     """With a stamp, the command line runs at once, where the person is, with what was typed."""
-    done = subprocess.run(
-        [installed / "lab", "grade", "my work.ipynb"],
-        cwd="/",
-        env={**os.environ, "PYTHONPATH": ""},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    command = [installed / "lab", "grade", "my work.ipynb"]
+    done = call(command, cwd="/", env={**os.environ, "PYTHONPATH": ""}, check=True)
 
     assert f"{installed}/lab_utils/__init__.py|/|grade|my work.ipynb\n" == done.stdout
 
@@ -152,14 +141,8 @@ def test_an_old_python_starts_a_newer_one(installed: Path) -> None:
     (installed / "bin").mkdir()
     (installed / "bin" / name).symlink_to(sys.executable)
     code = "import runpy; runpy.run_path('lab')['become_newer'](['up'])"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=installed,
-        env={"PATH": str(installed / "bin"), "HOME": str(installed)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    environment = {"PATH": str(installed / "bin"), "HOME": str(installed)}
+    done = call([sys.executable, "-c", code], cwd=installed, env=environment)
 
     assert "|up\n" == done.stdout[-4:], done.stderr
 
@@ -208,9 +191,7 @@ def test_a_folder_of_another_user(folder: Path) -> None:
     folder.chmod(0o555)
     other = {"user": 65534, "group": 65534} if os.getuid() == 0 else {}
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
-    done = subprocess.run(
-        [python, folder / "lab", "up"], capture_output=True, text=True, check=False, **other
-    )
+    done = call([python, folder / "lab", "up"], **other)
     folder.chmod(0o755)
 
     assert 1 == done.returncode

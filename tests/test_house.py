@@ -19,6 +19,7 @@ import pytest
 import yaml
 
 from lab_utils.machine.java import FETCHED
+from tests.called import call
 
 ROOT: Final = Path(__file__).parents[1]
 TEST_LOCK: Final = "requirements-test.lock"
@@ -370,13 +371,7 @@ def test_the_locks_have_what_the_project_asks_for() -> None:
 def test_tools_have_nothing_to_say(command: tuple[str, ...]) -> None:
     """Ruff and mypy --strict are content."""
     names = [".", "lab"] if command[0] == "ruff" else []
-    done = subprocess.run(
-        [sys.executable, "-m", *command, *names],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = call([sys.executable, "-m", *command, *names], cwd=ROOT)
 
     assert ("", 0) == (done.stdout.strip() if done.returncode else "", done.returncode)
 

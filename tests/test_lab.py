@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -26,6 +25,7 @@ from lab_utils.grading.inside import raised
 from lab_utils.ledger.store import read_ledger
 from lab_utils.machine.jars import MIRROR
 from lab_utils.proxy.faults import crash_client, start_broker
+from tests.called import call
 from tests.notebooks import solutions
 from tests.performed import sending
 
@@ -458,9 +458,7 @@ for faults in ([], [crash_client("after_ack", nth=500)]):
 
 def test_full_disk(lab: Lab) -> None:
     """A client whose ledger may not grow (a real limit) makes its run INCONCLUSIVE, and ends it."""
-    child = subprocess.run(
-        [sys.executable, "-c", FULL, lab.name], capture_output=True, text=True, timeout=150
-    )
+    child = call([sys.executable, "-c", FULL, lab.name], timeout=150)
 
     assert 1 == child.stdout.count("a workload's process lost events")
     assert ["", 2] == [child.stderr, child.stdout.count("INCONCLUSIVE: the ledger could not")]
@@ -477,9 +475,7 @@ print(any(sys.modules[name].__spec__._initializing for name in names))
 
 def test_what_is_loaded_is_whole(lab: Lab) -> None:
     """When a lab is open all is there that the first cells need; Plotly would take half of it."""
-    child = subprocess.run(
-        [sys.executable, "-c", IMPORTED, lab.name], capture_output=True, text=True, timeout=100
-    )
+    child = call([sys.executable, "-c", IMPORTED, lab.name], timeout=100)
 
     assert ("False\n", "") == (child.stdout, child.stderr)
 

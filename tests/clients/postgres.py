@@ -21,6 +21,7 @@ import pytest
 from lab_utils.errors import WaitTimeout
 from lab_utils.processes import free_ports
 from lab_utils.waiting import wait_until
+from tests.called import call
 
 PASSWORD: Final = "open%se/sa#me?"  # stands in an address as it is
 UNPRIVILEGED: Final = "nobody"
@@ -133,10 +134,7 @@ class Server:
         )  # fmt: skip
 
     def _call(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [self._program(program), *arguments],
-            capture_output=True, text=True, check=False, **self._as,
-        )  # fmt: skip
+        done = call([self._program(program), *arguments], **self._as)
         assert done.returncode == 0, done.stdout + done.stderr
 
     def _program(self, name: str) -> Path:

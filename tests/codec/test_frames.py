@@ -15,6 +15,7 @@ from kio.serial import entity_reader
 from lab_utils import codec
 from lab_utils.codec.cursor import API_KEYS
 from lab_utils.codec.frames import Response, Unreadable, read_request, topic_ids
+from tests.called import call
 from tests.codec.samples import TOPIC_ID, sample_request, versions
 from tests.proxy import wire
 
@@ -160,7 +161,7 @@ def test_arrays_longer_than_their_request() -> None:
         from lab_utils.codec.frames import read_request
         resource.setrlimit(resource.RLIMIT_AS, (2**31, 2**31))
         print([read_request(frame).body for frame in {LONG_ARRAYS}])"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = call([sys.executable, "-c", code])
 
     assert ("[None, None, None, None]\n", 0) == (done.stdout, done.returncode), done.stderr[:300]
 

@@ -16,6 +16,7 @@ import pytest
 from lab_utils.errors import LedgerError
 from lab_utils.ledger import store
 from lab_utils.ledger.store import Witness, read_ledger, torn_lines, write_ledger
+from tests.called import call
 from tests.histories import sent
 
 
@@ -130,7 +131,7 @@ def test_full_disk_keeps_what_is_recorded_and_says_so(tmp_path: Path) -> None:
 
     A history that does not fit is an error at once.
     """
-    child = subprocess.run([sys.executable, "-c", FULL, tmp_path], capture_output=True, text=True)
+    child = call([sys.executable, "-c", FULL, tmp_path])
     (tmp_path / "history.jsonl").unlink()
 
     values = [int(event.value or -1) for event in read_ledger(tmp_path)]

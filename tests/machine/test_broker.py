@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -28,6 +27,7 @@ from lab_utils.machine.quick_start import Kafka, make_archive
 from lab_utils.machine.settings import TIMERS, Node
 from lab_utils.processes import is_running
 from lab_utils.waiting import wait_until
+from tests.called import call
 
 pytestmark = pytest.mark.kafka
 
@@ -277,8 +277,7 @@ def test_an_archive_whose_maker_is_killed(tmp_path: Path) -> None:
 
     Its maker is killed when it has just started the broker, and has told nobody so.
     """
-    made = subprocess.run([sys.executable, "-c", MAKES, tmp_path / "it.jsa"], check=False,
-                          capture_output=True, text=True, timeout=60)  # fmt: skip
+    made = call([sys.executable, "-c", MAKES, tmp_path / "it.jsa"], timeout=60)
     broker = int(made.stdout)
 
     wait_until(lambda: not is_running(broker), "the broker to end", timeout_s=60)

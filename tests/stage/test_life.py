@@ -30,6 +30,7 @@ from lab_utils.machine.broker import answers
 from lab_utils.single_server import down
 from lab_utils.stage.client import Stage, join
 from lab_utils.waiting import wait_until
+from tests.called import call
 from tests.performed import sending
 
 pytestmark = pytest.mark.kafka
@@ -223,7 +224,7 @@ def test_a_kernel_that_an_update_has_left(state: Path, tmp_path: Path) -> None:
     )
     command = [sys.executable, "-P", "-c", joins, str(copy / "errors.py")]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = call(command, env=environment, check=True)
     before, _, after = done.stderr.partition("updated")
 
     assert ("before its update" in before, "before its update" in after) == (False, True)
@@ -257,13 +258,8 @@ def test_down_ends_what_no_file_names(
     link.symlink_to(state)
 
     assert {"Kafka": left["Kafka"]} == programs(state)
-    said = subprocess.run(
-        [sys.executable, "-m", "lab_utils.cli", "down"],
-        env={**os.environ, "LAB_STATE": str(link)},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    linked = {**os.environ, "LAB_STATE": str(link)}
+    said = call([sys.executable, "-m", "lab_utils.cli", "down"], env=linked, check=True).stdout
     assert f"Ended of stage own: Kafka {left['Kafka'].pid}." in said
     assert {} == programs(state)
     assert not list(state.glob("s*"))
