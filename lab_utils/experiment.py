@@ -223,15 +223,7 @@ class Experiment:
             self.trouble.append(trouble)
         self._record_committed("committed", when="end")
         self._record_effects()
-        witness = Witness(self.folder, "log")
-        for event in self._log():
-            witness.record(event)
-        if self._concurrent is not None and not self._concurrent.finish(witness):
-            self.trouble.append("the concurrent reader did not come to the end of its topics")
-        for crash in self._crashes_not_fired():
-            name, detail = type(crash).__name__, crash.as_text()
-            witness.record(self._event("fault", name, "unfired", detail=detail))
-        self._keep_trouble(witness)
+        self._write("log", self._endings())
         rows = read_ledger(self.folder)
         # What the wire says of programs that recorded nothing themselves.
         if not (told := list(program_events(rows))):
@@ -253,7 +245,17 @@ class Experiment:
     def _all_topics(self) -> tuple[str, ...]:
         return (self.topic, *self.further_topics.values())
 
-    def _log(self) -> Iterable[Event]:
+    def _endings(self) -> Iterator[Event]:
+        """What the log holds, what was read of it meanwhile, and what has not fired."""
+        yield from self._log()
+        if self._concurrent is not None:
+            yield from self._concurrent.finish()
+            if not self._concurrent.is_done:
+                self.trouble.append("the concurrent reader did not come to the end of its topics")
+        for crash in self._crashes_not_fired():
+            yield self._event("fault", type(crash).__name__, "unfired", detail=crash.as_text())
+
+    def _log(self) -> Iterator[Event]:
         ids = transactional_ids(self.folder)
         log = Readback(
             self.stage,
@@ -312,15 +314,12 @@ class Experiment:
             for event in events:
                 witness.record(event)
         finally:
-            self._keep_trouble(witness)
+            witness.close()
+            if witness.trouble:
+                self.trouble.append(witness.trouble)
 
     def _event(self, source: str, actor: str, kind: str, **columns: Any) -> Event:
         return Event(run=self.run, source=source, actor=actor, kind=kind, **columns)
-
-    def _keep_trouble(self, witness: Witness) -> None:
-        witness.close()
-        if witness.trouble:
-            self.trouble.append(witness.trouble)
 
 
 def order_values(orders: int | Sequence[str]) -> tuple[str, ...]:

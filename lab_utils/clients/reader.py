@@ -29,7 +29,6 @@ from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ign
 
 from lab_utils.errors import StageError, WaitTimeout
 from lab_utils.ledger.events import Event, value_text
-from lab_utils.ledger.store import Witness
 from lab_utils.waiting import wait_until
 
 # How each client of the lab comes back to a broker, with librdkafka's default beside it.
@@ -252,24 +251,23 @@ class ConcurrentReader:
         self._is_over = Flag()
         self._thread = Thread(target=self._read, daemon=True)
         self.seen: list[Event] = []
-        self._is_done = False
+        self.is_done = False
 
     def start(self) -> None:
         """Begin to read."""
         self._consumer.assign(self._places)
         self._thread.start()
 
-    def finish(self, witness: Witness) -> bool:
-        """Read on to the end of what is committed by now, and write down what was given, in order.
+    def finish(self) -> list[Event]:
+        """Read on to the end of what is committed by now; what was given, in order.
 
-        False where the end was not reached in time: what is missing then was not looked for.
+        Where `is_done` is False the end was not reached in time: what is missing then was not
+        looked for.
         """
         self._until = time.monotonic() + CONCURRENT_S
         self._is_over.set()
         self._thread.join(2 * CONCURRENT_S)
-        for event in list(self.seen):
-            witness.record(event)
-        return self._is_done
+        return list(self.seen)
 
     def _read(self) -> None:
         while not (self._is_over.is_set() and self._may_stop()):
@@ -287,14 +285,14 @@ class ConcurrentReader:
     def _may_stop(self) -> bool:
         """Has all been read that is in the log, or is there no time left for it?"""
         try:
-            self._is_done = all(
+            self.is_done = all(
                 self._ended.get((place.topic, place.partition), -1)
                 >= self._consumer.get_watermark_offsets(place, ASKED_S)[1]
                 for place in self._places
             )
         except KafkaException:  # The leader is away: it is asked again while there is time.
-            self._is_done = False
-        return self._is_done or time.monotonic() > self._until
+            self.is_done = False
+        return self.is_done or time.monotonic() > self._until
 
 
 def connection(bootstrap: str, client_id: str) -> dict[str, Any]:
