@@ -7,7 +7,6 @@ partitions of the request; what it must say beyond the error is -1, empty, or th
 
 from __future__ import annotations
 
-import io
 import typing
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields, is_dataclass, replace
@@ -15,8 +14,15 @@ from datetime import timedelta
 from functools import cache
 from typing import Any
 
-from lab_utils.codec.cursor import ErrorCode, entity_writer, load_response_schema
-from lab_utils.codec.frames import LENGTH, REQUEST_START, Produced, Request, Response, partitions
+from lab_utils.codec.cursor import ErrorCode, framed, load_response_schema
+from lab_utils.codec.frames import (
+    REQUEST_START,
+    Produced,
+    Request,
+    Response,
+    partitions,
+    parts,
+)
 
 IDENTITY = ("name", "topic", "topic_id")
 _hints = cache(typing.get_type_hints)
@@ -45,22 +51,17 @@ def refusal(request: Request, error: str) -> bytes:
     """A response to the request that carries this error and nothing else."""
     code = ErrorCode[error.lower()]
     schema = load_response_schema(request.api_key, request.version)
-    return _frame(request, _blank(schema, code, request.body), schema)
+    return _frame(request, _blank(schema, code, request.body))
 
 
 def with_error(response: Response, error: str) -> bytes:
     """The broker's response with each of its error codes replaced; offsets become -1."""
-    changed = _with_error(response.body, ErrorCode[error.lower()])
-    return _frame(response.request, changed, type(response.body))
+    return _frame(response.request, _with_error(response.body, ErrorCode[error.lower()]))
 
 
-def _frame(request: Request, entity: Any, schema: Any) -> bytes:
-    buffer = io.BytesIO()
-    header = schema.__header_schema__(correlation_id=request.correlation_id)
-    entity_writer(type(header))(buffer, header)
-    entity_writer(schema)(buffer, entity)
-    payload = buffer.getvalue()
-    return LENGTH.pack(len(payload)) + payload
+def _frame(request: Request, entity: Any) -> bytes:
+    header = type(entity).__header_schema__
+    return framed(header(correlation_id=request.correlation_id), entity)
 
 
 def _with_error(entity: Any, code: ErrorCode) -> Any:
@@ -102,19 +103,13 @@ def _parts(schema: Any, code: ErrorCode, source: Any) -> Iterator[Any]:
         for key in source.coordinator_keys:
             yield _blank(schema, code, source, key=key)
     elif columns & set(IDENTITY):
-        for topic in _topics(source):
-            yield _blank(schema, code, topic)
+        for part in parts(source):
+            if "Topic" in type(part).__name__:
+                yield _blank(schema, code, part)
     elif columns & {"index", "partition_index"}:
         column = "index" if "index" in columns else "partition_index"
         for partition in partitions(source):
             yield _blank(schema, code, source, **{column: partition})
-
-
-def _topics(source: Any) -> Iterator[Any]:
-    for column in fields(source):
-        value = getattr(source, column.name)
-        if isinstance(value, tuple) and value and "Topic" in type(value[0]).__name__:
-            yield from value
 
 
 def _nothing(column: Field[Any], hint: Any) -> Any:

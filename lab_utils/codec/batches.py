@@ -124,10 +124,10 @@ def read_headers(data: bytes, start: int, end: int) -> Iterator[Batch]:
         start = header.end
 
 
-def read_batch(data: bytes, start: int = 0) -> Batch:
-    """The batch that starts at `start`, with its records; its CRC is checked."""
-    batch = read_header(data, start)
-    if crc32c(memoryview(data)[start + CRC_COUNTS_FROM : batch.end]) != batch.crc:
+def read_batch(data: bytes) -> Batch:
+    """The batch that these bytes begin with, and its records; its CRC is checked."""
+    batch = read_header(data)
+    if crc32c(memoryview(data)[CRC_COUNTS_FROM : batch.end]) != batch.crc:
         raise DamagedBatch(f"offset {batch.base_offset} fails its CRC")
     if batch.compression:
         return batch

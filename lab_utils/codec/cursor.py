@@ -7,6 +7,7 @@ time at each start and left a folder `.hypothesis` where it ran, so kio is shown
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
@@ -26,7 +27,7 @@ finally:
         sys.modules["hypothesis"] = _hypothesis
 
 __all__ = [
-    "Cursor", "ErrorCode", "entity_reader", "entity_writer", "load_request_schema",
+    "Cursor", "ErrorCode", "entity_reader", "framed", "load_request_schema",
     "load_response_schema",
 ]  # fmt: skip
 
@@ -39,6 +40,15 @@ API_KEYS: Final = {name: key for key, name in API_NAMES.items()}
 ERRORS: Final = frozenset(code.name.upper() for code in ErrorCode) - {"NONE"}
 
 Item = TypeVar("Item")
+
+
+def framed(*entities: Any) -> bytes:
+    """A frame of a header and a message, length and all."""
+    buffer = io.BytesIO()
+    for entity in entities:
+        entity_writer(type(entity))(buffer, entity)
+    payload = buffer.getvalue()
+    return len(payload).to_bytes(4, "big") + payload
 
 
 class Cursor:

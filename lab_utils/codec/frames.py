@@ -380,7 +380,7 @@ def topic_partitions(entity: Any, names: Mapping[UUID, str]) -> Iterator[tuple[s
     topic = topic_name(entity, names)
     if topic is None:
         yield from ((name, NO_PARTITION) for name in getattr(entity, "topic_names", ()))
-        for part in _parts(entity):
+        for part in parts(entity):
             yield from topic_partitions(part, names)
         return
     yield from ((topic, partition) for partition in partitions(entity) or [NO_PARTITION])
@@ -412,18 +412,19 @@ def first_error(entity: Any) -> ErrorCode | None:
         value = getattr(entity, column)
         if isinstance(value, ErrorCode) and value is not ErrorCode.none:
             return value
-    errors = (first_error(part) for part in _parts(entity))
+    errors = (first_error(part) for part in parts(entity))
     return next((error for error in errors if error is not None), None)
 
 
 def _results(entity: Any) -> Iterator[ErrorCode]:
     """The error codes of the lowest parts: what became of each thing that was asked."""
-    below = [code for part in _parts(entity) for code in _results(part)]
+    below = [code for part in parts(entity) for code in _results(part)]
     own = (getattr(entity, column) for column in _names(entity.__class__))
     yield from below or (code for code in own if isinstance(code, ErrorCode))
 
 
-def _parts(entity: Any) -> Iterator[Any]:
+def parts(entity: Any) -> Iterator[Any]:
+    """The messages that one holds in its arrays."""
     for column in _names(entity.__class__):
         value = getattr(entity, column)
         if isinstance(value, tuple) and value and is_dataclass(value[0]):

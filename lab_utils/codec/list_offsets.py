@@ -16,12 +16,11 @@ import asyncio
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Final
 
-from lab_utils.codec.cursor import entity_reader, entity_writer  # the first to load kio
+from lab_utils.codec.cursor import entity_reader, framed  # the first to load kio
 
 # isort: split
 from kio.schema.list_offsets.v6.request import (
@@ -33,8 +32,6 @@ from kio.schema.list_offsets.v6.response import ListOffsetsResponse
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
-API_KEY: Final = 2
-VERSION: Final = 6
 LATEST: Final = -1
 TIMEOUT_S: Final = 0.3
 ISOLATION_LEVELS: Final = (0, 1)
@@ -99,6 +96,12 @@ class OffsetsOfLeader:
 
 
 def _frame(logs: list[Log], isolation: int) -> bytes:
+    header = ListOffsetsRequest.__header_schema__(
+        request_api_key=ListOffsetsRequest.__api_key__,
+        request_api_version=ListOffsetsRequest.__version__,
+        correlation_id=i32(isolation),
+        client_id=None,
+    )
     request = ListOffsetsRequest(
         replica_id=BrokerId(-1),
         isolation_level=i8(isolation),
@@ -107,12 +110,7 @@ def _frame(logs: list[Log], isolation: int) -> bytes:
             for topic, each in groupby(logs, key=itemgetter(0))
         ),
     )
-    body = BytesIO()
-    entity_writer(ListOffsetsRequest)(body, request)
-    # API key, version, correlation id, no client id, no tags
-    start = struct.pack(">hhihb", API_KEY, VERSION, isolation, -1, 0)
-    frame = start + body.getvalue()
-    return struct.pack(">i", len(frame)) + frame
+    return framed(header, request)
 
 
 def _asked(partition: int) -> ListOffsetsPartition:

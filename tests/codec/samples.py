@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import io
 import typing
 import uuid
 from dataclasses import fields, is_dataclass
 from typing import Any
 
 from kio.index import load_request_schema
-from kio.serial import entity_writer
 
-from lab_utils.codec.cursor import API_KEYS
-from tests.proxy.wire import CLIENT_ID, frame
+from lab_utils.codec.cursor import API_KEYS, framed
+from tests.proxy.wire import CLIENT_ID
 
 TOPIC_ID = uuid.UUID(int=1)
 
@@ -27,10 +25,7 @@ def sample_request(api: str, version: int, correlation_id: int = 1, **given: Any
         correlation_id=correlation_id,
         client_id=CLIENT_ID,
     )
-    buffer = io.BytesIO()
-    entity_writer(type(header))(buffer, header)
-    entity_writer(schema)(buffer, _sample(schema, given))
-    return frame(buffer.getvalue())
+    return framed(header, _sample(schema, given))
 
 
 def versions(api: str) -> list[int]:
