@@ -46,8 +46,8 @@ def order(value: str) -> Event:
     return Event(run="", source="workload", actor="lab", kind="order", value=value)
 
 
-def fault(kind: str, actor: str = "drop_response") -> Event:
-    return Event(run="", source="fault", actor=actor, kind=kind)
+def fault(kind: str) -> Event:
+    return Event(run="", source="fault", actor="drop_response", kind=kind)
 
 
 def logged(kind: str, offset: int | None, partition: int, **columns: Any) -> Event:

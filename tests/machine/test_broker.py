@@ -283,13 +283,12 @@ def test_an_archive_whose_maker_is_killed(tmp_path: Path) -> None:
     wait_until(lambda: not is_running(broker), "the broker to end", timeout_s=60)
 
 
-def test_files_are_private(running: Broker) -> None:
-    """Nobody else may look into the broker's folder."""
+def test_it_is_private(running: Broker) -> None:
+    """It has the ports of its node, and none of them can be reached from another machine.
+
+    Nobody else may look into its folder.
+    """
     assert 0o700 == running.folder.stat().st_mode & 0o777
-
-
-def test_it_listens_on_loopback_alone(running: Broker) -> None:
-    """It has the ports of its node, and none of them can be reached from another machine."""
     listening = [
         (connection.laddr.ip.removeprefix("::ffff:"), connection.laddr.port)
         for connection in psutil.Process(running.pid).net_connections("tcp")
