@@ -70,10 +70,16 @@ def sending(settings: dict[str, Any] | None = None) -> Workload:
     return send
 
 
-def in_transaction(run: LiveRun, order: str = "0", /, **settings: Any) -> RecordingProducer:
-    """A producer that has sent this order to partition 0, in a transaction that it is to end."""
+def transactional(run: LiveRun, **settings: Any) -> RecordingProducer:
+    """A producer that has taken the topic's name, which no other run has."""
     producer = run.producer({"transactional.id": run.topic} | settings)
     producer.init_transactions()
+    return producer
+
+
+def in_transaction(run: LiveRun, order: str = "0", /, **settings: Any) -> RecordingProducer:
+    """A producer that has sent this order to partition 0, in a transaction that it is to end."""
+    producer = transactional(run, **settings)
     producer.begin_transaction()
     producer.produce(run.topic, order, partition=0)
     producer.flush()

@@ -29,7 +29,7 @@ from lab_utils.proxy.faults import (
 )
 from lab_utils.waiting import wait_until
 from tests.notebooks import further
-from tests.performed import Perform, at, lost, reports, sending, values
+from tests.performed import Perform, at, lost, reports, sending, transactional, values
 
 pytestmark = pytest.mark.kafka
 
@@ -221,8 +221,7 @@ def test_all_topics_or_none(perform: Perform) -> None:
     """Two topics, two partitions: aborted orders are in each log, and given to nobody."""
 
     def abort_then_commit(run: LiveRun) -> None:
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
+        producer = transactional(run)
         ends = (producer.abort_transaction, producer.commit_transaction)
         for order, end in zip(run.orders, ends, strict=True):
             producer.begin_transaction()
@@ -242,8 +241,7 @@ def test_plain_records_are_given_up_to_the_open_transaction(perform: Perform) ->
     """A plain order is given to read_committed, unless it lies behind an open transaction."""
 
     def plain_around_open(run: LiveRun) -> None:
-        producer, plain = run.producer({"transactional.id": run.topic}), run.producer()
-        producer.init_transactions()
+        producer, plain = transactional(run), run.producer()
         producer.begin_transaction()
         for client, order in zip((plain, producer, plain), run.orders, strict=True):
             client.produce(run.topic, order, partition=0)
@@ -258,8 +256,7 @@ def test_abort_does_not_rewind(perform: Perform, tmp_path: Path) -> None:
     """A loop that goes on after an abort commits the offset behind what it aborted."""
 
     def forgets_to_rewind(run: LiveRun) -> None:
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
+        producer = transactional(run)
         consumer = run.consumer({"enable.auto.commit": False})
         consumer.subscribe([run.topic])
         for message in run.messages(consumer):
@@ -316,8 +313,7 @@ def test_cost_of_transactions_in_requests(perform: Perform, size: int, transacti
     def plain_then_key_then_name(run: LiveRun) -> None:
         sending()(run)
         sending(IDEMPOTENT)(run)
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
+        producer = transactional(run)
         for number, order in enumerate(run.orders, 1):
             if (number - 1) % size == 0:
                 producer.begin_transaction()

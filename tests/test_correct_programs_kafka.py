@@ -22,7 +22,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.proxy.faults import crash_client
 from lab_utils.waiting import wait_until
-from tests.performed import Perform
+from tests.performed import Perform, transactional
 
 pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
@@ -89,12 +89,6 @@ def _polled(consumer: RecordingConsumer) -> Any:
 def work(run: LiveRun, consumer: RecordingConsumer, most: int = N) -> None:
     for message in taken(consumer, most):
         run.processed(message)
-
-
-def transactional(run: LiveRun, name: str = "t", **settings: Any) -> RecordingProducer:
-    producer = run.producer({"transactional.id": f"{run.topic}-{name}", **settings})
-    producer.init_transactions()
-    return producer
 
 
 # Producing.
@@ -204,7 +198,8 @@ def two_topics_in_a_transaction(run: LiveRun) -> None:
 
 @program(topics=["invoices"])
 def two_producers_by_turns(run: LiveRun) -> None:
-    first, second = transactional(run, "1"), transactional(run, "2")
+    names = ({"transactional.id": f"{run.topic}-{name}"} for name in "12")
+    first, second = (transactional(run, **name) for name in names)
     for order in run.orders:
         for producer in (first, second):
             producer.begin_transaction()

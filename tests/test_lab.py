@@ -27,7 +27,7 @@ from lab_utils.machine.jars import MIRROR
 from lab_utils.proxy.faults import crash_client, start_broker
 from tests.called import call
 from tests.notebooks import solutions
-from tests.performed import sending
+from tests.performed import sending, transactional
 
 pytestmark = pytest.mark.kafka
 
@@ -121,8 +121,7 @@ def test_a_flush_that_is_missing_is_named(lab: Lab) -> None:
             producer.produce(run.topic, order)
 
     def abort(run: Any) -> None:
-        producer = run.producer({"transactional.id": run.topic, "linger.ms": 5_000})
-        producer.init_transactions()
+        producer = transactional(run, **{"linger.ms": 5_000})
         producer.begin_transaction()
         producer.produce(run.topic, run.orders[0])
         producer.abort_transaction()

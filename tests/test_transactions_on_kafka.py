@@ -9,7 +9,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.ledger.events import Event
 from lab_utils.proxy.faults import hold_link, stop_broker
 from lab_utils.waiting import wait_until
-from tests.performed import Perform, in_transaction, values
+from tests.performed import Perform, in_transaction, transactional, values
 
 pytestmark = pytest.mark.kafka
 
@@ -75,8 +75,7 @@ def test_offsets_are_part_of_the_transaction(perform: Perform) -> None:
     committed = []
 
     def offsets_in_two(run: LiveRun) -> None:
-        producer, consumer = run.producer({"transactional.id": run.topic}), run.consumer()
-        producer.init_transactions()
+        producer, consumer = transactional(run), run.consumer()
         for number, end in ((7, producer.abort_transaction), (9, producer.commit_transaction)):
             producer.begin_transaction()
             producer.produce(run.topic, "0", partition=0)

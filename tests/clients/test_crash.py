@@ -24,7 +24,7 @@ from lab_utils.processes import is_running
 from lab_utils.proxy.faults import crash_client, refuse
 from lab_utils.waiting import wait_until
 from tests.clients.opened import Opened, billing
-from tests.performed import sending
+from tests.performed import sending, transactional
 
 pytestmark = pytest.mark.kafka
 
@@ -86,8 +86,7 @@ def test_two_crashes(opened: Opened) -> None:
 
 def is_fenced(run: LiveRun) -> None:
     """Sends in a transaction; a commit that is refused for good ends it."""
-    producer = run.producer({"transactional.id": run.topic})
-    producer.init_transactions()
+    producer = transactional(run)
     producer.begin_transaction()
     producer.produce(run.topic, run.orders[run.attempt], partition=0)
     producer.commit_transaction()

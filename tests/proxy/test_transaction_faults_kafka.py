@@ -19,7 +19,7 @@ from lab_utils.proxy.faults import (
     late_request,
     refuse,
 )
-from tests.performed import Perform, values
+from tests.performed import Perform, transactional, values
 
 pytestmark = pytest.mark.kafka
 
@@ -128,8 +128,7 @@ def test_late_end(perform: Perform, first: str, second: str, given: str) -> None
 
     def two_transactions(run: LiveRun) -> None:
         """Order 0, then orders 1 and 2 on two partitions, while the first EndTxn is late."""
-        producer = run.producer({"transactional.id": run.topic})
-        producer.init_transactions()
+        producer = transactional(run)
         for places, end in (((0,), first), ((0, 1), second)):
             producer.begin_transaction()
             for place in places:
