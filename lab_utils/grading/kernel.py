@@ -154,18 +154,18 @@ class Kernel:
         carrier.start()
         return carrier
 
-    def wait_until_ready(self, timeout_s: float = START_S) -> None:
+    def wait_until_ready(self) -> None:
         """Wait for the first answer, and go where the cells run; raises StageError if none comes.
 
         A kernel that was ended because the submission held too much before it is a dead one.
         """
-        if self._answer(self._client.kernel_info(), timeout_s) is not None:
-            self.execute("", timeout_s, moved=f"__import__('os').chdir({str(self._working)!r})")
+        if self._answer(self._client.kernel_info(), START_S) is not None:
+            self.execute("", START_S, moved=f"__import__('os').chdir({str(self._working)!r})")
             return
         self.kill()
         if not self.sandbox.exceeded:
             raise StageError(
-                f"a kernel did not answer within {timeout_s:g} s of its start, so nothing could be "
+                f"a kernel did not answer within {START_S} s of its start, so nothing could be "
                 "graded. Run ./lab doctor, then grade again."
             )
 

@@ -260,7 +260,6 @@ def test_what_the_kernel_says_of_a_plan(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert {"record": 2, "end": 1} == {row["kind"]: row["count"] for row in found}
     assert {"blank": True} == json.loads(inside.plan_query(lambda _: None))
-    assert {"blank": True} == json.loads(inside.plan_query(...))  # type: ignore[arg-type]
     assert "no DataFrame" in json.loads(inside.plan_query(lambda _: [1]))["raised"]
     assert ["unplanned"] == [*json.loads(inside.plan_query(lambda it: it.columns))]
     # It is no column, says Spark's client; and a line of its own raises wherever it is performed.

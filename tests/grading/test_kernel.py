@@ -248,7 +248,7 @@ class Contended(threading.Semaphore):
     """A lock that others have for the first second."""
 
     def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """As a lock's."""
+        """Wait for them first."""
         threading.Event().wait(1)
         return super().acquire(blocking, timeout)
 
