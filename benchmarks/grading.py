@@ -22,6 +22,7 @@ from lab_utils.grading.notebook import (
     learner_notebook,
     notebook_text,
     read_source,
+    sources,
 )
 from lab_utils.grading.results import Results
 
@@ -33,8 +34,7 @@ ENVIRONMENT: Final = "LAB_BENCH_CLASS"
 
 def grading(submissions: int = 4) -> Iterator[Figure]:
     """A class that is right, one that is blank, and files that are no notebooks."""
-    (source,) = (LABS / "source").glob(f"{LAB}_*.py")
-    items = exercises(LAB)
+    source, items = sources(LABS)[LAB], exercises(LAB)
     for name, made in (("right", instructor_notebook), ("blank", learner_notebook)):
         text = notebook_text(made(read_source(source), LAB, items))
         with tempfile.TemporaryDirectory() as folder:

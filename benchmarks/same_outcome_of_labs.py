@@ -20,13 +20,13 @@ from unittest.mock import patch
 
 from benchmarks import Figure
 from lab_utils.grading.cases import exercises
-from lab_utils.grading.notebook import instructor_notebook, lab_of, read_source
+from lab_utils.grading.notebook import instructor_notebook, read_source, sources
 from lab_utils.lab import Lab
 from lab_utils.ledger.events import Event
 from lab_utils.run import Run
 
 LABS: Final = Path(__file__).parents[1] / "labs"
-SOURCES: Final = {str(lab_of(path.stem)): path for path in sorted(LABS.glob("source/*.py"))}
+SOURCES: Final = {str(lab): path for lab, path in sources(LABS).items()}
 # What an outcome is made of. Requests, times and producer ids may differ from run to run.
 CLIENT: Final = ("acked", "failed", "unknown", "txn_committed", "txn_aborted", "raised")
 LOG: Final = ("record", "visible", "effect")

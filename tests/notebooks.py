@@ -22,16 +22,14 @@ from lab_utils.grading.notebook import (
     further_notebook,
     further_sources,
     instructor_notebook,
-    lab_of,
     learner_notebook,
     read_source,
+    sources,
 )
 from lab_utils.grading.submission import names_of
 
 ROOT: Final = Path(__file__).parents[1]
-SOURCES: Final = {
-    lab: path for path in sorted((LABS / "source").glob("*.py")) if (lab := lab_of(path.stem))
-}
+SOURCES: Final = {lab: path for lab, path in sources(LABS).items() if lab}
 # The notebooks without exercises, by the stem of their source.
 FURTHER: Final = {path.stem: path for path in further_sources(LABS)}
 CELL_S: Final = 300  # a report card is twelve runs

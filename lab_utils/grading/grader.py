@@ -44,12 +44,11 @@ from lab_utils.grading.handed_in import (
     found,
     no_notebooks,
     shown_path,
-    stems,
 )
 from lab_utils.grading.inside import is_unwritten
 from lab_utils.grading.judge import no_answer
 from lab_utils.grading.kernel import Budget, KernelSession, SharedSpark, keep_bytecode
-from lab_utils.grading.notebook import NotASubmission, lab_of
+from lab_utils.grading.notebook import NotASubmission, sources
 from lab_utils.grading.reports import short, table, write_reports
 from lab_utils.grading.results import (
     FAIL,
@@ -362,7 +361,7 @@ def _chosen(handed: Sequence[HandedIn], wanted: Wanted) -> list[HandedIn]:
     if absent := [path for path in wanted.paths if not os.path.lexists(path)]:
         raise BadArgument(f"{_told(absent[0])} is not there. Name files or folders that are.")
     if wanted.lab is not None:
-        one_of("--lab", wanted.lab, filter(None, map(lab_of, stems())))
+        one_of("--lab", wanted.lab, filter(None, sources(LABS)))
     if not handed:
         raise _nothing(wanted.paths)
     fits = {

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from lab_utils.audit.report import plain
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import LABS, exercises
-from lab_utils.grading.notebook import grade_id, lab_of, learner_notebook, read_source
+from lab_utils.grading.notebook import grade_id, learner_notebook, read_source, sources
 from lab_utils.grading.records import content
 from lab_utils.grading.results import LONGEST, Believed, SubmissionResult
 from lab_utils.grading.submission import (
@@ -149,7 +149,7 @@ def _learner(path: Path, paths: Sequence[Path]) -> str:
 @cache
 def stems() -> tuple[str, ...]:
     """The names of the labs' notebooks, without their ending."""
-    return tuple(source.stem for source in sorted((LABS / "source").glob("*.py")))
+    return tuple(source.stem for source in sources(LABS).values())
 
 
 def shown_path(path: Path | str) -> str:
@@ -164,11 +164,9 @@ def shown_path(path: Path | str) -> str:
 @cache
 def handed_out(lab: str) -> list[dict[str, Any]]:
     """The cells of a lab's notebook as a learner gets it; none of a lab that is not there."""
-    for source in (LABS / "source").glob("*.py"):
-        if lab_of(source.stem) == lab:
-            notebook = learner_notebook(read_source(source), lab, exercises(lab))
-            return list(notebook.cells)
-    return []
+    if (source := sources(LABS).get(lab)) is None:
+        return []
+    return list(learner_notebook(read_source(source), lab, exercises(lab)).cells)
 
 
 def handed_out_answers(lab: str) -> dict[str, str]:

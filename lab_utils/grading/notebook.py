@@ -28,6 +28,7 @@ import json
 import os
 import re
 import stat
+import symtable
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -180,6 +181,11 @@ def _converted(text: str) -> NotebookNode:
     read: Any = nbformat
     notebook: NotebookNode = read.convert(read.reader.reads(text), 4)
     return notebook
+
+
+def sources(labs: Path) -> dict[str | None, Path]:
+    """The sources of the labs, by lab; None is one whose name tells of none."""
+    return {lab_of(path.stem): path for path in sorted((labs / "source").glob("*.py"))}
 
 
 def read_source(path: Path) -> str:
@@ -336,16 +342,8 @@ def _names(code: str) -> set[str]:
     """The names that code binds at its top level; none if it is no code on its own."""
     if not _parses(code):
         return set()
-    bound: set[str] = set()
-    for statement in ast.parse(code).body:
-        if isinstance(statement, ast.FunctionDef | ast.ClassDef):
-            bound.add(statement.name)
-        elif isinstance(statement, ast.Assign):
-            bound |= {each.id for target in statement.targets for each in ast.walk(target)
-                      if isinstance(each, ast.Name)}  # fmt: skip
-        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-            bound.add(statement.target.id)
-    return bound
+    symbols = symtable.symtable(code, "cell", "exec").get_symbols()
+    return {it.get_name() for it in symbols if it.is_assigned() and not it.is_imported()}
 
 
 def build_labs(
@@ -398,7 +396,7 @@ def build_for_nbgrader(labs: Path, course: Path, only: Sequence[str] = ()) -> li
 
 def _chosen(labs: Path, only: Sequence[str]) -> dict[str, Path]:
     """The sources of these labs, or of all of them, by lab."""
-    known = {lab_of(path.stem): path for path in sorted((labs / "source").glob("*.py"))}
+    known = sources(labs)
     unknown = [lab for lab in only if lab not in known]
     if unknown or None in known:
         wrong = unknown or [str(known[None].name)]
@@ -433,11 +431,12 @@ def _difference(path: Path, text: str) -> str:
 
 def without_source(labs: Path) -> list[Path]:
     """The numbered notebooks that no source in labs/source makes."""
-    sources = {path.stem for path in (labs / "source").glob("*.py")}
-    more = {path.stem for path in further_sources(labs)}
     return [
         path
-        for folder, known in ((labs, sources), (labs / FURTHER, more))
+        for folder, known in (
+            (labs, sources(labs).values()),
+            (labs / FURTHER, further_sources(labs)),
+        )
         for path in sorted(folder.glob("*.ipynb"))
-        if lab_of(path.stem) and path.stem not in known
+        if lab_of(path.stem) and path.stem not in {source.stem for source in known}
     ]

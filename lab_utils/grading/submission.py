@@ -33,6 +33,7 @@ from lab_utils.grading.notebook import (
     lab_of,
     learner_notebook,
     read_source,
+    sources,
 )
 
 # No lab has 6,000 characters. What has more than this runs as it is, and is not read: to parse it
@@ -200,7 +201,7 @@ class _Piece:
 
 def read_submission(path: Path, labs: Path = LABS) -> Submission:
     """Read a notebook or a source; raises NotASubmission with the reason."""
-    found = {lab_of(source.stem): source for source in sorted((labs / "source").glob("*.py"))}
+    found = sources(labs)
     if path.suffix == ".py":
         lab = _known(path, lab_of(path.stem), found)
         notebook = instructor_notebook(read_source(path), lab, exercises(lab, labs))
