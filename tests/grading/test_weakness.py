@@ -159,6 +159,7 @@ def committed(number: int, api: str = "OffsetCommit") -> list[Event]:
 @pytest.mark.parametrize(
     ("at", "rows"),
     [
+        ("after_poll", [wire("response", "Fetch", 1, 1)]),  # to have polled is to have fetched
         ("after_send", acked(1)),
         ("after_ack", acked(2)),
         ("after_process", acked(2)),
@@ -202,14 +203,6 @@ def test_a_point_of_one_order(at: str, rows: list[Event], words: str) -> None:
 
     assert words in lacking
     assert bool(words) == (f"a process came to {at} with order 2, and" in lacking)
-
-
-def test_a_process_that_has_only_read() -> None:
-    """To have polled is to have fetched."""
-    fetched = wire("response", "Fetch", 1, 1)
-
-    assert not_done(crash_client("after_poll"), [fetched], writes=True) is None
-    assert "0 fetches" in (not_done(crash_client("after_poll"), [], writes=True) or "")
 
 
 def consumer(kind: str, api: str, at_ns: int) -> Event:
