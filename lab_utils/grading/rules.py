@@ -52,7 +52,7 @@ def no_order_is_stored_twice(_: Any, evidence: Evidence) -> str | None:
         return None
     value, rows = twice[0]
     others = f" {len(twice)} orders are stored more than once." if len(twice) > 1 else ""
-    return f"order {value} is in the log {_times(len(rows))}, at {_offsets(rows)}.{others}"
+    return f"order {value} is in the log {times(len(rows))}, at {_offsets(rows)}.{others}"
 
 
 def nothing_else_is_stored(_: Any, evidence: Evidence) -> str | None:
@@ -304,8 +304,9 @@ def _offsets(rows: list[Event]) -> str:
     return f"offsets {', '.join(numbers[:-1])} and {numbers[-1]}{place}"
 
 
-def _times(number: int) -> str:
-    return "twice" if number == 2 else f"{number} times"
+def times(number: int) -> str:
+    """A number of times as one says it."""
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
 def _is_plain(value: Any) -> bool:
@@ -360,15 +361,40 @@ def repeated(evidence: Evidence, copies: Mapping[Any, int]) -> list[str]:
     return [order for order in evidence.orders if copies.get(order, 0) > 1]
 
 
-def not_once(
-    evidence: Evidence, copies: Mapping[Any, int], what: str, where: str = ""
-) -> str | None:
-    """Which order has none of what it should have once, or several; None if each has one."""
-    if lost := missing(evidence, copies):
-        return f"order {lost[0]} has no {what}{where}{and_more(lost)}."
-    if twice := repeated(evidence, copies):
-        return f"order {twice[0]} has {copies[twice[0]]} {what}s{where}{and_more(twice)}."
-    return None
+def invoices(evidence: Evidence) -> Counter[str | None]:
+    """How often a read_committed reader has the invoice of each order, when all is over."""
+    return final(evidence, "invoices")
+
+
+def unbilled(evidence: Evidence) -> list[str]:
+    """The orders of which such a reader has no invoice."""
+    return missing(evidence, invoices(evidence))
+
+
+def billed_twice(evidence: Evidence) -> list[str]:
+    """The orders of which it has more than one."""
+    return repeated(evidence, invoices(evidence))
+
+
+def effects(evidence: Evidence) -> Mapping[Any, int]:
+    """How often the database has each order."""
+    return evidence.history.effects
+
+
+def each_has_one(
+    what: str, copies: Callable[[Evidence], Mapping[Any, int]], where: str = ""
+) -> Rule:
+    """Each order has one of these: none has lost it, and none has several."""
+
+    def has_one(_: Any, evidence: Evidence) -> str | None:
+        found = copies(evidence)
+        if lost := missing(evidence, found):
+            return f"order {lost[0]} has no {what}{where}{and_more(lost)}."
+        if twice := repeated(evidence, found):
+            return f"order {twice[0]} has {found[twice[0]]} {what}s{where}{and_more(twice)}."
+        return None
+
+    return has_one
 
 
 def and_more(orders: Sequence[str]) -> str:

@@ -5,15 +5,17 @@ from sqlalchemy import text
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
-    final,
+    billed_twice,
+    each_has_one,
+    effects,
     had,
+    invoices,
     missing,
     names_what_became,
-    not_once,
     nothing_else_is_stored,
     orders_in_runs,
-    repeated,
     rows_equal,
+    unbilled,
 )
 from lab_utils.grading.weakness import gone_on
 from lab_utils.proxy.faults import crash_client, delay_response, refuse
@@ -200,18 +202,16 @@ SINKS = {
 }
 
 
-def out_equals_in(_, evidence):
-    """Do both read_committed readers have each order once?"""
-    final_reader = not_once(
-        evidence, final(evidence, "invoices"), "invoice", ", for the final reader"
-    )
-    concurrent = had(evidence, "invoices", "seen")
-    return final_reader or not_once(evidence, concurrent, "invoice", ", for the concurrent reader")
+def seen_meanwhile(evidence):
+    """How often a read_committed reader was given each order while all went on."""
+    return had(evidence, "invoices", "seen")
 
 
-def lost(evidence):
-    """The orders that no read_committed reader has."""
-    return missing(evidence, final(evidence, "invoices"))
+# For both readers.
+OUT_EQUALS_IN = (
+    each_has_one("invoice", invoices, ", for the final reader"),
+    each_has_one("invoice", seen_meanwhile, ", for the concurrent reader"),
+)
 
 
 def in_each_life(points, turn, orders):
@@ -277,11 +277,6 @@ def everything(place):
     ]
 
 
-def each_effect_is_there_once(_, evidence):
-    """Has each order one effect?"""
-    return not_once(evidence, evidence.history.effects, "effect", " in bookings")
-
-
 def booking(turn):
     """A run with a database whose processes are killed on the way of every second order into it."""
     orders = (*range(turn % 2, 10, 2), 11)
@@ -293,17 +288,13 @@ def what_the_reader_had(evidence):
     """The copies of each order that the reader of this trial's case had."""
     name = evidence.trial.name
     if name == "database":
-        return evidence.history.effects
-    return (
-        had(evidence, "invoices", "record")
-        if name == "uncommitted"
-        else final(evidence, "invoices")
-    )
+        return effects(evidence)
+    return had(evidence, "invoices", "record") if name == "uncommitted" else invoices(evidence)
 
 
 def out_is_not_in(evidence):
     """The orders that a read_committed reader does not have once."""
-    copies = final(evidence, "invoices")
+    copies = invoices(evidence)
     return [
         {"value": order, "times": copies[order]} for order in evidence.orders if copies[order] != 1
     ]
@@ -334,7 +325,7 @@ EXERCISES = (
         answer="exactly_once",
         public=(killed(0), refused(2), fenced(2)),
         unseen=drawn(everything),
-        rules=(nothing_else_is_stored, out_equals_in),
+        rules=(nothing_else_is_stored, *OUT_EQUALS_IN),
         mistakes=(
             Mistake(
                 name="nothing is written",
@@ -366,33 +357,35 @@ EXERCISES = (
             ),
             Mistake(
                 name="the bookmark ahead",
-                is_made=lambda _, seen: seen.crashes and lost(seen),
+                is_made=lambda _, seen: seen.crashes and unbilled(seen),
                 likely="the bookmark stood after an order whose invoice was not committed.",
                 look="Look at which orders each transaction holds, and at its offset.",
             ),
             Mistake(
                 name="the bookmark behind",
-                is_made=lambda _, seen: repeated(seen, final(seen, "invoices")),
+                is_made=lambda _, seen: billed_twice(seen),
                 likely="the bookmark stood before an order whose invoice was committed.",
                 look="Look at which orders each transaction holds, and at its offset.",
             ),
             Mistake(
                 name="not rewound",
                 is_made=lambda _, seen: (
-                    lost(seen) and had(seen, "invoices", "record").keys() >= set(lost(seen))
+                    unbilled(seen) and had(seen, "invoices", "record").keys() >= set(unbilled(seen))
                 ),
                 likely="an aborted batch was never read again.",
                 look="Look at where the consumer stands after abort_transaction().",
             ),
             Mistake(
                 name="gave up",
-                is_made=lambda _, seen: seen.trial.name == "a transaction fails" and lost(seen),
+                is_made=lambda _, seen: seen.trial.name == "a transaction fails" and unbilled(seen),
                 likely="the loop ended at an error that asks for an abort.",
                 look="Look at what the error asks for, and at what the loop does then.",
             ),
             Mistake(
                 name="swallowed",
-                is_made=lambda _, seen: seen.trial.name == "a producer is fenced" and lost(seen),
+                is_made=lambda _, seen: (
+                    seen.trial.name == "a producer is fenced" and unbilled(seen)
+                ),
                 likely="the producer could not go on, and your loop kept the error to itself.",
                 look="Look at what your loop does with an error that asks for no abort.",
             ),
@@ -408,7 +401,7 @@ EXERCISES = (
         answer="booked_once",
         public=(booking(0),),
         unseen=drawn(lambda place: [booking(place.choice((1, 4)))]),
-        rules=(each_effect_is_there_once,),
+        rules=(each_has_one("effect", effects, " in bookings"),),
         mistakes=(
             Mistake(
                 name="nothing is booked",
@@ -465,7 +458,7 @@ EXERCISES = (
                     seen.returned
                     and times_returned(seen)
                     .keys()
-                    .isdisjoint(set(lost(seen)) & had(seen, "invoices", "record").keys())
+                    .isdisjoint(set(unbilled(seen)) & had(seen, "invoices", "record").keys())
                 ),
                 likely="orders that no read_committed reader sees are not in your result.",
                 look="Look at the kinds record and visible, and at what the join leaves out.",
@@ -482,7 +475,7 @@ EXERCISES = (
             Mistake(
                 name="each counted once",
                 is_made=lambda _, seen: (
-                    times_returned(seen).keys() == set(lost(seen))
+                    times_returned(seen).keys() == set(unbilled(seen))
                     and set(times_returned(seen).values()) == {0}
                 ),
                 likely="orders with two invoices are not in your result.",
@@ -510,7 +503,7 @@ EXERCISES = (
             )
             for name, workload in SINKS.items()
         ),
-        rules=(names_what_became(lambda seen: seen.history.effects),),
+        rules=(names_what_became(effects),),
         mistakes=(
             Mistake(
                 name="counting is an upsert",

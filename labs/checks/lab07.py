@@ -11,13 +11,17 @@ from lab_utils.grading.cases import Exercise, Mistake, Trial
 from lab_utils.grading.rules import (
     aborts,
     and_more,
+    billed_twice,
+    each_has_one,
+    effects,
     final,
     had,
+    invoices,
     low_acks,
     missing,
-    not_once,
     nothing_else_is_stored,
     repeated,
+    unbilled,
     what_became,
 )
 from lab_utils.grading.weakness import gone_on
@@ -196,21 +200,12 @@ def each_has_its_notice(_, evidence):
     return f"order {lost[0]} has no notice{and_more(lost)}." if lost else None
 
 
-def each_has_one_invoice(_, evidence):
-    """Is each order in invoices exactly once, to a read_committed reader?
+def unless_power_was_cut(rule):
+    """The rule; after a power cut it is not asked.
 
-    Whether a transaction outlives a power cut is chance, and so is whether its batch comes again.
+    Whether a transaction outlives that is chance, and so is whether its batch comes again.
     """
-    if was_cut(evidence):
-        return None
-    return not_once(evidence, final(evidence, "invoices"), "invoice")
-
-
-def each_has_one_booking(_, evidence):
-    """Is each order in bookings exactly once? After a power cut it is not asked, as of invoices."""
-    if was_cut(evidence):
-        return None
-    return not_once(evidence, evidence.history.effects, "row", " in bookings")
+    return lambda answer, seen: None if was_cut(seen) else rule(answer, seen)
 
 
 def no_write_was_refused(_, evidence):
@@ -352,8 +347,8 @@ EXERCISES = (
             nothing_else_is_stored,
             no_write_was_refused,
             each_has_its_notice,
-            each_has_one_invoice,
-            each_has_one_booking,
+            unless_power_was_cut(each_has_one("invoice", invoices)),
+            unless_power_was_cut(each_has_one("row", effects, " in bookings")),
         ),
         mistakes=(
             Mistake(
@@ -397,10 +392,7 @@ EXERCISES = (
             Mistake(
                 name="gave up",
                 is_made=lambda _, seen: (
-                    not seen.crashes
-                    and not aborts(seen)
-                    and not was_cut(seen)
-                    and missing(seen, final(seen, "invoices"))
+                    not seen.crashes and not aborts(seen) and not was_cut(seen) and unbilled(seen)
                 ),
                 likely="the pipeline ended at an error that asks for an abort.",
                 look="Look at the txn_failed event and what it asks for.",
@@ -412,7 +404,7 @@ EXERCISES = (
                 is_made=lambda _, seen: (
                     aborts(seen)
                     and not (seen.crashes and seen.requests("OffsetCommit"))
-                    and missing(seen, final(seen, "invoices"))
+                    and unbilled(seen)
                 ),
                 likely="an aborted batch was never read again.",
                 look="Look at where the consumer stands after abort_transaction().",
@@ -422,9 +414,7 @@ EXERCISES = (
             Mistake(
                 name="committed before the work",
                 is_made=lambda _, seen: (
-                    seen.crashes
-                    and seen.requests("OffsetCommit")
-                    and missing(seen, final(seen, "invoices"))
+                    seen.crashes and seen.requests("OffsetCommit") and unbilled(seen)
                 ),
                 likely="the bookmark was past a batch that was still being worked on.",
                 look="Look at which requests commit offsets, and who asked for them.",
@@ -433,9 +423,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="no bookmark",
-                is_made=lambda _, seen: (
-                    not seen.requests("TxnOffsetCommit") and repeated(seen, final(seen, "invoices"))
-                ),
+                is_made=lambda _, seen: not seen.requests("TxnOffsetCommit") and billed_twice(seen),
                 likely="the transactions hold invoices, and no bookmark.",
                 look="Look for what makes the offsets part of a transaction.",
                 finding="duplicate-effect",
@@ -444,9 +432,7 @@ EXERCISES = (
             Mistake(
                 name="two commits",
                 is_made=lambda _, seen: (
-                    seen.crashes
-                    and seen.requests("OffsetCommit")
-                    and repeated(seen, final(seen, "invoices"))
+                    seen.crashes and seen.requests("OffsetCommit") and billed_twice(seen)
                 ),
                 likely="invoices and bookmark were committed one after the other.",
                 look="Look at what a process finds if it is killed between the two.",

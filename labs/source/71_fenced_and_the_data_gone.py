@@ -6,21 +6,20 @@
 # 18 minutes · one broker · 7 points · builds on labs 04 and 06
 
 # %% part="checks"
-import random
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     FENCED,
     answer_equals,
     answers,
-    final,
-    missing,
-    not_once,
+    billed_twice,
+    each_has_one,
+    invoices,
     nothing_else_is_stored,
-    repeated,
+    unbilled,
 )
 from lab_utils.proxy.faults import crash_client, refuse, stall_client
 
@@ -165,16 +164,10 @@ def killed(*orders):
     return Trial(name="killed", faults=faults, **BILLED)
 
 
-def elsewhere(nonce):
+def elsewhere(place):
     """The three at places drawn from the nonce: in the first half of the orders and the second."""
-    place = random.Random(nonce)
     one, other = place.sample((place.randint(1, 2), place.randint(3, 4)), 2)
     return fenced(one), stopped(2 * other), killed(place.choice("02"), place.choice("46"))
-
-
-def lost(evidence):
-    """The orders without an invoice."""
-    return missing(evidence, final(evidence, "invoices"))
 
 
 def told(evidence):
@@ -188,7 +181,7 @@ def cause(evidence):
     ends = [row.detail["committed"] for row in evidence.requests("EndTxn")]
     later = [row for row in evidence.requests("OffsetCommit") if row.at_ns > first.at_ns]
     return {
-        "gone": " ".join(lost(evidence)),
+        "gone": " ".join(unbilled(evidence)),
         "request": first.api,
         "error": first.error,
         "ended_by": "program" if "False" in ends else "coordinator",
@@ -196,20 +189,10 @@ def cause(evidence):
     }
 
 
-def each_has_one_invoice(_, evidence):
-    """Is each order in invoices exactly once, to a read_committed reader?"""
-    return not_once(evidence, final(evidence, "invoices"), "invoice")
-
-
 def goes_on(evidence):
     """Did a transaction begin after the program had been fenced?"""
     begun = [row.at_ns for row in evidence.requests("AddPartitionsToTxn")]
     return not told(evidence) or max(begun) > told(evidence)[0].at_ns
-
-
-def twice(evidence):
-    """The orders with more than one invoice."""
-    return repeated(evidence, final(evidence, "invoices"))
 
 
 EXERCISES = (
@@ -268,8 +251,8 @@ EXERCISES = (
         kind="workload",
         answer="repaired",
         public=(fenced(2), stopped(4), killed("2", "4")),
-        unseen=elsewhere,
-        rules=(nothing_else_is_stored, each_has_one_invoice),
+        unseen=drawn(elsewhere),
+        rules=(nothing_else_is_stored, each_has_one("invoice", invoices)),
         mistakes=(
             Mistake(
                 name="nothing is billed",
@@ -285,7 +268,7 @@ EXERCISES = (
             ),
             Mistake(
                 name="gave up",
-                is_made=lambda _, seen: bool(lost(seen)) and not goes_on(seen),
+                is_made=lambda _, seen: bool(unbilled(seen)) and not goes_on(seen),
                 likely="after the error, no further transaction was begun.",
                 look="Look at who takes part in the timeline after the error.",
             ),
@@ -297,25 +280,25 @@ EXERCISES = (
             ),
             Mistake(
                 name="the bookmark went on",
-                is_made=lambda _, seen: bool(lost(seen)) and bool(seen.requests("OffsetCommit")),
+                is_made=lambda _, seen: bool(unbilled(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="a bookmark was committed past a batch whose transaction was not.",
                 look="Look at the OffsetCommit after the failed EndTxn.",
             ),
             Mistake(
                 name="not rewound",
-                is_made=lambda _, seen: bool(lost(seen)),
+                is_made=lambda _, seen: bool(unbilled(seen)),
                 likely="the transaction took its bookmark back, and the consumer went on.",
                 look="Look at where the consumer stands after the error.",
             ),
             Mistake(
                 name="two commits",
-                is_made=lambda _, seen: bool(twice(seen)) and bool(seen.requests("OffsetCommit")),
+                is_made=lambda _, seen: bool(billed_twice(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="invoices and bookmark were committed one after the other.",
                 look="Look at what happens to a process that is killed between the two.",
             ),
             Mistake(
                 name="one short",
-                is_made=lambda _, seen: bool(twice(seen)),
+                is_made=lambda _, seen: bool(billed_twice(seen)),
                 likely="a bookmark names the next order to read, and this one names another.",
                 look="Look at the offsets in TxnOffsetCommit, and at the last order of the batch.",
             ),

@@ -6,20 +6,19 @@
 # 18 minutes · one broker · 7 points · builds on labs 04 and 06
 
 # %% part="checks"
-import random
 import uuid
 from dataclasses import replace
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     answer_equals,
+    billed_twice,
     committed_by_then,
-    final,
-    missing,
-    not_once,
+    each_has_one,
+    invoices,
     nothing_else_is_stored,
-    repeated,
     taken_back_by_another,
+    unbilled,
 )
 from lab_utils.proxy.faults import crash_client
 
@@ -175,21 +174,10 @@ def places(nth, order):
     )
 
 
-def elsewhere(nonce):
+def elsewhere(place):
     """The two at places drawn from the nonce."""
-    place = random.Random(nonce)
     # Not in a first transaction: whose is left open has committed one.
     return places(place.randint(3, 4), place.choice("02"))
-
-
-def hidden(evidence):
-    """The orders that no read_committed reader is given."""
-    return missing(evidence, final(evidence, "invoices"))
-
-
-def twice(evidence):
-    """The orders that it is given more than once."""
-    return repeated(evidence, final(evidence, "invoices"))
 
 
 def names(evidence):
@@ -210,16 +198,11 @@ def cause(evidence):
     )
     return {
         "stuck_at": int(end.detail["last_stable"]),
-        "hidden": " ".join(hidden(evidence)),
+        "hidden": " ".join(unbilled(evidence)),
         "end": end.offset,
         "left_open_by": given.actor,
         "minutes": int(left.detail["timeout_ms"]) // 60000,
     }
-
-
-def each_can_be_read_once(_, evidence):
-    """Is a read_committed reader given each order in invoices exactly once?"""
-    return not_once(evidence, final(evidence, "invoices"), "invoice", " that can be read")
 
 
 EXERCISES = (
@@ -278,8 +261,11 @@ EXERCISES = (
         kind="workload",
         answer="repaired",
         public=places(4, "0"),
-        unseen=elsewhere,
-        rules=(nothing_else_is_stored, each_can_be_read_once),
+        unseen=drawn(elsewhere),
+        rules=(
+            nothing_else_is_stored,
+            each_has_one("invoice", invoices, " that can be read"),
+        ),
         mistakes=(
             Mistake(
                 name="nothing is billed",
@@ -295,25 +281,25 @@ EXERCISES = (
             ),
             Mistake(
                 name="nobody's successor",
-                is_made=lambda _, seen: bool(hidden(seen)) and len(names(seen)) > 1,
+                is_made=lambda _, seen: bool(unbilled(seen)) and len(names(seen)) > 1,
                 likely="the new process did not end what its predecessor had left open.",
                 look="Look at the names in the InitProducerId requests before and after the kill.",
             ),
             Mistake(
                 name="the bookmark first",
-                is_made=lambda _, seen: bool(hidden(seen)) and bool(seen.requests("OffsetCommit")),
+                is_made=lambda _, seen: bool(unbilled(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="the bookmark was past a batch whose transaction was not committed.",
                 look="Look at what is committed before EndTxn.",
             ),
             Mistake(
                 name="two commits",
-                is_made=lambda _, seen: bool(twice(seen)) and bool(seen.requests("OffsetCommit")),
+                is_made=lambda _, seen: bool(billed_twice(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="invoices and bookmark were committed one after the other.",
                 look="Look at what happens to a process that is killed between the two.",
             ),
             Mistake(
                 name="one short",
-                is_made=lambda _, seen: bool(twice(seen)),
+                is_made=lambda _, seen: bool(billed_twice(seen)),
                 likely="a bookmark names the next order to read, and this one names another.",
                 look="Look at the offsets in TxnOffsetCommit, and at the last order of the batch.",
             ),

@@ -6,13 +6,19 @@
 # 18 minutes · one broker · 7 points · builds on labs 05 and 06
 
 # %% part="checks"
-import random
 from dataclasses import replace
 
 from sqlalchemy import text
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial
-from lab_utils.grading.rules import answer_equals, missing, not_once, repeated
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
+from lab_utils.grading.rules import (
+    answer_equals,
+    each_has_one,
+    effects,
+    missing,
+    orders_in_runs,
+    repeated,
+)
 from lab_utils.proxy.faults import crash_client, stall_client
 
 # %%
@@ -162,9 +168,8 @@ RESTARTS = (
 )
 
 
-def elsewhere(nonce):
+def elsewhere(place):
     """All of them at places drawn from the nonce."""
-    place = random.Random(nonce)
     return all_of_them(place.choice("24"), place.choice(RESTARTS))
 
 
@@ -181,17 +186,6 @@ def cause(evidence):
         "request": next(api for api in asked if api == "ListOffsets"),
         "committed": next(row.offset for row in later if row.api == "OffsetCommit"),
     }
-
-
-def each_is_booked_once(_, evidence):
-    """Is each order in bookings exactly once?"""
-    return not_once(evidence, evidence.history.effects, "row", " in bookings")
-
-
-def says_what_was_booked(_, evidence):
-    """What is said of a repair that passed."""
-    orders = sum(len(each.orders) for each in evidence)
-    return f"{orders} orders in {len(evidence)} runs, each in one row of bookings."
 
 
 def twice(evidence):
@@ -259,9 +253,9 @@ EXERCISES = (
         kind="workload",
         answer="repaired",
         public=all_of_them("2", RESTARTS[0]),
-        unseen=elsewhere,
-        rules=(each_is_booked_once,),
-        passed=says_what_was_booked,
+        unseen=drawn(elsewhere),
+        rules=(each_has_one("row", effects, " in bookings"),),
+        passed=orders_in_runs("runs, each in one row of bookings."),
         mistakes=(
             Mistake(
                 name="nothing is booked",

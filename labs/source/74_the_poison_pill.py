@@ -6,12 +6,11 @@
 # 18 minutes · one broker · 7 points · builds on labs 01 and 05
 
 # %% part="checks"
-import random
 from dataclasses import replace
 
 from sqlalchemy import text
 
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import and_more, answer_equals, answers, final, repeated
 from lab_utils.proxy.faults import crash_client, drop_request, refuse, stall_client
 
@@ -199,9 +198,8 @@ def in_hand():
     return of_nine("in hand", slow, *deaths, *losses)
 
 
-def elsewhere(nonce):
+def elsewhere(place):
     """The five at places drawn from the nonce."""
-    place = random.Random(nonce)
     return (
         lost(place.randint(1, 3)),
         refused(),
@@ -349,7 +347,7 @@ EXERCISES = (
         kind="workload",
         answer="repaired",
         public=(lost(2), refused(), refused_later(5), killed(2), in_hand()),
-        unseen=elsewhere,
+        unseen=drawn(elsewhere),
         rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
         passed=says_where_they_are,
         mistakes=(
