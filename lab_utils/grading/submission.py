@@ -443,7 +443,8 @@ def known_cells(
         if {cells[at].source for at in binding if each.item in cells[at].answers} <= blank:
             where = where or binding[-1:]
         for at in where:
-            cells[at] = _answering(cells[at], each.item)
+            all_of_it = dict.fromkeys((*cells[at].answers, each.item))
+            cells[at] = replace(cells[at], answers=tuple(all_of_it))
         if not any(cell.checks == each.item for cell in cells):
             cells = _with_check(cells, each.item)
     calling = [each.runs and ".check" in each.source for each in cells]
@@ -518,11 +519,6 @@ def _bound(source: str, *, is_read: bool) -> Set[str]:
         with suppress(*UNREADABLE):
             return names_of(symtable.symtable(_python(source, one_look=True), "cell", "exec"))[0]
     return {name for found in GIVES.findall(source) for name in found}
-
-
-def _answering(cell: Cell, item: str) -> Cell:
-    """The cell as one that answers this item, too."""
-    return replace(cell, answers=tuple(dict.fromkeys((*cell.answers, item))))
 
 
 def _with_check(cells: list[Cell], item: str) -> list[Cell]:

@@ -1,7 +1,7 @@
 """The checks of lab 00: Where is my message?"""
 
 from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
-from lab_utils.grading.rules import acked, answer_equals, rows_equal
+from lab_utils.grading.rules import acked, answer_equals, rows_equal, times
 from lab_utils.ledger.history import REPORTS
 from lab_utils.proxy.faults import delay_response, drop_response
 
@@ -192,12 +192,8 @@ EXERCISES = (
             ),
         ),
         passed=lambda _, evidence: (
-            f"the fault fired {_times(len(evidence[0].faults('fired')))}, so this run proves "
+            f"the fault fired {times(len(evidence[0].faults('fired')))}, so this run proves "
             f"something: {len(evidence[0].orders)} orders, {len(evidence[0].stored)} in the log."
         ),
     ),
 )
-
-
-def _times(number):
-    return {1: "once", 2: "twice"}.get(number, f"{number} times")
