@@ -142,14 +142,6 @@ def test_it_does_not_see(box: Sandbox, path: Path) -> None:
     assert said(box, READS.format(path=str(path))) in refusals
 
 
-def test_it_sees_no_other_submission(box: Sandbox, place: Path) -> None:
-    """What lies beside its folder it cannot read."""
-    (place / "other").mkdir()
-    (place / "other" / "answer").write_text("42")
-
-    assert "42" not in said(box, READS.format(path=str(place / "other" / "answer")))
-
-
 def test_it_sees_no_other_processes(apart: Sandbox) -> None:
     """With process ids of its own it can count its own, and no more."""
     assert "1 2" == said(apart, "import os; print(*filter(str.isdigit, os.listdir('/proc')))")
