@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lab_utils.stage.client import Brokers, Stage
     from lab_utils.sweep import SweptWorkload
     from lab_utils.views.explorer import Explorer
-    from lab_utils.views.explorer.offers import Offer
+    from lab_utils.views.explorer.choices import Offer
     from lab_utils.views.explorer.run_data import RunData
 
 # What the first run and the first picture need.
@@ -226,7 +226,7 @@ class Lab:
         `lab` names another lab whose choices are offered here.
         """
         from lab_utils.views.explorer import Explorer
-        from lab_utils.views.explorer.offers import offer_of
+        from lab_utils.views.explorer.choices import offer_of
         from lab_utils.views.explorer.run_data import offered
 
         offer = offer_of(lab or self.name)

@@ -47,8 +47,8 @@ from lab_utils.grading.sandbox import ROOT, UNCOUNTED, Limits, Sandbox, end_with
 from lab_utils.grading.submission import Submission
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
-from lab_utils.machine.carrier import Carrier, Connect, Reader, Writer
 from lab_utils.machine.confinement import BUBBLEWRAP, LANDLOCK
+from lab_utils.machine.forwarder import Connect, Forwarder, Reader, Writer
 from lab_utils.machine.quick_start import make_once
 
 INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
@@ -125,10 +125,10 @@ class Kernel:
             cwd=sandbox.folder,
             environment=environment,
         )
-        self._carrier = self._carried(f"{sandbox.folder}-kernel")
+        self._forwarder = self._forwarded(f"{sandbox.folder}-kernel")
         self._client.start_channels(iopub=False, stdin=False, hb=False, control=False)
 
-    def _carried(self, place: str) -> Carrier:
+    def _forwarded(self, place: str) -> Forwarder:
         """Carries what the client says to the kernel, and what it answers: so much and no more.
 
         ZeroMQ limits each part of a message, and keeps all of them until the last one is there.
@@ -145,14 +145,14 @@ class Kernel:
         listener.bind(f"{place}-1")
         listener.listen()
         said = f"its kernel said more than {ANSWERS_BYTES_MAX // 1_000_000} MB"
-        carrier = Carrier(
+        forwarder = Forwarder(
             {listener: connect},
             connections_max=CONNECTIONS,
             bytes_max=ANSWERS_BYTES_MAX,
             too_much=partial(self.sandbox.end_for, said),
         )
-        carrier.start()
-        return carrier
+        forwarder.start()
+        return forwarder
 
     def wait_until_ready(self) -> None:
         """Wait for the first answer, and go where the cells run; raises StageError if none comes.
@@ -202,7 +202,7 @@ class Kernel:
             self.sandbox.end()
         finally:
             self._client.stop_channels()
-            self._carrier.stop()
+            self._forwarder.stop()
             Path(f"{self._client.ip}-{self._client.shell_port}").unlink(missing_ok=True)
 
     def _answer(self, message: str, timeout_s: float) -> dict[str, Any] | None:

@@ -45,8 +45,8 @@ from lab_utils import processes
 from lab_utils.errors import LeftUnreadable, SetupError, StageError
 from lab_utils.folders import cache_folder
 from lab_utils.machine import seccomp
-from lab_utils.machine.carrier import Carrier
 from lab_utils.machine.confinement import APART, BUBBLEWRAP, FIX, LANDLOCK, NONE, START_S, isolation
+from lab_utils.machine.forwarder import Forwarder
 from lab_utils.machine.java import find_java
 
 ROOT: Final = Path(__file__).parents[2]
@@ -273,25 +273,25 @@ class Sandbox:
         folders = tuple(fills)
         self._filled = folders, sum(map(_disk, folders))
         try:
-            with self._carried(ports):
+            with self._forwarded(ports):
                 yield
         finally:
             self._filled = (), 0
 
     @contextmanager
-    def _carried(self, ports: Iterable[int]) -> Iterator[None]:
+    def _forwarded(self, ports: Iterable[int]) -> Iterator[None]:
         if self.kind != BUBBLEWRAP:  # they have the network of the machine
             yield
             return
-        carrier = Carrier({
+        forwarder = Forwarder({
             listener: partial(asyncio.open_connection, "127.0.0.1", listener.getsockname()[1])
             for listener in self._listeners(tuple(ports))
         })  # fmt: skip
-        carrier.start()
+        forwarder.start()
         try:
             yield
         finally:
-            carrier.stop()
+            forwarder.stop()
 
     def _listeners(self, ports: tuple[int, ...]) -> list[socket.socket]:
         if self._inside is None or not self._inside.is_running():

@@ -17,8 +17,8 @@ import struct
 from functools import partial
 from typing import Final
 
+from lab_utils.proxy.connections import WAITING_BYTES_LIMIT, Listener, Side
 from lab_utils.proxy.faults.broker_fault import LinkState
-from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Listener, Side
 
 CLIENT_ID_STARTS: Final = 14
 # Who may be connected without having said that it is a broker.

@@ -16,8 +16,8 @@ from typing import Final
 from uuid import UUID
 
 from lab_utils.proxy.armed import FaultBoard, Record
+from lab_utils.proxy.connections import Listener
 from lab_utils.proxy.relay import Relay
-from lab_utils.proxy.sides import Listener
 from lab_utils.proxy.witness import WireWitness
 
 # At one more the client is cut that has been idle the longest, as a broker does (max.connections);

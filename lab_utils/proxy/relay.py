@@ -24,10 +24,10 @@ from uuid import UUID
 
 from lab_utils.codec.frames import Request, Response, Unreadable, read_request, topic_ids
 from lab_utils.proxy.armed import Armed, FaultBoard, Kept
+from lab_utils.proxy.connections import WAITING_BYTES_LIMIT, Side
 from lab_utils.proxy.exchange import Copies, Exchange, Exchanges, Outbox
 from lab_utils.proxy.faults.broker_fault import ANSWERED, RECEIVED
 from lab_utils.proxy.faults.wire_fault import Action, Answer, Cut, Keep, Replay
-from lab_utils.proxy.sides import WAITING_BYTES_LIMIT, Side
 from lab_utils.proxy.witness import WireWitness
 
 # How long a connection that is to end waits for the broker's answers (docs/protocol.md, "When a

@@ -20,7 +20,7 @@ from lab_utils import course
 from lab_utils.course import Entry
 from lab_utils.site.recordings import KAFKA, first_picture, page_data
 from lab_utils.views.explorer import MODULE
-from lab_utils.views.explorer.offers import OFFERS
+from lab_utils.views.explorer.choices import OFFERS
 from lab_utils.views.explorer.run_data import styles
 from lab_utils.working_folder import ROOT
 

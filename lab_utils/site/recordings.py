@@ -27,7 +27,7 @@ from lab_utils.errors import SetupError
 from lab_utils.ledger.events import Event, spark_schema
 from lab_utils.ledger.history import History
 from lab_utils.machine.jars import ROOTS
-from lab_utils.views.explorer.offers import OFFERS, Offer
+from lab_utils.views.explorer.choices import OFFERS, Offer
 from lab_utils.views.explorer.run_data import RunData, offered
 from lab_utils.views.picture import Picture
 from lab_utils.views.timeline import timeline

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from lab_utils.proxy import proxy, sides
+from lab_utils.proxy import connections, proxy
 from lab_utils.proxy.faults import drop_request, drop_response, kill_broker
 from lab_utils.proxy.relay import OPEN_LIMIT
 from lab_utils.waiting import wait_until
@@ -172,7 +172,7 @@ def test_requests_behind_a_cut_are_not_counted(rig: Rig) -> None:
 
 def test_client_that_never_reads_starves_nobody(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one client pumps requests and reads no answer, the others have their turn."""
-    monkeypatch.setattr(sides, "TURN_S", -1)  # over when one frame has been worked off
+    monkeypatch.setattr(connections, "TURN_S", -1)  # over when one frame has been worked off
     hostile = rig.client()
     hostile.socket.setblocking(False)
     requests = b"".join(wire.heartbeat(number) for number in range(20_000))
@@ -204,7 +204,7 @@ def test_requests_without_answers_are_bounded(rig: Rig) -> None:
 
 def test_what_all_hold_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of many that send half a frame, those that hold the most are cut; who holds less stays."""
-    monkeypatch.setattr(sides, "MEMORY_LIMIT", 10 * 2**20)
+    monkeypatch.setattr(connections, "MEMORY_LIMIT", 10 * 2**20)
     honest = rig.client()
     honest.send(wire.heartbeat(1))
     honest.receive()
@@ -217,7 +217,7 @@ def test_what_all_hold_is_bounded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> 
     honest.send(wire.heartbeat(2))
 
     assert wire.heartbeat_answer(2) == honest.receive()
-    assert 10 * 2**20 >= rig.call(lambda: sum(side.held_bytes for side in sides._sides))
+    assert 10 * 2**20 >= rig.call(lambda: sum(side.held_bytes for side in connections._sides))
 
 
 def test_producer_that_waits_no_more(rig: Rig) -> None:

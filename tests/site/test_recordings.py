@@ -15,7 +15,7 @@ from lab_utils.errors import BadArgument, SetupError
 from lab_utils.lab import perform_choice
 from lab_utils.site import build, pages, recordings
 from lab_utils.site.recordings import keep, page_data, recorded
-from lab_utils.views.explorer.offers import OFFERS
+from lab_utils.views.explorer.choices import OFFERS
 from lab_utils.views.explorer.run_data import offered
 
 PAGE_BYTES = 1_000_000

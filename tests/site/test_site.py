@@ -17,7 +17,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from lab_utils.site import build, pages
-from lab_utils.views.explorer.offers import OFFERS
+from lab_utils.views.explorer.choices import OFFERS
 from lab_utils.waiting import wait_until
 from tests.browser import rig
 

@@ -12,8 +12,8 @@ from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 from lab_utils.views.explorer import CLOSED, Explorer
+from lab_utils.views.explorer.choices import OFFERS, offer_of
 from lab_utils.views.explorer.log_rows import _commits
-from lab_utils.views.explorer.offers import OFFERS, offer_of
 from lab_utils.views.explorer.run_data import HEADLINES, RunData, run_data
 from lab_utils.views.explorer.steps import STYLES, Steps
 from tests.views import consuming_histories, histories, replica_histories, transaction_histories

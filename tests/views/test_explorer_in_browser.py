@@ -10,7 +10,7 @@ from playwright.sync_api import Page
 
 from lab_utils.ledger.events import Event
 from lab_utils.views.explorer import CSS, MODULE
-from lab_utils.views.explorer.offers import OFFERS
+from lab_utils.views.explorer.choices import OFFERS
 from lab_utils.views.explorer.run_data import run_data, styles
 from lab_utils.views.explorer.sweep_table import Cell, grid
 from tests.views import histories, replica_histories, transaction_histories

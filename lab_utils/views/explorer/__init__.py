@@ -18,7 +18,7 @@ import anywidget
 import traitlets
 
 from lab_utils.errors import LabError
-from lab_utils.views.explorer.offers import Offer
+from lab_utils.views.explorer.choices import Offer
 from lab_utils.views.explorer.run_data import RunData, styles
 
 HERE: Final = Path(__file__).parent

@@ -22,8 +22,8 @@ from lab_utils.ledger.counts import count, outcomes
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.history import History
 from lab_utils.views import bookmarks, in_out, palette, replica_history, transaction_timeline, words
+from lab_utils.views.explorer.choices import Offer
 from lab_utils.views.explorer.log_rows import BEGIN_NS, CELLS, END_NS, MISSING, Row, log_rows
-from lab_utils.views.explorer.offers import Offer
 from lab_utils.views.explorer.steps import STYLES, Step, Steps
 from lab_utils.views.palette import DARK, Style
 from lab_utils.views.picture import MS, ms_text

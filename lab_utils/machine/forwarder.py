@@ -1,4 +1,4 @@
-"""Carries connections between a sandbox and what is outside, byte by byte, and counts them."""
+"""Forwards connections between a sandbox and what is outside, byte by byte, and counts them."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Writer = asyncio.StreamWriter
 Connect = Callable[[], Coroutine[Any, Any, tuple[Reader, Writer]]]
 
 
-class Carrier(threading.Thread):
-    """Carries each connection that comes to a listening socket to where `ways` leads.
+class Forwarder(threading.Thread):
+    """Forwards each connection that comes to a listening socket to where `ways` leads.
 
     connections_max  how many there may be at once; a further one is closed
-    bytes_max  what may come back altogether; more is not carried, and then `too_much` is called
+    bytes_max  what may come back altogether; more is not forwarded, and then `too_much` is called
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class Carrier(threading.Thread):
         self._stopped = asyncio.Event()
 
     def run(self) -> None:
-        """Carry until it is stopped, or too much has come back."""
+        """Forward until it is stopped, or too much has come back."""
         self._loop.run_until_complete(self._serve())
         self._loop.close()
 

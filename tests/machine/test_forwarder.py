@@ -1,4 +1,4 @@
-"""The carrier: what it leaves behind when it is stopped."""
+"""The forwarder: what it leaves behind when it is stopped."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lab_utils.machine.carrier import Carrier
+from lab_utils.machine.forwarder import Forwarder
 
 
 def test_a_connection_that_comes_at_the_very_last(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,8 +25,8 @@ def test_a_connection_that_comes_at_the_very_last(monkeypatch: pytest.MonkeyPatc
         return all_tasks()
 
     monkeypatch.setattr(asyncio, "all_tasks", with_another)
-    carrier = Carrier({})
-    carrier.start()
-    carrier.stop()
+    forwarder = Forwarder({})
+    forwarder.start()
+    forwarder.stop()
 
     assert begun == ["begun"]
