@@ -163,9 +163,10 @@ class Evidence:
         """The values in the log, in the order of `log`."""
         return [row.value or "" for row in self.log]
 
-    def requests(self, api: str = "Produce") -> list[Event]:
-        """The requests of one API that crossed the wire, oldest first."""
-        return [row for row in self.history.of("wire", "request") if row.api == api]
+    def requests(self, *apis: str) -> list[Event]:
+        """The requests of these APIs, or of Produce, that crossed the wire, oldest first."""
+        named = apis or ("Produce",)
+        return [row for row in self.history.of("wire", "request") if row.api in named]
 
     def column(self, name: str) -> list[Any]:
         """One column of the rows that the learner's query returned; empty if there was no query."""

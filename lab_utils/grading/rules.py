@@ -23,6 +23,7 @@ from lab_utils.ledger.events import (
 
 FENCED: Final = ("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED")
 BECAME: Final = ("once", "lost", "twice")
+Copies = Callable[[Evidence], Mapping[Any, int]]  # how often each order is somewhere
 
 
 def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
@@ -212,7 +213,7 @@ def what_became(evidence: Evidence, copies: Mapping[str, int]) -> str:
     return "lost" if is_lost else "twice" if is_repeated else "once"
 
 
-def names_what_became(copies: Callable[[Evidence], Mapping[str, int]]) -> Rule:
+def names_what_became(copies: Copies) -> Rule:
     """The answer says under the trial's name what became of the orders."""
 
     def names(answer: Any, evidence: Evidence) -> str | None:
@@ -381,9 +382,7 @@ def effects(evidence: Evidence) -> Mapping[Any, int]:
     return evidence.history.effects
 
 
-def each_has_one(
-    what: str, copies: Callable[[Evidence], Mapping[Any, int]], where: str = ""
-) -> Rule:
+def each_has_one(what: str, copies: Copies, where: str = "") -> Rule:
     """Each order has one of these: none has lost it, and none has several."""
 
     def has_one(_: Any, evidence: Evidence) -> str | None:
@@ -565,11 +564,8 @@ def nothing_after_the_end(_: Any, evidence: Evidence) -> str | None:
     end = _end(evidence)
     if end is None:
         return None
-    later = [
-        row for row in evidence.history.of("wire", "request")
-        if row.at_ns > end.at_ns
-        and row.api in ("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn")
-    ]  # fmt: skip
+    asked = evidence.requests("InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn")
+    later = [row for row in asked if row.at_ns > end.at_ns]
     if not later:
         return None
     return f"after it was fenced, {later[0].actor} went on: {later[0].api} crossed the wire."
