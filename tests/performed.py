@@ -5,6 +5,7 @@ The tests of the claims use it. What confluent_kafka raises is an outcome; it is
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
@@ -23,6 +24,7 @@ from lab_utils.machine.quick_start import quick_kafka
 from lab_utils.proxy.faults import Fault
 from tests.called import call
 
+log = logging.getLogger(__name__)
 NUMBERS = count(1)
 Workload = Callable[[LiveRun], object]
 Perform = Callable[..., list[Event]]
@@ -43,6 +45,7 @@ def performing(stage: Any, folder: Path) -> Iterator[Perform]:
             error = carry_out(workload, ticket, timeout_s=60, crashed=experiment.crashed)
         rows = experiment.finish()
         assert error is None or isinstance(error, KafkaException), error
+        log.warning("the workload raised %r", error)  # is shown where a test fails
         assert [] == experiment.trouble
         return rows
 

@@ -156,7 +156,7 @@ def test_broker_and_client_die_in_a_transaction(perform: Perform) -> None:
     """
     dies = kill_broker(1, api="TxnOffsetCommit", nth=2)
     crash = crash_client("while_committing", nth=2)
-    rows = perform(workload("bills_in_a_transaction"), dies, crash, **EIGHT)
+    rows = perform(workload("bills_in_a_transaction"), dies, crash, **EIGHT, patient=True)
     happened = [row.kind for row in rows if row.actor in ("broker-1", "process")]
 
     assert {"0 1 2 3 4 5 6 7"} == seen_by_readers(rows)

@@ -32,7 +32,7 @@ def bills_then_commits(run):
         producer.flush()
         consumer.commit(asynchronous=False)
 
-eight = {"orders": 8, "filled": True, "topics": ["invoices"], "until_stable": True}
+eight = {"orders": 8, "filled": True, "topics": ["invoices"], "until_stable": True, "patient": True}
 guess = lab.predict(duplicated=..., committed=..., because="...")
 
 # %%
