@@ -79,10 +79,12 @@ def skipped_processing() -> Found:
     """A group's bookmark is after an order for which the work was never done.
 
     Rule: at the end of the run the broker holds a bookmark of the group (`committed`) that is after
-    a readable `record`, and nobody in the group has `processed` that record. If an order has
-    several copies, only as many must be processed as were acked, and at least one.
-    For a group of which nothing is `processed` in the topic, as of a transactional pipeline, it is
-    after such a record that is itself after all that the group was given of the partition.
+    a readable `record`, and nobody in the group has `processed` that record: at its offset, and
+    with its value if one is named. If an order has several copies, only as many must be processed
+    as were acked, and at least one.
+    If neither a member of the group nor anybody who is in no group has `processed` anything of the
+    topic, as in a transactional pipeline, the bookmark is after such a record that is itself after
+    all that the group was given of the partition.
     Smallest: `log(1, 2) processed(1) committed(2)`; `log(1, 2) delivered(1) committed(2)`.
     Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
     not at the end; `log(1, 1) processed(1) committed(2)`, where the program recognised the
