@@ -151,7 +151,7 @@ def acked(number: int) -> list[Event]:
     return [row for each in range(number) for row in exchange(str(each))]
 
 
-def committed(number: int, api: str = "OffsetCommit") -> list[Event]:
+def commits(number: int, api: str = "OffsetCommit") -> list[Event]:
     return [wire(kind, api, 1, 100 + each) for each in range(number)
             for kind in ("request", "response")]  # fmt: skip
 
@@ -165,9 +165,9 @@ def committed(number: int, api: str = "OffsetCommit") -> list[Event]:
         ("after_process", acked(2)),
         ("before_process", acked(1)),
         ("before_commit", acked(2)),
-        ("while_committing", committed(2)),
-        ("after_commit", committed(2, "EndTxn")),
-        ("after_send_offsets", committed(2, "TxnOffsetCommit")),
+        ("while_committing", commits(2)),
+        ("after_commit", commits(2, "EndTxn")),
+        ("after_send_offsets", commits(2, "TxnOffsetCommit")),
     ],
 )
 def test_a_process_dies_at_its_work(at: str, rows: list[Event]) -> None:
