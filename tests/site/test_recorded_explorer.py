@@ -42,7 +42,7 @@ def page(browser: Browser, address: str) -> Iterator[Page]:
 def test_without_javascript(browser: Browser, address: str) -> None:
     """The first run is drawn, with its finding; a narrow page scrolls it in a box of its own."""
     phone = {"width": 390, "height": 700}
-    with rig.new_page(browser, java_script_enabled=False, viewport=phone) as page:
+    with rig.new_page(browser, offline=True, java_script_enabled=False, viewport=phone) as page:
         page.goto(address)
         finding = page.locator("p", has_text="Order 2 was stored twice: its answer was lost")
 

@@ -21,7 +21,7 @@ const load = (module) =>
 @pytest.fixture(scope="module")
 def tab(browser: Browser) -> Iterator[Page]:
     """One tab for all tests of a module: a process of its own costs more than what is tested."""
-    with rig.new_page(browser, viewport=SIZE) as page:
+    with rig.new_page(browser, offline=True, viewport=SIZE) as page:
         yield page
 
 
@@ -37,7 +37,7 @@ def page(tab: Page) -> Page:
 @pytest.fixture
 def clocked(browser: Browser) -> Iterator[Page]:
     """A page whose clock the test sets; it has its own tab: a clock outlives a document."""
-    with rig.new_page(browser, viewport=SIZE) as page:
+    with rig.new_page(browser, offline=True, viewport=SIZE) as page:
         page.set_content(BLANK)
         page.clock.install()
         yield page

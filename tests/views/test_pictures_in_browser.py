@@ -50,7 +50,7 @@ DRAWN: list[tuple[Callable[[list[Event]], Picture], list[Event], set[str]]] = [
 @pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
     """A page that has loaded Plotly, which takes seconds; each picture replaces the last one."""
-    with rig.new_page(browser, viewport=SIZE) as page:
+    with rig.new_page(browser, offline=True, viewport=SIZE) as page:
         page.set_content('<meta charset="utf-8"><div id="here"></div>')
         page.add_script_tag(path=SCRIPT)
         yield page

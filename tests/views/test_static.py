@@ -200,8 +200,12 @@ def test_static_picture_is_whole(page: Page, name: str) -> None:
 
 
 def test_picture_in_the_repository() -> None:
-    """The README's is what `python -m docs.draw_lost_acknowledgement` draws."""
-    assert draw() == PICTURE.read_text(encoding="utf-8")
+    """The README's is what `python -m docs.draw_lost_acknowledgement` draws; it loads nothing."""
+    text = PICTURE.read_text(encoding="utf-8")
+
+    assert draw() == text
+    assert 'drop_response("Produce", nth=3)' in "".join(ElementTree.fromstring(text).itertext())
+    assert not any(word in text for word in ("href", "<script", "@import", "<style"))
 
 
 def test_exported_notebook_has_it() -> None:
