@@ -191,7 +191,7 @@ def with_superseded(rows: DataFrame, events: DataFrame, survey: Survey) -> DataF
     known = fates.drop("may_be_aborted").selectExpr("*", "false AS may_be_aborted")
     known = known.join(policies, ["run", "topic"], "left")
     gone = _superseded(survey, "key", "value", "kind <> 'sent'")
-    return known.selectExpr(*rows.columns, gone)
+    return known.selectExpr("*", gone).drop("is_aborted", "may_be_aborted", "is_compacted")
 
 
 def _with_fates(
@@ -216,11 +216,12 @@ def _with_fates(
         "bool_and(transaction IS NOT NULL AND NOT outcome <=> 'txn_committed') AS not_committed",
     )
     same = f"run = of_run AND topic = of_topic AND {key} <=> of_key AND {value} <=> of_value"
-    return rows.join(fates, functions.expr(same), "left").selectExpr(
-        *rows.columns,
+    told = rows.join(fates, functions.expr(same), "left").selectExpr(
+        "*",
         "coalesce(aborted_each_time, false) AS is_aborted",
         "coalesce(not_committed, false) AS may_be_aborted",
     )
+    return told.drop(*(f"of_{it}" for it in ORDER), "aborted_each_time", "not_committed")
 
 
 # Columns of a copy and of a partition that add up, those whose first counts, and of its topic.

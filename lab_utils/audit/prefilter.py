@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
+from uuid import uuid4
 
 from lab_utils.audit.facts import (
     OF_ORDERS,
@@ -59,29 +60,28 @@ MEMBERS_SCHEMA: Final = "run STRING, actor STRING, bit BIGINT, starts ARRAY<BIGI
 @contextmanager
 def prefiltering() -> Iterator[Prefilter]:
     """A prefilter, whose suspects stay in Spark's memory until the block ends."""
-    kept: list[DataFrame] = []
+    kept = ExitStack()
 
     def keep(facts: Facts, events: DataFrame, survey: Survey) -> DataFrame:
         if facts not in PREFILTERS or max(map(len, _bits(survey).values()), default=0) > GROUPS_MAX:
             return events
-        return PREFILTERS[facts](events, survey, kept)
+        return _named(PREFILTERS[facts](events, survey, kept), kept)
 
     try:
         yield Prefilter(KNOWN, keep)
     finally:
         with suppress(Exception):  # Where Spark has ended, so has its memory.
-            for suspects in kept:
-                suspects.unpersist()
+            kept.close()
 
 
-def _of_suspect_orders(events: DataFrame, survey: Survey, keep: list[DataFrame]) -> DataFrame:
+def _of_suspect_orders(events: DataFrame, survey: Survey, keep: ExitStack) -> DataFrame:
     kept = _kept(events.where(OF_ORDERS), ORDER, "id", _suspect_orders(events, survey), keep)
     if not survey.has_transactions:
         return kept
     return kept.unionByName(events.where("source = 'client' AND kind LIKE 'txn%'"))
 
 
-def _of_suspect_places(events: DataFrame, survey: Survey, keep: list[DataFrame]) -> DataFrame:
+def _of_suspect_places(events: DataFrame, survey: Survey, keep: ExitStack) -> DataFrame:
     rows = events.where(f"({OF_PLACES}) OR (source = 'client' AND kind = 'delivered')")
     place = _place("offset", of="xxhash64(run, topic)")
     kept = _kept(rows, place, "at", _suspect_places(events, survey), keep)
@@ -100,23 +100,34 @@ KNOWN: Final = frozenset({
     "duplicate-delivery", "skipped-processing", "nonmonotonic-poll", "poll-skip",
     "duplicate-effect", "inconsistent-offsets",
 })  # fmt: skip
-PREFILTERS: Final[dict[Facts, Callable[[DataFrame, Survey, list[DataFrame]], DataFrame]]] = {
+PREFILTERS: Final[dict[Facts, Callable[[DataFrame, Survey, ExitStack], DataFrame]]] = {
     orders: _of_suspect_orders,
     places: _of_suspect_places,
 }
 
 
 def _kept(
-    events: DataFrame, hashed: str, key: str, suspects: DataFrame, keep: list[DataFrame]
+    events: DataFrame, hashed: str, key: str, suspects: DataFrame, keep: ExitStack
 ) -> DataFrame:
     """The events whose hash is one of the suspects', which are asked for twice."""
     from pyspark.sql import functions
 
-    keep.append(suspects := suspects.persist())
+    suspects = _named(suspects, keep).persist()
     if suspects.count() <= BROADCAST_MAX:
         suspects = functions.broadcast(suspects)
-    kept = events.selectExpr("*", hashed).join(suspects, key, "left_semi")
-    return kept.select(*events.columns)
+    return events.selectExpr("*", hashed).join(suspects, key, "left_semi").drop(key)
+
+
+def _named(frame: DataFrame, keep: ExitStack) -> DataFrame:
+    """The same as a view, until `keep` ends: however often it is asked for, it is analysed once.
+
+    To analyse it takes longer than to count a small ledger's suspects. What of it is in memory goes
+    with the view.
+    """
+    session, name = frame.sparkSession, f"prefiltered_{uuid4().hex}"
+    frame.createTempView(name)
+    keep.callback(session.catalog.dropTempView, name)
+    return session.table(name)
 
 
 # What took an order's place in a compacted topic may be in good order itself.
