@@ -40,8 +40,8 @@ CLIENT: Final = {
     "role": ("consumer", "producer"),
     "library": ("java", "librdkafka"),
     "acks": ("-1", "0", "1", "all"),
-    "auto.offset.reset": ("beginning", "earliest", "end", "error", "largest", "latest", "none",
-                          "smallest"),
+    "auto.offset.reset": ("beginning", "by_duration:PT1H", "earliest", "end", "error", "largest",
+                          "latest", "none", "smallest"),
     "enable.auto.commit": BOOLEAN,
     "enable.auto.offset.store": BOOLEAN,
     "enable.idempotence": BOOLEAN,
@@ -57,6 +57,11 @@ SETTINGS: Final = {
     "clients": {**DECIDES, **CLIENT, "request.required.acks": CLIENT["acks"]},
     "topics": TOPIC,
 }
+
+# What a consumer of Java may begin at instead: so long ago, as ISO 8601 has it (KIP-1106).
+BY_DURATION: Final = re.compile(
+    r"by_duration:(?i:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)", re.ASCII
+)
 
 # The audit knows librdkafka's defaults. These are the Java client's, where they differ (Kafka 4).
 JAVA: Final = {
@@ -166,7 +171,7 @@ def _value(where: str, what: str, key: str, value: object) -> str:
             raise BadArgument(f"{where}.{key} must be a whole number; got {value!r}.")
         if key in COUNTS and int(text) < 1:
             raise BadArgument(f"{where}.{key} must be at least 1; got {value!r}.")
-    elif allowed != TEXT:
+    elif allowed != TEXT and not (key == "auto.offset.reset" and BY_DURATION.fullmatch(text)):
         one_of(f"{where}.{key}", text, allowed)
     return text
 

@@ -95,6 +95,23 @@ def test_a_java_consumer_reads_what_was_aborted(tmp_path: Path) -> None:
     assert "read_uncommitted" == effective(given)["isolation.level"]
 
 
+@pytest.mark.parametrize("ago", ["PT1H", "P2D", "P1DT2H30M", "PT0.5S", "PT1,5S", "pt10m"])
+def test_a_consumer_that_begins_so_long_ago(tmp_path: Path, ago: str) -> None:
+    """These Kafka 4.3.1's AutoOffsetResetStrategy takes (KIP-1106)."""
+    text = f'[clients.c]\nrole = "consumer"\n"auto.offset.reset" = "by_duration:{ago}"'
+    (given,) = read_contract(contract(tmp_path, text)).clients.values()
+
+    assert f"by_duration:{ago}" == given["auto.offset.reset"]
+
+
+@pytest.mark.parametrize("ago", ["", ":", ":P", ":PT", ":1h", ":-PT1H", ":P1Y", ":PT1H2H"])
+def test_a_duration_that_is_none(tmp_path: Path, ago: str) -> None:
+    """What it refuses is refused here, with an example."""
+    text = f'[clients.c]\nrole = "consumer"\n"auto.offset.reset" = "by_duration{ago}"'
+    with pytest.raises(BadArgument, match=r"by_duration:PT1H, .*; got 'by_duration"):
+        read_contract(contract(tmp_path, text))
+
+
 @pytest.mark.kafka
 def test_what_is_declared_becomes_events(tmp_path: Path) -> None:
     """In each run that a client or topic is in, where the run does not say it itself."""
