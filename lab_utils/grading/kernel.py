@@ -306,17 +306,11 @@ class KernelSession:
             yield
 
     def run_cell(self, position: int) -> Reply:
-        """Run one cell in the state that the cells before it made; how it ended is kept.
-
-        In a notebook Spark stands by the time that a cell asks for it; here it is started for the
-        cell that has failed without.
-        """
-        source = self.submission.cells[position].source
-        reply = self._execute(position, source)
-        if WITHOUT_SPARK in (reply.error or ""):
-            call = f"{INSIDE}.start_spark({str(self.given_folder([FIRST]))!r})"
-            self.evaluate(position, call, SPARK_START_S)
-            reply = self._execute(position, source)
+        """Run one cell in the state that the cells before it made; how it ended is kept."""
+        reply = Reply("spent")
+        if self.budget.left_s() > 0:
+            kernel = self._prepared(position)
+            reply = self._run(kernel, position)
         self.replies[position] = reply
         return reply
 
@@ -327,7 +321,12 @@ class KernelSession:
 
         `timeout_s` is for what is the lab's own doing; without it there is the time of a cell.
         """
-        reply = self._execute(position + 1, "", timeout_s, said=expression)
+        if self.budget.left_s() == 0:
+            return "spent", {}
+        kernel = self._prepared(position + 1)
+        reply = kernel.execute("", self.budget.left_s(timeout_s), said=expression)
+        if not kernel.is_alive:
+            self.close()
         return reply.status, parsed(reply.values.get("said", ""))
 
     def close(self) -> None:
@@ -336,17 +335,6 @@ class KernelSession:
             self._kernel.kill()
             self._exceeded = self.exceeded
             self._kernel = None
-
-    def _execute(
-        self, position: int, code: str, timeout_s: float | None = None, **expressions: str
-    ) -> Reply:
-        if self.budget.left_s() == 0:
-            return Reply("spent")
-        kernel = self._prepared(position)
-        reply = kernel.execute(code, self.budget.left_s(timeout_s), **expressions)
-        if not kernel.is_alive:
-            self._bury(position if code else None)
-        return reply
 
     def _prepared(self, position: int) -> Kernel:
         """A living kernel in which the cells before `position` have run."""
@@ -360,17 +348,26 @@ class KernelSession:
     def _replay(self, end: int) -> None:
         again = (each for each in sorted(self.replies) if each < end and each not in self._killers)
         for position in again:
-            left_s = self.budget.left_s()
-            if self._kernel is None or not self._kernel.is_alive or left_s == 0:
+            if self._kernel is None or self.budget.left_s() == 0:
                 return
-            self._kernel.execute(self.submission.cells[position].source, left_s)
-            if not self._kernel.is_alive:
-                self._bury(position)
+            self._run(self._kernel, position)
 
-    def _bury(self, killer: int | None) -> None:
-        if killer is not None:
-            self._killers.add(killer)
-        self.close()
+    def _run(self, kernel: Kernel, position: int) -> Reply:
+        """Run a cell; if it kills the kernel it is not run again.
+
+        In a notebook Spark stands by the time that a cell asks for it; here it is started for the
+        cell that has failed without.
+        """
+        source = self.submission.cells[position].source
+        reply = kernel.execute(source, self.budget.left_s())
+        if WITHOUT_SPARK in (reply.error or ""):
+            call = f"{INSIDE}.start_spark({str(self.given_folder([FIRST]))!r})"
+            kernel.execute("", self.budget.left_s(SPARK_START_S), said=call)
+            reply = kernel.execute(source, self.budget.left_s())
+        if not kernel.is_alive:
+            self._killers.add(position)
+            self.close()
+        return reply
 
     def _started(self) -> Kernel:
         kernel = Kernel(*self.sandbox(), self.working)

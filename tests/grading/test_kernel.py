@@ -293,15 +293,18 @@ def test_the_kernel_knows_nothing_of_the_grader(
 def test_columns_before_there_is_a_spark(opened: Opened) -> None:
     """A cell may make them above its query, as in a notebook, whose first cell prepares for it.
 
-    For what only a server can read, here a type, one is started.
+    For what only a server can read, here a type, one is started; also when the kernel has died and
+    the cells are run again.
     """
     session = opened(
         "from pyspark.sql import functions as F, Window",
         "w = Window.partitionBy('value').orderBy(F.desc('offset')); x = F.col('kind') == 'acked'",
         "twice = F.udf(lambda it: 2 * it, 'long'); twice(F.col('offset'))",
+        "import os; os._exit(3)",
+        "twice(x)",
     )
 
-    assert ["ok", "ok", "ok"] == run(session)
+    assert ["ok", "ok", "ok", "dead", "ok"] == run(session)
 
 
 def test_a_kernel_compiles_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
