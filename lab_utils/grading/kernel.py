@@ -307,10 +307,8 @@ class KernelSession:
 
     def run_cell(self, position: int) -> Reply:
         """Run one cell in the state that the cells before it made; how it ended is kept."""
-        reply = Reply("spent")
-        if self.budget.left_s() > 0:
-            kernel = self._prepared(position)
-            reply = self._run(kernel, position)
+        is_spent = self.budget.left_s() == 0
+        reply = Reply("spent") if is_spent else self._run(self._prepared(position), position)
         self.replies[position] = reply
         return reply
 
@@ -324,7 +322,7 @@ class KernelSession:
         if self.budget.left_s() == 0:
             return "spent", {}
         kernel = self._prepared(position + 1)
-        reply = kernel.execute("", self.budget.left_s(timeout_s), said=expression)
+        reply = self._executed(kernel, "", timeout_s, said=expression)
         if not kernel.is_alive:
             self.close()
         return reply.status, parsed(reply.values.get("said", ""))
@@ -348,7 +346,7 @@ class KernelSession:
     def _replay(self, end: int) -> None:
         again = (each for each in sorted(self.replies) if each < end and each not in self._killers)
         for position in again:
-            if self._kernel is None or self.budget.left_s() == 0:
+            if self._kernel is None:
                 return
             self._run(self._kernel, position)
 
@@ -359,15 +357,22 @@ class KernelSession:
         cell that has failed without.
         """
         source = self.submission.cells[position].source
-        reply = kernel.execute(source, self.budget.left_s())
+        reply = self._executed(kernel, source)
         if WITHOUT_SPARK in (reply.error or ""):
             call = f"{INSIDE}.start_spark({str(self.given_folder([FIRST]))!r})"
-            kernel.execute("", self.budget.left_s(SPARK_START_S), said=call)
-            reply = kernel.execute(source, self.budget.left_s())
+            self._executed(kernel, "", SPARK_START_S, said=call)
+            reply = self._executed(kernel, source)
         if not kernel.is_alive:
             self._killers.add(position)
             self.close()
         return reply
+
+    def _executed(
+        self, kernel: Kernel, code: str, wanted_s: float | None = None, **expressions: str
+    ) -> Reply:
+        """What is run while the submission has time; nothing is, when that is spent."""
+        left_s = self.budget.left_s(wanted_s)
+        return kernel.execute(code, left_s, **expressions) if left_s else Reply("spent")
 
     def _started(self) -> Kernel:
         kernel = Kernel(*self.sandbox(), self.working)

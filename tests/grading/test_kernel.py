@@ -244,6 +244,15 @@ def test_time_that_is_spent(opened: Opened) -> None:
     assert ["late", "spent"] == [session.run_cell(position).status for position in (1, 2)]
 
 
+def test_time_that_is_spent_on_a_spark(opened: Opened) -> None:
+    """The cell that needs one was not too slow: its submission has no time left."""
+    session = opened("x = 1", f"raise RuntimeError({kernel_module.WITHOUT_SPARK!r})")
+    session.run_cell(0)  # with the start of the kernel
+    session.budget.total_s = time.monotonic() - session.budget.started + 1
+
+    assert "spent" == session.run_cell(1).status
+
+
 class Contended(threading.Semaphore):
     """A lock that others have for the first second."""
 
