@@ -24,11 +24,11 @@ def acked(value: str | None, offset: int | None, **columns: Any) -> Event:
     return client("acked", value, offset=offset, **columns)
 
 
-def failed(value: str, error: str = "NOT_ENOUGH_REPLICAS", **columns: Any) -> Event:
+def failed(value: str | None, error: str = "NOT_ENOUGH_REPLICAS", **columns: Any) -> Event:
     return client("failed", value, error=error, **columns)
 
 
-def unknown(value: str, error: str = "_MSG_TIMED_OUT", **columns: Any) -> Event:
+def unknown(value: str | None, error: str = "_MSG_TIMED_OUT", **columns: Any) -> Event:
     return client("unknown", value, error=error, **columns)
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from lab_utils.audit.facts import DECLINED
 from lab_utils.ledger.events import Event
 
 Found = tuple[Any, ...]
@@ -197,7 +198,26 @@ class Run:
             and it.offset is not None and self.ends_of(it) != {"txn_aborted"}
         ]  # fmt: skip
         is_before = row.offset is not None and row.offset < max(later, default=-1)
-        return row.key is None or row.value is None or is_before
+        has_tombstone = self.has_lost_tombstone(row.topic, row.key)
+        return row.key is None or row.value is None or is_before or has_tombstone
+
+    def may_be_compacted(self, them: tuple[Any, ...]) -> bool:
+        """May an order that is not in the log have been stored, and compacted since?"""
+        topic, key, value = them
+        others = self.said("acked") + self.kind("log", "record", "visible")
+        others += [row for row in self.said("sent") if row.value is None]
+        is_followed = any((row.topic, row.key) == (topic, key) for row in others)
+        return self.is_compacted(topic) and (None in (key, value) or is_followed)
+
+    def has_lost_tombstone(self, topic: str | None, key: str | None) -> bool:
+        """May a tombstone of this key have been stored, at a place that nobody knows?"""
+        tombstone = topic, key, None
+        sends = [row for row in self.said("sent") if order(row) == tombstone]
+        told = self.said("acked") + self.kind("log", "record", "visible")
+        reports = same(self.said("failed", "unknown"), tombstone)
+        declined = sum(row.error in DECLINED for row in reports)
+        unaccounted = len(sends) - declined - len(places(same(told, tombstone)))
+        return unaccounted > 0 and not self.is_aborted(tombstone)
 
     def ends_of(self, row: Event) -> set[str]:
         """How the transactions ended that this order was sent in, each time that it was sent."""

@@ -127,8 +127,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         "count_if(reported_at_ns > array_min(map_values(read_at_ns))) AS late",
         f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
         "any_value(array_contains(drained, partition)) AS is_drained",
-        "sum(if(coalesce(offset, 0) < starts[partition], acks, 0)) AS below_the_start",
-        "sum(if(superseded, acks, 0)) AS superseded",
+        f"sum(if(coalesce(offset, 0) < starts[partition], {UNHELD}, 0)) AS below_the_start",
+        f"sum(if(superseded, {UNHELD}, 0)) AS superseded",
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE is_stored) AS stored_at",
         f"min_by(offset, offset, {LISTED}) FILTER (WHERE acks > 0) AS acked_at",
         "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
@@ -165,9 +165,10 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
 def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
     """May compaction have taken away what was at this place?
 
-    It keeps the last record of each key, and in the end not even that if it is a tombstone. What
-    was aborted it takes away, and that supersedes nothing. It also takes away what has no key: such
-    records are stored only while the topic is not compacted yet.
+    It keeps the last record of each key, and in the end not even that if it is a tombstone: one of
+    which nobody knows the place may have been here, and be gone as well. What was aborted it takes
+    away, and that supersedes nothing. It also takes away what has no key: such records are stored
+    only while the topic is not compacted yet.
     """
     if not survey.has_compacted:
         return "false AS superseded"
@@ -175,7 +176,7 @@ def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
     newest = f"max(if(({is_record}) AND NOT is_aborted, offset, NULL)) {window}"
     return (
         f"is_compacted AND coalesce({key} IS NULL OR {value} IS NULL OR may_be_aborted"
-        f" OR offset < {newest}, false) AS superseded"
+        f" OR has_tombstone OR offset < {newest}, false) AS superseded"
     )
 
 
@@ -191,7 +192,9 @@ def with_superseded(rows: DataFrame, events: DataFrame, survey: Survey) -> DataF
     known = fates.drop("may_be_aborted").selectExpr("*", "false AS may_be_aborted")
     known = known.join(policies, ["run", "topic"], "left")
     gone = _superseded(survey, "key", "value", "kind <> 'sent'")
-    return known.selectExpr("*", gone).drop("is_aborted", "may_be_aborted", "is_compacted")
+    return known.selectExpr("*", gone).drop(
+        "is_aborted", "may_be_aborted", "has_tombstone", "is_compacted"
+    )
 
 
 def _with_fates(
@@ -200,10 +203,12 @@ def _with_fates(
     """Rows about an order with what became of it, if a topic is compacted.
 
     Columns: is_aborted, was each transaction it was sent in aborted; may_be_aborted, is none of
-    them known to be committed?
+    them known to be committed; has_tombstone, was a tombstone of its key sent more often than
+    anybody knows places of it, and not aborted each time?
     """
     if not survey.has_compacted:
         return rows
+    rows = _with_tombstones(rows, events, survey, key)
     if not survey.has_transactions:
         return rows.selectExpr("*", "false AS is_aborted", "false AS may_be_aborted")
     from pyspark.sql import functions
@@ -224,6 +229,34 @@ def _with_fates(
     return told.drop(*(f"of_{it}" for it in ORDER), "aborted_each_time", "not_committed")
 
 
+def _with_tombstones(rows: DataFrame, events: DataFrame, survey: Survey, key: str) -> DataFrame:
+    """Rows about an order with has_tombstone, as _with_fates() has it."""
+    from pyspark.sql import functions
+
+    was_sent = "kind = 'sent'"
+    if survey.has_transactions:
+        events = _with_ends(events)
+        was_sent += " AND NOT outcome <=> 'txn_aborted'"
+    declined = f"kind IN ('failed', 'unknown') AND error IN ({listing(DECLINED)})"
+    has_place = "kind IN ('acked', 'record', 'visible') AND offset IS NOT NULL"
+    known = f"size(collect_set(if({has_place}, struct(partition, offset), NULL)))"
+    tombstones = (
+        sql(
+            events.where("source IN ('client', 'log') AND key IS NOT NULL AND value IS NULL"),
+            ["run", "topic", "key"],
+            f"count_if({was_sent}) > 0 AND count_if(kind = 'sent') - count_if({declined}) > {known}"
+            " AS is_somewhere",
+        )
+        .where("is_somewhere")
+        .selectExpr("run AS of_run", "topic AS of_topic", "key AS of_key")
+    )
+    same = functions.expr(f"run = of_run AND topic = of_topic AND {key} = of_key")
+    told = rows.join(tombstones, same, "left").selectExpr(
+        "*", "of_key IS NOT NULL AS has_tombstone"
+    )
+    return told.drop("of_run", "of_topic", "of_key")
+
+
 # Columns of a copy and of a partition that add up, those whose first counts, and of its topic.
 COUNTED: Final = (
     "sends", "acks", "reports", "declined", "refusals", "deliveries", "aborted", "committed",
@@ -236,6 +269,8 @@ OF_TOPIC: Final = (
 )  # fmt: skip
 # Of a copy that was found in the log: does the log still begin before it?
 KEPT: Final = "offset >= coalesce(starts[partition], 0)"
+# The acks of a place that no copy is there for.
+UNHELD: Final = "greatest(acks - if(is_stored, 1, 0), 0)"
 # Of the acks of a copy, those that the reader of the log must have found: what was acked later may
 # have been stored later.
 BEFORE_THE_END: Final = (

@@ -86,10 +86,10 @@ def _of_suspect_places(events: DataFrame, survey: Survey, keep: ExitStack) -> Da
     place = _place("offset", of="xxhash64(run, topic)")
     kept = _kept(rows, place, "at", _suspect_places(events, survey), keep)
     kept = kept.unionByName(events.where(f"({POLLS}) AND kind <> 'delivered'"))
-    if not (survey.has_compacted and survey.has_transactions):
+    if not survey.has_compacted:
         return kept
-    # Compaction takes away what was aborted.
-    fates = "source = 'client' AND (kind = 'sent' OR kind LIKE 'txn%')"
+    # Compaction takes away what was aborted, and what a tombstone follows that nobody saw stored.
+    fates = "source = 'client' AND (kind IN ('sent', 'failed', 'unknown') OR kind LIKE 'txn%')"
     return kept.unionByName(events.where(fates))
 
 

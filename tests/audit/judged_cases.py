@@ -77,6 +77,12 @@ OVER_1 = [*log("0", "1", "2"), placed("assigned"), delivered("0", 0), delivered(
 MANUAL = replace(LATEST, detail={**LATEST.detail, "enable.auto.commit": "false"})
 BY_AGE = replace(LATEST, detail={**LATEST.detail, "auto.offset.reset": "by_duration:PT1H"})
 NO_MARKER = [STARTED, written("batch", 0, 0), noted("CompleteCommit", 1), stop(0, 2)]
+IN_COMPACTED = [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k")]
+BEFORE_ABORTED = [*IN_COMPACTED, sent_in(1, "2", key="k"), acked("2", 1, key="k"),
+                  told("aborted", 1), record("2", 1, key="k"), end(offset=3)]  # fmt: skip
+BY_COMPACTION = "lost-write", "allowed", "cleanup.policy=compact"
+LOST = "lost-write", "breach", None
+TWO_ACKS = [acked("1", 0, key="k"), acked("1", 1, key="k"), record("1", 0, key="k")]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "purged while it waited for its retry": (
@@ -109,12 +115,8 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "its only replica lost power": ([power_cut(), *ON_1], "lost-write", "allowed", "replicas=1"),
     "a broker without it did": ([power_cut(3), *ON_1], "lost-write", "breach", None),
-    "its only replica lost power when the log had been read": (
-        [*ON_1, power_cut()], "lost-write", "breach", None,
-    ),
-    "its topic was deleted when the log had been read": (
-        [*NOT_HELD, GONE], "lost-write", "breach", None,
-    ),
+    "its only replica lost power when the log had been read": ([*ON_1, power_cut()], *LOST),
+    "its topic was deleted when the log had been read": ([*NOT_HELD, GONE], *LOST),
     "its groups were deleted when all was over": ([*RESUMED, FORGOT], "unseen", "breach", None),
     "a new group begins with what is an hour old": (
         [BY_AGE, *UP_TO_1, *AGAIN], "unseen", "allowed", "auto.offset.reset=by_duration:pt1h",
@@ -209,9 +211,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [ALL, sent("1", key="k"), acked("1", 0, key="k"), *log("1")],
         "lost-write", "undecided", None,
     ),
-    "a tombstone, acked as it was sent": (
-        [*NO_VALUE, sent(None), record("2", 1), end()], "lost-write", "breach", None,
-    ),
+    "a tombstone, acked as it was sent": ([*NO_VALUE, sent(None), record("2", 1), end()], *LOST),
     "a key, where another producer sends none": (
         [ALL, sent("1", key="k"), acked("1", 0, key="k"), sent("2", actor="b"),
          acked("2", 1, actor="b"), record("2", 1), end()],
@@ -246,7 +246,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     ),
     "compacted, and a later record of its key is there": (
         [*COMPACTED, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
-        "lost-write", "allowed", "cleanup.policy=compact",
+        *BY_COMPACTION,
     ),
     "the last record of a compacted topic's key": (
         [*COMPACTED, acked("1", 0, key="k"), acked("2", 1, key="k"), record("1", 0, key="k"),
@@ -258,17 +258,13 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "inconsistent-offsets", "breach", None,
     ),
     "compacted since, and it has no key": (
-        [*COMPACTED, acked("1", 0), end(offset=2)],
-        "lost-write", "allowed", "cleanup.policy=compact",
+        [*COMPACTED, acked("1", 0), end(offset=2)], *BY_COMPACTION,
     ),
     "compacted since, and nothing is at its offset": (
         [*COMPACTED, acked("1", 0), end(offset=2)],
         "inconsistent-offsets", "allowed", "cleanup.policy=compact",
     ),
-    "an old tombstone": (
-        [*COMPACTED, acked(None, 0, key="k"), end(offset=2)],
-        "lost-write", "allowed", "cleanup.policy=compact",
-    ),
+    "an old tombstone": ([*COMPACTED, acked(None, 0, key="k"), end(offset=2)], *BY_COMPACTION),
     "the same in a topic that is not compacted": (
         [PLAIN, acked("1", 0, key="k"), record("2", 1, key="k"), end(offset=2)],
         "lost-write", "breach", None,
@@ -545,17 +541,22 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
     "aborted, and taken away from a compacted topic": (
         [*COMPACTED, sent_in(1, "1", key="k"), acked("1", 0, key="k"), told("aborted", 1),
          end(offset=2)],
-        "lost-write", "allowed", "cleanup.policy=compact",
+        *BY_COMPACTION,
     ),
-    "what came after it in a compacted topic was aborted": (
-        [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k"), sent_in(1, "2", key="k"),
-         acked("2", 1, key="k"), told("aborted", 1), record("2", 1, key="k"), end(offset=3)],
+    "what came after it in a compacted topic was aborted": (BEFORE_ABORTED, *LOST),
+    "the same, and nothing is at its offset": (
+        BEFORE_ABORTED, "inconsistent-offsets", "breach", None,
+    ),
+    "a tombstone of its key was stored, or not": (
+        [*IN_COMPACTED, sent(None, key="k"), end(offset=2)], *BY_COMPACTION,
+    ),
+    "a tombstone of its key was declined": (
+        [*IN_COMPACTED, sent(None, key="k"), failed(None, "_QUEUE_FULL", key="k"), end(offset=2)],
         "lost-write", "breach", None,
     ),
-    "the same, and nothing is at its offset": (
-        [*COMPACTED, sent("1", key="k"), acked("1", 0, key="k"), sent_in(1, "2", key="k"),
-         acked("2", 1, key="k"), told("aborted", 1), record("2", 1, key="k"), end(offset=3)],
-        "inconsistent-offsets", "breach", None,
+    "of two equal ones compaction keeps the last": ([*COMPACTED, *TWO_ACKS, end(offset=2)], *LOST),
+    "of two equal ones retention deleted the first": (
+        [PLAIN, *TWO_ACKS, end(offset=2, start=1)], "lost-write", "breach", None,
     ),
     "acked, and the watermark was seen before its followers were lost": (
         [ALL, topic(2), watermark(0), *WAS_ACKED, decision("1"), FINISHED],

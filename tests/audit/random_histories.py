@@ -151,9 +151,26 @@ def producing(c: _Chance) -> list[Event]:
                 rows.append(placed(kind, offset=offset))
         return rows
 
+    def compacted() -> list[Event]:
+        """Orders of one key, acked at any place, and tombstones of it that may be stored or not."""
+        tombstone = {"key": "a", "actor": c.producer()}
+        return [
+            topic(None, 1, "compact"),
+            *c.many(3, lambda: acked(c.choice("112"), c.maybe(c.offset()), key="a")),
+            *c.many(
+                2,
+                lambda: sent(None, **tombstone),
+                lambda: sent_in(1, None, **tombstone),
+                lambda: failed(None, c.choice(errors), **tombstone),
+                lambda: acked(None, c.offset(), **tombstone),
+            ),
+            *c.many(2, lambda: record(c.choice("12"), c.offset(), key="a")),
+            end(offset=4, start=c.choice([0, 0, 1])),
+        ]
+
     return [
         *c.many(1, lambda: topic(None, 1, c.choice(["compact", "delete"]))),
-        *c.of(list, produced, session),
+        *c.of(list, produced, produced, session, compacted),
         *c.many(
             14,
             lambda: order("1"),
