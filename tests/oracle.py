@@ -110,7 +110,7 @@ def errors(run: Run) -> Iterator[Found]:
         refused = [row for row in reports if row.error not in OWN_ERRORS]
         given = same(run.said("delivered"), them)
         is_read = run.all_drained(topic) and run.was_read_since(topic, reports)
-        if refused and not where and not given and is_read:
+        if refused and not where and not given and is_read and not run.may_be_compacted(them):
             yield found("unavailable", topic, None, value, (), actors(refused))
 
 

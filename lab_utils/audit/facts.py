@@ -159,7 +159,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         *(f"min({name}) AS {name}" for name in FIRST),
         *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
     )
-    return _in_sequence(found)
+    return _in_sequence(found, survey)
 
 
 def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
@@ -265,8 +265,14 @@ COUNTED: Final = (
 STORED: Final = ("copies", "visible", "kept", "kept_visible", "late")
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
 OF_TOPIC: Final = (
-    "all_drained", "is_transactional", "tells_visible", "settled", "read_committed", "consumers",
+    "all_drained", "is_transactional", "is_compacted", "tells_visible", "settled", "read_committed",
+    "read_at_ns", "consumers",
 )  # fmt: skip
+# May an order without an ack or a copy have been stored, and compacted since?
+MAY_BE_COMPACTED: Final = (
+    "is_compacted AND (key IS NULL OR value IS NULL OR sum(copies + acks + if(value IS NULL, sends,"
+    " 0)) OVER (PARTITION BY run, topic, key) > 0)"
+)
 # Of a copy that was found in the log: does the log still begin before it?
 KEPT: Final = "offset >= coalesce(starts[partition], 0)"
 # The acks of a place that no copy is there for.
@@ -390,13 +396,16 @@ def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:
     return rows.join(survey.members_frame(rows), ["run", "actor"], "left")
 
 
-def _in_sequence(found: DataFrame) -> DataFrame:
+def _in_sequence(found: DataFrame, survey: Survey) -> DataFrame:
     """Orders with the place that is certain, and with what was sent before to that partition.
 
     An order that was sent more than once has no certain place: its reports cannot be told apart.
+    One without any place has may_be_compacted: may compaction have taken it away?
     """
+    gone = MAY_BE_COMPACTED if survey.has_compacted else "false"
     placed = found.selectExpr(
         "*",
+        f"{gone} AS may_be_compacted",
         "first_send.actor AS sender",
         "first_send.transaction AS transaction",
         "if(sends = 1, coalesce(confirmed, if(copies = 1, get(places, 0), NULL)), NULL) AS place",

@@ -41,6 +41,7 @@ from tests.histories import (
 
 Cases = dict[str, dict[str, tuple[list[Event], ...]]]
 CONSUMER = created("consumer-1", role="consumer")
+COMPACT = topic(None, 1, "compact")
 
 
 INCONCLUSIVE: Cases = {
@@ -218,6 +219,12 @@ PRODUCING: Cases = {
             # not one that a compacted topic takes; too large, as a Java program says it
             [sent("1"), failed("1", error="INVALID_RECORD"), *log()],
             [sent("1"), failed("1", error="RecordTooLargeException"), *log()],
+        ),
+        "not in a compacted topic, where it may have been": (
+            [COMPACT, sent("1", key="k"), unknown("1", key="k"), *log("2")],
+            [COMPACT, sent("1", key="k"), unknown("1", key="k"), record("2", 1, key="k"), end()],
+            [COMPACT, sent(None, key="k"), unknown("1", key="k"), end()],
+            [COMPACT, sent(None, key="k"), unknown(None, key="k"), end()],
         ),
         "declined by the client itself": (
             [sent("1"), unknown("1"), *log()],

@@ -159,6 +159,8 @@ def unavailable() -> Found:
     was given it. A report does not count if its error is of the client itself, as _QUEUE_FULL and
     _PURGE_QUEUE are, of the order itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a
     producer that another one has fenced: _FENCED.
+    In a compacted topic it must be certain that it was not stored and compacted since: it has a key
+    and a value, no order of its key was acked or found, and no tombstone of it sent.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
     Near miss: `failed(1, _QUEUE_FULL)`, which the client declined by itself; `failed(1,
     MSG_SIZE_TOO_LARGE)`, which no service would have taken; `delivered(1)`; `sent(1) log()
@@ -169,7 +171,7 @@ def unavailable() -> Found:
     """
     return Found(
         where="acks = 0 AND refusals > 0 AND copies = 0 AND deliveries = 0 AND all_drained"
-        " AND late = 0",
+        " AND late = 0 AND NOT coalesce(may_be_compacted, false)",
         said=f"' was reported as ' || {ERRORS}"
         " || '; it is not in the log, which was read to its end'",
         about={
