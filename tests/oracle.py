@@ -374,7 +374,8 @@ def precommitted(run: Run) -> Iterator[Found]:
             (*place(row), row.actor)
             for row in same(run.said("delivered"), them)
             if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if is_asked
-                else is_hidden and run.is_read_committed(row.topic, row.partition))
+                else is_hidden and run.is_read_committed(row.topic, row.partition)
+                and row.at_ns <= run.ends[row.topic, row.partition].at_ns)
         }:  # fmt: skip
             yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
 
@@ -407,6 +408,7 @@ def torn(run: Run) -> Iterator[Found]:
         known = {
             can_be_read for record, can_be_read in records
             if run.is_settled(record.topic, record.partition)
+            and (can_be_read or not run.came_later(record))
         }  # fmt: skip
         ends = [run.told(row) for row in run.said("sent") if of(row) == transaction]
         if known == {True, False} or (known == {False} and ["txn_committed"] in ends):

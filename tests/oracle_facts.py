@@ -143,6 +143,11 @@ class Run:
         row = self.ends[topic, partition]
         return row.offset is None or int(row.detail["last_stable"]) >= row.offset
 
+    def came_later(self, row: Event) -> bool:
+        """Is this record after the end to which its partition was read?"""
+        end = self.ends.get((row.topic, row.partition))
+        return end is not None and end.offset is not None and (row.offset or 0) >= end.offset
+
     def start(self, topic: str | None, partition: int | None) -> int:
         """The first offset that the log still has, if that is known."""
         end = self.ends.get((topic, partition))

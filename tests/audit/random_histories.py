@@ -246,18 +246,20 @@ def transactions(c: _Chance) -> list[Event]:
         Where both partitions were read, a consumer was given the orders of the first.
         """
         where = [(c.offset(), c.partition(), c.choice([True, False])) for _ in range(4)]
-        ends = c.many(3, lambda: c.choice([0, 1]))
-        rows = [stop(5, 5, partition) for partition in ends]
-        rows += [told("committed", it, 9) for it in ends[:1]]
-        if len(ends) > 1:
+        read = c.many(3, lambda: c.choice([0, 1]))
+        rows = []
+        for it, (offset, partition, is_visible) in zip("1234", where, strict=True):
+            rows.append(sent_in(1, it, actor=f"producer-{1 + int(it) % 2}"))
+            rows += both(it, offset, partition) if is_visible else [record(it, offset, partition)]
+        rows += [told("committed", it, 9) for it in read[:1]]
+        if len(read) > 1:
             rows += [
                 delivered(it, offset, partition=partition)
                 for it, (offset, partition, _) in zip("12", where[:2], strict=True)
             ]
-        for it, (offset, partition, is_visible) in zip("1234", where, strict=True):
-            rows.append(sent_in(1, it, actor=f"producer-{1 + int(it) % 2}"))
-            rows += both(it, offset, partition) if is_visible else [record(it, offset, partition)]
-        return rows
+        # Some readers came when not all of it was there.
+        ends = [c.choice([2, 5, 5]) for _ in read]
+        return rows + [stop(at, at, partition) for at, partition in zip(ends, read, strict=True)]
 
     def epochs() -> list[Event]:
         """What a log took of one producer id, in this order of epochs."""

@@ -163,6 +163,12 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [*BOTH_BEGAN, *HALVES, *both("2", 1), told("committed", 1), told("committed", 1),
              stop(2, 2)],
         ),
+        "stored before the other reader came to the end": (
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(1, 1)],
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(0, 0)],
+            # what this reader is given all the same is not missing
+            [*HALVES, record("2", 1), stop(0, 0)],
+        ),
         "committed, and nothing of it can be read": (
             [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)],
             [sent_in(1, "1"), told("aborted", 1), record("1", 0), stop(2, 2)],

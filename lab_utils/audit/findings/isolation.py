@@ -75,7 +75,8 @@ def aborted_read() -> Found:
 
 EARLY: Final = (
     "filter(given, x -> x.kind = 'delivered' AND if(asked < sends,"
-    " visible = 0 AND copies > 0 AND array_contains(read_committed, x.partition),"
+    " visible = 0 AND copies > 0 AND array_contains(read_committed, x.partition)"
+    " AND x.at_ns <= read_at_ns[x.partition],"
     " x.at_ns BETWEEN sent_at_ns AND asked_at_ns - 1))"
 )
 
@@ -92,7 +93,8 @@ def precommitted_read() -> Found:
     Or of one of these transactions nobody says that a commit was asked for, the order was
     `delivered`, the log holds it, and a read_committed reader is not given it. The second case
     counts only in a partition that a read_committed reader read as far as it can: to the end of the
-    log, or to an open transaction.
+    log, or to an open transaction; and only what was delivered before that reader came there, for
+    the transaction may have been committed since.
     Smallest: `sent(1, transaction 1) delivered(1) committed(1)`.
     Near miss: delivered after the call and before its answer; delivered before it was sent, because
     then the two clocks do not agree; sent again in a transaction that commits later, by a program
@@ -115,7 +117,8 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a stored copy of an order that was sent once, in a transaction of one producer.
 
     Columns: run, actor, transaction, outcome, topic, partition, offset, value, sent_at_ns,
-    is_visible, is_settled (did a read_committed reader come to the end of this partition?).
+    is_visible, is_settled (did a read_committed reader come to the end of this partition, after the
+    order?).
     """
     stored = "source = 'log' AND kind IN ('record', 'visible')"
     rows = events.where(f"(source = 'client' AND kind IN ('sent', 'acked')) OR ({stored})")
@@ -134,6 +137,7 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
         gone,
     ).where("sends = 1 AND sent.transaction IS NOT NULL AND record IS NOT NULL")
     # Nor is a reader given what was compacted since another had found it.
+    seen = f"coalesce(array_contains(visible, {place}), false)"
     is_there = "coalesce(array_contains(visible, x), false) OR NOT array_contains(superseded, x)"
     kept = f"filter(array_distinct(record), x -> {is_there})"
     each = found.selectExpr("*", "sent.*", f"inline({kept})")
@@ -144,8 +148,10 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
     return each.where("offset >= coalesce(starts[partition], 0)").selectExpr(
         *TRANSACTION, "outcome", "topic", "partition", "offset", "at_ns AS sent_at_ns",
         "coalesce(value, 'of key ' || key, 'without a value') AS value",
-        f"coalesce(array_contains(visible, {place}), false) AS is_visible",
-        "coalesce(array_contains(settled, partition), false) AS is_settled",
+        f"{seen} AS is_visible",
+        # At the end that was read or after it an order was stored later.
+        "coalesce(array_contains(settled, partition), false)"
+        f" AND ({seen} OR coalesce(offset < ends[partition], true)) AS is_settled",
     )  # fmt: skip
 
 
@@ -170,9 +176,10 @@ def torn_transaction() -> Found:
 
     Rule: of the stored orders that were sent once, and in this transaction, some are `visible` and
     some are not; or none is, although its program was told that it is committed. Only partitions
-    count in which a read_committed reader came to the end of the log, and only what they still
-    have: in a compacted topic not what a later record of its key follows, nor a tombstone, nor what
-    has no key. The transaction is one finding, however many orders are missing.
+    count in which a read_committed reader came to the end of the log, and only what is before that
+    end and what they still have: in a compacted topic not what a later record of its key follows,
+    or may follow, nor a tombstone, nor what has no key. The transaction is one finding, however
+    many orders are missing.
     Smallest: `sent(1, transaction 1) sent(2, transaction 1) visible(1) record(2)`.
     Near miss: the same while the partition of the other order waits for an open transaction, or was
     not read to its end, or was compacted between its two readers; `sent(1, transaction 1)
