@@ -100,9 +100,14 @@ def sent_in(transaction: int, value: str, **columns: Any) -> Event:
     return client("sent", value, detail=detail, **columns)
 
 
-def told(kind: str, transaction: int, asked_at_ns: int = 0, actor: str = "producer-1") -> Event:
-    """The program was told that this transaction had been `committed` or `aborted`."""
-    detail = {"transaction": str(transaction), "called_at_ns": str(asked_at_ns)}
+def told(
+    kind: str, transaction: int, asked_at_ns: int | None = 0, actor: str = "producer-1",
+    call: str | None = None,
+) -> Event:  # fmt: skip
+    """The program was told that this transaction had been `committed` or `aborted`, or `failed`."""
+    detail = {"transaction": str(transaction)}
+    detail |= {} if asked_at_ns is None else {"called_at_ns": str(asked_at_ns)}
+    detail |= {} if call is None else {"call": call}
     return Event(run="", source="client", actor=actor, kind=f"txn_{kind}", detail=detail)
 
 

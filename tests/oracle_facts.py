@@ -416,10 +416,11 @@ class Run:
         """When a commit of the transaction that this is of was asked for, at the earliest."""
         if of(row) is not None and self.are_several(row):
             return [0]
+        names = {None, "commit_transaction"}  # a call without a name may have been this one
         calls = self.said("txn_committed") + [
-            it for it in self.said("txn_failed") if it.detail.get("call") == "commit_transaction"
+            it for it in self.said("txn_failed") if it.detail.get("call") in names
         ]
-        return [int(it.detail["called_at_ns"]) for it in calls if of(it) == of(row)]
+        return [int(it.detail.get("called_at_ns", 0)) for it in calls if of(it) == of(row)]
 
     def is_over(self, producer_id: int | None, at_ns: int) -> bool:
         """Is the last that the coordinator noted of this producer id an end, noted by then?"""

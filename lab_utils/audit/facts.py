@@ -339,8 +339,8 @@ def transactions(events: DataFrame) -> DataFrame:
     outcome      txn_committed or txn_aborted, as the program was told; NULL if it was not; SEVERAL
                  if these are transactions of several producers, and not all of one end: it was told
                  both, or one was begun twice and did not end twice
-    asked_at_ns  when a commit was asked for, whatever became of it; 0 of SEVERAL, where it may have
-                 been at any time
+    asked_at_ns  when a commit was asked for, whatever became of it; 0 of SEVERAL, and where nobody
+                 says when the call began: it may have been at any time
     """
     ended = "kind IN ('txn_committed', 'txn_aborted')"
     told = f"FILTER (WHERE {ended})"
@@ -348,7 +348,12 @@ def transactions(events: DataFrame) -> DataFrame:
         f"coalesce(min(kind) {told} <> max(kind) {told}, false)"
         f" OR count_if(kind = 'txn_began') > greatest(1, count_if({ended}))"
     )
-    asked = "kind = 'txn_committed' OR detail['call'] = 'commit_transaction'"
+    called = "CAST(detail['called_at_ns'] AS BIGINT)"
+    # A call that failed without a name may have been this one.
+    asked = (
+        "kind = 'txn_committed' OR kind = 'txn_failed'"
+        " AND coalesce(detail['call'], 'commit_transaction') = 'commit_transaction'"
+    )
     return sql(
         events.where(
             "source = 'client' AND kind IN"
@@ -356,8 +361,7 @@ def transactions(events: DataFrame) -> DataFrame:
         ).selectExpr("*", "detail['transaction'] AS transaction"),
         TRANSACTION,
         f"if({several}, '{SEVERAL}', max(kind) {told}) AS outcome",
-        f"if({several}, 0L, min(CAST(detail['called_at_ns'] AS BIGINT)) FILTER (WHERE {asked}))"
-        " AS asked_at_ns",
+        f"if({several}, 0L, min(coalesce({called}, 0L)) FILTER (WHERE {asked})) AS asked_at_ns",
         f"max(at_ns) {told} AS ended_at_ns",
     )
 

@@ -199,6 +199,20 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             # one of two producers was killed in its commit, the other has committed since
             [*BOTH_BEGAN, sent_in(1, "1"), delivered("1", 0), told("committed", 1, 4)],
         ),
+        "given before the reader of the log came to an open transaction": (
+            [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1)],
+            [sent_in(1, "1"), record("1", 0), stop(0, 1), delivered("1", 0)],
+        ),
+        "given after a call that failed, which was another one": (
+            [sent_in(1, "1"), told("failed", 1, 1, call="send_offsets_to_transaction"),
+             delivered("1", 0), told("committed", 1, 3)],
+            [sent_in(1, "1"), told("failed", 1, 1), delivered("1", 0), told("committed", 1, 3)],
+            [sent_in(1, "1"), told("failed", 1, 1, call="commit_transaction"), delivered("1", 0),
+             told("committed", 1, 3)],
+            # nobody says when the call began
+            [sent_in(1, "1"), delivered("1", 0), told("committed", 1, None), record("1", 0),
+             stop(1, 1)],
+        ),
         "a commit that nobody asked for": (
             [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(1, 1)],
             [sent_in(1, "1"), delivered("1", 0), *both("1", 0), stop(1, 1)],

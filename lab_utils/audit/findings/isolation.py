@@ -98,7 +98,8 @@ def precommitted_read() -> Found:
     Smallest: `sent(1, transaction 1) delivered(1) committed(1)`.
     Near miss: delivered after the call and before its answer; delivered before it was sent, because
     then the two clocks do not agree; sent again in a transaction that commits later, by a program
-    whose predecessor may have died in the call; an order that retention has deleted since.
+    whose predecessor may have died in the call; an order that retention has deleted since;
+    delivered after a call that failed, of which nobody says that it was another one.
     Allowed by: `isolation.level=read_uncommitted`.
     Source: Jepsen.
     """
