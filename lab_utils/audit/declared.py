@@ -188,7 +188,7 @@ def _with_defaults(name: str, table: Mapping[str, str]) -> dict[str, str]:
             f'clients."{name}" has no role: the settings of a producer and of a consumer decide '
             'different findings. Add role = "producer" or role = "consumer".'
         )
-    settings = {ALIASES.get(key, key): value for key, value in table.items() if key != "library"}
+    settings = {ALIASES.get(key, key): value for key, value in table.items()}
     if table.get("library") != "java":
         return settings
     known = JAVA[table["role"]] | settings

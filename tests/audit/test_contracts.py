@@ -35,6 +35,8 @@ CLAUSES = [
     ("nonmonotonic-send", {}, ALLOWED, "max.in.flight=1000000"),
     ("nonmonotonic-send", {"max.in.flight": "5"}, ALLOWED, "max.in.flight=5"),
     ("nonmonotonic-send", {"max.in.flight": "1"}, ALLOWED, "retry.backoff.ms=100"),
+    ("nonmonotonic-send", {"max.in.flight": "1", "library": "java"}, BREACH, None),
+    ("nonmonotonic-send", {"max.in.flight": "2", "library": "java"}, ALLOWED, "max.in.flight=2"),
     ("nonmonotonic-send", {"max.in.flight": "1", "retries": "0"}, BREACH, None),
     ("nonmonotonic-send", IDEMPOTENT, BREACH, None),
     ("phantom", {"message.timeout.ms": "1000"}, ALLOWED, "message.timeout.ms=1000"),

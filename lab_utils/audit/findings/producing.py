@@ -199,10 +199,10 @@ def nonmonotonic_send() -> Found:
     apart. Each step back is one finding, named by the order that was sent later: of orders sent as
     0 1 2 3 the log `1 2 3 0` has one, between 0 and 1.
     Allowed by: without idempotence and with retries, `max.in.flight` above 1, as by default in
-    librdkafka (1,000,000), or `retry.backoff.ms` with `max.in.flight=1` (measured with librdkafka:
-    `0 2 1 3`); with neither idempotence nor retries, `enable.idempotence=false`, if the order that
-    was sent first was not acked. Undecided if the ledger has several `created` of the producer.
-    Otherwise it is a breach.
+    librdkafka (1,000,000), or, but for Java's client (`library=java`), `retry.backoff.ms` with
+    `max.in.flight=1` (measured with librdkafka: `0 2 1 3`); without idempotence in all other cases,
+    `enable.idempotence=false`, if the order that was sent first was not acked. Undecided if the
+    ledger has several `created` of the producer. Otherwise it is a breach.
     Source: Jepsen; librdkafka INTRODUCTION, reordering.
     """
     return Found(
