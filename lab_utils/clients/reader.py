@@ -27,7 +27,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec  # type: ignore[attr-defined]
 
-from lab_utils.errors import StageError, WaitTimeout
+from lab_utils.errors import BadArgument, StageError, WaitTimeout
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.waiting import wait_until
 
@@ -92,6 +92,8 @@ class HonestReader:
     ) -> None:
         """Create a new and empty topic; raises StageError when the broker does not.
 
+        Raises BadArgument for a setting that the broker does not know, or of another value.
+
         The replicas of each partition are brokers 1, 2, …, so that broker 1 leads. What is left of
         a run of that name, whose folder somebody has deleted, is deleted first.
         """
@@ -107,6 +109,12 @@ class HonestReader:
                 self._admin.create_topics([new], operation_timeout=10)[topic].result(timeout_s)
         except (KafkaException, TimeoutError) as error:
             reason = error.args[0].str() if error.args else f"no answer within {timeout_s:g} s"
+            if error.args and error.args[0].code() == KafkaError.INVALID_CONFIG:
+                raise BadArgument(
+                    f"the broker refused the settings {dict(config or {})} of topic {topic!r}: "
+                    f"{reason.rstrip('.')}. Without it the run cannot start. Correct topic_config, "
+                    "or what topics says of this one, then run the cell again."
+                ) from None
             raise StageError(
                 f"topic {topic!r} could not be created: {reason.rstrip('.')}. Without it the run "
                 "cannot start. Look at `lab`, then run the cell again."

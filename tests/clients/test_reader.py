@@ -11,7 +11,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lab_utils.clients.reader import COORDINATORS, ConcurrentReader, HonestReader
-from lab_utils.errors import StageError
+from lab_utils.errors import BadArgument, StageError
 from lab_utils.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
@@ -83,6 +83,16 @@ def test_topics(reader: HonestReader, topic: str) -> None:
 
     with pytest.raises(StageError, match=r"'a b' could not be created: .*a b"):
         reader.create_topic("a b", 2)
+
+
+def test_setting_of_a_topic_that_no_broker_takes(reader: HonestReader, topic: str) -> None:
+    """The person who wrote it corrects it: the stage is well."""
+    for config, said in (
+        ({"min.insync.replica": "2"}, "Unknown topic config name: min.insync.replica"),
+        ({"max.message.bytes": "many"}, "Invalid value many for configuration max.message.bytes"),
+    ):
+        with pytest.raises(BadArgument, match=rf"'{topic}': {said}.*\. .*Correct topic_config"):
+            reader.create_topic(topic, 1, config=config)
 
 
 def test_broker_that_is_gone(topic: str) -> None:
