@@ -119,3 +119,41 @@ def test_arrows_are_visible(page: Page) -> None:
 
     # Eleven arrows arrive; twelve moments at the proxy are dots or the cross.
     assert 11 + 12 == heads
+
+
+# What JupyterLab puts around a picture: a row with its title, and a row with a prompt and a figure.
+ROWS = """
+<style>
+  body { margin: 0; --jp-cell-prompt-width: 64px } .jp-OutputArea-child { display: flex }
+  .jp-OutputPrompt { flex: 0 0 64px } .jp-OutputArea-output { width: 100%; overflow: auto }
+</style>
+<div class="jp-OutputArea-child"><div>HEAD</div></div>
+<div class="jp-OutputArea-child"><div class="jp-OutputPrompt"></div>
+  <div id="here" class="jp-OutputArea-output js-plotly-plot"></div></div>
+<div id="words">words</div>"""
+
+
+@pytest.mark.parametrize(("width", "shown"), [(1100, 1036), (900, 836), (800, 736), (600, 720)])
+def test_picture_fits_its_cell(page: Page, width: int, shown: int) -> None:
+    """A cell of 784 pixels and more shows all of a figure, which is then smaller; others scroll it.
+
+    What is below it follows at once, and what a mark is about is shown where the mark is.
+    """
+    picture = timeline(histories.lost_answer())
+    page.set_viewport_size({"width": width, "height": SIZE["height"]})
+    page.evaluate("Plotly.purge('here')")
+    rows = ROWS.replace("HEAD", picture.heading() + picture.look())
+    page.evaluate("rows => { document.body.innerHTML = rows }", rows)
+    page.evaluate(f"Plotly.newPlot('here', {json.dumps(picture.bundle()[PLOTLY])})")
+    page.wait_for_selector("#here .annotation-text")
+    row, figure = page.locator("#here").locator(".."), page.locator("#here").bounding_box()
+    words = page.locator("#words").bounding_box()
+    assert figure
+    assert words
+    mark = page.locator("#here .points path").last
+    mark.hover(force=True)
+    page.locator("#here .hovertext").wait_for()
+
+    assert shown == pytest.approx(figure["width"], abs=1)
+    assert (width < 784) == row.evaluate("it => it.scrollWidth > it.clientWidth")
+    assert words["y"] == pytest.approx(figure["y"] + figure["height"], abs=1)

@@ -33,12 +33,23 @@ CONFIG: Final = {"displaylogo": False, "responsive": False, "displayModeBar": Fa
 FONT_SIZE: Final = 13
 TITLE: Final = '<p class="lab-picture" style="font: 17px {}; margin: 0.6em 12px 0.2em">{}</p>'
 # A figure knows no theme. In JupyterLab's dark one it is shown dark, each hue as it was. Its texts
-# have room at WIDTH, and cover each other at less: a narrow cell scrolls it.
+# have room at WIDTH, and cover each other at less. In a narrower cell the whole figure is smaller;
+# where its letters would be too small to read, the cell scrolls it.
+SMALLEST: Final = 0.8
+FIT: Final = f"clamp({SMALLEST}, tan(atan2(100cqw - var(--jp-cell-prompt-width), {WIDTH}px)), 1)"
 BELOW: Final = ".jp-OutputArea-child:has(.lab-picture) + .jp-OutputArea-child"
 LOOK: Final = (
     f'<style>body[data-jp-theme-light="false"] {BELOW} .js-plotly-plot'
     " { filter: invert(0.93) hue-rotate(180deg) }"
-    f" {BELOW} {{ overflow-x: auto }} {BELOW} .js-plotly-plot {{ min-width: {WIDTH}px }}</style>"
+    f" {BELOW} {{ overflow-x: auto; container-type: inline-size }}"
+    f" {BELOW} .js-plotly-plot {{ --fit: {FIT}; min-width: {WIDTH}px; transform: scale(var(--fit));"
+    f" transform-origin: 0 0; margin: 0 calc({WIDTH}px * (var(--fit) - 1))"
+    " calc(var(--high) * (var(--fit) - 1)) 0 }</style>"
+)
+# What is smaller leaves no gap below it: a style of its own says how high each figure is.
+HIGH: Final = (
+    '<style class="lab-{px}">.jp-OutputArea-child:has(.lab-{px}) + .jp-OutputArea-child'
+    " {{ --high: {px}px }}</style>"
 )
 TITLE_LIMIT: Final = 344
 TITLE_PX: Final = 30  # of what a view leaves above its figure, what was for one line of title
@@ -86,6 +97,10 @@ class Picture:
         """The title as HTML, which a narrow page wraps."""
         return TITLE.format(escape(FONT), escape(shown(self.title, TITLE_LIMIT)))
 
+    def look(self) -> str:
+        """How JupyterLab shows the figure, as a style."""
+        return LOOK + HIGH.format(px=self.figure.layout.height)
+
     def bundle(self) -> dict[str, Any]:
         """The figure as JupyterLab takes it; without Plotly it is the SVG, or the words."""
         return {
@@ -98,7 +113,7 @@ class Picture:
     def _ipython_display_(self) -> None:
         from IPython.display import HTML, display
 
-        display(HTML(self.heading() + LOOK))  # type: ignore[no-untyped-call]
+        display(HTML(self.heading() + self.look()))  # type: ignore[no-untyped-call]
         display(self.bundle(), raw=True)  # type: ignore[no-untyped-call]
         display(HTML(self._repr_html_()))  # type: ignore[no-untyped-call]
 
