@@ -104,6 +104,11 @@ class Run:
         from lab_utils.views.timeline import timeline
 
         named = (apis,) if isinstance(apis, str) else apis
+        if not isinstance(named, Sequence | None):
+            raise BadArgument(
+                'apis is a list of requests, as in apis=["Produce"], or None for all of them; got '
+                f"{apis!r:.200}."
+            )
         for api in named or ():
             self.requests(api)  # refuses what is no request
         return timeline(self.rows, apis=named)

@@ -424,6 +424,12 @@ def test_what_is_not_there(lab: Lab) -> None:
     idle = lab.run(send_orders, orders=0, topics=["invoices"])
     with pytest.raises(BadArgument, match="Did you mean 'Produce'"):
         idle.timeline(["EndTxn", "produce"])
+    with pytest.raises(BadArgument, match=r"apis is a list of requests, .*; got 3\."):
+        idle.timeline(3)
+    with pytest.raises(BadArgument, match=r"api must be one of \d+ names; got 3\."):
+        idle.requests(3)
+    with pytest.raises(BadArgument, match=r"a function that takes a DataFrame; got 3\. Pass"):
+        idle.streamed(3)
     with pytest.raises(BadArgument, match="partition must be a whole number from 0 to 0; got 1"):
         idle.bookmarks(1)
     with pytest.raises(BadArgument, match="partition must be a whole number from 0 to 0; got '0'"):

@@ -265,6 +265,11 @@ def streamed(
     BadArgument for a query that is none, and what Spark raises.
     """
     within("size", size, 1, SIZE_MAX)
+    if not callable(query):
+        raise BadArgument(
+            f"a query is a function that takes a DataFrame; got {query!r:.200}. Pass the function "
+            "itself, without calling it."
+        )
     records = [
         (row.value or "", _time(int(row.detail["timestamp_ms"])))
         for row in rows

@@ -48,6 +48,7 @@ RANGES: Final = {
     "retries": (0, 2_147_483_647),
 }
 RAISED: Final = "your function raised "
+A_FAULT: Final = 'as in drop_response("Produce", nth=3).'
 WORDS: Final = {
     "acks": ("all", "-1", "0", "1"),
     "enable.idempotence": ("true", "false"),
@@ -100,13 +101,17 @@ def read_answer(said: Mapping[str, Any], kind: str) -> Any:
     if "raised" in said:
         raise ValueError(str(said["raised"]))
     if "function" in said:
+        if kind == "faults":
+            raise ValueError(f"your answer is a function, and no fault. Call it, {A_FAULT}")
         raise ValueError("your answer is a function, and the exercise asks for a value.")
     if kind in ("value", "settings", "pipeline"):
         value = said["faults"] if "faults" in said else said.get("value")
         return read_settings(value) if kind != "value" and value is not None else value
     if "faults" not in said:
         if "value" in said:
-            raise ValueError(f"your answer is {said['value']!r}, and that is no fault.")
+            raise ValueError(
+                f"your answer is {said['value']!r}, and that is no fault. Write one {A_FAULT}"
+            )
         return None
     if not isinstance(said["faults"], list):
         raise ValueError("your answer is no list of faults.")
@@ -244,7 +249,8 @@ def no_dataframe(returned: object) -> str:
     kind = type(returned)
     package = kind.__module__
     what = kind.__name__ if package == "builtins" else f"{package}.{kind.__name__}"
-    return f"your function returned a {what}, and no DataFrame of Spark."
+    article = "an" if what[0] in "aeiou" else "a"
+    return f"your function returned {article} {what}, and no DataFrame of Spark."
 
 
 def run_stream(function: Callable[[Any], Any], folder: str) -> str:

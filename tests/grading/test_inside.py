@@ -146,6 +146,7 @@ def test_a_workload_of_which_a_call_performs_nothing() -> None:
 def test_what_a_query_returned_in_place_of_a_dataframe() -> None:
     """That of pandas has the same name and is none of Spark's."""
     assert "your function returned a list, and no DataFrame of Spark." == no_dataframe([])
+    assert "your function returned an int, and no DataFrame of Spark." == no_dataframe(3)
     assert "returned a pandas.core.frame.DataFrame, and no" in no_dataframe(pandas.DataFrame())
 
 
@@ -161,7 +162,8 @@ def test_value_is_read() -> None:
     [
         ({"raised": "NameError: answer_1"}, "value", "NameError: answer_1"),
         ({"function": True}, "value", "your answer is a function"),
-        ({"value": 3}, "faults", "your answer is 3, and that is no fault."),
+        ({"function": True}, "faults", r"a function, and no fault\. Call it, as in drop_resp"),
+        ({"value": 3}, "faults", r"your answer is 3, and that is no fault\. Write one as in"),
         ({"faults": [{"fault": "none"}]}, "faults", "your answer is no fault"),
         ({"faults": [7]}, "faults", "your answer is no fault"),
         ({"faults": 7}, "faults", "your answer is no list of faults"),
