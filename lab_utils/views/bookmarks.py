@@ -34,6 +34,8 @@ STYLES: Final = {
 }
 BOOKMARK: Final = Style("committed: read on above this line", palette.GREEN, width=2.6)
 NO_WORK: Final = "No call of run.processed was recorded, so no work is drawn"
+PROCESSED: Final = "Every order before the bookmark was processed once"
+UNCOMMITTED: Final = "The bookmark stands nowhere: nothing was committed"
 NAMED_STEPS: Final = ("killed", "started again", "lost")
 
 
@@ -81,7 +83,8 @@ class Bookmarks:
                 *self._were(self.skipped, "skipped: the bookmark was ahead of the work"),
                 *self._were(self.repeated, f"processed more than once: {why}"),
             ]
-            return ". ".join(said) or "Every order before the bookmark was processed once"
+            is_nowhere = self.committed is None
+            return ". ".join(said) or (UNCOMMITTED if is_nowhere else PROCESSED)
         given = Counter(step.offset or 0 for step in self.steps if step.kind == "delivered")
         again = sorted(offset for offset, times in given.items() if times > 1)
         stands = "nowhere" if self.committed is None else f"at offset {self.committed}"

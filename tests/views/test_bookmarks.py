@@ -47,6 +47,8 @@ def test_bookmark_and_work(
     [
         ([delivered(0), processed(0), committed(1)],
          "Every order before the bookmark was processed once"),
+        ([delivered(0), processed(0)],
+         "The bookmark stands nowhere: nothing was committed"),
         ([delivered(0), committed(1)],
          f"The bookmark stands at offset 1. {NO_WORK}"),
         ([delivered(0), KILLED, AGAIN, delivered(0)],
