@@ -146,6 +146,8 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
 
 def _report_card(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verdict:
     """The verdict with a row for each trial, and its share of the points for each that passed."""
+    names = [*exercise.claims]
+    evidence = sorted(evidence, key=lambda each: names.index(each.trial.name))
     card = tuple(_graded(exercise, answer, each) for each in evidence)
     held = sum(row["status"] == PASS for row in card)
     status = FAIL if any(row["status"] == FAIL for row in card) else INCONCLUSIVE
