@@ -37,9 +37,10 @@ from lab_utils.grading.submission import (
 )
 from lab_utils.ledger.predictions import NO_ANSWER, predict
 
-# How learning platforms name what they hand over. Moodle: a folder for each learner. Canvas: the
-# name without spaces, the number of the user, that of the submission, and the file's own name.
-MOODLE: Final = re.compile(r"(?P<learner>.+)_\d+_assignsubmission_(file|onlinetext)_?.*")
+# How learning platforms name what they hand over. Moodle: a folder for each learner, or their files
+# with such a name. Canvas: the name without spaces, the number of the user, that of the submission,
+# and the file's own name.
+MOODLE: Final = re.compile(r"(?P<learner>.+?)_\d+_assignsubmission_(file|onlinetext)_?.*")
 CANVAS: Final = re.compile(r"(?P<learner>[^_]+)(_LATE)?_(?P<user>\d+)_\d+_.+")
 LEARNER: Final = "{learner}"
 # What comes instead of a notebook. A browser may add an ending of its own to one.
@@ -69,14 +70,16 @@ def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
     """The files to grade and who handed in each; raises BadArgument if the pattern fits not all."""
     wanted = re.compile(_expression(pattern)) if pattern else None
     handed = []
-    for path in submissions(paths):
-        fits = wanted.search(path.as_posix()) if wanted else None
+    files = submissions(paths)
+    layout = _Layout(paths, files)
+    for path in files:
+        fits = wanted.search(layout.as_others(path).as_posix()) if wanted else None
         if wanted and not fits:
             raise BadArgument(
                 f"{plain(shown_path(path))} does not fit --learner {pattern}, so nobody knows who "
                 "handed it in. Write {learner} where the name stands, * for what else varies."
             )
-        learner = fits["learner"] if fits else _learner(path, paths)
+        learner = fits["learner"] if fits else layout.learner(path)
         handed.append(HandedIn(path, plain(shown_path(learner), LONGEST)))
     return handed
 
@@ -84,8 +87,9 @@ def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
 def no_notebooks(paths: Sequence[Path], handed: Sequence[HandedIn]) -> list[HandedIn]:
     """What was handed in by those of whom there is no notebook: an archive, a page, a print."""
     there = {each.learner for each in handed}
+    layout = _Layout(paths, [each.path for each in handed])
     others = (
-        HandedIn(file, plain(shown_path(_learner(file, paths)), LONGEST))
+        HandedIn(file, plain(shown_path(layout.learner(file)), LONGEST))
         for folder in paths if folder.is_dir()
         for file in files_below(folder) if INSTEAD.fullmatch(file.name)
     )  # fmt: skip
@@ -124,26 +128,62 @@ def _expression(pattern: str) -> str:
     return f"(?:^|/){before}(?P<learner>[^/]+?){after}$"
 
 
-def _learner(path: Path, paths: Sequence[Path]) -> str:
-    """Who handed in a file, where no pattern says it.
+class _Layout:
+    """How the files lie below the folders that were named; of one that was named, it is itself.
 
-    The name in Moodle's folder or Canvas's file; else the first folder below the one that was
-    named; else the file's name without what it has of the lab's own.
+    What lies in a learner's own folder has names of the learner's choice, which may be others'.
     """
-    for name in reversed(path.parent.parts):
-        if moodle := MOODLE.fullmatch(name):
-            return moodle["learner"]
-    if canvas := CANVAS.fullmatch(path.stem):
+
+    def __init__(self, paths: Sequence[Path], files: Iterable[Path]) -> None:
+        self._roots = paths
+        self._depths: dict[Path, int] = {}
+        self._named_by_others: set[Path] = set()
+        for path in files:
+            root, below = self._below(path)
+            self._depths[root] = min(len(below), self._depths.get(root, len(below)))
+            if not _by_platform(path):
+                self._named_by_others.add(root)
+
+    def _below(self, path: Path) -> tuple[Path, tuple[str, ...]]:
+        roots = (root for root in self._roots if root != path and path.is_relative_to(root))
+        root = next(roots, path)
+        return root, path.relative_to(root).parts
+
+    def as_others(self, path: Path) -> Path:
+        """The path as if it lay no deeper than the others: a pattern fits the end of a path."""
+        root, below = self._below(path)
+        return Path(root, *below[: self._depths[root] - 1], *below[-1:])
+
+    def learner(self, path: Path) -> str:
+        """Who handed in a file, where no pattern says it.
+
+        The name in Moodle's folder or Canvas's file, if all have one, or if nothing is above it;
+        else the first folder below the one that was named; else the file's name without what it
+        has of the lab's own.
+        """
+        root, below = self._below(path)
+        is_whole = len(below) < 2 or root not in self._named_by_others
+        if named := _by_platform(path if is_whole else root / below[0] / "_"):
+            return named
+        if len(below) > 1:
+            return below[0]
+        for source in stems():
+            if source in path.stem:
+                rest = path.stem.replace(source, "", 1).strip("-_ .")
+                return rest or path.absolute().parent.name
+        return path.stem
+
+
+def _by_platform(path: Path) -> str:
+    """Who handed in a file by the names that Moodle and Canvas give; empty if it has none.
+
+    The outermost one counts: what is in a folder of Moodle's the learner has named.
+    """
+    moodle = next(filter(None, map(MOODLE.fullmatch, path.parent.parts)), None)
+    if moodle is None and (canvas := CANVAS.fullmatch(path.stem)):
         return f"{canvas['learner']}_{canvas['user']}"
-    root = next((root for root in paths if root != path and path.is_relative_to(root)), None)
-    below = path.relative_to(root).parts if root is not None else ()
-    if len(below) > 1:
-        return below[0]
-    for source in stems():
-        if source in path.stem:
-            rest = path.stem.replace(source, "", 1).strip("-_ .")
-            return rest or path.absolute().parent.name
-    return path.stem
+    moodle = moodle or MOODLE.fullmatch(path.name)
+    return moodle["learner"] if moodle else ""
 
 
 @cache

@@ -37,6 +37,7 @@ def touched(folder: Path, *names: str) -> list[Path]:
         (f"ada-{STEM}.ipynb", "ada"),
         (f"Ada Lovelace_4711_assignsubmission_file_/{STEM}.ipynb", "Ada Lovelace"),
         (f"Ada Lovelace_4711_assignsubmission_file/{STEM}.ipynb", "Ada Lovelace"),
+        (f"Ada Lovelace_4711_assignsubmission_file_{STEM}.ipynb", "Ada Lovelace"),
         (f"lovelaceada_12345_67890_{STEM}.ipynb", "lovelaceada_12345"),
         (f"lovelaceada_LATE_12345_67890_{STEM}-1.ipynb", "lovelaceada_12345"),
     ],
@@ -44,6 +45,33 @@ def touched(folder: Path, *names: str) -> list[Path]:
 def test_whose_it_is(tmp_path: Path, name: str, learner: str) -> None:
     """A folder a learner, a file a learner, and what Moodle and Canvas hand over."""
     assert [learner] == [each.learner for each in found(touched(tmp_path, name))]
+
+
+OF_MOODLE = "_4711_assignsubmission_file_"
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "pattern", "learner"),
+    [
+        (f"eve{OF_MOODLE}/ada{OF_MOODLE}/x.ipynb", f"bob{OF_MOODLE}/x.ipynb", None, "eve"),
+        (f"eve{OF_MOODLE}ada{OF_MOODLE}x.ipynb", f"bob{OF_MOODLE}x.ipynb", None, "eve"),
+        (f"03/eve{OF_MOODLE}/ada{OF_MOODLE}/x.ipynb", f"03/bob{OF_MOODLE}/x.ipynb", None, "eve"),
+        (f"eve/ada{OF_MOODLE}/x.ipynb", "bob/x.ipynb", None, "eve"),
+        (f"eve/ada{OF_MOODLE}x.ipynb", "bob/x.ipynb", None, "eve"),
+        ("eve/ada_1_2_x.ipynb", "bob/x.ipynb", None, "eve"),
+        ("eve_1_2_ada_1_2_x.ipynb", "bob_1_2_x.ipynb", None, "eve_1"),
+        ("eve/ada/x.ipynb", "bob/x.ipynb", "{learner}/*.ipynb", "eve"),
+        ("in/eve/03/ada/03/x.ipynb", "in/bob/03/x.ipynb", "{learner}/*/*.ipynb", "eve"),
+    ],
+)
+def test_nobody_hands_in_for_another(
+    tmp_path: Path, name: str, others: str, pattern: str | None, learner: str
+) -> None:
+    """The last of several notebooks counts, so another's name in one's own folder is no name."""
+    handed = found(touched(tmp_path, name, others), pattern)
+
+    assert learner in {each.learner for each in handed}
+    assert not {each.learner for each in handed} & {"ada", "ada_1"}
 
 
 def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
