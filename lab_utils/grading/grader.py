@@ -129,9 +129,14 @@ class Terms:
     keep: Keep = lambda *_: None
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def nonce_of(self, path: Path) -> str:
-        """What the schedules of one learner's submission are drawn from."""
-        return f"{self.nonce} {self.learners.get(path, '')}"
+    def nonce_of(self, submission: Submission) -> str:
+        """What the schedules of one submission are drawn from.
+
+        Other cells have others: whoever hands in again has been told which faults there were.
+        """
+        text = repr([cell.source for cell in submission.cells])
+        digest = hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()
+        return f"{self.nonce} {self.learners.get(submission.path, '')} {digest}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -287,7 +292,7 @@ def grade(
 ) -> Results:
     """Grade notebooks, sources and folders of notebooks; progress is told by callback.
 
-    `nonce`, drawn anew if it is not given, and the learner decide the unseen schedules.
+    `nonce`, drawn anew if it is not given, the learner and the cells decide the unseen schedules.
     What has to be fetched or made first, once for a machine, is told to `progress`.
     `keep` is called with each result at once. Raises BadArgument when there is nothing to grade.
     """
@@ -512,7 +517,7 @@ def _graded(
     ours.mkdir(mode=0o700)
     budget = Budget(terms.cell_s, terms.total_s, terms.stop)
     session = KernelSession(submission, theirs, budget, terms.isolation)
-    nonce = terms.nonce_of(submission.path)
+    nonce = terms.nonce_of(submission)
     examiner = Examiner(session, ours, nonce, name, terms.stages, terms.shared_spark)
     with ExitStack() as ended:  # each of these, whatever the others raise
         ended.callback(remove, theirs)

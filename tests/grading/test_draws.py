@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from inspect import getclosurevars
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ from lab_utils.grading.examination import Examiner
 from lab_utils.grading.grader import Terms
 from lab_utils.grading.judge import judge
 from lab_utils.grading.results import FAIL, INCONCLUSIVE, PASS
+from lab_utils.grading.submission import Cell, Submission
 from lab_utils.grading.weakness import killed_early, seen_in_part
 from lab_utils.ledger.history import carried
 from lab_utils.machine.confinement import BUBBLEWRAP
@@ -177,13 +179,18 @@ def test_a_bookmark_is_seen_however_it_is_set() -> None:
 
 
 def test_each_learner_has_schedules_of_their_own() -> None:
-    """Of one class, from one nonce: another learner, another draw; the same one, the same."""
+    """Of one class, from one nonce: another learner or text, another draw; the same, the same."""
     paths = [Path(f"{name}.ipynb") for name in ("ada", "bob")]
+    first, second = (Cell("first"),), (Cell("sec\ud800nd"),)
     given: dict[str, Any] = dict.fromkeys(("cell_s", "total_s", "place", "isolation"))
     lent = {"stages": None, "shared_spark": None, "processors": None}
     terms = Terms(nonce="n", **given, **lent, learners={it: it.stem for it in paths})
-    ada, bob = map(terms.nonce_of, paths)
+    nonces = [
+        terms.nonce_of(Submission(path, "01", (), cells, ()))
+        for path, cells in [*product(paths, (first, second)), (paths[0], first)]
+    ]
+    drawn_trials = [exercise("01.2").trials(nonce) for nonce in nonces]
 
-    assert ada != bob
-    assert ada == terms.nonce_of(paths[0])
-    assert exercise("01.2").trials(ada) != exercise("01.2").trials(bob)
+    assert nonces[0] == nonces[-1]
+    assert len(set(nonces)) == 4
+    assert drawn_trials[0] not in drawn_trials[1:-1]
