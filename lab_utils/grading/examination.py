@@ -118,7 +118,7 @@ class Examiner:
                 return no_answer(exercise)
         return decide(
             exercise,
-            exercise.trials(self._nonce),
+            self._trials(exercise),
             answer,
             lambda trial: self._evidence(exercise, trial, position),
         )
@@ -190,6 +190,10 @@ class Examiner:
             self._is_odd = True
         return replace(evidence, rows=witnessed(evidence.rows), unmet=tuple(unmet))
 
+    def _trials(self, exercise: Exercise, again: str = "") -> tuple[Trial, ...]:
+        """The trials of an exercise; what was drawn for another one tells nothing of them."""
+        return exercise.trials(f"{self._nonce} {exercise.item}{again}")
+
     def _unseen(self, exercise: Exercise, trial: Trial) -> Trial:
         """The trial as it is performed next: a further time with faults drawn anew.
 
@@ -200,7 +204,7 @@ class Examiner:
         self._performed_for[exercise.item, trial.name] += 1
         if not times:
             return trial
-        others = exercise.trials(f"{self._nonce} again {times}")
+        others = self._trials(exercise, f" again {times}")
         return replace(trial, faults=next(it.faults for it in others if it.name == trial.name))
 
     def _in_processes(

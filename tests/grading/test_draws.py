@@ -84,13 +84,30 @@ PERFORMED = [
 ]
 
 
+def an_examiner(nonce: str) -> Examiner:
+    session: Any = SimpleNamespace(isolation=BUBBLEWRAP)
+    return Examiner(session, Path(), nonce, "a", stages=None, shared_spark=None)  # type: ignore[arg-type]
+
+
+def test_an_exercise_tells_nothing_of_the_next_one() -> None:
+    """A function remembers what it met: whose answer was lost in 03.2 says no death of 03.5."""
+    places = set()
+    for nonce in DRAWS:
+        first, later = (
+            {it.name: it.faults[0].nth for it in an_examiner(nonce)._trials(exercise(item))}
+            for item in ("03.2", "03.5")
+        )
+        places.add((first["a lost answer"], later["a crash after an ack"]))
+
+    assert len(places) == 5 * 5
+
+
 @pytest.mark.parametrize("given", PERFORMED, ids=lambda it: it.item)
 def test_a_run_that_is_made_again_has_faults_that_nobody_has_seen(given: Exercise) -> None:
     """A program may spoil its run, and remember where the fault was: it is elsewhere then."""
-    session: Any = SimpleNamespace(isolation=BUBBLEWRAP)
-    examiner = Examiner(session, Path(), "n", "a", stages=None, shared_spark=None)  # type: ignore[arg-type]
-    again = {each.name: each for each in given.trials("n again 1")}
-    trials = {each.name: each for each in given.trials("n")}
+    examiner = an_examiner("n")
+    again = {each.name: each for each in given.trials(f"n {given.item} again 1")}
+    trials = {each.name: each for each in examiner._trials(given)}
 
     assert again.keys() == trials.keys()
     assert trials == {name: examiner._unseen(given, it) for name, it in trials.items()}
