@@ -13,6 +13,7 @@ import ast
 import json
 import os
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -40,7 +41,9 @@ from lab_utils.ledger.predictions import NO_ANSWER, predict
 # How learning platforms name what they hand over. Moodle: a folder for each learner, or their files
 # with such a name. Canvas: the name without spaces, the number of the user, that of the submission,
 # and the file's own name.
-MOODLE: Final = re.compile(r"(?P<learner>.+?)_\d+_assignsubmission_(file|onlinetext)_?.*")
+MOODLE: Final = re.compile(
+    r"(?P<learner>.+?)_(?P<number>\d+)_assignsubmission_(file|onlinetext)_?.*"
+)
 CANVAS: Final = re.compile(r"(?P<learner>[^_]+)(_LATE)?_(?P<user>\d+)_\d+_.+")
 LEARNER: Final = "{learner}"
 # What comes instead of a notebook. A browser may add an ending of its own to one.
@@ -86,14 +89,19 @@ def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
 
 def no_notebooks(paths: Sequence[Path], handed: Sequence[HandedIn]) -> list[HandedIn]:
     """What was handed in by those of whom there is no notebook: an archive, a page, a print."""
-    there = {each.learner for each in handed}
-    layout = _Layout(paths, [each.path for each in handed])
-    others = (
-        HandedIn(file, plain(shown_path(layout.learner(file)), LONGEST))
+    others = [
+        file
         for folder in paths if folder.is_dir()
         for file in files_below(folder) if INSTEAD.fullmatch(file.name)
-    )  # fmt: skip
-    return [each for each in others if each.learner not in there]
+    ]  # fmt: skip
+    layout = _Layout(paths, [*(each.path for each in handed), *others])
+    there = {layout.learner(each.path) for each in handed}
+    found = ((file, layout.learner(file)) for file in others)
+    return [
+        HandedIn(file, plain(shown_path(learner), LONGEST))
+        for file, learner in found
+        if learner not in there
+    ]
 
 
 def described(result: SubmissionResult, path: Path) -> SubmissionResult:
@@ -138,10 +146,13 @@ class _Layout:
         self._roots = paths
         self._depths: dict[Path, int] = {}
         self._named_by_others: set[Path] = set()
+        self._numbers: dict[tuple[Path, str], set[str]] = defaultdict(set)
         for path in files:
             root, below = self._below(path)
             self._depths[root] = min(len(below), self._depths.get(root, len(below)))
-            if not _by_platform(path):
+            if named := _by_platform(path):
+                self._numbers[named.place, named.learner].add(named.number)
+            else:
                 self._named_by_others.add(root)
 
     def _below(self, path: Path) -> tuple[Path, tuple[str, ...]]:
@@ -159,12 +170,13 @@ class _Layout:
 
         The name in Moodle's folder or Canvas's file, if all have one, or if nothing is above it;
         else the first folder below the one that was named; else the file's name without what it
-        has of the lab's own.
+        has of the lab's own. Of two people with one name in Moodle, each has their number, too.
         """
         root, below = self._below(path)
         is_whole = len(below) < 2 or root not in self._named_by_others
         if named := _by_platform(path if is_whole else root / below[0] / "_"):
-            return named
+            is_one = len(self._numbers[named.place, named.learner]) < 2
+            return named.learner if is_one else f"{named.learner}_{named.number}"
         if len(below) > 1:
             return below[0]
         for source in stems():
@@ -174,16 +186,26 @@ class _Layout:
         return path.stem
 
 
-def _by_platform(path: Path) -> str:
-    """Who handed in a file by the names that Moodle and Canvas give; empty if it has none.
+class _Named(NamedTuple):
+    """A name that a platform gave to what lies in a folder, and the number beside it."""
+
+    place: Path
+    learner: str
+    number: str = ""
+
+
+def _by_platform(path: Path) -> _Named | None:
+    """Who handed in a file by the names that Moodle and Canvas give.
 
     The outermost one counts: what is in a folder of Moodle's the learner has named.
     """
-    moodle = next(filter(None, map(MOODLE.fullmatch, path.parent.parts)), None)
-    if moodle is None and (canvas := CANVAS.fullmatch(path.stem)):
-        return f"{canvas['learner']}_{canvas['user']}"
-    moodle = moodle or MOODLE.fullmatch(path.name)
-    return moodle["learner"] if moodle else ""
+    for place in (*reversed(path.parents), path):
+        canvas = CANVAS.fullmatch(path.stem) if place == path else None
+        if canvas:
+            return _Named(place.parent, f"{canvas['learner']}_{canvas['user']}")
+        if moodle := MOODLE.fullmatch(place.name):
+            return _Named(place.parent, moodle["learner"], moodle["number"])
+    return None
 
 
 @cache

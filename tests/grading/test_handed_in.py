@@ -74,6 +74,17 @@ def test_nobody_hands_in_for_another(
     assert not {each.learner for each in handed} & {"ada", "ada_1"}
 
 
+def test_two_people_of_one_name(tmp_path: Path) -> None:
+    """Each has their own row: the last notebook of one would count for both."""
+    names = [f"{lab}/Ada L{number}" for lab, number in (("3", "_1"), ("3", "_2"), ("4", "_7"))]
+    end = "_assignsubmission_file_/x.ipynb"
+    paths = touched(tmp_path, *(f"{name}{end}" for name in names), f"4/Ada L_8{end}.zip")
+    handed = found(paths)
+
+    assert ["Ada L_1", "Ada L_2", "Ada L"] == [each.learner for each in handed]
+    assert ["Ada L_8"] == [each.learner for each in no_notebooks(paths, handed)]
+
+
 def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
     """An archive in place of a notebook would be no row, and nobody would know."""
     others = ("ada/more.zip", "bob/lab.ZIP", "eve/03.ipynb.txt", "eve/notes.txt")
