@@ -16,6 +16,7 @@ from lab_utils.ledger.events import (
     CLIENTS_NEED,
     EXAMINED_BYTES,
     EXAMINED_GROUPS,
+    EXAMINED_NUMBERS,
     EXAMINED_PARTITIONS,
     EXAMINED_RECORDS,
     Event,
@@ -137,8 +138,7 @@ def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
 def it_can_be_examined(evidence: Evidence) -> str | None:
     """Did the workload make of its run what can be looked at?
 
-    It sends so much and no more, and nothing that is compressed. Where several processes are to
-    share the partitions, each joins a group.
+    It sends so much and no more, and nothing that is compressed; of several processes each joins.
     """
     requests = evidence.requests()
     # One that is about several partitions is as many events.
@@ -157,12 +157,14 @@ def it_can_be_examined(evidence: Evidence) -> str | None:
     asked = evidence.history.of("wire", "request")
     groups = {row.detail["group_id"] for row in asked if "group_id" in row.detail}
     there = {(row.topic, row.partition) for row in evidence.history.of("broker", "partition")}
-    widest = max(Counter(topic for topic, _ in there).values(), default=0)
+    topics = Counter(topic for topic, _ in there)
+    numbers = Counter((row.detail.get("connection"), row.correlation_id) for row in asked)
     for did, many, what, most in (
         ("sent", records, "records", EXAMINED_RECORDS),
         ("sent", sum(frames.values()), "bytes", EXAMINED_BYTES),
         ("asked for", len(groups), "groups", EXAMINED_GROUPS),
-        ("gave its topic", widest, "partitions", EXAMINED_PARTITIONS),
+        ("gave its topic", max(topics.values(), default=0), "partitions", EXAMINED_PARTITIONS),
+        ("gave one number to", max(numbers.values(), default=0), "requests", EXAMINED_NUMBERS),
     ):
         if many > most:
             return f"your function {did} {many:,} {what}, and {most:,} are looked at in one run."

@@ -8,7 +8,7 @@ wrote: a program may spend a fault on a request that means nothing, or die befor
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from lab_utils.audit.report import counted
@@ -189,10 +189,11 @@ def _has_produced(each: Evidence, request: Event) -> bool:
 
 def _last_end_ns(each: Evidence, request: Event) -> int:
     """When the transaction before was ended; one whose end is asked for again is still the same."""
+    answers = _all_answers(each)
     ends = [
         row.at_ns for row in each.requests("EndTxn")
         if row.producer_id == request.producer_id and row.at_ns < request.at_ns
-        and any(not it.error and it.fate != "dropped" for it in _answers(each, row))
+        and any(not it.error and it.fate != "dropped" for it in answers[_asked(row)])
     ]  # fmt: skip
     return max(ends, default=0)
 
@@ -214,9 +215,12 @@ def _is_needless(each: Evidence, request: Event, fired: Event) -> bool:
     is_unharmed = all(row.at_ns >= request.at_ns for row in others)
     closed = each.history.of("wire", "closed") if is_unharmed else []
     hung_up = {row.detail.get("connection") for row in closed if row.detail.get("by") == "client"}
+    all_answers = _all_answers(each)
     for before in each.requests():
         if before.at_ns < request.at_ns and _batch(before) == _batch(request):
-            answers = [row for row in _answers(each, before) if _place(row) == _place(request)]
+            answers = [
+                row for row in all_answers[_asked(before)] if _place(row) == _place(request)
+            ]  # fmt: skip
             connection = before.detail.get("connection")
             # An answer to who has hung up reaches nobody.
             is_left = connection in hung_up and all(row.fate == "dropped" for row in answers)
@@ -243,12 +247,20 @@ def _batch(row: Event) -> tuple[object, ...]:
 
 
 def _answers(each: Evidence, request: Event) -> list[Event]:
-    return [
-        row
-        for row in each.history.of("wire", "response")
-        if (row.api, row.correlation_id) == (request.api, request.correlation_id)
-        and row.detail.get("connection") == request.detail.get("connection")
-    ]
+    return _all_answers(each)[_asked(request)]
+
+
+def _all_answers(each: Evidence) -> Mapping[tuple[object, ...], list[Event]]:
+    """The answers to each request; who asks for them one by one looks at all for each."""
+    found = defaultdict[tuple[object, ...], list[Event]](list)
+    for row in each.history.of("wire", "response"):
+        found[_asked(row)].append(row)
+    return found
+
+
+def _asked(row: Event) -> tuple[object, ...]:
+    """What a request and its answers have in common."""
+    return row.api, row.correlation_id, row.detail.get("connection")
 
 
 def _is_fenced(each: Evidence, request: Event) -> bool:

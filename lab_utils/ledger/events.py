@@ -119,6 +119,7 @@ EXAMINED_RECORDS: Final = 100_000
 EXAMINED_BYTES: Final = 20_000_000
 EXAMINED_GROUPS: Final = 20
 EXAMINED_PARTITIONS: Final = 50  # of a topic
+EXAMINED_NUMBERS: Final = 200  # requests, or parts of one, of a connection with one correlation id
 
 # What each field is: the ledger's card, the hover of a table, and docs/ledger.md say it so.
 COLUMNS: Final = {

@@ -293,6 +293,8 @@ EXAMINED: dict[str, tuple[list[Event], Facts]] = {
     "as much as is looked at": (
         [replace(produce(100_000), detail={"bytes": "20000000"})], None,
     ),
+    # Each of them would be held against each answer with that number.
+    "one number": ([by(1)] * 201, ("one number to 201 requests", "200 are")),
     "compressed": (
         [replace(produce(), detail={"compression": "gzip"})], ("compression.type=gzip",),
     ),

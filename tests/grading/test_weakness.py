@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -140,6 +141,25 @@ def test_a_fault_meets_an_order(rows: list[Event], *, is_spent: bool) -> None:
         evidence = Evidence(trial=trial, orders=("0", "1"), rows=tuple(rows))
 
         assert is_spent == was_spent(evidence)
+
+
+@pytest.mark.parametrize("api", ["EndTxn", "Produce"])
+def test_a_great_many_requests(api: str) -> None:
+    """To look at all answers for each request took minutes, in which nobody else is graded."""
+    if api == "EndTxn":
+        rows = [produce(**GIVEN), end(), *ended(REFUSED)]
+    else:
+        rows = [produce(**BATCH), *sent_before("dropped")[1:]]
+    more = [
+        replace(row, at_ns=5, correlation_id=number)
+        for row in rows[-2:]
+        for number in range(100, 5_100)
+    ]
+    seen = (init(1), *rows, *more, fired(api=api))
+    started = time.process_time()
+    was_spent(Evidence(trial=Trial(name="t"), orders=("0", "1"), rows=seen))
+
+    assert time.process_time() - started < 1.5
 
 
 def exchange(value: str) -> list[Event]:
