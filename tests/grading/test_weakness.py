@@ -162,6 +162,16 @@ def test_a_great_many_requests(api: str) -> None:
     assert time.process_time() - started < 1.5
 
 
+def test_a_fault_that_fires_at_a_great_many_requests() -> None:
+    """One of each request that carries an order fires as often as a program sends it."""
+    numbers = range(100, 5_100)
+    rows = [replace(it, correlation_id=n) for n in numbers for it in (produce(acks="7"), fired())]
+    started = time.process_time()
+
+    assert was_spent(Evidence(trial=Trial(name="t"), orders=("0", "1"), rows=tuple(rows)))
+    assert time.process_time() - started < 1.5
+
+
 def exchange(value: str) -> list[Event]:
     """An order that is sent and acked."""
     return [replace(row, correlation_id=int(value)) for row in (produce(value), answered())]
