@@ -39,6 +39,8 @@ from lab_utils.grading.notebook import (
 # No lab has 6,000 characters. What has more than this runs as it is, and is not read: to parse it
 # would hold up all other gradings (one `import a.a.a…` of 180,000 characters for 17 s).
 CODE_MAX: Final = 50_000
+# Each statement is looked at by itself.
+STATEMENTS_MAX: Final = 8_000
 # Folders in which nothing is handed in: JupyterLab's copies, and notebooks without exercises.
 SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
 
@@ -138,7 +140,9 @@ class Submission:
         out. Where an answer rests on the lab, or a name may be found by its text, all stays: what
         the lab says depends on all that was done with it.
         """
-        if sum(len(cell.source) for cell in self.cells) > CODE_MAX:
+        whole_text = "\n".join(cell.source for cell in self.cells)
+        statements = whole_text.count("\n") + whole_text.count(";")
+        if len(whole_text) > CODE_MAX or statements > STATEMENTS_MAX:
             return self
         known = {text for cell in self.handed_out for text, _ in _statements(cell.source)}
         cells = [*enumerate(self.cells)]

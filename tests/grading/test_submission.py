@@ -502,8 +502,9 @@ BLANKS = " " * 100_000
         [f'lab.check("90.1"{BLANKS}{BLANKS}\n x', f"answer_1{BLANKS}x"],
         [f"a{number} = a{number + 1}" for number in range(900)] + ["answer_1 = a0"],
         ["a\n" * 200_000, "answer_1, " * 40_000],
+        ["x;" * 24_000],
     ],
-    ids=["blanks in a check", "blanks in an answer", "a chain of names", "lines"],
+    ids=["blanks in a check", "blanks in an answer", "a chain of names", "lines", "statements"],
 )
 def test_what_takes_the_longest_to_look_through(tmp_path: Path, sources: list[str]) -> None:
     """Who looks for a learner's cells holds up all other gradings, so it takes no time."""
