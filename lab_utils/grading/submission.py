@@ -369,17 +369,33 @@ def _set_on(tree: ast.AST) -> Iterator[str]:
 def _changed(tree: ast.AST) -> Iterator[str]:
     """The names of whose values a method is called.
 
-    And those that are deleted, set anew from the values that they have, or given another name.
+    And those that are deleted, set anew from the values that they have, or given another name: a
+    place in a list, or that of an argument.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             yield _root(node.func)
         elif isinstance(node, ast.AugAssign):
             yield _root(node.target)
-        elif isinstance(node, ast.Assign) and not isinstance(node.value, ast.Call):
-            yield _root(node.value)
+        elif isinstance(node, ast.Assign):
+            yield from _held(node.value)
+        elif isinstance(node, ast.ClassDef):  # a base may know its subclasses
+            yield from map(_root, (*node.bases, *(it.value for it in node.keywords)))
+        elif isinstance(node, ast.FunctionDef):
+            yield from map(_root, node.decorator_list)
+        elif isinstance(node, ast.arguments):
+            yield from (name for it in (*node.defaults, *node.kw_defaults) for name in _held(it))
         elif isinstance(node, ast.Delete):
             yield from map(_root, node.targets)
+
+
+def _held(value: ast.AST | None) -> Iterator[str]:
+    """The names whose values this value is, or holds as they are."""
+    match value:
+        case ast.List(parts) | ast.Tuple(parts) | ast.Set(parts) | ast.Dict(_, parts):
+            yield from (name for part in parts for name in _held(part))
+        case ast.AST() if not isinstance(value, ast.Call):
+            yield _root(value)
 
 
 def _given(tree: ast.AST) -> Iterator[str]:
@@ -393,8 +409,10 @@ def _given(tree: ast.AST) -> Iterator[str]:
 
 
 def _defined(statement: ast.stmt) -> str:
-    """The name that a statement gives to a function or a class; empty if it does not."""
+    """The name that a statement gives to a function or a class; empty if it does more than that."""
     match statement:
+        case ast.FunctionDef(decorator_list=[_, *_]) | ast.ClassDef(decorator_list=[_, *_]):
+            return ""
         case ast.FunctionDef(name) | ast.AsyncFunctionDef(name) | ast.ClassDef(name):
             return name
         case ast.Assign([ast.Name(name)], ast.Lambda()):
