@@ -54,6 +54,7 @@ from lab_utils.machine.quick_start import make_once
 INSIDE: Final = "__import__('lab_utils.grading.inside', fromlist=['inside'])"
 START_S: Final = 60
 SPARK_START_S: Final = 120
+COMPILE_S: Final = 300
 # A plan on the ledger of a run: a second, or more where nobody has a processor to spare.
 PLAN_S: Final = 30
 PLAN_MAX: Final = 100_000  # characters
@@ -503,9 +504,11 @@ def keep_bytecode(progress: Callable[[str], object]) -> None:
         progress("compiling what a kernel imports, once")
         _python(folder, "-c", f"{imports}; list(map(__import__, LOADED))")
 
-    make_once(_bytecode(), make)
-    # What has changed of the lab since then; nothing else does without another folder.
-    _python(_bytecode(), "-m", "compileall", "-qq", str(ROOT / "lab_utils"))
+    # What is late is not kept: half of it would be all that this machine ever has.
+    with suppress(subprocess.TimeoutExpired):
+        make_once(_bytecode(), make)
+        # What has changed of the lab since then; nothing else does without another folder.
+        _python(_bytecode(), "-m", "compileall", "-qq", str(ROOT / "lab_utils"))
 
 
 def _bytecode() -> Path:
@@ -519,9 +522,7 @@ def _python(bytecode: Path, *arguments: str) -> None:
     """Run Python outside, and keep there what it compiles."""
     environment = {**os.environ, PREFIX: str(bytecode), "PYTHONDONTWRITEBYTECODE": ""}
     command = [sys.executable, "-P", *arguments]
-    # What is compiled by then is right, and a kernel compiles the rest.
-    with suppress(subprocess.TimeoutExpired):
-        subprocess.run(command, env=environment, capture_output=True, timeout=START_S, check=False)
+    subprocess.run(command, env=environment, capture_output=True, timeout=COMPILE_S, check=False)
 
 
 def parsed(text: str) -> dict[str, Any]:

@@ -311,9 +311,21 @@ def test_columns_before_there_is_a_spark(opened: Opened) -> None:
         "twice = F.udf(lambda it: 2 * it, 'long'); twice(F.col('offset'))",
         "import os; os._exit(3)",
         "twice(x)",
+        total_s=300,  # three kernels and two JVMs, beside other work, too
     )
 
     assert ["ok", "ok", "ok", "dead", "ok"] == run(session)
+
+
+def test_half_of_the_bytecode_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the machine is too busy to compile in time, the next grading begins anew."""
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    monkeypatch.setattr(kernel_module, "find_spec", lambda _: None)  # as pip has left it
+    monkeypatch.setattr(kernel_module, "COMPILE_S", 1)
+    monkeypatch.setenv("LAB_CACHE", str(tmp_path))
+    keep_bytecode(lambda _: None)
+
+    assert [] == [*tmp_path.glob("bytecode-*/*")]
 
 
 def test_a_kernel_compiles_nothing(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
