@@ -289,11 +289,13 @@ def batches(
     size: int,
     partitions: int = 1,
     is_done: Callable[[], bool] = lambda: True,
+    idle_s: float = IDLE_S_MAX,
 ) -> Iterator[list[Any]]:
     """Lists of up to `size` records, until every assigned partition is read to its end.
 
-    There must be as many as `partitions`, and an end is one only if `is_done` says so too. Raises
-    BadArgument for a consumer that reads no topic, and KafkaException where the broker knows none.
+    There must be as many as `partitions`, and an end is one only if `is_done` says so too. When no
+    record has come for `idle_s`, that is the end as well. Raises BadArgument for a consumer that
+    reads no topic, and KafkaException where the broker knows none.
     """
     if not isinstance(consumer, RecordingConsumer):
         raise BadArgument(
@@ -306,12 +308,12 @@ def batches(
             "consumer.subscribe([run.topic]) first."
         )
     unknown = None
-    idle_until = time.monotonic() + IDLE_S_MAX
+    idle_until = time.monotonic() + idle_s
     while time.monotonic() < idle_until:
         read = [consumer.poll(WAIT_S)] if size == 1 else consumer.consume(size, FILLED_UP_S)
         if records := [message for message in read if message is not None and not message.error()]:
             yield records
-            idle_until = time.monotonic() + IDLE_S_MAX
+            idle_until = time.monotonic() + idle_s
         elif is_at_the_end(consumer, partitions) and is_done():
             return
         for error in (message.error() for message in read if message is not None):
