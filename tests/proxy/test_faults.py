@@ -65,6 +65,15 @@ def test_each_fault_is_tried_here() -> None:
 
 
 @pytest.mark.parametrize("fault", EACH, ids=repr)
+def test_call_with_another_name(fault: Fault) -> None:
+    """What Python says of it names the fault that was called, and no base of the lab's."""
+    with pytest.raises(
+        TypeError, match=rf"^{type(fault).__name__}\.__init__\(\) got an unexpected"
+    ):
+        type(fault)(n=3)
+
+
+@pytest.mark.parametrize("fault", EACH, ids=repr)
 def test_call_and_json(fault: Fault) -> None:
     """What a fault prints makes the same fault again; so does what the stage server is sent."""
     assert fault == eval(repr(fault), dict(Fault.kinds))

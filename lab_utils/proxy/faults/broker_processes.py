@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from signal import SIGKILL, SIGSTOP, SIGTERM
 
 from lab_utils.proxy.faults.broker_fault import BrokerFault
 
 
+@dataclass(frozen=True, repr=False)
 class kill_broker(BrokerFault):  # noqa: N801 - called as a function
     """SIGKILL: nothing is handed over, nothing is flushed."""
 
@@ -14,6 +16,7 @@ class kill_broker(BrokerFault):  # noqa: N801 - called as a function
     verb, event, signal, is_deaf = "kill", "killed", SIGKILL, True
 
 
+@dataclass(frozen=True, repr=False)
 class stop_broker(BrokerFault):  # noqa: N801
     """SIGTERM: the broker hands its leaderships over, flushes and ends."""
 
@@ -21,6 +24,7 @@ class stop_broker(BrokerFault):  # noqa: N801
     verb, event, signal = "stop", "stopped", SIGTERM
 
 
+@dataclass(frozen=True, repr=False)
 class pause_broker(BrokerFault):  # noqa: N801
     """SIGSTOP: connections stay, nothing is answered."""
 
@@ -28,6 +32,7 @@ class pause_broker(BrokerFault):  # noqa: N801
     verb, event, signal = "pause", "paused", SIGSTOP
 
 
+@dataclass(frozen=True, repr=False)
 class resume_broker(BrokerFault):  # noqa: N801
     """SIGCONT: a paused broker goes on where it stood."""
 
@@ -35,6 +40,7 @@ class resume_broker(BrokerFault):  # noqa: N801
     verb, event = "resume", "resumed"
 
 
+@dataclass(frozen=True, repr=False)
 class start_broker(BrokerFault):  # noqa: N801
     """Start a broker that has ended, with the log that it has."""
 

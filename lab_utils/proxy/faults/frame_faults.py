@@ -21,6 +21,7 @@ LATER_LIMIT: Final = 1_000
 TIMES_LIMIT: Final = 100
 
 
+@dataclass(frozen=True, repr=False)
 class drop_response(AnswerFault):  # noqa: N801 - called as a function
     """The broker does what was asked; its answer is lost with the connection."""
 
@@ -30,6 +31,7 @@ class drop_response(AnswerFault):  # noqa: N801 - called as a function
         return Cut()
 
 
+@dataclass(frozen=True, repr=False)
 class drop_request(WireFault):  # noqa: N801
     """The request is lost with the connection, before the broker sees it."""
 
@@ -39,6 +41,7 @@ class drop_request(WireFault):  # noqa: N801
         return Cut()
 
 
+@dataclass(frozen=True, repr=False)
 class corrupt_request(AnswerFault):  # noqa: N801
     """One byte of the records is flipped; the broker itself answers CORRUPT_MESSAGE."""
 

@@ -9,6 +9,7 @@ from lab_utils.proxy.faults.broker_fault import LinkFault, Stage
 from lab_utils.proxy.faults.fault import MS_LIMIT
 
 
+@dataclass(frozen=True, repr=False)
 class cut_link(LinkFault):  # noqa: N801 - called as a function
     """Two brokers lose their connections, with what is in flight, and get no new ones."""
 
@@ -16,6 +17,7 @@ class cut_link(LinkFault):  # noqa: N801 - called as a function
     verb, state = "cut", "cut"
 
 
+@dataclass(frozen=True, repr=False)
 class hold_link(LinkFault):  # noqa: N801
     """What two brokers say to each other is held until the link is healed."""
 
@@ -37,6 +39,7 @@ class slow_link(LinkFault):  # noqa: N801
         within("by_ms", self.by_ms, 1, MS_LIMIT)
 
 
+@dataclass(frozen=True, repr=False)
 class heal_link(LinkFault):  # noqa: N801
     """The link between two brokers is whole again; what was held goes on.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -21,6 +22,7 @@ CHECKPOINT_S: Final = 2
 INDEXES: Final = ("*.index", "*.timeindex", "*.txnindex", "*.snapshot")
 
 
+@dataclass(frozen=True, repr=False)
 class power_cut(BrokerFault):  # noqa: N801 - called as a function
     """A simulation: SIGKILL, and the log is cut back to what had been flushed to disk."""
 
