@@ -347,8 +347,8 @@ def topic_names(topics: Sequence[str] | Mapping[str, Any]) -> tuple[str, ...]:
     ):
         raise BadArgument(
             f"topics is a list of further topics, each once, and none is called orders, as the "
-            f"first one is; got {topics!r}. A name has up to 100 letters, digits, - and _, as in "
-            'topics=["invoices"].'
+            f"first one is; got {topics!r}. A name has up to 100 letters from a to z, "
+            'digits, - and _, as in topics=["invoices"].'
         )
     return names
 

@@ -168,7 +168,7 @@ class LiveRun:
     def producer(self, configuration: dict[str, Any] | None = None) -> RecordingProducer:
         """A confluent_kafka.Producer, recorded; your configuration wins over the lab's timers."""
         name = self._name("producer", len(self._producers))
-        given = configuration or {}
+        given = _dictionary(configuration)
         settings = TRANSACTIONAL if "transactional.id" in given else PRODUCER
         producer = RecordingProducer(
             self._configuration(name, settings, given),
@@ -185,7 +185,7 @@ class LiveRun:
         commits every 100 ms unless enable.auto.commit is off; your configuration wins.
         """
         name = self._name("consumer", len(self._consumers))
-        given = configuration or {}
+        given = _dictionary(configuration)
         if not given.get("group.id", True):  # the client would end this process
             raise BadArgument(
                 f"group.id must name a group; got {given['group.id']!r}. Leave group.id out of the "
@@ -458,6 +458,16 @@ class LiveRun:
             "bootstrap.servers": self._ticket.bootstrap,
             "client.id": f"{self._ticket.run}.{name}",
         }
+
+
+def _dictionary(configuration: object) -> dict[str, Any]:
+    """A client's configuration, of which nothing need be given."""
+    if not isinstance(configuration, dict | None):
+        raise BadArgument(
+            'a client\'s configuration is a dictionary, as in run.producer({"acks": "all"}); got '
+            f"{configuration!r:.200}."
+        )
+    return configuration or {}
 
 
 # What the lab sets itself, by the names that librdkafka takes, and what for.

@@ -127,7 +127,7 @@ def only_what_clients_need(_: Any, evidence: Evidence) -> str | None:
         if row.api == "Produce" and "outside" in row.detail:
             return (
                 f"a client that calls itself {row.actor!r} wrote to {row.topic}: it is none of "
-                "this run's. Take run.producer(), or name it by run.client_id()."
+                "this run's. Take run.producer(), or name it by run.client_id(name)."
             )
         # Of the others as many partitions are read as the first has.
         if row.api == "CreatePartitions" and row.topic != f"{row.run}-orders":

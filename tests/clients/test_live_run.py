@@ -112,6 +112,13 @@ def test_no_group(ticket: Ticket, group: Any) -> None:
         LiveRun(ticket).consumer({"group.id": group})
 
 
+@pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
+def test_no_dictionary(ticket: Ticket, client: Any) -> None:
+    """A setting as another tool would take it."""
+    with pytest.raises(BadArgument, match=r"is a dictionary, as in .*; got 'acks=all'\."):
+        client(LiveRun(ticket), "acks=all")
+
+
 def test_what_is_in_hand_is_named(ticket: Ticket) -> None:
     """A value in the place of its message, and a producer in that of a consumer."""
     live = LiveRun(ticket)
