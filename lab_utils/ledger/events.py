@@ -123,7 +123,8 @@ EXAMINED_NUMBERS: Final = 200  # requests, or parts of one, of a connection with
 
 # What each field is: the ledger's card, the hover of a table, and docs/ledger.md say it so.
 COLUMNS: Final = {
-    "run": "the run that the event belongs to; events with the same run are judged as one",
+    "run": "the run that the event belongs to; events with the same run are judged as one, so what "
+           "happens in two clusters is two runs",
     "source": "who saw it: client, log, wire, broker, workload, fault or sink",
     "actor": "which one: a client's name, reader for the log, broker-1, a fault",
     "kind": "what happened",
