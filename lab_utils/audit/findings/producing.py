@@ -203,7 +203,8 @@ def nonmonotonic_send() -> Found:
     `max.in.flight=1` (measured with librdkafka: `0 2 1 3`); without idempotence in all other cases,
     `enable.idempotence=false`, if the order that was sent first was not acked. Undecided if the
     ledger has several `created` of the producer. Otherwise it is a breach.
-    Source: Jepsen; librdkafka INTRODUCTION, reordering.
+    Source: Jepsen; librdkafka INTRODUCTION, reordering; kafka-clients, RecordAccumulator: a batch
+    that is to be sent again is the first of its partition, and the others wait behind it.
     """
     return Found(
         where="place IS NOT NULL AND earlier.offset > place.offset",
