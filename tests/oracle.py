@@ -308,7 +308,7 @@ def inconsistent(run: Run) -> Iterator[Found]:
         for key, value in others:
             speakers = [row for row in here if (row.key, row.value) == (key, value)]
             why = ["holds nothing"] if run.holds_nothing(at) else []
-            why += ["superseded"] if why and run.superseded(here[0]) else []
+            why += ["superseded"] if why and run.superseded(speakers[0]) else []
             why += ["acked alone"] if {row.kind for row in speakers} == {"acked"} else []
             yield found(
                 "inconsistent-offsets", topic, partition, value, (offset,), actors(speakers), *why

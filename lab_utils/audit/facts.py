@@ -115,9 +115,9 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
                              if that is known, sent before it to the partition
     """
     copies = _copies(events, survey).join(survey.topics_frame(events), ["run", "topic"], "left")
-    copies = _with_fates(copies, events, survey, "key", "value")
+    copies = _with_fates(copies, events, survey)
     by_partition = sql(
-        copies.selectExpr("*", _superseded(survey, "key", "value", "is_stored OR acks > 0")),
+        copies.selectExpr("*", _superseded(survey, "is_stored OR acks > 0")),
         [*ORDER, "partition"],
         *(f"sum({name}) AS {name}" for name in COUNTED),
         "count_if(is_stored) AS copies",
@@ -162,7 +162,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     return _in_sequence(found, survey)
 
 
-def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
+def _superseded(survey: Survey, is_record: str, *, or_aborted: bool = True) -> str:
     """May compaction have taken away what was at this place?
 
     It keeps the last record of each key, and in the end not even that if it is a tombstone: one of
@@ -172,34 +172,35 @@ def _superseded(survey: Survey, key: str, value: str, is_record: str) -> str:
     """
     if not survey.has_compacted:
         return "false AS superseded"
-    window = f"OVER (PARTITION BY run, topic, partition, {key})"
+    window = "OVER (PARTITION BY run, topic, partition, key)"
     newest = f"max(if(({is_record}) AND NOT is_aborted, offset, NULL)) {window}"
+    aborted = "may_be_aborted" if or_aborted else "false"
     return (
-        f"is_compacted AND coalesce({key} IS NULL OR {value} IS NULL OR may_be_aborted"
+        f"is_compacted AND coalesce(key IS NULL OR value IS NULL OR {aborted}"
         f" OR has_tombstone OR offset < {newest}, false) AS superseded"
     )
 
 
-def with_superseded(rows: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
-    """Sends, and what was acked or found at a place: has a later record taken its key there?
+def with_superseded(
+    rows: DataFrame, events: DataFrame, survey: Survey, *, or_aborted: bool
+) -> DataFrame:
+    """Events about an order, with superseded: has a later record taken its key at this place?
 
-    Compaction may take such a record away between two readers of the log.
+    Compaction may take such a record away between two readers of the log. With or_aborted, may it
+    have taken it away for any reason, as that it was aborted?
     """
     if not survey.has_compacted:
         return rows.selectExpr("*", "false AS superseded")
     policies = survey.topics_frame(events).select("run", "topic", "is_compacted")
-    fates = _with_fates(rows, events, survey, "key", "value")
-    known = fates.drop("may_be_aborted").selectExpr("*", "false AS may_be_aborted")
-    known = known.join(policies, ["run", "topic"], "left")
-    gone = _superseded(survey, "key", "value", "kind <> 'sent'")
+    known = _with_fates(rows, events, survey).join(policies, ["run", "topic"], "left")
+    is_record = "kind IN ('acked', 'record', 'visible')"
+    gone = _superseded(survey, is_record, or_aborted=or_aborted)
     return known.selectExpr("*", gone).drop(
         "is_aborted", "may_be_aborted", "has_tombstone", "is_compacted"
     )
 
 
-def _with_fates(
-    rows: DataFrame, events: DataFrame, survey: Survey, key: str, value: str
-) -> DataFrame:
+def _with_fates(rows: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
     """Rows about an order with what became of it, if a topic is compacted.
 
     Columns: is_aborted, was each transaction it was sent in aborted; may_be_aborted, is none of
@@ -208,7 +209,7 @@ def _with_fates(
     """
     if not survey.has_compacted:
         return rows
-    rows = _with_tombstones(rows, events, survey, key)
+    rows = _with_tombstones(rows, events, survey)
     if not survey.has_transactions:
         return rows.selectExpr("*", "false AS is_aborted", "false AS may_be_aborted")
     from pyspark.sql import functions
@@ -220,7 +221,7 @@ def _with_fates(
         "bool_and(outcome <=> 'txn_aborted') AS aborted_each_time",
         "bool_and(transaction IS NOT NULL AND NOT outcome <=> 'txn_committed') AS not_committed",
     )
-    same = f"run = of_run AND topic = of_topic AND {key} <=> of_key AND {value} <=> of_value"
+    same = "run = of_run AND topic = of_topic AND key <=> of_key AND value <=> of_value"
     told = rows.join(fates, functions.expr(same), "left").selectExpr(
         "*",
         "coalesce(aborted_each_time, false) AS is_aborted",
@@ -229,7 +230,7 @@ def _with_fates(
     return told.drop(*(f"of_{it}" for it in ORDER), "aborted_each_time", "not_committed")
 
 
-def _with_tombstones(rows: DataFrame, events: DataFrame, survey: Survey, key: str) -> DataFrame:
+def _with_tombstones(rows: DataFrame, events: DataFrame, survey: Survey) -> DataFrame:
     """Rows about an order with has_tombstone, as _with_fates() has it."""
     from pyspark.sql import functions
 
@@ -250,7 +251,7 @@ def _with_tombstones(rows: DataFrame, events: DataFrame, survey: Survey, key: st
         .where("is_somewhere")
         .selectExpr("run AS of_run", "topic AS of_topic", "key AS of_key")
     )
-    same = functions.expr(f"run = of_run AND topic = of_topic AND {key} = of_key")
+    same = functions.expr("run = of_run AND topic = of_topic AND key = of_key")
     told = rows.join(tombstones, same, "left").selectExpr(
         "*", "of_key IS NOT NULL AS has_tombstone"
     )
@@ -435,7 +436,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here
     holds_nothing  was the log read to its end, after this place or after it was given to somebody,
                  and nothing found at it?
-    superseded   may compaction have taken away what was told of here?
+    gone         ARRAY<STRUCT<key, value>>: which of these compaction may have taken away
     before       STRUCT<held, offset>: the readable place before this one
     worked_elsewhere, acked_places  of the order that is held here: how often the work for it was
                  done at other places, and at how many it was acked
@@ -447,9 +448,10 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     ).unionByName(polled)  # fmt: skip
     said = "struct(key, value, actor)"
     found = sql(
-        rows,
+        with_superseded(rows, events, survey, or_aborted=True),
         PLACE,
         "min(if(kind IN ('record', 'visible'), struct(key, value), NULL)) AS held",
+        "collect_set(if(superseded, struct(key, value), NULL)) AS gone",
         "bool_or(kind = 'visible') AS is_visible",
         f"collect_set(if(kind = 'acked', {said}, NULL)) AS acked",
         f"array_sort(collect_list(if(kind = 'processed', {said}, NULL))) AS worked",
@@ -474,16 +476,13 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     )
     before = f"last(if(is_readable, struct(held, offset), NULL), true) {window} AS before"
     same = "OVER (PARTITION BY run, topic, held)"
-    here, is_record = "coalesce(held, get(told, 0))", "held IS NOT NULL OR size(acked) > 0"
-    gone = _superseded(survey, f"{here}.key", f"{here}.value", is_record)
-    readable = _with_fates(readable, events, survey, f"{here}.key", f"{here}.value")
     copies = (
         f"sum(size(worked)) {same} - size(worked) AS worked_elsewhere",
         f"count_if(exists(acked, x -> struct(x.key, x.value) <=> held)) {same} AS acked_places",
     )
     if "processed" not in survey.kinds:
         copies = ("0L AS worked_elsewhere", "0L AS acked_places")
-    return readable.selectExpr("*", before, gone, *copies)
+    return readable.selectExpr("*", before, *copies)
 
 
 def _polls(rows: DataFrame) -> DataFrame:

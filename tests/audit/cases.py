@@ -438,6 +438,23 @@ REPLICAS: Cases = {
             [delivered("1", 0), delivered("2", 0, "consumer-2")],
             [delivered("1", 0), delivered("2", 1, "consumer-2")],
         ),
+        "where two were told of one place, the key of each counts": (
+            [
+                COMPACT,
+                acked("1", 0, key="k"),
+                acked(None, 1, key="k"),
+                delivered("1", 1),
+                end(offset=2),
+            ],
+            [
+                COMPACT,
+                acked("1", 0, key="k"),
+                acked("2", 1, key="k"),
+                record("1", 0, key="k"),
+                record("2", 1, key="k"),
+                end(offset=2),
+            ],
+        ),
         "given, and the log holds another": (
             [delivered("1", 0), *log("2")],
             [delivered("1", 0), *log("1")],

@@ -126,7 +126,7 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
     place = "struct(partition, offset)"
     gone = f"collect_set({place}) FILTER (WHERE superseded AND kind = 'record') AS superseded"
     found = sql(
-        with_superseded(rows, events, survey),
+        with_superseded(rows, events, survey, or_aborted=False),
         ORDER,
         "count_if(kind = 'sent') AS sends",
         "min(if(kind = 'sent', struct(actor, detail['transaction'] AS transaction, at_ns), NULL))"

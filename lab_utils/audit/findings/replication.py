@@ -72,7 +72,7 @@ def inconsistent_offsets() -> Found:
             "offsets": "array(offset)",
             "actor": joined(speakers),
             "circumstances": "array_compact(array(if(holds_nothing, 'holds nothing', NULL),"
-            " if(holds_nothing AND superseded, 'superseded', NULL),"
+            " if(holds_nothing AND exists(gone, x -> x <=> it), 'superseded', NULL),"
             " if(exists(given, x -> struct(x.key, x.value) <=> it), NULL, 'acked alone')))",
         },
     )
