@@ -25,7 +25,9 @@ pytestmark = pytest.mark.kafka
 def http(stage: Stage) -> Iterator[httpx.Client]:
     """A client with the stage's token."""
     headers = {"X-Lab-Token": stage.token}
-    with httpx.Client(base_url=stage.url, headers=headers, trust_env=False, timeout=None) as client:
+    with httpx.Client(
+        base_url=stage.url, headers=headers, timeout=None, trust_env=False, verify=False
+    ) as client:
         yield client
 
 
