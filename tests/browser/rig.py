@@ -81,7 +81,8 @@ def jupyterlab(home: Path) -> Iterator[Lab]:
 def _answers(lab: Lab, server: subprocess.Popen[bytes]) -> bool:
     assert server.poll() is None, "JupyterLab has ended"
     try:
-        return httpx.get(f"{lab.address}/api/status", params={"token": lab.token}).is_success
+        status = f"{lab.address}/api/status"
+        return httpx.get(status, params={"token": lab.token}, verify=False).is_success
     except httpx.HTTPError:
         return False
 
@@ -125,12 +126,24 @@ def new_page(browser: Browser, **options: Any) -> Iterator[Page]:
     assert [] == [it for it in places if it.hostname != host]
 
 
-def open_notebook(page: Page, lab: Lab, path: str, at: str = "doc") -> None:
-    """Open a notebook, alone or `at` "lab" beside others, and return when its kernel is ready.
+def open_notebook(page: Page, lab: Lab, path: str) -> None:
+    """Open a notebook, alone, and return when its kernel is ready.
 
     JupyterLab first restores what an earlier page had open, and may show that for a while.
     """
-    page.goto(f"{lab.address}/{at}/tree/{path}?token={lab.token}")
+    page.goto(f"{lab.address}/doc/tree/{path}?token={lab.token}")
+    _wait_for_kernel(page, path)
+
+
+def open_beside(page: Page, path: str) -> None:
+    """Open a notebook beside what the page shows, and return when its kernel is ready."""
+    page.evaluate(
+        "path => void window.jupyterapp.commands.execute('docmanager:open', { path })", path
+    )
+    _wait_for_kernel(page, path)
+
+
+def _wait_for_kernel(page: Page, path: str) -> None:
     page.wait_for_function(
         f"path => {NOTEBOOK}?.context?.path === path && {KERNEL}?.status === 'idle'", arg=path
     )
@@ -174,10 +187,14 @@ def end_kernel(page: Page) -> None:
     page.evaluate(f"() => {NOTEBOOK}.sessionContext.shutdown()")
 
 
-def in_the_dark(page: Page) -> None:
-    """Let the system of the reader be dark: JupyterLab follows it."""
+@contextmanager
+def in_the_dark(page: Page) -> Iterator[None]:
+    """Let the system of the reader be dark meanwhile: JupyterLab follows it."""
     page.emulate_media(color_scheme="dark")
     page.wait_for_selector("body[data-jp-theme-light=false]", state="attached")
+    yield
+    page.emulate_media(color_scheme="light")
+    page.wait_for_selector("body[data-jp-theme-light=true]", state="attached")
 
 
 def texts(page: Page) -> list[str]:

@@ -5,9 +5,11 @@ So is the claim behind a row of a report card.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Browser
+import pytest
+from playwright.sync_api import Browser, Page
 
 from lab_utils import course
 from lab_utils.working_folder import hand_out
@@ -24,33 +26,34 @@ Verdict(item="07.2", title="", kind="", status="FAIL", points=0, possible=3, rea
 """
 
 
-def test_it_opens_on_the_course_page(browser: Browser, lab: rig.Lab) -> None:
-    """A table of labs, shown as a page; its first link opens the first notebook."""
+@pytest.fixture(scope="module")
+def page(browser: Browser, lab: rig.Lab) -> Iterator[Page]:
+    """JupyterLab, as it opens on what has been handed out."""
     hand_out(lab.folder)
     course.write(lab.folder)
     with rig.new_page(browser) as page:
         page.goto(f"{lab.address}/?token={lab.token}")
-        page.get_by_role("heading", name="What does Kafka really promise?").wait_for()
-        entries = [*course.entries(), *course.further()]
-        assert {each.question for each in entries} == {
-            text.partition(" ")[2]
-            for text in page.get_by_role("row").get_by_role("link").all_inner_texts()
-        }
-        page.get_by_role("link", name="00 Where is my message?").first.click()
-        page.locator(".jp-Notebook").get_by_text("A program calls").last.wait_for()
+        yield page
 
 
-def test_a_claim_of_a_card_is_one_click_away(
-    browser: Browser, lab: rig.Lab, tmp_path: Path
-) -> None:
+def test_it_opens_on_the_course_page(page: Page) -> None:
+    """A table of labs, shown as a page; its first link opens the first notebook."""
+    page.get_by_role("heading", name="What does Kafka really promise?").wait_for()
+    entries = [*course.entries(), *course.further()]
+    assert {each.question for each in entries} == {
+        text.partition(" ")[2]
+        for text in page.get_by_role("row").get_by_role("link").all_inner_texts()
+    }
+    page.get_by_role("link", name="00 Where is my message?").first.click()
+    page.locator(".jp-Notebook").get_by_text("A program calls").last.wait_for()
+
+
+def test_a_claim_of_a_card_is_one_click_away(page: Page, lab: rig.Lab, tmp_path: Path) -> None:
     """The page of claims opens beside the notebook, and shows the claim that was clicked."""
-    hand_out(lab.folder)
-    path = lab.write("card.ipynb", CARD)
-    with rig.new_page(browser) as page:
-        rig.open_notebook(page, lab, path, at="lab")
-        rig.run_all(page)
-        page.get_by_role("link", name="E13").click()
-        heading = page.get_by_role("heading", name="E13", exact=True)
-        heading.wait_for()
-        page.wait_for_function(IN_VIEW, arg=heading.element_handle())
-        page.screenshot(path=tmp_path / "claim.png")
+    rig.open_beside(page, lab.write("card.ipynb", CARD))
+    rig.run_all(page)
+    page.get_by_role("link", name="E13").click()
+    heading = page.get_by_role("heading", name="E13", exact=True)
+    heading.wait_for()
+    page.wait_for_function(IN_VIEW, arg=heading.element_handle())
+    page.screenshot(path=tmp_path / "claim.png")

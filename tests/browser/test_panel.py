@@ -1,6 +1,6 @@
 """The panel in a real JupyterLab: a click acts while a cell is running, and nothing goes out.
 
-Most tests share a page and a kernel: to load JupyterLab takes as long as what is tested.
+All but the last share a page and a kernel: to load JupyterLab takes as long as what is tested.
 """
 
 from __future__ import annotations
@@ -124,43 +124,39 @@ def test_closed_lab_starts_again(page: Page) -> None:
     assert "['0', '1']\n" == rig.texts(page)[-1]
 
 
-def test_panel_outlives_its_kernel(browser: Browser, stage: Stage, lab: rig.Lab) -> None:
-    """The stage and the panel's way to it do not need the kernel that made them."""
-    path = lab.write("outlives.ipynb", BEGIN.format(stage=stage), SHOW)
-    with rig.new_page(browser) as page:
-        rig.open_notebook(page, lab, path)
-        rig.run_all(page)
-        panel = shown(page)
-        panel.get_by_text("Connected past the kernel").wait_for()
-        rig.wait_for_idle(page)
-        rig.end_kernel(page)
-        panel.get_by_role("button", name="Drop the next Produce request").click()
-
-        rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
-
-
-def test_pictures_in_the_dark_and_on_a_phone(browser: Browser, lab: rig.Lab) -> None:
+def test_pictures_in_the_dark_and_on_a_phone(page: Page) -> None:
     """There a picture of the lab's is dark, or scrolls; a learner's own figure stays as it is."""
-    drawn = "from plotly.graph_objects import Figure\nFigure(layout={'height': 60})"
-    with rig.new_page(browser) as page:
-        rig.open_notebook(page, lab, lab.write("dark.ipynb", PICTURE, drawn))
-        filters = "it => it.map(plot => getComputedStyle(plot).filter)"
-        rig.run_all(page)
+    filters = "it => it.map(plot => getComputedStyle(plot).filter)"
+    size = page.viewport_size
+    assert size is not None
+    for cell in (PICTURE, "from plotly.graph_objects import Figure\nFigure(layout={'height': 60})"):
+        rig.run_new_cell(page, cell)
         rig.wait_for_idle(page)
-        page.locator(".js-plotly-plot").nth(1).wait_for()
-        light = page.locator(".js-plotly-plot").evaluate_all(filters)
-        rig.in_the_dark(page)
+    page.locator(".js-plotly-plot").nth(1).wait_for()
+    light = page.locator(".js-plotly-plot").evaluate_all(filters)
+    with rig.in_the_dark(page):
         dark = page.locator(".js-plotly-plot").evaluate_all(filters)
         page.set_viewport_size({"width": 390, "height": 900})
         page.wait_for_function("document.querySelectorAll('.js-plotly-plot')[1].clientWidth < 390")
         reach = page.locator(".jp-OutputArea-child:has(> .js-plotly-plot)").evaluate_all(
             "all => all.map(it => [getComputedStyle(it).overflowX, it.scrollWidth])"
         )
+    page.set_viewport_size(size)
 
     assert ["auto", WIDTH * SMALLEST] == reach[0]
     assert reach[1][1] < 390
     assert ["none", "none"] == light
     assert [True, False] == ["invert" in it for it in dark]
+
+
+def test_panel_outlives_its_kernel(page: Page) -> None:
+    """The stage and the panel's way to it do not need the kernel that made them."""
+    panel = shown(page)
+    panel.get_by_text("Connected past the kernel").wait_for()
+    rig.end_kernel(page)
+    panel.get_by_role("button", name="Drop the next Produce request").click()
+
+    rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
 
 
 def test_kernel_is_the_other_way(
@@ -170,8 +166,8 @@ def test_kernel_is_the_other_way(
     path = lab.write("kernel.ipynb", BEGIN.format(stage=stage), SHOW, WAIT)
     with rig.new_page(browser) as page:
         page.route("**/proxy/**", lambda route: route.fulfill(status=404))
+        page.emulate_media(color_scheme="dark")
         rig.open_notebook(page, lab, path)
-        rig.in_the_dark(page)
         rig.run_all(page)
         panel = page.locator(".lab-panel")
         panel.get_by_text("The kernel is busy").wait_for()
