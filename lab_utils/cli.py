@@ -172,8 +172,9 @@ def test(arguments: tuple[str, ...]) -> None:
 
     Two tiers are left out of them: install installs the lab anew and builds its image, long runs
     every notebook twice in one kernel, with its solutions and without, performs each solution under
-    all its schedules, and tries each exploit and each sink at every crash point. Everything else
-    goes to pytest, as in: ./lab test unit -k ledger
+    all its schedules, tries each exploit and each sink at every crash point, and asks Kafka anew
+    what it does, which only another version of it changes. Everything else goes to pytest, as in:
+    ./lab test unit -k ledger
     """
     tier, *others = arguments if arguments[:1] and arguments[0] in TIERS else ("all", *arguments)
     if find_spec("pytest") is None:

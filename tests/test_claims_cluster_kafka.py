@@ -39,7 +39,7 @@ from tests.performed import (
     values,
 )
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 TWO_SUFFICE = {"min.insync.replicas": "2"}
 CUT_OFF = (cut_link(1, 2, api="Produce", nth=1), cut_link(1, 3, api="Produce", nth=1))
@@ -147,7 +147,6 @@ def test_unclean_election(perform: Perform, unclean: str, stored: str, gone: str
     assert "1" in [isr for isr, _ in in_sync(rows)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("faults", "config", "isr"),
     [

@@ -14,7 +14,7 @@ from lab_utils.proxy.faults import crash_client, stall_client
 from tests.notebooks import further, solutions
 from tests.performed import Perform, bookmarks, values
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 REBALANCES = "05_lost_commits_and_rebalances"
 SLOW = stall_client("before_process", value="1", for_ms=2500)

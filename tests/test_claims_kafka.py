@@ -31,7 +31,7 @@ from lab_utils.waiting import wait_until
 from tests.notebooks import further
 from tests.performed import Perform, at, lost, reports, sending, transactional, values
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 SILENCE = "01_silence_disks_and_cost"
 LOST_ANSWER = drop_response("Produce", nth=2)

@@ -15,7 +15,7 @@ from tests.notebooks import further
 from tests.oracle import oracle
 from tests.performed import Perform, values
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 PLACES = "05_ranges_keys_and_threads"
 FOUR = {"orders": 4, "filled": True, "partitions": 2}

@@ -16,7 +16,7 @@ from tests.notebooks import further
 from tests.oracle import oracle
 from tests.performed import Perform, at, in_transaction, values
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 ACID = "04_acid_letter_by_letter"
 # What a producer sends once it is connected; each as it is sent for the first time.
@@ -40,7 +40,6 @@ def test_writers_are_not_kept_apart(perform: Perform) -> None:
     assert [["G0"], ["G2"]] == [[name for name, *_ in each] for each in found]
 
 
-@pytest.mark.long
 def test_a_commit_is_not_on_the_disk(perform: Perform) -> None:
     """The program was told that it is committed, the diary says so, and the record is gone."""
     rows = perform(further(ACID)["commits_one"], power_cut(1, api="EndTxn"), orders=1)
@@ -101,7 +100,6 @@ def test_what_is_read_by_default(perform: Perform) -> None:
     assert ["0", "Processed a total of 1 messages"] == printed[-2:]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_streams_killed_before_it_commits(perform: Perform, tmp_path: Path, guarantee: str) -> None:
     """Copies of what it had not committed are in the log, and with a transaction not read."""

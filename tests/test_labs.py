@@ -1,8 +1,9 @@
 """Every lab, end to end: its notebook with solutions, and the one that is handed out.
 
 In each run of the suite the cells with answers are executed here, with what they need, on the
-stages that the tests share; one lab runs in a kernel from top to bottom, and tests/grading grades a
-small one. In `long` all labs run in kernels of their own, twice, and are graded.
+stages that the tests share, but for the two labs that cost most (tests/grading/test_answers judges
+what was recorded of theirs, too); one lab runs in a kernel from top to bottom, and tests/grading
+grades a small one. In `long` all labs run in kernels of their own, twice, and are graded.
 
 Each solution that is performed is performed here, once under each kind of faults; for the other
 schedules what was recorded of it is judged, and `long` performs them all. Where an answer is a
@@ -43,7 +44,9 @@ from tests.notebooks import (
 LABS = tuple(SOURCES)
 OF_THREE = tuple(lab for lab in LABS if "brokers=3" in SOURCES[lab].read_text(encoding="utf-8"))
 OF_ONE = tuple(lab for lab in LABS if lab not in OF_THREE)
-ONE_OR_LONG = [pytest.param(lab, marks=() if lab == "00" else pytest.mark.long) for lab in LABS]
+# Of one the leaders die, of the other four drivers of Spark: half a minute of a processor each.
+COSTLY = ("07", "08")
+ONE_OR_LONG = [pytest.param(lab, marks=[pytest.mark.long] * (lab != "00")) for lab in LABS]
 # What one sitting can hold, and what its minutes are made of: reading, what the exercises take, and
 # all runs once on a quiet machine.
 BUDGETS = {"cells": 45, "words": 1000, "lines": 100}
@@ -185,6 +188,11 @@ def test_budgets(lab: str) -> None:
     assert needed <= int(stated[1]) < needed + 5
 
 
+def but_costly_ones(labs: tuple[str, ...]) -> list[Any]:
+    """These labs; the costly ones in `long`."""
+    return [pytest.param(lab, marks=[pytest.mark.long] * (lab in COSTLY)) for lab in labs]
+
+
 def is_new(exercise: Exercise, trial: Trial) -> bool:
     """Has no earlier trial of the exercise faults of the same kinds?"""
     kinds = {it.name: {type(fault) for fault in it.faults} for it in exercise.public}
@@ -237,7 +245,7 @@ def solve(
 
 @pytest.mark.labs
 @pytest.mark.usefixtures("what_is_known_is_recorded")
-@pytest.mark.parametrize("lab", OF_ONE)
+@pytest.mark.parametrize("lab", but_costly_ones(OF_ONE))
 def test_solutions(lab: str, stage: Any, solve: Callable[..., None]) -> None:
     """The solutions get all points; no cell with an answer raises or warns."""
     solve(lab, stage)
@@ -245,7 +253,7 @@ def test_solutions(lab: str, stage: Any, solve: Callable[..., None]) -> None:
 
 @pytest.mark.labs
 @pytest.mark.usefixtures("what_is_known_is_recorded")
-@pytest.mark.parametrize("lab", OF_THREE)
+@pytest.mark.parametrize("lab", but_costly_ones(OF_THREE))
 def test_solutions_on_three_brokers(
     lab: str, stage: Any, stage_of_three: Any, solve: Callable[..., None]
 ) -> None:

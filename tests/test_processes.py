@@ -195,6 +195,7 @@ def test_jupyterlab_is_seen_while_it_runs(start: Start, state: Path) -> None:
 
 
 @pytest.mark.kafka  # it takes seconds
+@pytest.mark.long
 def test_two_jupyterlabs_at_once(
     start: Start, state: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -11,7 +11,7 @@ from lab_utils.proxy.faults import hold_link, stop_broker
 from lab_utils.waiting import wait_until
 from tests.performed import Perform, in_transaction, transactional, values
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 
 def inits(rows: list[Event]) -> list[tuple[int | None, int | None]]:

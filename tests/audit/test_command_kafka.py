@@ -81,7 +81,7 @@ def test_an_audit_from_the_command_line(tmp_path: Path, state: Path) -> None:
     assert [] == [*processes.of_folder(state), *(tmp_path / "out").glob(".*"), *state.glob("*/*")]
 
 
-@pytest.mark.parametrize("while_spark", ["starts", "works"])
+@pytest.mark.parametrize("while_spark", ["starts", pytest.param("works", marks=pytest.mark.long)])
 def test_ctrl_c(tmp_path: Path, state: Path, while_spark: str) -> None:
     """An audit that is interrupted ends Spark, and leaves what was there before."""
     write_ledger(tmp_path / "runs", in_run("a", LOST))

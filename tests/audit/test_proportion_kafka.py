@@ -24,7 +24,7 @@ from lab_utils.audit.session import spark
 
 EVENTS = 25_000
 # What these sow, random histories hold too: in the default tier they would cost a minute each.
-LONG = ("consuming", "transactional")
+LONG = ("consuming", "transactional", "replicated")
 
 
 @pytest.mark.kafka

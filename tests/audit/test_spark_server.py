@@ -84,6 +84,7 @@ def test_a_server_that_is_no_more(
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_the_life_of_a_spark_server(state: Path) -> None:
     """Processes share it; killed, stopped or removed it is replaced; it ends with its owner.
 

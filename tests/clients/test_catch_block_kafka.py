@@ -11,7 +11,7 @@ from lab_utils.clients.live_run import LiveRun
 from lab_utils.clients.program import Ended
 from lab_utils.ledger.predictions import values
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.long]
 
 # How the program ends, what it says, what the log holds, and what a read_committed reader is given.
 ENDS = {

@@ -141,7 +141,13 @@ POINTS_OF_A_TRANSACTION: dict[str, tuple[Fault, ...]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", POINTS_OF_A_TRANSACTION)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] * ("sent" not in name))
+        for name in POINTS_OF_A_TRANSACTION
+    ],
+)
 def test_out_equals_in(name: str, perform: Perform) -> None:
     """With its offsets in the transaction each order is seen once, by either reader."""
     rows = perform(workload("bills_in_a_transaction"), *POINTS_OF_A_TRANSACTION[name], **EIGHT)
@@ -149,6 +155,7 @@ def test_out_equals_in(name: str, perform: Perform) -> None:
     assert {"0 1 2 3 4 5 6 7"} == seen_by_readers(rows)
 
 
+@pytest.mark.long
 def test_broker_and_client_die_in_a_transaction(perform: Perform) -> None:
     """The broker is killed with a transaction open, and the client in its commit; out equals in.
 

@@ -112,6 +112,7 @@ def broker(tmp_path: Path) -> Iterator[Broker]:
 
 
 @pytest.mark.kafka
+@pytest.mark.long
 def test_a_broker_that_has_just_come(broker: Broker) -> None:
     """While its coordinator loads what it knew, nobody is told that there is nothing."""
     reader = HonestReader(broker.direct_address)

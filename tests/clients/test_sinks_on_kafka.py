@@ -29,7 +29,8 @@ SINKS_OF_THE_NOTEBOOK = {
 }
 # Spark's, with two orders in each batch.
 SINKS_OF_SPARK = {"three_sinks": "0 1 2 3 4 4 5 5", "booked_once": "0 1 2 3 4 5"}
-POSTGRES = pytest.param("PostgreSQL", marks=needs_postgres)
+# In each run of the suite the test of the password is the one that runs a sink into PostgreSQL.
+POSTGRES = pytest.param("PostgreSQL", marks=[needs_postgres, pytest.mark.long])
 SEEDS = range(20)
 # Where the sink is killed at its nth order; a sink that keeps its bookmark writes twice for each.
 POINTS: dict[str, Callable[[int, int], tuple[Fault, ...]]] = {

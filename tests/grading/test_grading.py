@@ -219,6 +219,7 @@ def test_a_check_that_is_broken(tmp_path: Path) -> None:
     assert ("PASS", 1) == (found["90.4"].status, found["90.4"].points)
 
 
+@pytest.mark.long
 def test_what_is_not_right_on_a_machine_that_stands_still(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

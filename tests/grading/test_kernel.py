@@ -299,7 +299,11 @@ def test_the_kernel_knows_nothing_of_the_grader(
     assert all(Path(folder).is_relative_to(session.folder) for folder in [*own, working])
 
 
-def test_columns_before_there_is_a_spark(opened: Opened) -> None:
+DIES = ("import os; os._exit(3)", "twice(x)")
+
+
+@pytest.mark.parametrize("then", [(), pytest.param(DIES, marks=pytest.mark.long)])
+def test_columns_before_there_is_a_spark(opened: Opened, then: tuple[str, ...]) -> None:
     """A cell may make them above its query, as in a notebook, whose first cell prepares for it.
 
     For what only a server can read, here a type, one is started; also when the kernel has died and
@@ -309,12 +313,11 @@ def test_columns_before_there_is_a_spark(opened: Opened) -> None:
         "from pyspark.sql import functions as F, Window",
         "w = Window.partitionBy('value').orderBy(F.desc('offset')); x = F.col('kind') == 'acked'",
         "twice = F.udf(lambda it: 2 * it, 'long'); twice(F.col('offset'))",
-        "import os; os._exit(3)",
-        "twice(x)",
+        *then,
         total_s=300,  # three kernels and two JVMs, beside other work, too
     )
 
-    assert ["ok", "ok", "ok", "dead", "ok"] == run(session)
+    assert ["ok", "ok", "ok", "dead", "ok"][: 3 + len(then)] == run(session)
 
 
 def test_half_of_the_bytecode_is_not_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -421,7 +424,10 @@ def plan(query: Callable[[Any], Any]) -> str:
 
 
 def test_one_spark_asks_for_all(shared_spark: SharedSpark, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is started once, and goes on after what it cannot ask, or not in time."""
+    """It is started once, and goes on after what it cannot ask, or not in time.
+
+    Whoever gets no rows because it is gone, or answers no more, is the only one.
+    """
     started: list[str] = []
     start = kernel_module.Kernel.__init__
 
@@ -443,9 +449,12 @@ def test_one_spark_asks_for_all(shared_spark: SharedSpark, monkeypatch: pytest.M
     assert [{"n": 1}] == shared_spark.rows(count, one)
     assert 1 == len(started)
 
-    # A Spark that is gone is found by whoever asks next, and the one after that has another.
+    # It is found by whoever asks next, and the one after that has another.
     shared_spark._kernel.sandbox.end_for("nothing")
     shared_spark._kernel._process.wait(20)
+    assert [None, [{"n": 3}]] == [shared_spark.rows(count, two) for _ in range(2)]
+    closed = "__import__('lab_utils.audit.session', fromlist=['_']).spark().client.close()"
+    assert shared_spark._kernel.execute("", 20, said=closed).values == {"said": "None"}
     assert [None, [{"n": 3}]] == [shared_spark.rows(count, two) for _ in range(2)]
     monkeypatch.setattr(kernel_module, "PLAN_S", 1)
     assert shared_spark.rows(plan(endless), one * 20) is None
@@ -454,17 +463,6 @@ def test_one_spark_asks_for_all(shared_spark: SharedSpark, monkeypatch: pytest.M
 
     shared_spark.close()
     assert shared_spark.rows(count, two) is None
-
-
-def test_a_spark_that_answers_no_more(shared_spark: SharedSpark) -> None:
-    """Whoever gets no rows because of it is the only one; the next one has another."""
-    count = plan(lambda events: events.selectExpr("count(*) AS n"))
-    ledger = in_run("00-a", log("1"))
-    number = shared_spark.rows(count, ledger)
-    closed = "__import__('lab_utils.audit.session', fromlist=['_']).spark().client.close()"
-    assert shared_spark._kernel.execute("", 20, said=closed).values == {"said": "None"}
-
-    assert [None, number] == [shared_spark.rows(count, ledger) for _ in range(2)]
 
 
 def endless(events: Any) -> Any:

@@ -228,6 +228,7 @@ def test_what_a_user_may_have_set(make: MakeBroker, monkeypatch: pytest.MonkeyPa
     )
 
 
+@pytest.mark.long
 def test_a_template_that_is_damaged_is_made_again(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -247,6 +248,7 @@ def test_a_template_that_is_damaged_is_made_again(
     assert all(path.stat().st_size for path in template.iterdir())
 
 
+@pytest.mark.long
 def test_an_archive_that_is_not_whole_is_none(
     kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

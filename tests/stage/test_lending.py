@@ -77,6 +77,7 @@ def test_it_ends_with_who_lends_it(state: Path) -> None:
     wait_until(lambda: not is_served(stage_folder(name)), "the end of its stage", timeout_s=60)
 
 
+@pytest.mark.long
 def test_each_user_has_another(lending: Lending) -> None:
     """What is lent is nobody else's; of the idle ones no more are kept than were asked for."""
     stages = [lending.lend(1), lending.lend(1)]

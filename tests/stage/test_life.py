@@ -176,6 +176,7 @@ def test_what_dies_is_repaired(state: Path, tmp_path: Path) -> None:
     assert not stage_folder("own").exists()
 
 
+@pytest.mark.long
 def test_a_server_that_cannot_be_joined(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who joins gets another one, with a word about the one that is ended for it.
 
@@ -267,6 +268,7 @@ def test_down_ends_what_no_file_names(
     other.communicate("\n")
 
 
+@pytest.mark.long
 def test_a_stage_without_its_controller(state: Path, tmp_path: Path) -> None:
     """One that was paused goes on. Without one no run begins, and who joins gets a new stage."""
     stage = join("own", 2)
@@ -306,7 +308,9 @@ def test_a_stage_that_cannot_start(
     assert not single_server.is_served(stage_folder("own"))
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "end", [pytest.param(signal.SIGTERM, marks=pytest.mark.long), signal.SIGKILL]
+)
 def test_an_end_while_it_starts(state: Path, end: signal.Signals) -> None:
     """A server that is ended while it starts leaves nothing; who waits for it starts another."""
     other = kernel()
