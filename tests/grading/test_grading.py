@@ -33,7 +33,6 @@ Graded: TypeAlias = dict[str, SubmissionResult]  # by the name of the submission
 NEVER_ENDS_S = 15
 # Other workloads of the lab's own are done in a few seconds.
 REFERENCE_S = 30
-CELL_S = 120
 # Faults that no stage of the exercise can be asked for, and what it says; the last while it runs.
 REFUSED = {
     "no_such_broker": ("pause_broker(2)", "this stage has the brokers [1]; got 2."),
@@ -61,12 +60,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
-    """Submissions that do nobody harm, by name, all graded at once."""
+    """Submissions by name, all graded at once; one of them breaks what it can reach.
+
+    That one has a stage and a Spark of its own.
+    """
     folder = handed_in.hand_in(
-        tmp_path_factory.mktemp("harmless"),
+        tmp_path_factory.mktemp("class"),
         blank=blank_notebook("90", handed_in.LABS),
         correct=source_notebook("90", handed_in.LABS),
         half=handed_in.changed(handed_in.WRONG_HALF),
+        hostile=handed_in.changed(handed_in.HOSTILE, opens_the_lab=True),
         no_spark=handed_in.changed(handed_in.NO_SPARK),
         no_notebook="Dear teacher, my dog ate it.",
         **{
@@ -78,24 +81,12 @@ def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
 
 
 @pytest.fixture(scope="module")
-def alone(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
-    """Two submissions, each graded by itself, at once: what one waits for the other has.
-
-    One has a dead kernel, loops and a missing cell. The other breaks what it can reach, and has a
-    Spark server of its own.
-    """
-    given = {
-        "unruly": (handed_in.changed(handed_in.UNRULY), NEVER_ENDS_S),
-        "hostile": (handed_in.changed(handed_in.HOSTILE, opens_the_lab=True), CELL_S),
-    }
-
-    def graded(name: str) -> SubmissionResult:
-        submission, cell_s = given[name]
-        folder = handed_in.hand_in(tmp_path_factory.mktemp(name), it=submission)
-        return by_name(grade([folder], cell_s=cell_s, labs=handed_in.LABS))["it"]
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(given, pool.map(graded, given), strict=True))
+def unruly(place: Path, tmp_path_factory: pytest.TempPathFactory) -> SubmissionResult:
+    """A submission with a dead kernel, loops and a missing cell: no cell has much time."""
+    folder = handed_in.hand_in(
+        tmp_path_factory.mktemp("unruly"), unruly=handed_in.changed(handed_in.UNRULY)
+    )
+    return by_name(grade([folder], cell_s=NEVER_ENDS_S, labs=handed_in.LABS))["unruly"]
 
 
 def by_name(results: Results) -> Graded:
@@ -167,18 +158,19 @@ def test_half_right(results: Graded) -> None:
     ],
 )
 def test_what_a_submission_does_costs_itself_alone(
-    results: Graded, alone: Graded, name: str, item: str, status: str, points: int, reason: str
-) -> None:
+    results: Graded, unruly: SubmissionResult, name: str, item: str, status: str, points: int,
+    reason: str,
+) -> None:  # fmt: skip
     """Each item has its own verdict, and the reason says what was wrong with it."""
-    found = items((results | alone)[name])[item]
+    found = items((results | {"unruly": unruly})[name])[item]
 
     assert (status, points) == (found.status, found.points)
     assert reason in found.reason
 
 
-def test_an_edited_check_is_noted(alone: Graded) -> None:
+def test_an_edited_check_is_noted(unruly: SubmissionResult) -> None:
     """The teacher is told of the edited check, and it changes nothing."""
-    (note,) = items(alone["unruly"])["90.2"].notes
+    (note,) = items(unruly)["90.2"].notes
 
     assert note.startswith("The check cell was edited")
 
@@ -191,7 +183,8 @@ def test_no_notebook(results: Graded) -> None:
     assert "the file is not a notebook" in (rejected.reason or "")
 
 
-def test_nothing_is_left(results: Graded, alone: Graded, place: Path) -> None:
+@pytest.mark.usefixtures("results", "unruly")
+def test_nothing_is_left(place: Path) -> None:
     """No process and no folder of any submission survives the grading."""
     words = " ".join(word for it in psutil.process_iter() for word in processes.words(it))
     assert str(place) not in words
