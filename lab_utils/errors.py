@@ -8,12 +8,15 @@
     └── LedgerError          evidence could not be written or read: the run proves nothing
         └── LeftUnreadable   so it is with what the workload itself has left: change the workload
 
+A LabWarning is told when all goes on: what was found, and what is done about it.
+
 Programmer errors stay assertions. This module knows nothing of the other rooms.
 """
 
 from __future__ import annotations
 
 import sysconfig
+import warnings
 from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
@@ -52,6 +55,29 @@ class WaitTimeout(LabError):
 
 class LedgerError(LabError):
     """Evidence could not be written or read."""
+
+
+class LabWarning(UserWarning):
+    r"""Something that the reader should know; it is shown without the line of ours that found it.
+
+    >>> warnings.formatwarning("It is stopped.", LabWarning, "client.py", 225)
+    'It is stopped.\n'
+    """
+
+
+_WITH_ITS_LINE: Final = warnings.formatwarning
+
+
+def _sentence(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int,
+    line: str | None = None,
+) -> str:  # fmt: skip
+    if issubclass(category, LabWarning):
+        return f"{message}\n"
+    return _WITH_ITS_LINE(message, category, filename, lineno, line)
+
+
+warnings.formatwarning = _sentence
 
 
 # By which the trouble of a run is known as the workload's own.

@@ -32,7 +32,7 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import psutil
 
 from lab_utils import processes
-from lab_utils.errors import LabError, StageError, WaitTimeout
+from lab_utils.errors import LabError, LabWarning, StageError, WaitTimeout
 from lab_utils.folders import is_full, state_folder
 from lab_utils.waiting import wait_until
 
@@ -262,6 +262,7 @@ class Joining(Generic[Client]):
             warnings.warn(
                 f"{self.what} ({of}) has not answered for {limit:g} s: it is stopped or stuck. "
                 "It is ended now, and another one is started.",
+                LabWarning,
                 stacklevel=2,
             )
             end(self.folder, pid)

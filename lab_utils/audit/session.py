@@ -26,7 +26,7 @@ from lab_utils import processes
 from lab_utils.audit import ledgers, spark_server
 from lab_utils.audit.kept_plans import ANEW, KeptPlans, Plans
 from lab_utils.audit.spark_server import LOCAL_MASTER, SparkServer
-from lab_utils.errors import LedgerError, StageError, one_of, own_lines
+from lab_utils.errors import LabWarning, LedgerError, StageError, one_of, own_lines
 from lab_utils.folders import state_folder
 from lab_utils.ledger.events import spark_schema
 from lab_utils.ledger.store import torn_lines
@@ -256,7 +256,7 @@ def _look_at(folder: Path) -> None:
     torn = ledgers.torn_files(spark(), folder) if is_large() else torn_lines(Path(folder))
     if torn:
         text = f"left out what is no whole event, torn when its witness ended: {', '.join(torn)}"
-        warnings.warn(text, stacklevel=3)
+        warnings.warn(text, LabWarning, stacklevel=3)
 
 
 def _events(place: Path) -> DataFrame:

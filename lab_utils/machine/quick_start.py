@@ -27,7 +27,7 @@ from typing import Final
 
 from filelock import FileLock
 
-from lab_utils.errors import LabError, SetupError
+from lab_utils.errors import LabError, LabWarning, SetupError
 from lab_utils.folders import cache_folder
 from lab_utils.machine.jars import CURRENT, Progress, kafka_jars
 from lab_utils.machine.java import Java, environment, find_java
@@ -184,6 +184,7 @@ def make_archive(of: str, path: Path, make: Callable[[Path], object], progress: 
     if not path.exists():
         warnings.warn(
             f"{of} has no class archive and starts more slowly: {why} The next start tries again.",
+            LabWarning,
             stacklevel=2,
         )
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import httpx
 
 from lab_utils import errors, single_server
-from lab_utils.errors import BadArgument, LabError, StageError, within
+from lab_utils.errors import BadArgument, LabError, LabWarning, StageError, within
 from lab_utils.folders import stage_folder
 from lab_utils.machine.jars import CURRENT
 from lab_utils.processes import STAGE_SERVER, own_name
@@ -283,7 +283,7 @@ def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = N
     if there is no stage in the end.
     """
     if single_server.is_outdated():
-        warnings.warn(OUTDATED, stacklevel=2)
+        warnings.warn(OUTDATED, LabWarning, stacklevel=2)
     name = lab if kafka == CURRENT else f"{lab}-{kafka}"
     arguments = ["--brokers", str(brokers), "--kafka", kafka]
     what = f"the stage {name!r}"
@@ -293,7 +293,9 @@ def join(lab: str, brokers: int = 1, kafka: str = CURRENT, owner: int | None = N
         try:
             state = stage.state(PROBE_TIMEOUT_S)
             if is_older := said.get("edition") != single_server.edition():
-                warnings.warn(f"{what} is of the lab before its update. {REPLACED}", stacklevel=2)
+                warnings.warn(
+                    f"{what} is of the lab before its update. {REPLACED}", LabWarning, stacklevel=2
+                )
             is_lost = is_older or state["ending"] or state["controller"] == "died"
             if is_lost or stage.brokers != brokers:
                 stage.shutdown()
