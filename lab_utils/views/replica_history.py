@@ -311,7 +311,8 @@ def summary(seen: Replication) -> str:
     ends = {step.broker: step.offset for step in seen.ends}
     reach = [f"{offset} (broker {broker})" for broker, offset in sorted(ends.items())]
     acks = [row for row in seen.reports if row.kind == "acked"]
-    said += [f"The logs reach to {listed(reach)}."] if reach else []
+    told = "The logs reach to" if len(reach) > 1 else "The log reaches to"
+    said += [f"{told} {listed(reach)}."] if reach else []
     said += [f"{counted(len(acks), 'order')} acked."]
     return " ".join([*said, LOOKED])
 
