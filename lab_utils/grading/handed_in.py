@@ -106,7 +106,7 @@ def no_notebooks(paths: Sequence[Path], handed: Sequence[HandedIn]) -> list[Hand
 
 def described(result: SubmissionResult, path: Path) -> SubmissionResult:
     """The result with what its notebook tells besides answers; nothing of what cannot be read."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError, OverflowError):  # an archive may hold any time
         at = datetime.fromtimestamp(path.stat().st_mtime, UTC).isoformat(timespec="seconds")
         result = replace(result, handed_in=at)
     if result.lab is None:

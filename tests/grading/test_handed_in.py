@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -227,6 +228,19 @@ def test_what_is_no_notebook(tmp_path: Path, text: str) -> None:
 
     assert ({}, (), {}) == (result.answers, result.predictions, result.worked_s)
     assert result.handed_in is not None
+
+
+@pytest.mark.parametrize("seconds", [1e12, -1e12, 1e19])
+def test_a_time_that_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Some file systems keep any time that an archive gives to a file, also one of no calendar."""
+    path = tmp_path / "03.ipynb"
+    path.write_text("{}")
+    monkeypatch.setattr(Path, "stat", lambda _: SimpleNamespace(st_mtime=seconds))
+    result = described(SubmissionResult(path="x", lab=None, status="rejected"), path)
+
+    assert result.handed_in is None
 
 
 def test_time_at_work(tmp_path: Path) -> None:
