@@ -78,6 +78,18 @@ def it_reads_on_there(answer, evidence):
     return f"{point} = {answer[point]!r}, and that is not where the next process read on."
 
 
+def receipts_are_of_the_work(_, evidence):
+    """Has run.processed written each receipt? Of each process it has one producer."""
+    wrote = {
+        (row.actor, row.producer_id)
+        for row in evidence.requests() if row.topic == f"{row.run}-receipts"
+    }  # fmt: skip
+    workers = {actor for actor, _ in wrote if actor.startswith("worker-")}
+    if len(workers) == len(wrote):
+        return None
+    return "your function wrote receipts itself. Leave that to run.processed(message)."
+
+
 def each_order_is_processed(_, evidence):
     """Is there a receipt for every order?"""
     undone = missing(evidence, Counter(evidence.stored))
@@ -245,6 +257,7 @@ def is_who_may_commit(answer, evidence):
 
 
 LOSES_NOTHING = (
+    receipts_are_of_the_work,
     nothing_else_is_stored,
     each_order_is_processed,
     the_bookmark_is_at_the_end,

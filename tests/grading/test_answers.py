@@ -206,6 +206,21 @@ def test_a_report_is_the_last_word_on_its_order(again: str, status: str) -> None
     assert status == decided(case.exercise, case.answer, sent_again).status
 
 
+@pytest.mark.parametrize("of_another", [{"actor": "producer-1"}, {"producer_id": 99}])
+@pytest.mark.parametrize("item", ["05.2", "05.3"])
+def test_receipts_that_came_before_the_work(item: str, of_another: dict[str, Any]) -> None:
+    """A loop that commits first loses nothing that has its receipt: it must not write that."""
+    case = Case(item, REFERENCE)
+
+    def written_at_first(seen: Evidence) -> list[Event]:
+        receipt = next(it for it in seen.requests() if it.topic == f"{it.run}-receipts")
+        return [replace(receipt, **of_another, at_ns=1), *seen.rows]
+
+    verdict = decided(case.exercise, case.answer, written_at_first)
+
+    assert (verdict.status, "wrote receipts itself" in verdict.reason) == ("FAIL", True)
+
+
 def met_what_was_taken_back(seen: Evidence) -> list[Event]:
     """The fault met an order in a transaction that is aborted."""
     visible = [replace(it, kind="visible") for it in seen.log if not is_transactional(seen)]
