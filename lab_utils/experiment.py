@@ -96,11 +96,6 @@ class Experiment:
         """The other topics of this run, by the short name that its workload uses."""
         return {name: f"{self.run}-{name}" for name in self.topics}
 
-    @property
-    def groups(self) -> frozenset[str]:
-        """The consumer groups that its clients have asked for so far, whatever they are called."""
-        return group_ids(self.folder)
-
     def begin(self, client_folder: Path | None = None) -> Ticket:
         """Create the topic, open the run at the stage, arm the faults; return the ticket.
 
@@ -279,8 +274,8 @@ class Experiment:
         return [it for it in map(self._of_this_run, self.faults) if isinstance(it, ClientFault)]
 
     def _known_groups(self) -> frozenset[str]:
-        """The groups of this run; none if there are more than is looked at in an examination."""
-        found = self.groups
+        """The groups that its clients have asked for; none if there are more than is looked at."""
+        found = group_ids(self.folder)
         return found if not self.is_examined or len(found) <= EXAMINED_GROUPS else frozenset()
 
     def _crashes_not_fired(self) -> list[ClientFault]:

@@ -1,7 +1,7 @@
 """What the broker itself says of consumer groups: their committed offsets and their members.
 
 It asks past the proxy, as the honest reader does, and only about the groups that it is given: of
-which groups a run has made use, its requests say.
+which groups a run has made use, its requests say. Of those that are left it asks the brokers.
 """
 
 from __future__ import annotations
@@ -63,6 +63,13 @@ class Groups:
                     topic=place.topic, partition=place.partition, offset=place.offset,
                     detail=detail,
                 )  # fmt: skip
+
+    def names(self) -> list[str]:
+        """All groups of all brokers, also of who has told nobody; raises StageError."""
+        found = self._answer(lambda it: it.list_consumer_groups(request_timeout=ANSWERED_S))
+        if found.errors:
+            raise StageError(f"a broker did not tell of its groups: {found.errors[0]}.")
+        return [each.group_id for each in found.valid]
 
     def forget(self, groups: Iterable[str], timeout_s: float = SETTLED_S) -> None:
         """Delete these groups with all their offsets, each as soon as it has no member."""

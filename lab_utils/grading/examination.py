@@ -58,6 +58,7 @@ WITH_THE_ANSWER: Final = (
 DONE_S: Final = 3
 # A member that was killed is gone after its session, which is 6 s unless a submission says more.
 MEMBERS_GONE_S: Final = 7
+RUN: Final = "x-"  # how the names of the runs begin, and of the groups that have none of their own
 WORKLOAD: Final = "lab_utils.clients.workload"
 WORKLOAD_BYTES_MAX: Final = 20_000_000
 WORKLOAD_NAME: Final = "your function, with what it uses of the notebook,"
@@ -100,7 +101,6 @@ class Examiner:
         # Where the network is shared, a submission may know its stage again.
         self._is_odd = session.isolation != BUBBLEWRAP
         self._topics: list[str] = []
-        self._groups: set[str] = set()
         self._runs = 0
         self._performed_for: Counter[tuple[str, str]] = Counter()
 
@@ -140,17 +140,20 @@ class Examiner:
                 self._stages.take_back(self._stage, is_odd=is_odd)
         self._stage = self._reader = None
         self._topics.clear()
-        self._groups.clear()
 
     def _forgets_groups(self) -> bool:
-        """Delete the groups that have names of the submission's own; False if one has members."""
-        if not self._groups or self._stage is None:
+        """Delete the groups that have names of the submission's own; False if one has members.
+
+        A client of another name than the run's may have joined one: that is in no ledger.
+        """
+        if self._stage is None:
             return True
-        if len(self._groups) > EXAMINED_GROUPS:
-            return False
         with suppress(LabError, KafkaException):
-            Groups(self._stage.direct).forget(self._groups, MEMBERS_GONE_S)
-            return True
+            groups = Groups(self._stage.direct)
+            named = [it for it in groups.names() if not it.startswith(RUN)]
+            if len(named) <= EXAMINED_GROUPS:
+                groups.forget(named, MEMBERS_GONE_S)
+                return True
         return False
 
     def _evidence(self, exercise: Exercise, trial: Trial, position: int) -> Evidence | None:
@@ -367,7 +370,6 @@ class Examiner:
         try:
             rows = experiment.finish(self._sink(ticket, experiment.folder))
             trouble = (*trouble, *experiment.trouble)
-            self._groups |= {it for it in experiment.groups if not it.startswith(experiment.run)}
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
             self.close(is_odd=True)  # the next run gets a new stage
@@ -411,7 +413,7 @@ class Examiner:
         experiment = Experiment(
             self._stage,
             self._reader,
-            run=f"x-{mark[:8]}",
+            run=f"{RUN}{mark[:8]}",
             folder=self._folder / mark[:8],
             orders=tuple(numbers if plain_names else (f"{mark[8:12]}-{each}" for each in numbers)),
             faults=tuple(trial.faults),

@@ -90,8 +90,10 @@ def test_forgotten(stage: Any, reader: HonestReader) -> None:
         asked.forget(["held"], timeout_s=0.5)
     consumer.commit(offsets=[TopicPartition("forgotten-orders", 0, 0)], asynchronous=False)
     consumer.close()
+    assert "held" in asked.names()
     asked.forget(["held", "nobody's"])
 
+    assert "held" not in asked.names()
     assert [] == list(asked.committed("forgotten", ["held"]))
 
 
