@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from lab_utils.audit.report import counted
@@ -45,8 +46,9 @@ def weakness(each: Evidence) -> str | None:
                "this run proves nothing."  # fmt: skip
     kills = [it for it in each.trial.faults if type(it).__name__ == "crash_client"]
     if left := kills[len(each.crashes) :]:
+        rare = _committed_at_once(each) if len(kills) > 2 else ""  # each at a later commit
         return f"no process came to {_times(left[0])}, to be killed there, so this run proves " \
-               f"nothing.{_past_the_sink(each, left[0])}"  # fmt: skip
+               f"nothing.{_past_the_sink(each, left[0]) or rare}"  # fmt: skip
     # Else another member takes over. Who ends with orders left has given up, and that is seen.
     is_restarted = each.trial.members == 1
     has_given_up = not each.trial.filled and missing(each, Counter(each.stored))
@@ -80,9 +82,21 @@ def _batched(each: Evidence) -> str:
     """What to do where fewer requests than orders cross the wire, and a fault waits for a later."""
     most = max((row.records or 0 for row in each.requests()), default=0)
     if most < 2:
-        return ""
+        return _committed_at_once(each)
     return f" It waits for a request by its number, and one of yours carried {most} records: " \
            "batch.num.messages must be 1, as run.producer() has it."  # fmt: skip
+
+
+def _committed_at_once(each: Evidence) -> str:
+    """What to do where a commit is about so many orders that none comes later."""
+    ends = defaultdict[tuple[object, ...], set[int]](set)
+    for row in each.requests("OffsetCommit", "TxnOffsetCommit"):
+        ends[_place(row)].add(row.offset or 0)
+    gaps = (end - begin for its in ends.values() for begin, end in pairwise(sorted({0, *its})))
+    if (most := max(gaps, default=0)) <= 2:
+        return ""
+    return f" One of your commits was about {most} orders, and so there were too few. Commit " \
+           "after two orders at most."  # fmt: skip
 
 
 def hung(each: Evidence) -> str | None:

@@ -359,3 +359,26 @@ def test_requests_of_many_orders() -> None:
     said = weakness(Evidence(trial=Trial(name="it"), orders=(), rows=rows)) or ""
 
     assert said.endswith("batch.num.messages must be 1, as run.producer() has it.")
+
+
+@pytest.mark.parametrize("api", ["OffsetCommit", "TxnOffsetCommit"])
+def test_commits_of_many_orders(api: str) -> None:
+    """Who commits all orders at once comes to no later commit, at which a process is to die."""
+    kills = tuple(crash_client("after_commit", nth=number) for number in (1, 2, 3))
+    unfired = Event(run="r", source="fault", actor="refuse", kind="unfired")
+
+    def said(*ends: int, faults: tuple[Any, ...] = kills, rows: tuple[Event, ...] = ()) -> str:
+        commits = (
+            wire("request", api, end, 1, topic="r-orders", partition=0, offset=end) for end in ends
+        )
+        trial = Trial(name="it", filled=True, faults=faults)
+        return weakness(Evidence(trial=trial, orders=(), rows=(*rows, *commits))) or ""
+
+    told = "was about 8 orders, and so there were too few. Commit after two orders at most."
+    assert [True, True, False, False, False] == [
+        each.endswith(told)
+        for each in (
+            said(2, 10), said(8, faults=(), rows=(unfired,)), said(2, 4, 6, 8),
+            said(2, 4, 6, 8, faults=(), rows=(unfired,)), said(8, faults=kills[:1]),
+        )
+    ]  # fmt: skip
