@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 from unicodedata import normalize
 
+from lab_utils.audit.report import plain
 from lab_utils.errors import BadArgument
+from lab_utils.grading.results import LONGEST
 
 # What Canvas writes between the header and the learners.
 NOT_PEOPLE: Final = ("points possible", "student, test")
@@ -78,8 +80,11 @@ class Roster:
 
 
 def spelled(name: str) -> str:
-    """A name in one spelling; a folder from a Mac has its umlauts in two characters."""
-    return normalize("NFC", name)
+    """A name in one spelling; a folder from a Mac has its umlauts in two characters.
+
+    A grading shows what cannot be printed as text, such as the joiners within Persian names.
+    """
+    return plain(normalize("NFC", name), LONGEST)
 
 
 def read_roster(file: Path) -> Roster:

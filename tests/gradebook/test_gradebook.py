@@ -16,6 +16,7 @@ from lab_utils.gradebook.book import gradebook
 from lab_utils.gradebook.roster import read_roster, read_rows
 from lab_utils.gradebook.similarity import alike
 from lab_utils.grading import records
+from lab_utils.grading.handed_in import found
 from lab_utils.grading.results import SubmissionResult, Verdict
 
 MOODLE_LIST = """"First name","Last name","ID number","Email address"
@@ -165,6 +166,21 @@ def test_who_is_who(tmp_path: Path) -> None:
         person.shown for it in ("j@x.org", "josé ruiz", "J") if (person := roster.find(it))
     ]
     assert [None, None, None] == [roster.find(it) for it in ("jr", "eve", "")]
+
+
+@pytest.mark.parametrize("name", ["\u0639\u0644\u06cc\u200c\u0631\u0636\u0627", "Zoé\u00a0Dupont"])
+def test_a_name_with_what_cannot_be_printed(name: str, tmp_path: Path) -> None:
+    """A joiner or a fixed space is text in what a grading says of the learner; it is one person."""
+    (tmp_path / "people.csv").write_text(f"name,email\n{name},a@x.org\n")
+    folder = tmp_path / "in" / f"{name}_4711_assignsubmission_file_"
+    folder.mkdir(parents=True)
+    (folder / "03.ipynb").touch()
+    ((_, learner),) = found([tmp_path / "in"])
+    gradebook([graded(tmp_path / "03", result(learner, "03", 4))], tmp_path / "book",
+              roster=tmp_path / "people.csv")  # fmt: skip
+    (row,) = rows(tmp_path / "book" / "moodle.csv")
+
+    assert ("a@x.org", "4") == (row["Email address"], row["Lab 03"])
 
 
 def test_one_person_by_many_names(tmp_path: Path) -> None:
