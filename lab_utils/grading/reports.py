@@ -31,7 +31,7 @@ from lab_utils.grading.results import (
 )
 
 COLUMNS: Final = ("learner", "path", "lab", "item", "status", "points", "possible", "reason")
-FORMULA: Final = re.compile(r"(^|;)(\s*[=+\-@＝＋－＠])")  # noqa: RUF001 - spreadsheets take both
+FORMULA: Final = re.compile(r"(^|[;\n])(\s*[=+\-@＝＋－＠])")  # noqa: RUF001 - spreadsheets take both
 PATH_MAX: Final = 60  # characters of a path in a table and in what a terminal is told
 
 STYLE: Final = """
@@ -177,9 +177,9 @@ def _outcome(case: Element, item: Verdict) -> None:
 
 
 def _safe(row: Iterable[object]) -> list[object]:
-    """A row in which no text is a formula, nor what follows a semicolon in it.
+    """A row in which no text is a formula, nor what follows a semicolon or a line's end in it.
 
-    That ends a cell where the comma is the decimal point.
+    These end a cell where the comma is the decimal point.
     """
     return [FORMULA.sub(r"\1'\2", it) if isinstance(it, str) else it for it in row]
 
