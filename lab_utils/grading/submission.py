@@ -244,7 +244,10 @@ def _lab(notebook: Any, path: Path) -> str | None:
 
 
 def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
-    """The statements of a cell; what is no Python is one, if its reader is told why, or none."""
+    """The statements of a cell; what is no Python is one, if its reader is told why, or none.
+
+    What Python runs and is too deep to be looked at is one, too.
+    """
     python, pieces = "", []
     try:
         python = _python(cell.source, one_look=True)
@@ -269,8 +272,9 @@ def _pieces(position: int, cell: Cell, handed_out: Set[str]) -> list[_Piece]:
                 leaves=not LEAVING.isdisjoint(WORD.findall(text)),
             )
             pieces.append(piece)
-    except UNREADABLE:
-        words = set(WORD.findall(python)) if CALL_OF_A_MAGIC in python else set[str]()
+    except UNREADABLE as error:
+        may_run = CALL_OF_A_MAGIC in python or not isinstance(error, SyntaxError)
+        words = set(WORD.findall(python or cell.source)) if may_run else set[str]()
         whole = _Piece(position, cell.source, always=True, binds=words, loads=words, leaves=True)
         return [whole] if cell.answers or words else []
     return pieces

@@ -339,6 +339,7 @@ def items(submission: Submission) -> list[str]:
         "!ls\n%time settings = {}\nfiles = !ls",
         "%%time\nsettings = {}",
         pytest.param("!ls\nsettings = {}\n" + "y = 1\n" * 5_000, id="a long cell with a magic"),
+        pytest.param("settings = " + " + ".join("1" * 900), id="a long sum"),
         "get_ipython().user_ns['settings'] = {}",
         "print(settings, helper)",
         "x = [settings for settings in 'ab']",
