@@ -375,7 +375,7 @@ def precommitted(run: Run) -> Iterator[Found]:
             for row in same(run.said("delivered"), them)
             if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if is_asked
                 else is_hidden and run.is_read_committed(row.topic, row.partition)
-                and row.at_ns <= run.ends[row.topic, row.partition].at_ns)
+                and row.at_ns <= run.stops[row.topic, row.partition].at_ns)
         }:  # fmt: skip
             yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
 
@@ -481,7 +481,7 @@ def zombies(run: Run) -> Iterator[Found]:
 
 def stops(run: Run) -> Iterator[Found]:
     """Where a read_committed reader stops: at what is over to its coordinator, or at the rest."""
-    for (topic, partition), end in run.ends.items():
+    for (topic, partition), end in run.stops.items():
         at = int(end.detail.get("last_stable", -1))
         if at < 0 or end.offset is None or at >= end.offset:
             continue
@@ -555,7 +555,8 @@ def inconclusive(run: Run) -> Iterator[Found]:
     read = {topic for topic, _ in run.ends}
     unread = {(row.topic,) for row in run.said("sent") if row.topic not in read}
     acked = {place(row)[:2] for row in run.said("acked") if row.topic in read}
-    unfinished = {at for at, end in run.ends.items() if came_as_far(end) != (True, True)}
+    unfinished = {at for at, end in run.ends.items() if not is_drained(end)}
+    unfinished |= {at for at, end in run.stops.items() if not came_as_far(end)}
     for at in unread | (acked - run.ends.keys()) | unfinished:
         yield found("inconclusive", *at)
     if run.rows and not run.said(*ACTS) and not run.kind("sink", "effect"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -52,13 +52,22 @@ def found(
     return name, topic, partition, value, at, actor, circumstances
 
 
-def came_as_far(row: Event) -> tuple[bool, bool]:
-    nobody_stopped = str("last_stable" not in row.detail).lower()
-    return is_drained(row), row.detail.get("committed_drained", nobody_stopped) == "true"
-
-
 def is_drained(row: Event) -> bool:
     return row.detail["drained"] == "true"
+
+
+def came_as_far(row: Event) -> bool:
+    """Did a read_committed reader come as far as it may go?"""
+    return row.detail.get("committed_drained") == "true"
+
+
+def furthest(ends: Rows, how_far: Callable[[Event], bool]) -> dict[tuple[Any, ...], Event]:
+    best: dict[tuple[Any, ...], Event] = {}
+    for row in ends:
+        at = row.topic, row.partition
+        if at not in best or how_far(row) >= how_far(best[at]):
+            best[at] = row
+    return best
 
 
 def by_start(rows: Rows) -> Rows:
@@ -124,28 +133,30 @@ class Run:
     @cached_property
     def ends(self) -> dict[tuple[Any, ...], Event]:
         """For each partition that was read its end: the last of those that came furthest."""
-        best: dict[tuple[Any, ...], Event] = {}
-        for row in self.kind("log", "end"):
-            at = row.topic, row.partition
-            if at not in best or came_as_far(row) >= came_as_far(best[at]):
-                best[at] = row
-        return best
+        return furthest(self.kind("log", "end"), is_drained)
+
+    @cached_property
+    def stops(self) -> dict[tuple[Any, ...], Event]:
+        """The same of read_committed readers: an end of which nobody says that says nothing."""
+        ends = self.kind("log", "end")
+        said = [row for row in ends if {"last_stable", "committed_drained"} & row.detail.keys()]
+        return furthest(said, came_as_far)
 
     def is_read_committed(self, topic: str | None, partition: int | None) -> bool:
         """Did a read_committed reader come as far as it may: to the end, or an open transaction?"""
-        row = self.ends.get((topic, partition))
-        return row is not None and "last_stable" in row.detail and came_as_far(row) == (True, True)
+        row = self.stops.get((topic, partition))
+        return row is not None and "last_stable" in row.detail and came_as_far(row)
 
     def is_settled(self, topic: str | None, partition: int | None) -> bool:
         """Did a read_committed reader come to the end of the log, with nothing open?"""
         if not self.is_read_committed(topic, partition):
             return False
-        row = self.ends[topic, partition]
+        row = self.stops[topic, partition]
         return row.offset is None or int(row.detail["last_stable"]) >= row.offset
 
     def came_later(self, row: Event) -> bool:
-        """Is this record after the end to which its partition was read?"""
-        end = self.ends.get((row.topic, row.partition))
+        """Is this record after the end to which a read_committed reader came?"""
+        end = self.stops.get((row.topic, row.partition))
         return end is not None and end.offset is not None and (row.offset or 0) >= end.offset
 
     def start(self, topic: str | None, partition: int | None) -> int:

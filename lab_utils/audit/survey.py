@@ -77,7 +77,7 @@ Client = tuple[str, str]
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
-    " settled ARRAY<BIGINT>, read_committed ARRAY<BIGINT>, is_transactional BOOLEAN,"
+    " settled MAP<BIGINT, BIGINT>, read_committed MAP<BIGINT, BIGINT>, is_transactional BOOLEAN,"
     " tells_visible BOOLEAN, is_compacted BOOLEAN,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
@@ -97,10 +97,11 @@ ANY: Final = 2**62
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """How far one partition was read back, each isolation level by itself.
+    """How far one partition was read back, by a reader of one isolation level.
 
-    start              the first offset that the log still has
-    committed_drained  did the read_committed reader come as far as it may go?
+    drained      did it come to the end, or if it is read_committed as far as it may go?
+    start        the first offset that the log still has
+    last_stable  where a read_committed reader stops, if that is known
     """
 
     drained: bool
@@ -108,12 +109,11 @@ class End:
     start: int
     offset: int | None
     last_stable: int | None
-    committed_drained: bool
 
     @property
     def read_committed(self) -> bool:
         """Did a read_committed reader come as far as it may go?"""
-        return self.last_stable is not None and self.drained and self.committed_drained
+        return self.last_stable is not None and self.drained
 
     @property
     def settled(self) -> bool:
@@ -128,6 +128,7 @@ class TopicFacts:
     """What is known of one topic of a run.
 
     ends       partition -> how far it was read back
+    stable     partition -> how far read_committed readers came, where anybody says that
     acked_in   the partitions that something was acked in
     named      producer, or None for all clients and the log -> kind -> how many events, and how
                many of them have a key, and a value
@@ -148,6 +149,7 @@ class TopicFacts:
 
     settings: dict[str, str] = field(default_factory=dict)
     ends: dict[int, End] = field(default_factory=dict)
+    stable: dict[int, End] = field(default_factory=dict)
     tells_visible: bool = False
     said_by: dict[str, set[str | None]] = field(default_factory=SETS)
     acked_in: set[int] = field(default_factory=set)
@@ -230,7 +232,7 @@ class TopicFacts:
 
     def stops(self) -> Iterator[tuple[int, int, int, int]]:
         """Where a read_committed reader stops before the end: partition, there, the end, when."""
-        for number, it in self.ends.items():
+        for number, it in self.stable.items():
             if it.last_stable is not None and it.offset is not None and it.last_stable < it.offset:
                 yield number, it.last_stable, it.offset, it.at_ns
 
@@ -507,29 +509,22 @@ def _read(found: Survey, row: Row) -> None:
     if row["kind"] == "topic":
         topic.settings |= detail
     elif row["kind"] == "end" and row["partition"] is not None:
-        topic.ends[row["partition"]] = _end(row, detail, topic.ends.get(row["partition"]))
+        for ends, said in ((topic.ends, "drained"), (topic.stable, "committed_drained")):
+            if ends is topic.ends or detail.keys() & {said, "last_stable"}:
+                end, before = _end(row, detail, said), ends.get(row["partition"])
+                if before is None or end.drained >= before.drained:
+                    ends[row["partition"]] = end
     elif row["kind"] == "committed" and detail.get("when") == "end" and row["offset"] is not None:
         held = topic.bookmarks[row["actor"]]
         held[row["partition"]] = max(held.get(row["partition"], 0), row["offset"])
 
 
-def _end(row: Row, detail: Mapping[str, str], before: End | None) -> End:
-    """What this end says; a log that was drained at the second attempt is drained."""
-    drained = detail.get("drained") == "true"
+def _end(row: Row, detail: Mapping[str, str], said: str) -> End:
     stable = detail.get("last_stable")
-    end = End(
-        drained,
-        row["at_ns"],
-        int(detail.get("start", 0)),
-        row["offset"],
+    return End(
+        detail.get(said) == "true", row["at_ns"], int(detail.get("start", 0)), row["offset"],
         int(stable) if stable is not None else None,
-        detail.get("committed_drained", str(stable is None).lower()) == "true",
-    )
-    if before is None or (drained, end.committed_drained) >= (
-        before.drained, before.committed_drained
-    ):  # fmt: skip
-        return end
-    return before
+    )  # fmt: skip
 
 
 def _consume(found: Survey, row: Row) -> None:
@@ -588,7 +583,7 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         {number: end.offset for number, end in it.ends.items() if end.offset is not None},
         {number: end.start for number, end in it.ends.items() if end.start},
         {number: end.at_ns for number, end in it.ends.items()},
-        sorted(number for number, end in it.ends.items() if end.settled),
-        sorted(number for number, end in it.ends.items() if end.read_committed),
+        {number: end.offset for number, end in it.stable.items() if end.settled},
+        {number: end.at_ns for number, end in it.stable.items() if end.read_committed},
         it.is_transactional, it.tells_visible, it.is_compacted, consumers, bookmarks,
     )  # fmt: skip

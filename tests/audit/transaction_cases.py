@@ -11,6 +11,7 @@ from tests.histories import (
     both,
     created,
     delivered,
+    end,
     logged,
     noted,
     offsets,
@@ -169,6 +170,12 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             # what this reader is given all the same is not missing
             [*HALVES, record("2", 1), stop(0, 0)],
         ),
+        "each isolation level has a reader of its own": (
+            [*HALVES, record("2", 1), stop(2, 2, drained=False), end(offset=2)],
+            [*HALVES, record("2", 1), stop(0, 2, drained=False), end(offset=2)],
+            # that of read_committed came before the order was stored
+            [*HALVES, stop(1, 1, drained=False), record("2", 1), end(offset=2)],
+        ),
         "committed, and nothing of it can be read": (
             [sent_in(1, "1"), told("committed", 1), record("1", 0), stop(2, 2)],
             [sent_in(1, "1"), told("aborted", 1), record("1", 0), stop(2, 2)],
@@ -202,6 +209,9 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "given before the reader of the log came to an open transaction": (
             [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1)],
             [sent_in(1, "1"), record("1", 0), stop(0, 1), delivered("1", 0)],
+            # another reader came later, to the end
+            [sent_in(1, "1"), record("1", 0), stop(0, 1, drained=False), delivered("1", 0),
+             end(offset=1)],
         ),
         "given after a call that failed, which was another one": (
             [sent_in(1, "1"), told("failed", 1, 1, call="send_offsets_to_transaction"),
@@ -312,5 +322,9 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [written("batch", 0, 0), noted("CompleteCommit", 0), stop(0, 1)],
         ),
         "readers stop before the end": ([stop(0, 2)], [stop(2, 2)]),
+        "each isolation level has a reader of its own": (
+            [stop(0, 2, drained=False), end(offset=2)],
+            [stop(2, 2, drained=False), end(offset=4)],
+        ),
     },
 }  # fmt: skip

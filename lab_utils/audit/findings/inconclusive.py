@@ -71,7 +71,7 @@ def _logs(survey: Survey) -> Iterator[Reason]:
         for partition, end in it.ends.items():
             if not end.drained:
                 yield run, topic, partition, None, "the log was not read to its end"
-            elif not end.committed_drained:
+            elif not it.stable.get(partition, end).drained:
                 yield (
                     run, topic, partition, None,
                     "what a read_committed reader is given was not read to its end",

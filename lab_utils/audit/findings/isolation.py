@@ -75,8 +75,7 @@ def aborted_read() -> Found:
 
 EARLY: Final = (
     "filter(given, x -> x.kind = 'delivered' AND if(asked < sends,"
-    " visible = 0 AND copies > 0 AND array_contains(read_committed, x.partition)"
-    " AND x.at_ns <= read_at_ns[x.partition],"
+    " visible = 0 AND copies > 0 AND x.at_ns <= read_committed[x.partition],"
     " x.at_ns BETWEEN sent_at_ns AND asked_at_ns - 1))"
 )
 
@@ -151,8 +150,8 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
         "coalesce(value, 'of key ' || key, 'without a value') AS value",
         f"{seen} AS is_visible",
         # At the end that was read or after it an order was stored later.
-        "coalesce(array_contains(settled, partition), false)"
-        f" AND ({seen} OR coalesce(offset < ends[partition], true)) AS is_settled",
+        "coalesce(map_contains_key(settled, partition), false)"
+        f" AND ({seen} OR coalesce(offset < settled[partition], true)) AS is_settled",
     )  # fmt: skip
 
 

@@ -92,7 +92,7 @@ def duplicate() -> Found:
     where = f"array_join(transform(places, x -> {place}), ' and ')"
     committed = (
         "is_transactional AND visible < copies"
-        " AND forall(places, x -> array_contains(settled, x.partition))"
+        " AND forall(places, x -> map_contains_key(settled, x.partition))"
     )
     for_whom = (
         f"if({committed}, '; a read_committed reader is given it ' || {OFTEN.format('visible')},"
