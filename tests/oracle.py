@@ -147,7 +147,7 @@ def unseen(run: Run) -> Iterator[Found]:
         topic, _, value = them
         acks = same(run.said("acked"), them)
         for name, members in run.consumers(topic).items() if acks else ():
-            given = [row for row in same(run.said("delivered"), them) if row in members]
+            given = [row for row in run.given(them) if row in members]
             if len(places(given)) >= run.can_be_given(them):
                 continue
             where = set(places(acks)) | set(run.copies(them))
@@ -351,10 +351,10 @@ def floor(row: Event) -> int:
 
 
 def aborted(run: Run) -> Iterator[Found]:
-    given = run.said("delivered") + run.kind("log", "visible")
     for them in run.orders:
         if run.is_aborted(them):
-            seen = {(*place(r), r.actor, r.kind) for r in same(given, them)}
+            given = run.given(them) + same(run.kind("log", "visible"), them)
+            seen = {(*place(r), r.actor, r.kind) for r in given}
             for _, partition, offset, actor, how in seen:
                 why = ["visible"] if how == "visible" else []
                 yield found("aborted-read", them[0], partition, them[2], (offset,), actor, *why)
@@ -372,7 +372,7 @@ def precommitted(run: Run) -> Iterator[Found]:
         is_hidden = run.copies(them) and not same(run.kind("log", "visible"), them)
         for _, partition, offset, actor in {
             (*place(row), row.actor)
-            for row in same(run.said("delivered"), them)
+            for row in run.given(them)
             if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if is_asked
                 else is_hidden and run.is_read_committed(row.topic, row.partition)
                 and row.at_ns <= run.stops[row.topic, row.partition].at_ns)

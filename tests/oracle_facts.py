@@ -128,6 +128,18 @@ class Run:
         """The places at which the log holds the order."""
         return places(same(self.kind("log", "record", "visible"), them))
 
+    def given(self, them: tuple[Any, ...]) -> Rows:
+        """The deliveries of the order: before the start of the log an equal one may have been.
+
+        That is of an earlier run, unless this order was acked or found there.
+        """
+        its = {(row.partition, row.offset) for row in same(self.said("acked"), them)}
+        its |= set(self.copies(them))
+        return [
+            row for row in same(self.said("delivered"), them)
+            if (row.partition, row.offset) in its or self.kept([row])
+        ]  # fmt: skip
+
     # How far the log was read.
 
     @cached_property

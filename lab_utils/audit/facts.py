@@ -106,9 +106,9 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     place                    where it is, if that is certain: it was sent once
     said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
     said_of_lost             the same, of places without a copy where acks are not covered
-    given                    ARRAY<STRUCT<partition, offset, actor, at_ns, consumer_group>>
-    in_transactions, aborted, committed, asked   of how many of its sends: they were in one, in one
-                             so ended, in one whose commit was asked for
+    given                    ARRAY<STRUCT<partition, offset, actor, at_ns, consumer_group>>: not in
+                             an earlier run
+    in_transactions, aborted, committed, asked   how many sends were in one, in one so ended, asked
     asked_at_ns              when the first commit of them was asked for
     sent_at_ns, sender, transaction   of its first send
     earlier                  STRUCT<key, value, offset, acks>: what its sender, by its producer_id
@@ -134,7 +134,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
         "flatten(collect_list(said)) AS said",
         "flatten(collect_list(if(is_stored, array(), said))) AS of_no_copy",
-        "flatten(collect_list(given)) AS given",
+        f"flatten(collect_list(if({KEPT} OR acks > 0 OR is_stored, given, array()))) AS given",
         *(f"min({name}) AS {name}" for name in FIRST),
         *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
     )

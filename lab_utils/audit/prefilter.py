@@ -46,7 +46,7 @@ ORDER: Final = "xxhash64(run, topic, key IS NULL, key, value IS NULL, value) AS 
 OFFSETS: Final = 2**44
 PARTITIONS: Final = 2**18
 TOPICS_SCHEMA: Final = (
-    "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN,"
+    "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN, is_trimmed BOOLEAN,"
     " is_transactional BOOLEAN, tells_visible BOOLEAN, some_work BOOLEAN, all_work BOOLEAN,"
     " is_compacted BOOLEAN, groups BIGINT"
 )
@@ -147,6 +147,8 @@ COUNTS: Final = (
     "count_if(kind = 'delivered') AS deliveries",
     "bit_or(bit) AS given_to",
     "min(if(kind = 'delivered', at_ns, NULL)) AS given_at",
+    "min(if(kind = 'delivered', place, NULL)) AS first_given",
+    "max(if(kind = 'delivered', place, NULL)) AS last_given",
     "min(if(kind = 'sent', at_ns, NULL)) AS sent_at",
     "max(if(kind = 'sent', who, NULL)) AS sender",
     f"min(if({STORED}, place, NULL)) AS first_copy",
@@ -175,6 +177,8 @@ SUSPECT_ORDER: Final = (
     "acks = 0 AND reports > 0 AND (copies > 0 OR all_drained)",
     f"acks > 0 AND {EXPECTED} > 0 AND groups <> 0"
     f" AND ({EXPECTED} > 1 OR (given_to & groups) <> groups)",
+    # Some of what was given may be of an earlier run.
+    "acks > 0 AND is_trimmed AND NOT (first_given <=> first_ack AND last_given <=> first_ack)",
     "aborted > 0 AND aborted = sends AND deliveries + visible > 0",
     "deliveries > 0 AND sends > 0 AND in_transactions = sends AND aborted = 0"
     " AND (visible = 0 OR coalesce(given_at < asked_at, false))",
@@ -358,8 +362,8 @@ def _topics(events: DataFrame, survey: Survey) -> DataFrame:
     bits = _bits(survey)
     rows = [
         (run, topic, any(end.drained for end in it.ends.values()), it.all_drained,
-         it.is_transactional, it.tells_visible, "processed" in it.said_by,
-         all(map(it.works, it.bookmarks)), it.is_compacted,
+         any(end.start for end in it.ends.values()), it.is_transactional, it.tells_visible,
+         "processed" in it.said_by, all(map(it.works, it.bookmarks)), it.is_compacted,
          sum(bits[run][group] for group in it.actors))
         for (run, topic), it in survey.topics.items()
     ]  # fmt: skip

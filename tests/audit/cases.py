@@ -118,6 +118,10 @@ PRODUCING: Cases = {
             [acked("1", 0), acked("1", 1), delivered("1", 0), delivered("1", 0)],
             [acked("1", 0), acked("1", 1), delivered("1", 0), delivered("1", 1)],
         ),
+        "given an equal order of an earlier run": (
+            [acked("1", 2), delivered("1", 0), record("1", 2), end(offset=3, start=2)],
+            [acked("1", 0), delivered("1", 0), record("1", 2), end(offset=3, start=2)],
+        ),
         "assigned by the program, and given nothing": (
             [placed("sought", offset=0), acked("1", 0)],
             [placed("sought", offset=0, partition=1), acked("1", 0)],

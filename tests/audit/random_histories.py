@@ -138,15 +138,19 @@ def producing(c: _Chance) -> list[Event]:
         return [*map(sent, "123"), *map(acked, "123", places), *(record(*it) for it in held)]
 
     def session() -> list[Event]:
-        """One consumer, placed anew in the middle of it, with a bookmark or without."""
+        """One consumer, placed anew in the middle of it, with a bookmark or without.
+
+        The log may begin after what it was given, which may be equal orders of an earlier run.
+        """
         rows = [acked(str(offset), offset) for offset in range(4)]
+        rows += c.many(1, lambda: end(False, offset=4, start=2))
         for number in range(c.randint(2, 5)):
             kind = c.choice(["assigned", "committed", "sends", "delivered", "delivered"])
             offset = c.offset()
             if kind == "sends":  # a transaction for its group
                 rows += [offsets(number, offset), told("committed", number)]
             elif kind == "delivered":
-                rows.append(delivered(str(offset), offset))
+                rows.append(delivered(c.choice([str(offset), "2", "3"]), offset))
             else:
                 rows.append(placed(kind, offset=offset))
         return rows
@@ -293,6 +297,11 @@ def transactions(c: _Chance) -> list[Event]:
             rows.append(told(c.ending(), it))
         return rows
 
+    def reused() -> list[Event]:
+        """An order in a topic that may hold an equal one of an earlier run, before its start."""
+        rows = [sent_in(1, "1"), acked("1", c.offset()), delivered("1", c.offset())]
+        return [*rows, told(c.ending(), 1, 3), end(offset=4, start=c.choice([0, 2]))]
+
     def stopped() -> list[Event]:
         """Where a reader stops, and what the coordinator noted of the batch that begins there."""
         at, state = c.offset(), c.choice(["Ongoing", "CompleteCommit", "CompleteAbort"])
@@ -300,7 +309,7 @@ def transactions(c: _Chance) -> list[Event]:
         return [batch, noted(state, 1, c.choice([7, 8])), stop(at, 4)]
 
     return [
-        *c.of(list, pairs, epochs, writing, reading, working, stopped),
+        *c.of(list, pairs, epochs, writing, reading, working, reused, stopped),
         *c.many(
             12,
             lambda: sent_in(number(), value(), actor=c.producer()),

@@ -206,6 +206,13 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             # one of two producers was killed in its commit, the other has committed since
             [*BOTH_BEGAN, sent_in(1, "1"), delivered("1", 0), told("committed", 1, 4)],
         ),
+        "given by this run, and deleted since": (
+            [sent_in(1, "1"), acked("1", 0), delivered("1", 0), told("committed", 1, 3),
+             TRIMMED_TO_2],
+            # an equal order of an earlier run
+            [sent_in(1, "1"), acked("1", 2), delivered("1", 0), told("committed", 1, 3),
+             TRIMMED_TO_2],
+        ),
         "given before the reader of the log came to an open transaction": (
             [sent_in(1, "1"), delivered("1", 0), record("1", 0), stop(0, 1)],
             [sent_in(1, "1"), record("1", 0), stop(0, 1), delivered("1", 0)],
@@ -291,6 +298,11 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [sent_in(1, "1"), delivered("1", 0), told("committed", 1), told("aborted", 1)],
             # of one of two producers, and nobody was told what became of the other's
             [*BOTH_BEGAN, sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
+        ),
+        "aborted, given, and deleted since": (
+            [sent_in(1, "1"), acked("1", 0), delivered("1", 0), told("aborted", 1), TRIMMED_TO_2],
+            # an equal order of an earlier run
+            [sent_in(1, "1"), acked("1", 2), delivered("1", 0), told("aborted", 1), TRIMMED_TO_2],
         ),
         "aborted, and read_committed": (
             [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],
