@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from lab_utils.ledger.events import POSITION
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -377,7 +379,7 @@ def positions(events: DataFrame) -> DataFrame:
         "run", "actor", "detail['transaction'] AS transaction", "detail['group'] AS for_group",
         "explode(from_json(detail['offsets'], 'ARRAY<STRING>')) AS place",
     )  # fmt: skip
-    part = "regexp_extract(place, '^(.*)-([0-9]+):(-?[0-9]+)$', {0})"
+    part = f"regexp_extract(place, '{POSITION}', {{0}})"
     named = sent.selectExpr(
         *TRANSACTION,
         "for_group",

@@ -25,10 +25,10 @@ from lab_utils.audit.facts import sql
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import (
     FATES,
+    IN_DETAIL,
     KINDS,
     LIMITS,
     NEEDED,
-    NUMBERS_IN_DETAIL,
     SCHEMA,
     SPARK_TYPES,
     Event,
@@ -389,16 +389,16 @@ def _wrong(bad: str = "") -> str:
         f"WHEN NOT {name} BETWEEN -{limit} AND {limit} THEN '{name} is too large'"
         for name, limit in LIMITS.items()
     )
-    numbers = " ".join(
-        f"WHEN kind = '{kind}' AND detail['{name}'] IS NOT NULL AND "
-        f"try_cast(detail['{name}'] AS BIGINT) IS NULL THEN '{name} in detail is no whole number'"
-        for kind, names in NUMBERS_IN_DETAIL.items()
-        for name in names
-    )
+    details = " ".join(
+        f"WHEN kind = '{kind}' AND detail['{name}'] IS NOT NULL AND NOT coalesce("
+        + is_right.format(f"detail['{name}']") + f", false) THEN '{name} in detail is {what}'"
+        for kind, names in IN_DETAIL.items()
+        for name, (is_right, what) in names.items()
+    )  # fmt: skip
     return (
         f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} "
         f"WHEN NOT source || ' ' || kind IN ({_kinds(KINDS)}) THEN 'unknown source and kind' "
-        f"WHEN NOT fate IN {FATES} THEN 'unknown fate' {needed} {limits} {numbers} "
+        f"WHEN NOT fate IN {FATES} THEN 'unknown fate' {needed} {limits} {details} "
         f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' "
         f"WHEN partition < 0 AND source || ' ' || kind IN ({_kinds(NEEDED['partition'])})"
         " THEN 'partition is below 0' END"

@@ -59,12 +59,29 @@ LIMITS: Final = {
     "offset": 2**62, "at_ns": 2**62,
     **dict.fromkeys(("partition", "records", "sequence", "attempt", "producer_epoch"), 2**31),
 }  # fmt: skip
-# Texts that are read as whole numbers, by the kinds of events that have them in their detail.
-NUMBERS_IN_DETAIL: Final = {
-    "end": ("start", "last_stable"),
-    "topic": ("replicas", "min.insync.replicas"),
-    **dict.fromkeys((it for it in KINDS["client"] if it.startswith("txn")), ("called_at_ns",)),
-}
+# The offset of a partition, as a transaction has sent it.
+POSITION: Final = "^(.*)-([0-9]+):(-?[0-9]+)$"
+# What a text in the detail must be, as SQL, and what it is if it is not. What is misspelt would be
+# taken for missing, and the verdict would be false.
+_NUMBER: Final = ("try_cast({} AS BIGINT) IS NOT NULL", "no whole number")
+_TRUTH: Final = ("{} IN ('true', 'false')", "neither true nor false")
+_ROLE: Final = ("{} IN ('producer', 'consumer', 'program')", "neither producer nor consumer")
+_TO: Final = ("{} IN ('beginning', 'bookmark', 'end')", "none of beginning, bookmark, end")
+_OFFSETS: Final = (
+    f"forall(from_json({{}}, 'ARRAY<STRING>'), it -> it RLIKE '{POSITION}')",
+    "no list of topic-partition:offset",
+)
+_CALLED: Final = {"called_at_ns": _NUMBER}
+# By the kinds of events that have them.
+IN_DETAIL: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
+    **dict.fromkeys((it for it in KINDS["client"] if it.startswith("txn")), _CALLED),
+    "txn_offsets_sent": {**_CALLED, "offsets": _OFFSETS},
+    "end": {"start": _NUMBER, "last_stable": _NUMBER, "drained": _TRUTH,
+            "committed_drained": _TRUTH},
+    "topic": {"replicas": _NUMBER, "min.insync.replicas": _NUMBER},
+    "created": {"role": _ROLE},
+    "sought": {"to": _TO},
+}  # fmt: skip
 
 # The version of the format that docs/ledger.md describes; a ledger that names none has version 1.
 SCHEMA: Final = 1

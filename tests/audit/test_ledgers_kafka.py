@@ -28,6 +28,7 @@ SENT = {"run": "r", "source": "client", "actor": "p", "kind": "sent", "at_ns": 1
         "value": "1"}  # fmt: skip
 ACKED = SENT | {"kind": "acked", "partition": 0, "offset": 0}
 WHOLE = json.dumps(SENT)
+NO_OFFSETS = "offsets in detail is no list of topic-partition:offset"
 
 
 def line(**columns: Any) -> str:
@@ -73,6 +74,25 @@ LINES: list[tuple[str | bytes, str | None]] = [
         "called_at_ns in detail is no whole number",
     ),
     (line(detail="acks=all"), "detail is no object"),
+    # As Python writes a boolean, and people a word.
+    (
+        line(source="log", kind="end", detail={"drained": "True"}),
+        "drained in detail is neither true nor false",
+    ),
+    (
+        line(kind="created", detail={"role": "Producer"}),
+        "role in detail is neither producer nor consumer",
+    ),
+    (
+        line(kind="sought", detail={"to": "latest"}),
+        "to in detail is none of beginning, bookmark, end",
+    ),
+    (line(kind="sought", detail={"to": "end"}), None),
+    (line(kind="txn_offsets_sent", detail={"offsets": ["t-0:1", "t-1:-1001"]}), None),
+    *(
+        (line(kind="txn_offsets_sent", detail={"offsets": it}), NO_OFFSETS)
+        for it in ("t-0:1", {"t-0": 1}, ["t:0:1"], [["t", 0, 1]])
+    ),
     (line(detail={"acks": 1, "none": None}), None),
     (line(at_ns=2, value="}{ and \u2028 and \x00"), None),
     ('["a", "list"]', "no whole JSON object"),
