@@ -289,6 +289,8 @@ def json_rows(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     A row with `wrong` is no event; its other columns are null.
     """
     reader = _reader(spark, "*.{jsonl,jsonl.gz}").schema(_JSON).option("mode", "PERMISSIVE")
+    # As UTF-8 and nothing else: of UTF-16 Spark reads the texts, and empties the numbers in detail.
+    reader = reader.option("encoding", "UTF-8")
     lines = reader.option("columnNameOfCorruptRecord", "_bad").json(list(roots))
     return _checked(lines.selectExpr("*", "_metadata.file_path AS file"), "schema", "file")
 

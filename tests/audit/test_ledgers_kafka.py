@@ -253,6 +253,14 @@ def test_a_name_that_stands_twice_in_a_line(tmp_path: Path) -> None:
     assert ["value (twice in a line; only the last was read)"] == got.unknown
 
 
+def test_utf_16(tmp_path: Path) -> None:
+    """A file as PowerShell's > writes it is no ledger: numbers in its detail would be lost."""
+    (tmp_path / "a.jsonl").write_bytes("\n".join([line(detail={"acks": 1})] * 2).encode("utf-16"))
+    read_back = ledger(tmp_path, tmp_path / "a.jsonl")
+
+    assert (0, 2) == (read_back.events.count(), read_back.rejected.counts.total())
+
+
 def test_a_schema_from_the_future(tmp_path: Path) -> None:
     """It is refused as a whole, with what to do."""
     with pytest.raises(LedgerError, match=r"of schema 2, .* up to 1.* Update the lab"):
