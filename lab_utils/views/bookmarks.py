@@ -8,7 +8,7 @@ the broker, by a call or by the timer: a client that is killed takes its own rep
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -35,7 +35,7 @@ STYLES: Final = {
 BOOKMARK: Final = Style("committed: read on above this line", palette.GREEN, width=2.6)
 NO_WORK: Final = "No call of run.processed was recorded, so no work is drawn"
 PROCESSED: Final = "Every order before the bookmark was processed once"
-UNCOMMITTED: Final = "The bookmark stands nowhere: nothing was committed"
+LINE: Final = ("committed", "expired")
 NAMED_STEPS: Final = ("killed", "started again", "lost")
 
 
@@ -71,8 +71,8 @@ class Bookmarks:
 
     @property
     def committed(self) -> int | None:
-        """The last offset that was committed."""
-        return next((s.offset for s in reversed(self.steps) if s.kind == "committed"), None)
+        """The last offset that was committed; None if it has expired since."""
+        return next((s.offset for s in reversed(self.steps) if s.kind in LINE), None)
 
     def title(self) -> str:
         """What the picture shows, as a sentence."""
@@ -84,13 +84,14 @@ class Bookmarks:
                 *self._were(self.repeated, f"processed more than once: {why}"),
             ]
             is_nowhere = self.committed is None
-            return ". ".join(said) or (UNCOMMITTED if is_nowhere else PROCESSED)
+            return ". ".join(said) or (self._stands() if is_nowhere else PROCESSED)
         given = Counter(step.offset or 0 for step in self.steps if step.kind == "delivered")
         again = sorted(offset for offset, times in given.items() if times > 1)
-        stands = "nowhere" if self.committed is None else f"at offset {self.committed}"
-        return ". ".join(
-            (*self._were(again, "delivered again"), f"The bookmark stands {stands}", NO_WORK)
-        )
+        return ". ".join((*self._were(again, "delivered again"), self._stands(), NO_WORK))
+
+    def _stands(self) -> str:
+        at = "nowhere" if self.committed is None else f"at offset {self.committed}"
+        return f"The bookmark stands {at}"
 
     def _were(self, offsets: list[int], what: str) -> list[str]:
         """What became of the orders at these offsets, if there are any."""
@@ -106,11 +107,10 @@ class Bookmarks:
             "killed": ("kill", ""),
         }
         told = [counted(counts[kind], *words) for kind, words in nouns.items() if counts[kind]]
-        last = "nothing" if self.committed is None else f"offset {self.committed}"
         cut = f" The first {STEPS_MAX} of {len(self.steps)} steps are drawn."
         rest = cut if len(self.steps) > STEPS_MAX else ""
         done = listed(told) or "no delivery"
-        return f"Partition {self.partition}: {done}. Last committed: {last}.{rest}"
+        return f"Partition {self.partition}: {done}. {self._stands()}.{rest}"
 
     def table(self) -> Table:
         """The steps as rows."""
@@ -141,11 +141,23 @@ def bookmarks(rows: Sequence[Event], partition: int = 0) -> Bookmarks:
     }
     return Bookmarks(
         partition,
-        tuple(filter(None, map(_step, about))),
+        tuple(_steps(about)),
         values,
         offsets(row for row in history.of("client", "processed") if identity(row) in again),
         offsets(history.skipped),
     )
+
+
+def _steps(rows: Iterable[Event]) -> Iterator[Step]:
+    """What these rows show; where a process stays away for long, its bookmark expires."""
+    expires = False
+    for row in rows:
+        expires |= row.kind == "fired" and row.detail.get("until_expired") == "True"
+        if step := _step(row):
+            yield step
+            if expires and step.kind == "killed":
+                yield Step("expired", step.actor, None, None)
+                expires = False
 
 
 def _step(row: Event) -> Step | None:
@@ -205,19 +217,25 @@ def _marks(found: Bookmarks) -> list[Scatter]:
 
 
 def _bookmark(found: Bookmarks) -> list[Scatter]:
-    """The committed offset as a line of steps; it begins with the first commit."""
-    commits = [
-        (number, step.offset - 0.5)
-        for number, step in enumerate(found.drawn, start=1)
-        if step.kind == "committed" and step.offset is not None
-    ]
-    if not commits:
+    """The committed offset as a line of steps, from a commit on until its bookmark expires."""
+    places: list[tuple[float | None, float | None, int]] = []
+    stands = None
+    for number, step in enumerate(found.drawn, start=1):
+        if step.kind == "expired" and stands is not None:
+            places += [(number, stands, 0), (None, None, 0)]
+            stands = None
+        if step.kind == "committed" and step.offset is not None:
+            stands = step.offset - 0.5
+            places.append((number, stands, 7))
+    if not places:
         return []
-    steps, offsets = zip(*commits, (len(found.drawn) + 0.5, commits[-1][1]), strict=True)
+    if stands is not None:
+        places.append((len(found.drawn) + 0.5, stands, 0))
+    steps, offsets, sizes = zip(*places, strict=True)
     return [
         Scatter(
             x=steps, y=offsets, mode="lines+markers", name=BOOKMARK.name, hoverinfo="skip",
             line={"shape": "hv", "width": BOOKMARK.width, "color": BOOKMARK.colour},
-            marker={"size": [7] * len(commits) + [0], "color": BOOKMARK.colour},
+            marker={"size": sizes, "color": BOOKMARK.colour},
         )
     ]  # fmt: skip

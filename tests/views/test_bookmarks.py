@@ -48,7 +48,7 @@ def test_bookmark_and_work(
         ([delivered(0), processed(0), committed(1)],
          "Every order before the bookmark was processed once"),
         ([delivered(0), processed(0)],
-         "The bookmark stands nowhere: nothing was committed"),
+         "The bookmark stands nowhere"),
         ([delivered(0), committed(1)],
          f"The bookmark stands at offset 1. {NO_WORK}"),
         ([delivered(0), KILLED, AGAIN, delivered(0)],
@@ -65,7 +65,9 @@ def test_another_partition() -> None:
     kinds = [step.kind for step in bookmarks(history(delivered(0, partition=1), KILLED)).steps]
 
     assert ["killed"] == kinds
-    assert bookmarks(history()).summary() == "Partition 0: no delivery. Last committed: nothing."
+    assert (
+        bookmarks(history()).summary() == "Partition 0: no delivery. The bookmark stands nowhere."
+    )
 
 
 def test_long_history_is_cut() -> None:
@@ -104,3 +106,16 @@ def test_drawn() -> None:
     }
     assert [note.text for note in picture.figure.layout.annotations] == ["killed", "started again"]
     assert [5, 6] == [mark.x0 for mark in picture.figure.layout.shapes]
+
+
+def test_expired() -> None:
+    """Between the kill that outlasts a bookmark and the next commit, no bookmark stands."""
+    away = event("fault", "fired", topic=None, partition=None, detail={"until_expired": "True"})
+    gone = [delivered(0), committed(1), away, KILLED, AGAIN, delivered(0)]
+    picture = offset_diagram(history(*gone, committed(1)))
+    later = picture.figure.data[-1]
+
+    assert bookmarks(history(*gone)).committed is None
+    assert [2, 4, None, 7, 7.5] == list(later.x)
+    assert [0.5, 0.5, None, 0.5, 0.5] == list(later.y)
+    assert picture.bundle()

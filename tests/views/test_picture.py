@@ -57,8 +57,8 @@ WORDS: dict[str, tuple[Callable[[Any], Picture], Any, str, str]] = {
         bookmarks.offset_diagram, consuming_histories.repeated_and_skipped(),
         "Order 2 was skipped: the bookmark was ahead of the work. Order 1 was processed more than "
         "once: the bookmark had not reached the work",
-        "Partition 0: 3 deliveries, 3 records processed, 2 commits and 1 kill. Last committed: "
-        "offset 3.",
+        "Partition 0: 3 deliveries, 3 records processed, 2 commits and 1 kill. The bookmark "
+        "stands at offset 3.",
     ),
     "ownership": (
         ownership.ownership, consuming_histories.taken_away(),
