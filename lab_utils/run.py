@@ -199,7 +199,8 @@ class Run:
         return found
 
     def __repr__(self) -> str:
-        ended = f"{self._unrecorded()}{self._unsent()}{self._refused()}{self._raised()}"
+        sent = f"{self._unrecorded()}{self._elsewhere()}{self._unsent()}"
+        ended = f"{sent}{self._refused()}{self._raised()}"
         return f"<Run {self.run}: {self.counts}{self._faults()}{ended}{self._trouble()}>"
 
     def _partition(self, asked: int) -> int:
@@ -222,6 +223,13 @@ class Run:
         if has_client or not self.log or self._raised():
             return ""
         return "; no client was recorded: make it with run.producer() or run.consumer()"
+
+    def _elsewhere(self) -> str:
+        """The topics to which orders were sent, and which are none of the run's."""
+        own = {row.topic for row in History(self.rows).of("log", "end")}
+        sent = dict.fromkeys(row.topic or "" for row in History(self.rows).of("client", "sent"))
+        others = [topic for topic in sent if own and topic not in own]
+        return f"; sent to {' and '.join(others)}, which is not run.topic" if others else ""
 
     def _unsent(self) -> str:
         """What the client still held when the workload had returned: a flush() is missing."""
@@ -248,7 +256,7 @@ class Run:
         error, detail = raised[-1].error, raised[-1].detail
         at = f" at {detail['at']}" if "at" in detail else ""
         if name := detail.get("name"):
-            about = f": {detail['message']}" if name == "_INVALID_ARG" else ""
+            about = f": {detail['message']}" if name.startswith("_") else ""
             return f"; the workload raised {error} ({name}){about}{at}"
         return f"; the workload raised {error}({detail.get('message', '')!r}){at}"
 

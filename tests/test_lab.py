@@ -112,6 +112,17 @@ def test_a_client_that_is_not_recorded_is_named(lab: Lab) -> None:
     )
 
 
+def test_a_topic_that_is_not_of_the_run_is_named(lab: Lab) -> None:
+    """A name that lab.run was not given is refused; a topic that is another's is told."""
+
+    def elsewhere(run: Any) -> None:
+        run.producer({"message.timeout.ms": 500}).produce("nowhere", "0")
+
+    with pytest.raises(BadArgument, match=r"no further topic 'invoices'; it has bills\..*topics="):
+        lab.run(lambda run: run.topics["invoices"], topics=["bills"])
+    assert "; sent to nowhere, which is not run.topic" in repr(lab.run(elsewhere, orders=1))
+
+
 def test_a_flush_that_is_missing_is_named(lab: Lab) -> None:
     """The run says why its orders have failed, and what to do; an abort drops orders, too."""
 
@@ -200,7 +211,7 @@ def test_kafka_error_is_an_outcome(lab: Lab, capsys: pytest.CaptureFixture[str])
     run = lab.run(lambda run: run.producer({"transactional.id": "t"}).produce(run.topic, "0"))
 
     assert repr(lab.run(elsewhere)).endswith(", 1 failed; failed with _UNKNOWN_PARTITION>")
-    assert "; the workload raised KafkaException (_STATE) at line " in repr(run)
+    assert "; the workload raised KafkaException (_STATE): Unable to produce" in repr(run)
     assert not capsys.readouterr().err
 
 

@@ -26,7 +26,7 @@ from confluent_kafka import (
 
 from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.recorder import Notes, Recorder, recorded_errors, served
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, within
 from lab_utils.ledger.events import value_text
 
 # A record that has not come by then is not waited for: a group may need its session timeout first.
@@ -302,6 +302,7 @@ def batches(
             "records are polled with a consumer that run.consumer() made; got a "
             f"{type(consumer).__name__}."
         )
+    within("size", size, 1, 1_000_000)  # the client takes no more
     if not consumer.has_a_topic:
         raise BadArgument(
             "this consumer was not told what to read, so no record would ever come. Call "

@@ -32,7 +32,7 @@ from lab_utils.clients.crash import CrashPoints
 from lab_utils.clients.files import FILES
 from lab_utils.clients.producer import RecordingProducer
 from lab_utils.clients.reader import RECONNECTING, HonestReader
-from lab_utils.clients.recorder import Recorder, kafka_name, refused_setting
+from lab_utils.clients.recorder import Recorder, kafka_name
 from lab_utils.errors import BadArgument, own_lines, seconds, text, told
 from lab_utils.ledger.events import Event, value_text
 from lab_utils.ledger.programs import ROLE
@@ -148,7 +148,7 @@ class LiveRun:
     def __init__(self, ticket: Ticket, parent: socket | None = None) -> None:
         self.orders = list(ticket.orders)
         self.topic = ticket.topic
-        self.topics = dict(ticket.topics)
+        self.topics = _Topics(ticket.topics)
         self.attempt = ticket.attempt
         self.member = ticket.member
         self.bootstrap = ticket.bootstrap
@@ -478,6 +478,16 @@ OWN: Final = {
 }
 
 
+class _Topics(dict[str, str]):
+    """The further topics of a run; one that it does not have is refused."""
+
+    def __missing__(self, name: object) -> str:
+        raise BadArgument(
+            f"this run has no further topic {name!r}; it has {', '.join(self) or 'none'}. Give "
+            'lab.run each that the workload uses, as in topics=["invoices"].'
+        )
+
+
 class _Receipts:
     """Writes a receipt for each record that was processed, where the run has a topic for them.
 
@@ -543,7 +553,7 @@ def perform(workload: Workload, run: LiveRun) -> BaseException | None:
         run.wait_for_streams()
     except BaseException as error:
         name = kafka_name(error)
-        message = refused_setting(error) or told(error)
+        message = error.args[0].str() if name else told(error)
         detail = {"message": message, **({"name": name} if name else {})}
         for line in own_lines(error)[-1:]:
             detail["at"] = f"line {line.lineno} of {line.name}"
