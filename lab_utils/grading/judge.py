@@ -240,7 +240,7 @@ def _failure(exercise: Exercise, each: Evidence) -> str | None:
     if each.trouble:
         return None
     if exercise.is_query and each.returned is None:
-        return "your function returned no DataFrame."
+        return "your function returned no DataFrame: has it a return at its end?"
     if exercise.is_performed and not each.requests("Produce") and not each.stored:
         if not each.trial.filled:
             return "nothing was sent: no Produce request crossed the wire."

@@ -353,6 +353,13 @@ def test_a_missing_column_has_no_hint() -> None:
     assert judge(asked, None, [evidence(*STORED, returned=({"m": 1},))]).hint is None
 
 
+def test_a_query_without_a_return() -> None:
+    """It may be written whole: the reason names what is then missing."""
+    verdict = judge(replace(VALUE, kind="query", rules=()), None, [evidence(*STORED)])
+
+    assert ("FAIL", True) == (verdict.status, "a return" in verdict.reason)
+
+
 def test_only_witnesses_are_heard() -> None:
     """What the learner's process wrote is left out: its clients' reports and its crashes."""
     forged = [
