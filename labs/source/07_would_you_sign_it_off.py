@@ -23,9 +23,9 @@ lab = Lab("07", brokers=3)
 # | topic `notices`, for the carrier | each order at least once; the carrier removes duplicates |
 # | table `bookings` | each order in one row, in the column `value` |
 #
-# The promises must hold if its process is killed at any point and started again, if a transaction has
-# to be aborted, if one broker loses its power, and while one broker is upgraded. In the last case the
-# pipeline must also keep working.
+# The promises must hold if its process is killed at any point and started again, and if a transaction
+# has to be aborted. They must hold if one broker loses its power, and while one broker is upgraded. In
+# the last case the pipeline must also keep working.
 #
 # ## The pipeline
 #
@@ -119,8 +119,8 @@ refused.in_and_out("invoices")
 # %% [markdown]
 # ## Dark
 #
-# The leader of all topics, broker 1, loses its links to the others when it receives the notice of order
-# 2, the first of its batch. It loses its power when it has acknowledged the notice of order 3, and
+# Broker 1 leads all topics. It loses its links to the others when it receives the notice of order 2,
+# the first of its batch. It loses its power when it has acknowledged the notice of order 3, and
 # starts again. The power cut is simulated: what was not yet flushed to the disk is removed.
 #
 # How many acked records will be lost?

@@ -80,8 +80,8 @@ folder = str(killed.folder / "files")
 killed.events().sparkSession.read.parquet(folder).groupBy("value").count().orderBy("value")
 
 # %% [markdown]
-# How far behind is this consumer? Lag tools compare a group's committed offset with the end of the
-# log. Here is all that Spark committed to Kafka:
+# What is the lag of this consumer? A tool that shows it compares a group's committed offset with the
+# end of the log. Here is all that Spark committed to Kafka:
 
 # %%
 killed.requests("OffsetCommit")
@@ -95,8 +95,8 @@ killed.requests("OffsetCommit")
 # A repeated batch has the same number again. Write `book` so that each order is in `bookings` once,
 # wherever the driver is killed. Either the insert skips an order that is in the table, or a second
 # table keeps the numbers of the batches that are done. The check kills the driver before it commits
-# the rows of the second batch, and the next driver after it has committed those of the third. The
-# grader does so at others. The column `value` holds the order.
+# the rows of the second batch. It kills the next driver after that has committed those of the third.
+# The grader kills them at other batches. The column `value` holds the order.
 
 # %% answer="08.1"
 def booked_once(run):
@@ -202,7 +202,7 @@ def once_in_ten_minutes(orders):
 lab.check("08.2", once_in_ten_minutes)
 
 # %% [markdown]
-# A window remembers for a limited time. It suits retries, which come in seconds. For a driver that
+# Such a query remembers for a limited time. It suits retries, which come in seconds. For a driver that
 # was down for an hour it is too short: then the sink has to know the order, as in 08.1.
 #
 # ## 08.3 From where to where? (3 points)

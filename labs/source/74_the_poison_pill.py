@@ -100,10 +100,10 @@ lab.check("74.1", answer_1)
 # In the end each order with a price is booked and no dead letter; each without one is in `dead_letters`
 # and not in the table.
 # A dead letter may be there twice; a program that sends each more often, whatever the answer, proves
-# nothing. The check loses a request, and refuses some with an error for which the client does not try
+# nothing. The check loses a request. It refuses others with an error after which the client does not try
 # again: the first two and one with the last letter, or two with a later one. It kills the program with
-# each dead letter on its way, which takes long, and, while the broker is hard to reach, right after a
-# poison pill. The grader does so at other places.
+# each dead letter on its way, which takes long. It also kills it right after a poison pill, while the
+# broker is hard to reach. The grader does so at other places.
 
 # %% answer="74.2"
 ### BEGIN SOLUTION

@@ -51,7 +51,7 @@ lab = Lab("76")
 # ## The program, as it is found
 #
 # `refreshed` lets both sinks read what they are given. `run.processed(invoice)` is the work of the
-# table; it writes a receipt.
+# table; it writes a receipt, as the client `worker-1`.
 
 # %% part="shared"
 def check(order):
@@ -138,9 +138,9 @@ sent, search, table = first("request", "producer-1"), first("delivered", "consum
 #   that record, nor any after it
 # - `waits_for`: the request of the billing program without which the table is not given order 0, by its
 #   name on the wire
-# - `most`: where most of the time of order 0 is: at the `"broker"`, from its first `Produce` to the
-#   answer; in `"billing"`, from there to the request that commits it; or at the `"table"`, from that
-#   one until the table has it
+# - `most`: where most of the time of order 0 is. `"broker"` is from its first `Produce` to the answer,
+#   `"billing"` from there to the request that commits it. `"table"` is from that request until the
+#   table has it
 
 # %% answer="76.1"
 answer_1 = {"never": ..., "twice": ..., "stands_at": ..., "waits_for": ..., "most": ...}
