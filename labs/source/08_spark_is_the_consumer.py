@@ -80,8 +80,8 @@ folder = str(killed.folder / "files")
 killed.events().sparkSession.read.parquet(folder).groupBy("value").count().orderBy("value")
 
 # %% [markdown]
-# What is the lag of this consumer? A tool that shows it compares a group's committed offset with the
-# end of the log. Here is all that Spark committed to Kafka:
+# What is this consumer's lag? Tools compare a group's committed offset with the end of the log. Here
+# is all that Spark committed to Kafka:
 
 # %%
 killed.requests("OffsetCommit")
