@@ -40,7 +40,7 @@ TIERS = {
     "unit": "not (lint or kafka or labs or browser or install or long)",
     "kafka": "kafka and not long",
     "labs": "labs and not long",
-    "browser": "browser",
+    "browser": "browser and not long",
     "install": "install",
     "long": "long",
 }

@@ -23,14 +23,11 @@ from lab_utils.audit.command import audit
 from lab_utils.audit.session import spark
 
 EVENTS = 25_000
-# What these sow, random histories hold too: in the default tier they would cost a minute each.
-LONG = ("consuming", "transactional", "replicated")
 
 
 @pytest.mark.kafka
-@pytest.mark.parametrize(
-    "kind", [pytest.param(it, marks=[pytest.mark.long] * (it in LONG)) for it in LEDGERS]
-)
+@pytest.mark.long  # What these sow, random histories hold too.
+@pytest.mark.parametrize("kind", LEDGERS)
 def test_what_was_sown_is_found(kind: str, tmp_path: Path) -> None:
     """The number of each finding is exactly what the ledger was made with."""
     ledger, sown = LEDGERS[kind](spark(), EVENTS)

@@ -37,6 +37,7 @@ guess.compare(lab.run(one_at_a_time, orders=3, faults=[drop_response("Produce", 
 classroom = pytest.fixture(opened, name="classroom")
 
 
+@pytest.mark.long
 def test_a_vote(
     browser: Browser, lab: rig.Lab, stage: Stage, classroom: Classroom, tmp_path: Path
 ) -> None:

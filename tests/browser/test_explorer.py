@@ -89,6 +89,7 @@ def test_closed_lab_says_so(page: Page) -> None:
     assert 2 == explorer(page).locator(".earlier button").count()
 
 
+@pytest.mark.long
 def test_all_cells_at_once(browser: Browser, stage: Stage, lab: rig.Lab) -> None:
     """Also where the lab is closed before the page can draw, the first run is there."""
     close = "lab.stage.shutdown = lambda: None\nlab.close()"

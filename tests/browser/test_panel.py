@@ -159,6 +159,7 @@ def test_panel_outlives_its_kernel(page: Page) -> None:
     rig.wait_for_text(page, panel.inner_text, 'drop_request("Produce") is armed')
 
 
+@pytest.mark.long
 def test_kernel_is_the_other_way(
     browser: Browser, stage: Stage, lab: rig.Lab, tmp_path: Path
 ) -> None:
