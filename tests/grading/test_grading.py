@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from shutil import copytree
 from tempfile import TemporaryDirectory
 from threading import Event
 from typing import TypeAlias
@@ -22,15 +22,18 @@ from lab_utils.grading import examination
 from lab_utils.grading.cases import exercises
 from lab_utils.grading.grader import grade
 from lab_utils.grading.results import Results, SubmissionResult, Verdict
+from lab_utils.machine.confinement import BUBBLEWRAP, isolation
 from lab_utils.machine.java import find_java
 from tests.busy import busy_processor, come_last, comes_last
-from tests.grading import handed_in
+from tests.grading import exploits, handed_in
 from tests.notebooks import blank_notebook, source_notebook
 
 pytestmark = [pytest.mark.labs, pytest.mark.timeout(900)]
 Graded: TypeAlias = dict[str, SubmissionResult]  # by the name of the submission
-# Each cell that never ends costs as much, and each other one has to be done by then.
-NEVER_ENDS_S = 15
+# The two cells that never end take as long, beside the others, which have to be done by then.
+CELL_S = 60
+RIGHT_4 = "from lab_utils import *\nfault_4 = drop_response('Produce', nth=4)"
+NONCE = "exploits"
 # Other workloads of the lab's own are done in a few seconds.
 REFERENCE_S = 30
 # Faults that no stage of the exercise can be asked for, and what it says; the last while it runs.
@@ -58,35 +61,59 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield Path(folder)
 
 
-@pytest.fixture(scope="module")
-def results(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Graded:
-    """Submissions by name, all graded at once; one of them breaks what it can reach.
+EXPLOITS = [
+    pytest.param(name, marks=() if name in exploits.OF_EACH_KIND else pytest.mark.long)
+    for name in exploits.ANSWERS
+]
+is_confined = pytest.mark.skipif(isolation() != BUBBLEWRAP, reason="no bubblewrap on this machine")
 
-    That one has a stage and a Spark of its own.
+
+@pytest.fixture(scope="module")
+def results(
+    request: pytest.FixtureRequest, place: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Graded:
+    """A class, all graded at once, by name: with each exploit that is asked about.
+
+    A stage and a Spark of their own have the right one, and the one that breaks what it can reach.
     """
     folder = handed_in.hand_in(
         tmp_path_factory.mktemp("class"),
+        an_unruly_one=handed_in.changed(handed_in.UNRULY),
         blank=blank_notebook("90", handed_in.LABS),
         correct=source_notebook("90", handed_in.LABS),
         half=handed_in.changed(handed_in.WRONG_HALF),
         hostile=handed_in.changed(handed_in.HOSTILE, opens_the_lab=True),
         no_spark=handed_in.changed(handed_in.NO_SPARK),
         no_notebook="Dear teacher, my dog ate it.",
+        no_rule=handed_in.only({"90.1": "answer_1 = ['breaks the rule']", "90.4": RIGHT_4}),
         **{
             name: handed_in.only({"90.4": f"from lab_utils import *\nfault_4 = {faults}"})
             for name, (faults, _) in REFUSED.items()
         },
+        **{name: handed_in.only(exploits.ANSWERS[name]) for name in asked_about(request)},
     )
-    return by_name(grade([folder], labs=handed_in.LABS))
+    (folder / "linked.ipynb").symlink_to(folder / "correct.ipynb")
+    os.mkfifo(folder / "pipe.ipynb")
+    (folder / "device.ipynb").symlink_to("/dev/zero")
+    # Who grades in this folder would run them, if Python looked for modules there.
+    for name in ("click", "tornado", "confluent_kafka", "pyspark"):
+        (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'w')\n1 / 0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        results = grade([folder], cell_s=CELL_S, labs=handed_in.LABS)
+    assert not (folder / "ran").exists()
+    return by_name(results)
 
 
-@pytest.fixture(scope="module")
-def unruly(place: Path, tmp_path_factory: pytest.TempPathFactory) -> SubmissionResult:
-    """A submission with a dead kernel, loops and a missing cell: no cell has much time."""
-    folder = handed_in.hand_in(
-        tmp_path_factory.mktemp("unruly"), unruly=handed_in.changed(handed_in.UNRULY)
-    )
-    return by_name(grade([folder], cell_s=NEVER_ENDS_S, labs=handed_in.LABS))["unruly"]
+def asked_about(request: pytest.FixtureRequest) -> list[str]:
+    """The exploits that are chosen of this session's tests."""
+    return [
+        item.callspec.params["name"]
+        for item in request.session.items
+        if isinstance(item, pytest.Function)
+        and item.function is test_it_earns_nothing
+        and isolation() == BUBBLEWRAP
+    ]
 
 
 def by_name(results: Results) -> Graded:
@@ -144,11 +171,32 @@ def test_half_right(results: Graded) -> None:
         ("no_spark", "90.1", "FAIL", 0, "there is no answer yet."),
         ("no_spark", "90.5", "FAIL", 0, "there is no answer yet."),
         # A dead kernel, a loop, a missing cell and a function without end cost their own items.
-        ("unruly", "90.1", "FAIL", 0, "the kernel died while the cell of this answer ran."),
-        ("unruly", "90.2", "PASS", 4, "18 orders in 3 runs under 3 faults: 18 in the log, 0 miss"),
-        ("unruly", "90.3", "FAIL", 0, "the cell of this answer had not ended when its time was up"),
-        ("unruly", "90.4", "FAIL", 0, "the answer cell is missing."),
-        ("unruly", "90.5", "FAIL", 0, "your function had not returned when its time was up"),
+        ("an_unruly_one", "90.1", "FAIL", 0, "the kernel died while the cell of this answer ran."),
+        (
+            "an_unruly_one",
+            "90.2",
+            "PASS",
+            4,
+            "18 orders in 3 runs under 3 faults: 18 in the log, 0 miss",
+        ),
+        (
+            "an_unruly_one",
+            "90.3",
+            "FAIL",
+            0,
+            "the cell of this answer had not ended when its time was up",
+        ),
+        ("an_unruly_one", "90.4", "FAIL", 0, "the answer cell is missing."),
+        ("an_unruly_one", "90.5", "FAIL", 0, "your function had not returned when its time was up"),
+        # A rule that raises is no learner's fault; the other exercises keep their points.
+        (
+            "no_rule",
+            "90.1",
+            "INFRASTRUCTURE",
+            0,
+            "the grader itself failed: ZeroDivisionError: division by zero",
+        ),
+        ("no_rule", "90.4", "PASS", 1, "6 orders"),
         # Forged events, patched code and answers that equal everything earn nothing.
         ("hostile", "90.1", "FAIL", 0, "the answer is not plain data"),
         ("hostile", "90.2", "FAIL", 0, "nothing was sent: no Produce request crossed the wire."),
@@ -158,19 +206,18 @@ def test_half_right(results: Graded) -> None:
     ],
 )
 def test_what_a_submission_does_costs_itself_alone(
-    results: Graded, unruly: SubmissionResult, name: str, item: str, status: str, points: int,
-    reason: str,
-) -> None:  # fmt: skip
+    results: Graded, name: str, item: str, status: str, points: int, reason: str
+) -> None:
     """Each item has its own verdict, and the reason says what was wrong with it."""
-    found = items((results | {"unruly": unruly})[name])[item]
+    found = items(results[name])[item]
 
     assert (status, points) == (found.status, found.points)
     assert reason in found.reason
 
 
-def test_an_edited_check_is_noted(unruly: SubmissionResult) -> None:
+def test_an_edited_check_is_noted(results: Graded) -> None:
     """The teacher is told of the edited check, and it changes nothing."""
-    (note,) = items(unruly)["90.2"].notes
+    (note,) = items(results["an_unruly_one"])["90.2"].notes
 
     assert note.startswith("The check cell was edited")
 
@@ -183,33 +230,30 @@ def test_no_notebook(results: Graded) -> None:
     assert "the file is not a notebook" in (rejected.reason or "")
 
 
-@pytest.mark.usefixtures("results", "unruly")
+@pytest.mark.parametrize("name", ["linked", "pipe", "device"])
+def test_what_is_no_file_of_its_own(results: Graded, name: str) -> None:
+    """A link to another's notebook, a pipe and a device are rejected, and nobody waits for them."""
+    assert ("rejected", 0) == (results[name].status, results[name].points)
+
+
+@is_confined
+@pytest.mark.parametrize("name", EXPLOITS)
+def test_it_earns_nothing(results: Graded, name: str) -> None:
+    """No exploit has a point, and none is the grader's failure: it has a verdict with a reason."""
+    found = [item for item in results[name].items if item.item in exploits.ANSWERS[name]]
+
+    points = [it.points for it in found]
+
+    assert ("graded", [0] * len(found)) == (results[name].status, points), results[name].reason
+    assert all(item.status in ("FAIL", "INCONCLUSIVE") and item.reason for item in found), found
+
+
+@pytest.mark.usefixtures("results")
 def test_nothing_is_left(place: Path) -> None:
     """No process and no folder of any submission survives the grading."""
     words = " ".join(word for it in psutil.process_iter() for word in processes.words(it))
     assert str(place) not in words
     assert [] == list(place.glob("lab-grade-*"))
-
-
-RIGHT_4 = "from lab_utils import *\nfault_4 = drop_response('Produce', nth=4)"
-
-
-def test_a_check_that_is_broken(tmp_path: Path) -> None:
-    """A rule that raises is no learner's fault; the other exercises keep their points."""
-    labs = Path(copytree(handed_in.LABS, tmp_path / "labs"))
-    checks = labs / "checks" / "lab90.py"
-    asked = "rules=(answer_equals(second_copy),)"
-    assert asked in checks.read_text()
-    checks.write_text(checks.read_text().replace(asked, "rules=(lambda *_: 1 / 0,)"))
-    handed_in.hand_in(tmp_path, it=handed_in.only({"90.1": "answer_1 = 1", "90.4": RIGHT_4}))
-
-    found = items(by_name(grade([tmp_path / "it.ipynb"], labs=labs))["it"])
-
-    assert ("INFRASTRUCTURE", "the grader itself failed: ZeroDivisionError: division by zero") == (
-        found["90.1"].status,
-        found["90.1"].reason,
-    )
-    assert ("PASS", 1) == (found["90.4"].status, found["90.4"].points)
 
 
 @pytest.mark.long
@@ -318,3 +362,42 @@ def test_what_is_missing_is_said_at_the_door(
 
     with pytest.raises(SetupError, match="LAB_JAVA"):
         grade([tmp_path], labs=handed_in.LABS)
+
+
+@is_confined
+@pytest.mark.long
+def test_who_is_killed_at_no_work(tmp_path: Path) -> None:
+    """No kill finds in its work who dies elsewhere, or later: neither has a point of 72.2."""
+    for name, text in (("input", exploits.TO_ITS_INPUT), ("later", exploits.LOOKS_LATER)):
+        notebook = source_notebook("72")
+        notebook.cells = [it for it in notebook.cells if it.get("id") != "answer-72-1"]
+        next(it for it in notebook.cells if it.get("id") == "answer-72-2").source = text
+        handed_in.hand_in(tmp_path, **{name: notebook})
+    results = grade([tmp_path], jobs=1, nonce=NONCE)
+    input_, later = (each.items[1] for each in results.submissions)
+
+    assert ("FAIL", 0) == (input_.status, input_.points)
+    assert "wrote to run.topic" in input_.reason
+    assert ("INCONCLUSIVE", 0) == (later.status, later.points)
+    assert "had committed when it came to after_ack" in later.reason
+
+
+@is_confined
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "holds", [exploits.HOLDS_A_GROUP, exploits.HOLDS_IT_UNSEEN], ids=["seen", "unseen"]
+)
+def test_who_holds_a_group_holds_up_nobody(holds: str, tmp_path: Path) -> None:
+    """A group outlives its topics, a member its death; the next one may name its own alike."""
+    answers = {"a": holds, "b": exploits.READS_WHAT_IT_SENT}
+    handed_in.hand_in(
+        tmp_path, **{name: handed_in.only({"90.2": text}) for name, text in answers.items()}
+    )
+    results = grade([tmp_path], labs=handed_in.LABS, jobs=1, nonce=NONCE)
+
+    assert [("FAIL", 0), ("PASS", 4)] == [
+        (item.status, item.points)
+        for each in results.submissions
+        for item in each.items
+        if item.item == "90.2"
+    ]

@@ -23,8 +23,8 @@ from lab_utils.grading.cases import exercises
 from lab_utils.grading.notebook import notebook_text
 from lab_utils.machine.confinement import BUBBLEWRAP, isolation
 from lab_utils.waiting import wait_until
+from tests.grading.exploits import ANSWERS
 from tests.grading.handed_in import LABS
-from tests.grading.test_exploits import ANSWERS
 from tests.notebooks import source_notebook
 
 pytestmark = [

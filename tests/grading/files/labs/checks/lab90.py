@@ -36,6 +36,11 @@ def second_copy(evidence):
     return {}
 
 
+def breaks_for_a_list(answer, _):
+    """A rule that is broken: it raises where the answer is a list."""
+    return 1 / 0 if isinstance(answer, list) else None
+
+
 def lost_at(nth):
     fault = drop_response("Produce", nth=nth)
     return Trial(name="a lost answer", faults=(fault,), assumes=taken_back)
@@ -67,7 +72,7 @@ EXERCISES = (
         kind="value",
         answer="answer_1",
         public=(reference(5),),
-        rules=(answer_equals(second_copy),),
+        rules=(breaks_for_a_list, answer_equals(second_copy)),
         mistakes=(
             Mistake(
                 name="first copy",
