@@ -15,7 +15,7 @@ from typing import Final
 from lab_utils.audit.report import counted
 from lab_utils.grading.cases import Evidence
 from lab_utils.grading.rules import after_crash, missing
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import NOT_DELIVERED, Event
 from lab_utils.ledger.history import carried, released_ns
 from lab_utils.proxy.faults import ClientFault
 
@@ -211,7 +211,7 @@ def _last_end_ns(each: Evidence, request: Event) -> int:
     ends = [
         row.at_ns for row in each.requests("EndTxn")
         if row.producer_id == request.producer_id and row.at_ns < request.at_ns
-        and any(not it.error and it.fate != "dropped" for it in answers[_asked(row)])
+        and any(not it.error and it.fate not in NOT_DELIVERED for it in answers[_asked(row)])
     ]  # fmt: skip
     return max(ends, default=0)
 
@@ -241,7 +241,7 @@ def _is_needless(each: Evidence, request: Event, fired: Event) -> bool:
             ]  # fmt: skip
             connection = before.detail.get("connection")
             # An answer to who has hung up reaches nobody.
-            is_left = connection in hung_up and all(row.fate == "dropped" for row in answers)
+            is_left = connection in hung_up and all(row.fate in NOT_DELIVERED for row in answers)
             is_left |= connection == request.detail.get("connection") and not answers
             is_told = any(_tells(row, request) for row in answers)
             if is_told or (is_left and before.fate == "forwarded"):
@@ -307,7 +307,7 @@ def gone_on(each: Evidence) -> str | None:
         if point == "while_committing":
             answers = _answers(each, commits[-1]) if commits else []
             has_gone_on = any(
-                row.fate != "dropped" and released_ns(row) < crash.at_ns for row in answers
+                row.fate not in NOT_DELIVERED and released_ns(row) < crash.at_ns for row in answers
             )
         else:
             rightly = 1 if point == "after_commit" else 0

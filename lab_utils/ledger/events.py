@@ -86,7 +86,10 @@ IN_DETAIL: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
 # The version of the format that docs/ledger.md describes; a ledger that names none has version 1.
 SCHEMA: Final = 1
 
-FATES: Final = ("forwarded", "dropped", "corrupted", "replaced", "held", "replayed")
+FATES: Final = (
+    "forwarded", "dropped", "undelivered", "corrupted", "replaced", "held", "replayed",
+)  # fmt: skip
+NOT_DELIVERED: Final = ("dropped", "undelivered")  # of an answer: the client never had it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +166,8 @@ COLUMNS: Final = {
     "correlation_id": "what a response has in common with its request",
     "error": "Kafka's name of an error, as NOT_ENOUGH_REPLICAS",
     "attempt": "how often this client was handed this value, from 1",
-    "fate": "what the proxy did: forwarded, dropped, corrupted, replaced, held or replayed",
+    "fate": "what the proxy did: forwarded, dropped, corrupted, replaced, held, replayed, or "
+    "undelivered, as the client had closed the connection",
     "detail": "everything else, as text: connection, timestamps, configuration",
 }  # fmt: skip
 

@@ -17,9 +17,10 @@ from functools import cached_property
 from itertools import groupby
 from typing import Final
 
-from lab_utils.ledger.events import Event
+from lab_utils.ledger.events import NOT_DELIVERED, Event
 
 REPORTS: Final = ("acked", "failed", "unknown")
+LEFT: Final = ("Fetch", "Heartbeat", "LeaveGroup")  # by a consumer that closes; as panel.js has it
 # Which list of an order a row is kept in.
 PARTS: Final = {
     **{("client", kind): kind for kind in ("sent", *REPORTS, "delivered", "processed")},
@@ -69,11 +70,17 @@ class Exchange:
 
     @property
     def is_lost(self) -> bool:
-        """Did the request or its answer end at the proxy, with nothing in its place?"""
+        """Did the client get nothing, as the request or its answer ended at the proxy?"""
         response = self.response
         if response is None:
             return self.request is not None and self.request.fate == "dropped"
-        return response.fate == "dropped"
+        return response.fate in NOT_DELIVERED
+
+    @property
+    def is_left(self) -> bool:
+        """Has its consumer closed without waiting for the answer, as it may?"""
+        is_undelivered = self.response is not None and self.response.fate == "undelivered"
+        return is_undelivered and self.first.api in LEFT
 
     @property
     def is_replay(self) -> bool:

@@ -251,8 +251,10 @@ class Relay:
         if fate == "dropped":
             self._is_mute = True
             self._begin_to_end("fault")
-        if self._is_mute or exchange.copy_of is not None:
+        elif exchange.copy_of is not None:
             fate = "dropped"
+        elif self._is_mute:
+            fate = "undelivered" if self._ended_by == "client" else "dropped"
         else:
             self.client.write(answer.frame)
         if armed is not None:

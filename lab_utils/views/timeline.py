@@ -54,10 +54,13 @@ WIRE: Final = {
     "answer": Style("answer", palette.GREEN, dash="6px,3px"),
     "error": Style("answer with an error", palette.ORANGE, "10px,3px,2px,3px", "triangle-up"),
     "lost": Style("dropped by the proxy", palette.VERMILLION, symbol="x", width=2.6),
+    "undelivered": Style("came when the client had gone", palette.GREY, "2px,3px", "x"),
     "replayed": Style("sent again by the proxy", palette.PURPLE, "6px,2px", "triangle-down", 2.6),
     "corrupted": Style("corrupted", palette.PURPLE, "2px,3px", "star-triangle-up", 2.6),
     "replaced": Style("answered by the proxy", palette.PURPLE, "10px,4px", "diamond", 2.6),
 }
+USUAL: Final = ("forwarded", "held", None)
+ENDS_AT_PROXY: Final = {"dropped": "lost", "undelivered": "undelivered"}
 BROKER_KINDS: Final = ("killed", "stopped", "paused", "resumed", "died", "started")
 PAUSE: Final = Style("a pause", palette.PALE, symbol="square")
 
@@ -203,6 +206,8 @@ class Scene:
             for fate in ("dropped", "corrupted"):
                 if number := sum((row.kind, row.fate) == (kind, fate) for row in frames):
                     yield f"The proxy {fate} {counted(number, kind)}"
+        if number := sum(row.fate == "undelivered" for row in frames):
+            yield f"{counted(number, 'answer')} came when the client had gone"
         if number := sum(row.fate == "replaced" for row in frames):
             yield f"The proxy wrote {counted(number, 'answer')} itself"
         if number := sum(row.fate == "replayed" for row in frames):
@@ -274,9 +279,9 @@ def _response_paths(exchange: Exchange, of: Scene) -> list[Path]:
     comes, goes = of.time.column(row.at_ns), of.time.column(released_ns(row))
     broker = (comes - SLOPE, of.brokers[broker_of(row)])
     client = (goes + SLOPE, of.clients[row.actor])
-    if row.fate == "dropped":
+    if style := ENDS_AT_PROXY.get(row.fate or ""):
         end = ((goes, PROXY),) if goes > comes else ()
-        return [Path("lost", (broker, (comes, PROXY), *end), 1, row), *_wait(row, comes, goes)]
+        return [Path(style, (broker, (comes, PROXY), *end), 1, row), *_wait(row, comes, goes)]
     if row.fate == "replaced":
         was_asked = request is not None and request.fate != "dropped"
         asked = [Path("answer", (broker, (comes, PROXY)), 1, row)] if was_asked else []
@@ -312,8 +317,8 @@ def _frames(exchange: Exchange) -> list[Event]:
 
 def is_odd(exchange: Exchange) -> bool:
     """Did something happen to this exchange, or has it crossed the wire before?"""
-    fates = {row.fate for row in _frames(exchange)}
-    return exchange.is_repeat or bool(exchange.error) or not fates <= {"forwarded", "held", None}
+    is_hurt = not all(row.fate in USUAL for row in _frames(exchange)) and not exchange.is_left
+    return exchange.is_repeat or bool(exchange.error) or is_hurt
 
 
 def _error_text(exchange: Exchange) -> str:
@@ -561,11 +566,8 @@ def fate_text(row: Event) -> str:
     """What the proxy did with a frame, in words."""
     held_ms = (released_ns(row) - row.at_ns) / MS
     wait = f"held for {ms_text(held_ms)} ms" if held_ms > 0 else ""
-    fates = {
-        "dropped": "dropped by the proxy", "replaced": "written by the proxy",
-        "replayed": "a copy sent by the proxy", "corrupted": "one byte changed by the proxy",
-    }  # fmt: skip
-    return ", ".join(filter(None, (fates.get(row.fate or ""), wait)))
+    fate = "" if row.fate in USUAL else WIRE[ENDS_AT_PROXY.get(row.fate, row.fate)].name
+    return ", ".join(filter(None, (fate, wait)))
 
 
 def _table(of: Scene) -> Table:

@@ -12,6 +12,7 @@ from lab_utils.grading.rules import (
     nothing_else_is_stored,
     rows_equal,
 )
+from lab_utils.ledger.events import NOT_DELIVERED
 from lab_utils.ledger.history import carried
 from lab_utils.proxy.faults import (
     cut_link,
@@ -100,7 +101,7 @@ def truth(evidence):
     for order in evidence.history.orders.values():
         if order.exchanges and order.topic.endswith("-orders"):
             said = order.exchanges[-1].response
-            is_unknown = said is None or said.fate in ("held", "dropped")
+            is_unknown = said is None or said.fate in ("held", *NOT_DELIVERED)
             words[order.value] = "unknown" if is_unknown else "failed" if said.error else "acked"
     return words
 

@@ -17,6 +17,7 @@ from lab_utils.grading.rules import (
     taken_back_alone,
     the_process_was_restarted,
 )
+from lab_utils.ledger.events import NOT_DELIVERED
 from lab_utils.ledger.history import released_ns
 from lab_utils.proxy.faults import crash_client, delay_response, drop_request, drop_response
 
@@ -185,7 +186,7 @@ def killed_in_time(evidence):
     late = [fault.value for fault in evidence.trial.faults if isinstance(fault, delay_response)]
     died_ns = min((row.at_ns for row in evidence.crashes), default=0)
     for exchange in evidence.history.exchanges:
-        told = (released_ns(row) for row in exchange.responses if row.fate != "dropped")
+        told = (released_ns(row) for row in exchange.responses if row.fate not in NOT_DELIVERED)
         if not set(late).isdisjoint(exchange.values) and min(told, default=inf) < died_ns:
             return f"the program had its answer when it said that order {late[0]} was sent"
     return taken_back_alone(evidence)

@@ -221,7 +221,7 @@ def late_answer() -> list[Event]:
     """Lab 00: an answer is held until its client has hung up; the order is in the log."""
     rows = calm(3)[:-4]
     rows += [armed(-1, "delay_response", 4), sent(3, "3"), request(3.2, "3", 6)]
-    rows += [held_response(3.8, 6, 1503.8, offset=3, fate="dropped")]
+    rows += [held_response(3.8, 6, 1503.8, offset=3, fate="undelivered")]
     rows += [fired(3.9, "delay_response", 6, 4)]
     rows += [unknown(1004, "3"), *log(*"0123")]
     return rows

@@ -101,7 +101,7 @@ def test_what_the_proxy_holds_are_two_steps() -> None:
 def test_an_answer_that_is_let_go_too_late_is_lost_then() -> None:
     """The client has hung up: nothing was dropped when the broker answered."""
     steps = Steps(histories.late_answer()).all
-    held, gone = [step for step in steps if step.style in ("held", "lost")]
+    held, gone = [step for step in steps if step.style in ("held", "undelivered")]
 
     assert (("broker 1", "proxy"), ("proxy",)) == (held.path, gone.path)
     assert held.at_ns == gone.since_ns < gone.at_ns

@@ -132,6 +132,11 @@ FATES = {
         [wire("request", value="2", records=1, fate="dropped"), wire("closed")],
         ["producer-1 → proxy: order 2, dropped by the proxy"],
     ),
+    "the client has given up": (
+        [wire("request", value="2", records=1), wire("response", fate="undelivered")],
+        ["producer-1 → broker 1: order 2",
+         "broker 1 → proxy: answer to order 2: ok, came when the client had gone"],
+    ),
     "it is refused, and counted once": (
         [wire("request", value="2", records=1, fate="dropped"),
          wire("response", fate="replaced", error="NOT_ENOUGH_REPLICAS")],
@@ -149,6 +154,16 @@ def test_fate_is_said_in_words(page: Page, events: list[dict[str, Any]], steps: 
     assert steps == told(page)
     assert "Run 03-a: 1 request, 1 broken" in text
     assert steps[-1].rpartition(", ")[2] in text
+
+
+def test_what_a_consumer_leaves_behind_is_not_broken(page: Page) -> None:
+    """It closes with a Fetch under way, to which the broker answers when it has gone."""
+    left = [wire("request", api="Fetch"), wire("response", api="Fetch", fate="undelivered")]
+    events = ({**event, "run": "03-a", "actor": "consumer-1"} for event in left)
+    text = show(page, answer(*events))
+
+    assert "Run 03-a: 1 request, none broken" in text
+    assert told(page)[-1].endswith("came when the client had gone")
 
 
 def test_what_was_broken_stays_on_top(page: Page) -> None:

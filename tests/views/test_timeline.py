@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -80,10 +81,10 @@ def test_held_answer_waits_at_the_proxy() -> None:
 
 def test_answer_that_is_held_and_then_lost_ends_where_it_was_let_go() -> None:
     """Its client had hung up meanwhile: it waits along the proxy's lane, and ends there."""
-    rows = [request(1, "0", 1), histories.held_response(2, 1, 40, fate="dropped")]
+    rows = [request(1, "0", 1), histories.held_response(2, 1, 40, fate="undelivered")]
     wait, lost = sorted(drawn(rows)[1:], key=lambda path: path.style)
 
-    assert ("held", "lost") == (wait.style, lost.style)
+    assert ("held", "undelivered") == (wait.style, lost.style)
     assert wait.points[1] == lost.points[-1]
 
 
@@ -149,6 +150,22 @@ def test_long_run_is_shown_around_the_fault(wrong: dict[str, str]) -> None:
 
     assert EXCHANGES_LIMIT == len(picture.table.rows)
     assert "Of 400 Produce requests, 136 to 195 are shown." in picture.summary
+
+
+@pytest.mark.parametrize(("api", "expected"), [("Fetch", 0), ("Produce", 1)])
+def test_what_a_consumer_leaves_behind_is_nothing_odd(api: str, expected: int) -> None:
+    """It closes with a Fetch under way; who gives up a Produce has not been told what became of it.
+
+    Either ends at the proxy, and nobody dropped it.
+    """
+    rows = [
+        replace(row, api=api) for row in (request(1, "0", 1), response(2, 1, 0, fate="undelivered"))
+    ]
+    picture = timeline(rows, apis=[api])
+
+    assert expected == len(picture.table.marked)
+    assert "1 answer came when the client had gone." in picture.summary
+    assert "dropped" not in picture.summary
 
 
 def test_loud_label_displaces_a_quiet_one() -> None:

@@ -28,6 +28,7 @@ from lab_utils.views.words import counted, listed, shown
 STEPS_LIMIT: Final = 150
 HELD_MS: Final = 1  # what the proxy held for less is told as one step
 PROXY: Final = "proxy"
+GONE: Final = "The client has closed the connection by then: it never gets the answer."
 PROCESS: Final = "process"
 CLIENTS: Final = ("created", "sent", "acked", "delivered")
 NAMED: Final = ("producer-", "consumer-")
@@ -183,7 +184,7 @@ class Steps:
         told, label = self._answer(it, broker), row.error or (f"@{places}" if places else "ok")
         style = "error" if row.error else "answer"
         is_held = _wait_ms(row) >= HELD_MS
-        if row.fate == "dropped" and not (is_held and self._is_unhurt(row)):
+        if row.fate == "dropped":
             why = "it answers a copy" if it.is_replay else "the client never gets it"
             text = f"{told} The proxy {self._drops(row)} the answer: {why}."
             yield Step(row.at_ns, "lost", (broker, PROXY), text, label)
@@ -192,10 +193,11 @@ class Steps:
             yield Step(row.at_ns, "held", (broker, PROXY), text, label)
             late = f"The proxy lets the answer to {what(it)} go after {ms_text(_wait_ms(row))} ms."
             way: tuple[str, ...] = (PROXY, client)
-            if row.fate == "dropped":
-                late += " The client has closed the connection by then: it never gets the answer."
-                style, way = "lost", (PROXY,)
+            if row.fate == "undelivered":
+                late, style, way = f"{late} {GONE}", "undelivered", (PROXY,)
             yield Step(released_ns(row), style, way, late, label, row.at_ns)
+        elif row.fate == "undelivered":
+            yield Step(row.at_ns, "undelivered", (broker, PROXY), f"{told} {GONE}", label)
         else:
             yield Step(row.at_ns, style, (broker, PROXY, client), told, label)
 
@@ -208,14 +210,10 @@ class Steps:
             if fired.actor in ("drop_request", "drop_response")
         ]
 
-    def _is_unhurt(self, row: Event) -> bool:
-        """Has no fault cut the connection of this frame?"""
-        return row.detail.get("connection") not in {cut for cut, _ in self._struck}
-
     def _drops(self, row: Event) -> str:
         """What the proxy does to a lost frame."""
         is_struck = (row.detail.get("connection"), row.correlation_id) in self._struck
-        is_cut = not is_struck and not self._is_unhurt(row)
+        is_cut = not is_struck and row.detail.get("connection") in {cut for cut, _ in self._struck}
         return "has cut the connection and drops" if is_cut else "drops"
 
     def _replaced(self, it: Exchange, row: Event, client: str, broker: str) -> Iterator[Step]:

@@ -301,6 +301,7 @@ class Feed {
 
   /** Did it, other than most, not simply go through? */
   isBroken({ number, requests, response, happened }) {
+    if (isLeft({ requests, response })) return false;
     const fates = [...(requests ?? []), response ?? {}].map(({ fate }) => fate ?? "forwarded");
     return Boolean(happened || (number && (response?.error || fates.some((it) => it !== "forwarded"))));
   }
@@ -335,7 +336,13 @@ class Feed {
   }
 }
 
-const isDropped = ({ requests, response }) => [requests?.[0].fate, response?.fate].includes("dropped");
+const isDropped = ({ requests, response }) => {
+  const fates = [requests?.[0].fate, response?.fate];
+  return fates.includes("dropped") || fates.includes("undelivered");
+};
+/** What a consumer that closes does not wait for: nothing is broken when its answer comes. */
+const isLeft = ({ requests, response }) =>
+  response?.fate === "undelivered" && ["Fetch", "Heartbeat", "LeaveGroup"].includes(requests?.[0].api);
 const connectionOf = ({ requests }) => requests?.[0].detail?.connection;
 
 // What becomes of a broker or a link: how it is drawn, and what is said of it.
@@ -439,6 +446,7 @@ function frames({ number, requests, response, again }) {
   const answer = { at_ns: response.at_ns, label: response.error ?? place, of: name };
   const fates = {
     dropped: ["lost", [broker, "proxy"]],
+    undelivered: ["undelivered", [broker, "proxy"]],
     replaced: ["replaced", ["proxy", client]],
     held: ["held", [broker, "proxy", client]],
   };
