@@ -8,7 +8,7 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -52,16 +52,17 @@ sys.dont_write_bytecode, sys.pycache_prefix = False, os.environ["PYTHONPYCACHEPR
 # Whoever asks for Spark first starts it for all, and some read topics.
 os.environ.setdefault("LAB_SPARK_JARS", ",".join(str(jar.path) for jar in locked("spark")))
 
-# The order of the tiers, the costliest first: what is left for the end of a run is small.
-TIERS = ("lint", "stage_of_three", "labs", "browser", "kafka")
 _POOLED: dict[str, Any] = {}
-# Markers, and fixtures of which a whole run needs one.
-ONE_WORKER = ("lint", "stage_of_three", "postgres")
+# Markers, and fixtures of which a whole run needs one. A broker costs seven seconds of a processor
+# until both its coordinators answer, and three in each hundred while nobody asks it.
+ONE_WORKER = ("lint", "solutions", "stage_of_three", "postgres", "jupyterlab", "stage", "browser")
+# The order of groups and tiers, the longest first: what is left for the end of a run is small.
+FIRST = ("lint", "stage", "solutions", "jupyterlab", "labs", "browser", "kafka")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep a module on one worker, with its fixtures, and all that need three brokers on one."""
+    """Keep a module on one worker, with its fixtures, and all that share a stage on one."""
     for item in items:
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     items.sort(key=_place)
@@ -98,14 +99,23 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def _group(item: pytest.Item) -> str:
     for name in ONE_WORKER:
-        if name in getattr(item, "fixturenames", ()) or item.get_closest_marker(name):
-            return name
+        if name in _fixtures(item) or item.get_closest_marker(name):
+            return "solutions" if name == "stage_of_three" else name
     return item.path.stem
 
 
-def _place(item: pytest.Item) -> int:
+def _fixtures(item: pytest.Item) -> Sequence[str]:
+    return getattr(item, "fixturenames", ())
+
+
+def _place(item: pytest.Item) -> tuple[int, int]:
+    """Of a group; and in it, so that who needs a stage comes after another that does."""
     marks = {mark.name for mark in item.iter_markers()} | {_group(item)}
-    return next((place for place, tier in enumerate(TIERS) if tier in marks), len(TIERS))
+    needs = _fixtures(item)
+    return (
+        next((place for place, name in enumerate(FIRST) if name in marks), len(FIRST)),
+        ("stage" in needs) + ("stage_of_three" not in needs),
+    )
 
 
 @pytest.fixture
@@ -127,19 +137,19 @@ def pooled() -> dict[str, Any]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """End the three brokers with the last test of their group."""
-    name = "stage_of_three"
-    if name in _POOLED and _group(item) == name and (nextitem is None or _group(nextitem) != name):
-        _POOLED[name].end()
+    """End a stage with the last test that needs it: its brokers are never quite at rest."""
+    for name in _POOLED.keys() & set(_fixtures(item)):
+        if nextitem is None or name not in _fixtures(nextitem):
+            _POOLED[name].end()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stage(pooled: dict[str, Any]) -> Any:
     """A stage with one real broker, made whole after each test; nobody may end it."""
     return pooled["stage"].join()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def stage_of_three(pooled: dict[str, Any]) -> Any:
     """A stage with three brokers and a controller, the only one of the whole run."""
     return pooled["stage_of_three"].join()

@@ -244,6 +244,7 @@ def solve(
 
 
 @pytest.mark.labs
+@pytest.mark.solutions
 @pytest.mark.usefixtures("what_is_known_is_recorded")
 @pytest.mark.parametrize("lab", but_costly_ones(OF_ONE))
 def test_solutions(lab: str, stage: Any, solve: Callable[..., None]) -> None:

@@ -10,9 +10,9 @@ from tests.browser import rig
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Give all tests to one worker, that of the three brokers, or there were two JupyterLabs."""
+    """Give all tests to one worker, or there were two JupyterLabs."""
     item.add_marker("browser")
-    item.add_marker("stage_of_three")
+    item.add_marker("jupyterlab")
 
 
 @pytest.fixture(scope="session")
