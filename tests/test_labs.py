@@ -46,7 +46,6 @@ OF_THREE = tuple(lab for lab in LABS if "brokers=3" in SOURCES[lab].read_text(en
 OF_ONE = tuple(lab for lab in LABS if lab not in OF_THREE)
 # Of one the leaders die, of the other four drivers of Spark: half a minute of a processor each.
 COSTLY = ("07", "08")
-ONE_OR_LONG = [pytest.param(lab, marks=[pytest.mark.long] * (lab != "00")) for lab in LABS]
 # What one sitting can hold, and what its minutes are made of: reading, what the exercises take, and
 # all runs once on a quiet machine.
 BUDGETS = {"cells": 45, "words": 1000, "lines": 100}
@@ -263,7 +262,8 @@ def test_solutions_on_three_brokers(
 
 
 @pytest.mark.labs
-@pytest.mark.parametrize("lab", ONE_OR_LONG)
+@pytest.mark.long
+@pytest.mark.parametrize("lab", LABS)
 def test_run_all_twice(lab: str) -> None:
     """In a kernel each check passes, nothing is raised, and again in the same kernel.
 

@@ -423,10 +423,20 @@ def plan(query: Callable[[Any], Any]) -> str:
     return b64encode(planned(query)[1]).decode()
 
 
-def test_one_spark_asks_for_all(shared_spark: SharedSpark, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def count() -> str:
+    return plan(lambda events: events.where("kind = 'record'").selectExpr("count(*) AS n"))
+
+
+ONE, TWO = (in_run("00-a", log(*values)) for values in ("1", "123"))
+
+
+def test_one_spark_asks_for_all(
+    shared_spark: SharedSpark, count: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It is started once, and goes on after what it cannot ask, or not in time.
 
-    Whoever gets no rows because it is gone, or answers no more, is the only one.
+    Who asked without an end is the only one who gets no rows for it.
     """
     started: list[str] = []
     start = kernel_module.Kernel.__init__
@@ -437,32 +447,35 @@ def test_one_spark_asks_for_all(shared_spark: SharedSpark, monkeypatch: pytest.M
 
     monkeypatch.setattr(kernel_module.Kernel, "__init__", counted)
     shared_spark.warm_up()
-    count = plan(lambda events: events.where("kind = 'record'").selectExpr("count(*) AS n"))
-    one, two = (in_run("00-a", log(*values)) for values in ("1", "123"))
 
-    assert [[{"n": 1}], [{"n": 3}]] == [shared_spark.rows(count, ledger) for ledger in (one, two)]
+    assert [[{"n": 1}], [{"n": 3}]] == [shared_spark.rows(count, ledger) for ledger in (ONE, TWO)]
     # What is no plan, what is refused, and what Spark refuses, cost nothing more.
     no_column = plan(lambda events: events.select("nothing"))
     java = plan(lambda events: events.selectExpr("reflect('java.lang.System', 'exit', 1)"))
     odd = ("", "!", "\ud800", "x" * 4_000_000, no_column, java, "'); import os; os.abort(); ('")
-    assert [None] * len(odd) == [shared_spark.rows(each, one) for each in odd]
-    assert [{"n": 1}] == shared_spark.rows(count, one)
+    assert [None] * len(odd) == [shared_spark.rows(each, ONE) for each in odd]
+    assert [{"n": 1}] == shared_spark.rows(count, ONE)
     assert 1 == len(started)
 
-    # It is found by whoever asks next, and the one after that has another.
-    shared_spark._kernel.sandbox.end_for("nothing")
-    shared_spark._kernel._process.wait(20)
-    assert [None, [{"n": 3}]] == [shared_spark.rows(count, two) for _ in range(2)]
-    closed = "__import__('lab_utils.audit.session', fromlist=['_']).spark().client.close()"
-    assert shared_spark._kernel.execute("", 20, said=closed).values == {"said": "None"}
-    assert [None, [{"n": 3}]] == [shared_spark.rows(count, two) for _ in range(2)]
     monkeypatch.setattr(kernel_module, "PLAN_S", 1)
-    assert shared_spark.rows(plan(endless), one * 20) is None
+    assert shared_spark.rows(plan(endless), ONE * 20) is None
     monkeypatch.undo()
-    assert [{"n": 3}] == shared_spark.rows(count, two)
+    assert [{"n": 3}] == shared_spark.rows(count, TWO)
 
     shared_spark.close()
-    assert shared_spark.rows(count, two) is None
+    assert shared_spark.rows(count, TWO) is None
+
+
+@pytest.mark.long
+def test_a_spark_that_is_gone(shared_spark: SharedSpark, count: str) -> None:
+    """Whoever asks next finds it killed, or its session closed, and the one after has another."""
+    assert [{"n": 1}] == shared_spark.rows(count, ONE)
+    shared_spark._kernel.sandbox.end_for("nothing")
+    shared_spark._kernel._process.wait(20)
+    assert [None, [{"n": 3}]] == [shared_spark.rows(count, TWO) for _ in range(2)]
+    closed = "__import__('lab_utils.audit.session', fromlist=['_']).spark().client.close()"
+    assert shared_spark._kernel.execute("", 20, said=closed).values == {"said": "None"}
+    assert [None, [{"n": 3}]] == [shared_spark.rows(count, TWO) for _ in range(2)]
 
 
 def endless(events: Any) -> Any:
