@@ -52,8 +52,9 @@ BUFFER_LIMIT: Final = 128 * 1024
 SILENCE_S: Final = 60
 CONNECTIONS: Final = 100
 PIECE: Final = 256 * 1024
-# What is answered while the brokers end: a page that asks often would be shown an error for each.
-AT_THE_END: Final = ("/state", "/shutdown")
+# What is answered while the brokers end: a page that asks often would be shown an error for each,
+# and one that was told the state before asks for the events then.
+AT_THE_END: Final = ("/state", "/events", "/shutdown")
 LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]", "::1")
 
 

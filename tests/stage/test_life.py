@@ -193,6 +193,7 @@ def test_a_server_that_cannot_be_joined(state: Path, monkeypatch: pytest.MonkeyP
         stage.ask("POST", "/shutdown")
 
         assert other.state()["ending"]  # by a connection that comes now
+        assert other.ask("GET", "/events?after=0")["events"]  # as a panel does then
         with pytest.raises(StageError, match="this stage is ending"):
             stage.reset()
     older = join("own")
