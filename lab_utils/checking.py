@@ -1,7 +1,7 @@
 """What lab.check does: perform an exercise's public trials on the learner's stage, and judge them.
 
 The judge and the rules are the grader's; only the schedules differ. It raises nothing but
-BadArgument for an item that does not exist: an answer of any shape gets a verdict.
+BadArgument for an item that its lab does not have: an answer of any shape gets a verdict.
 """
 
 from __future__ import annotations
@@ -91,6 +91,12 @@ def check(
     `runs` has the runs of the trials when these have been performed.
     """
     exercise = cases.exercise(item)
+    own = [each.item for each in cases.exercises(lab.name)]
+    if own and exercise.item not in own:
+        raise BadArgument(
+            f"{exercise.item} is an exercise of another lab, which may have other brokers. "
+            f"Lab {lab.name} has {', '.join(own)}."
+        )
     asked: list[Trial] = []
     about: list[int] = []
 

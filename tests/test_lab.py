@@ -11,12 +11,13 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from confluent_kafka import Producer
 
-from lab_utils import Lab, corrupt_request, drop_response, refuse
+from lab_utils import Lab, checking, corrupt_request, drop_response, refuse
 from lab_utils.checking import Checked
 from lab_utils.errors import BadArgument, SetupError, StageError
 from lab_utils.experiment import order_values
@@ -430,6 +431,9 @@ def test_what_is_not_there(lab: Lab) -> None:
         lab.predict(stored=3, because="\ud800")
     with pytest.raises(BadArgument, match=r"Did you mean '03\.1'"):
         lab.check("03.11", None)
+    of_06 = cast("Lab", SimpleNamespace(name="06"))
+    with pytest.raises(BadArgument, match=r"07\.1 is an exercise of another lab.* has 06\.1, "):
+        checking.check(of_06, "07.1", {"kept": 1}, [])
     with pytest.raises(BadArgument, match="Did you mean 'Produce'"):
         lab.run(send_orders, orders=0).requests("produce")
     idle = lab.run(send_orders, orders=0, topics=["invoices"])
