@@ -79,9 +79,16 @@ def decide(
         if found is None or (not evidence and is_unwritten(found.raised)):
             return no_answer(exercise)
         evidence.append(found)
-        if found.raised and not exercise.claims:
+        if (found.raised and not exercise.claims) or _is_misshapen(exercise, answer, found):
             break
     return judge(exercise, answer, evidence)
+
+
+def _is_misshapen(exercise: Exercise, answer: Any, found: Evidence) -> bool:
+    """Has a value not the form that was asked for? No other run of the lab's would change that."""
+    if exercise.kind != "value":
+        return False
+    return isinstance(_decided(exercise, _spelled(answer), [found])[1], Misshapen)
 
 
 def own_trouble(exercise: Exercise, found: Evidence) -> str | None:

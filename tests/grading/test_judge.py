@@ -327,6 +327,16 @@ def test_an_answer_that_is_not_written(raised: list[str | None], reason: str) ->
     assert ("FAIL", reason) == (verdict.status, verdict.reason)
 
 
+@pytest.mark.parametrize(("answer", "runs"), [({"order": "1"}, 3), ("1", 1), ({"order": ["0"]}, 1)])
+def test_a_value_in_another_form_costs_one_run(answer: Any, runs: int) -> None:
+    """The lab performs all of its runs for an answer that may be right, and one for another."""
+    asked, made = replace(VALUE, rules=(answer_equals(lambda _: {"order": "0"}),)), []
+    verdict = decide(asked, [it.trial for it in [evidence(*STORED)] * 3], answer,
+                     lambda trial: made.append(trial) or evidence(*STORED))  # fmt: skip
+
+    assert ("FAIL", runs) == (verdict.status, len(made))
+
+
 def test_an_answer_in_another_form_fails() -> None:
     """An answer that a rule cannot read fails; it does not break the judge."""
     asked = replace(VALUE, rules=(lambda answer, _: None if answer["order"] else "wrong",))
