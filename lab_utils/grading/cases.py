@@ -286,7 +286,7 @@ def drawn(trials: Callable[[Random], Iterable[Trial]]) -> Callable[[str], Sequen
 
 def exercises(lab: str, labs: Path = LABS) -> tuple[Exercise, ...]:
     """The exercises of a lab, in its source or in labs/checks/labNN.py; none if in neither."""
-    return _loaded(*held_by_sources(labs).get(lab, (checks_path(lab, labs), "")))
+    return _loaded(*held_by_sources(labs, lab).get(lab, (checks_path(lab, labs), "")))
 
 
 def checks_path(lab: str, labs: Path) -> Path:
@@ -294,10 +294,14 @@ def checks_path(lab: str, labs: Path) -> Path:
     return Path(labs) / "checks" / f"lab{lab}.py"
 
 
-def held_by_sources(labs: Path) -> dict[str, tuple[Path, str]]:
-    """The sources that hold their lab's checks, by lab, with the text of these checks."""
+def held_by_sources(labs: Path, lab: str = "") -> dict[str, tuple[Path, str]]:
+    """The sources that hold their lab's checks, by lab, with the text of these checks.
+
+    lab  whose source alone is looked at
+    """
     sources = sorted((Path(labs) / "source").glob("[0-9][0-9]_*.py"))
-    found = ((path, _checks_in(path.read_text(encoding="utf-8"))) for path in sources)
+    asked = (path for path in sources if lab in ("", path.stem[:2]))
+    found = ((path, _checks_in(path.read_text(encoding="utf-8"))) for path in asked)
     return {path.stem[:2]: (path, text) for path, text in found if text}
 
 
