@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
@@ -99,16 +99,20 @@ def named(prefix: str, module: str, chance: int, number: int) -> dict[str, list[
     return {f"{prefix}{at}": rows for at, rows in enumerate(them) if rows}
 
 
-@pytest.fixture(scope="module")
-def runs() -> dict[str, list[Event]]:
-    """The literal histories as `module: finding: name: 0`, the smallest, and so on; random ones."""
-    literal = {
+def literal(each: Iterable[tuple[str, str, str]]) -> dict[str, list[Event]]:
+    """The histories of these cases as runs: `module: finding: name: 0`, the smallest, and so on."""
+    return {
         f"{module}: {finding}: {name}: {which}": rows
-        for module, finding, name in EACH
+        for module, finding, name in each
         for which, rows in enumerate(CASES[module][finding][name])
     }
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, list[Event]]:
+    """The literal histories, and random ones."""
     coarse = named(COARSE, "consuming", 0, OF_THEM)
-    return reduce(lambda some, module: some | drawn(module), CASES, literal | coarse)
+    return reduce(lambda some, module: some | drawn(module), CASES, literal(EACH) | coarse)
 
 
 @pytest.fixture(scope="module")
@@ -159,12 +163,7 @@ def test_behind_a_prefilter(tmp_path: Path) -> None:
 
     Random ones come to it in the tier `long`, where others of its kind are asked of all events.
     """
-    runs = {
-        f"{module}: {finding}: {name}: {which}": rows
-        for module, finding, name in EACH
-        for which, rows in enumerate(CASES[module][finding][name])
-        if finding in KNOWN
-    }
+    runs = literal(each for each in EACH if each[1] in KNOWN)
     known = {
         run: Counter({it: times for it, times in rows.items() if it[0] in KNOWN})
         for run, rows in expected_in(runs).items()
