@@ -50,17 +50,23 @@ class Person:
         return self.name or f"{self.first_name} {self.last_name}".strip() or self.learner
 
     def keys(self) -> Iterator[str]:
-        """Under what a submission may call this person, in lower case."""
-        alone = (self.learner, self.name, self.email, self.email.partition("@")[0], self.username,
-                 self.id_number, self.canvas_id, self.sis_user_id, self.sis_login_id)  # fmt: skip
-        yield from alone
+        """Under what a submission may call this person."""
+        yield from (self.learner, self.name, self.email, self.email.partition("@")[0],
+                    self.username, self.id_number, self.canvas_id, self.sis_user_id,
+                    self.sis_login_id)  # fmt: skip
+        yield from map(" ".join, self._names())
+
+    def names(self) -> Iterator[str]:
+        """How a platform may write the name; some put the last name first."""
+        yield self.name
+        for first, last in self._names():
+            yield from (f"{first} {last}", f"{last} {first}")
+            yield f"{last} {first} {self.canvas_id}"  # Canvas: lovelaceada_12345
+
+    def _names(self) -> set[tuple[str, str]]:
         last, _, first = self.name.partition(",")
         pairs = {(self.first_name, self.last_name), (first.strip(), last) if first else ("", "")}
-        for pair in pairs - {("", "")}:
-            yield " ".join(pair)
-            # Canvas: lovelaceada_12345
-            squeezed = "".join(reversed(pair)).replace(" ", "")
-            yield f"{squeezed}_{self.canvas_id}"
+        return pairs - {("", "")}
 
 
 class Roster:
@@ -69,13 +75,21 @@ class Roster:
     def __init__(self, people: Sequence[Person]) -> None:
         self.people = people
         self._found: dict[str, set[int]] = defaultdict(set)
+        self._loosely: dict[str, set[int]] = defaultdict(set)
         for number, person in enumerate(people):
             for key in person.keys():  # noqa: SIM118 - no dictionary
                 self._found[spelled(key.casefold())].add(number)
+            for letters in filter(None, map(_letters, person.names())):
+                self._loosely[letters].add(number)
 
     def find(self, learner: str) -> Person | None:
-        """The one person whom a submission calls so; None if there is none, or several."""
-        numbers = self._found.get(spelled(learner.casefold()), set())
+        """The one person whom a submission calls so; None if there is none, or several.
+
+        If nobody is called exactly so, the letters and digits of the name decide: Moodle and Canvas
+        take an apostrophe, and Canvas a hyphen, out of the name of a file.
+        """
+        exactly = self._found.get(spelled(learner.casefold()), set())
+        numbers = exactly or self._loosely.get(_letters(learner), set())
         return self.people[next(iter(numbers))] if learner and len(numbers) == 1 else None
 
 
@@ -85,6 +99,10 @@ def spelled(name: str) -> str:
     A grading shows what cannot be printed as text, such as the joiners within Persian names.
     """
     return plain(normalize("NFC", name), LONGEST)
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, spelled(name.casefold())))
 
 
 def read_roster(file: Path) -> Roster:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from lab_utils.cli import main
 from lab_utils.errors import BadArgument
 from lab_utils.gradebook.book import gradebook
-from lab_utils.gradebook.roster import read_roster, read_rows
+from lab_utils.gradebook.roster import Person, Roster, read_roster, read_rows
 from lab_utils.gradebook.similarity import alike
 from lab_utils.grading import records
 from lab_utils.grading.handed_in import found
@@ -181,6 +181,33 @@ def test_a_name_with_what_cannot_be_printed(name: str, tmp_path: Path) -> None:
     (row,) = rows(tmp_path / "book" / "moodle.csv")
 
     assert ("a@x.org", "4") == (row["Email address"], row["Lab 03"])
+
+
+@pytest.mark.parametrize(
+    ("called", "mail"),
+    [
+        ("Bob ONeill", "bob"),  # Moodle's folder
+        ("Mary-Ann DAngelo", "mary"),
+        ("oneillbob_11", "bob"),  # Canvas's file
+        ("dangelomaryann_12", "mary"),
+        ("dangelomaryann_13", None),
+        ("Suharto", "su"),
+        ("李小龙", "bruce"),
+        ("Li Wang", "li"),  # each is the other with the last name first
+        ("Wang Li", "wang"),
+        ("---", None),
+    ],
+)
+def test_a_name_as_a_platform_writes_it(tmp_path: Path, called: str, mail: str | None) -> None:
+    """A file's name has no apostrophe, Canvas takes out hyphens, some put the last name first."""
+    (tmp_path / "people.csv").write_text(
+        "first name,last name,email,id\nBob,O'Neill,bob,11\nMary-Ann,D'Angelo,mary,12\n"
+        "Suharto,,su,\n小龙,李,bruce,\nLi,Wang,li,\nWang,Li,wang,\n"
+    )
+    person = read_roster(tmp_path / "people.csv").find(called)
+
+    assert mail == (person and person.email)
+    assert Roster([Person(email="a@x")]).find("---") is None
 
 
 def test_one_person_by_many_names(tmp_path: Path) -> None:
