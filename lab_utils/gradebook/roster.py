@@ -106,7 +106,7 @@ def _letters(name: str) -> str:
 
 
 def read_roster(file: Path) -> Roster:
-    """The people in a CSV; raises BadArgument when no column of it says who they are."""
+    """The people in a CSV, each once; raises BadArgument when no column says who they are."""
     names = {name: it.name for it in fields(Person) for name in it.metadata["names"]}
     people = []
     for _, row in read_rows(file):
@@ -118,7 +118,7 @@ def read_roster(file: Path) -> Roster:
     if not people:
         expected = ", ".join(sorted(names))
         raise BadArgument(f"{file} names nobody. Its first line must have one of {expected}.")
-    return Roster(people)
+    return Roster([*dict.fromkeys(people)])
 
 
 def read_rows(file: Path) -> list[tuple[int, dict[str, str]]]:

@@ -234,6 +234,18 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
     assert [f"In {tmp_path / 't.csv'}, and nobody handed in anything by this name: eve."] == said
 
 
+def test_a_person_who_is_listed_twice(tmp_path: Path) -> None:
+    """A line that was pasted twice is one person; two of one name with two addresses are two."""
+    (tmp_path / "people.csv").write_text(
+        "name,email,group\nAda,a@x.org,1\n,,\n\nAda,a@x.org,2\nBob,b@x.org,1\nBob,c@x.org,1\n"
+    )
+    roster = read_roster(tmp_path / "people.csv")
+
+    assert ["a@x.org", "b@x.org", "c@x.org"] == [it.email for it in roster.people]
+    assert roster.people[0] is roster.find("Ada")
+    assert roster.find("Bob") is None
+
+
 def test_a_list_of_nobody(tmp_path: Path) -> None:
     """A file without a known column is refused with those that are known."""
     (tmp_path / "x.csv").write_text("colour\nred\n")
