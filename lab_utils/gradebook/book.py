@@ -16,6 +16,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
+from itertools import compress
 from math import ceil
 from pathlib import Path
 from typing import Final
@@ -31,6 +32,7 @@ from lab_utils.grading.results import GRADED, REJECTED, SubmissionResult, safe_n
 OVERRIDES: Final = "overrides.csv"
 ROSTER: Final = "roster.csv"
 CANVAS: Final = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
+NO_GRADE: Final = "-"
 MOODLE: Final = ("Username", "ID number", "Email address")
 ALIKE: Final = ("lab", "item", "learner", "and", "share of what is rare", "runs of tokens")
 FEEDBACK_MAX: Final = 1_000
@@ -123,6 +125,11 @@ class Book:
                 for name, person in (*here, *absent)]  # fmt: skip
         return sorted(rows, key=lambda row: (row[1].shown.casefold(), row[0]))
 
+    def members(self) -> list[tuple[str, Person, dict[str, Mark]]]:
+        """Those of whom a platform knows: who is on the roster; without one, each learner."""
+        listed = set(map(id, self.roster.people))
+        return [row for row in self.rows() if not listed or id(row[1]) in listed]
+
 
 def gradebook(
     outs: Sequence[Path],
@@ -161,7 +168,8 @@ def gradebook(
             line(f"{learner}: {note}")
     unknown = sorted(it for it in book.marks if people.people and not people.find(it))
     if unknown:
-        line(f"Not, or more than once, on the roster: {', '.join(unknown)}.")
+        line(f"Not, or more than once, on the roster, so in gradebook.csv alone: "
+             f"{', '.join(unknown)}.")  # fmt: skip
     if similar:
         line(f"{len(similar)} pairs of answers are alike: {out / 'similar.csv'}. Look at them; "
              "that two answers are alike is no proof of anything.")  # fmt: skip
@@ -292,23 +300,32 @@ def _gradebook_csv(book: Book) -> str:
 
 
 def _moodle_csv(book: Book) -> str:
-    """What Grades, Import, CSV file takes; it asks which column is which."""
+    """What Grades, Import, CSV file takes; it asks which column is which.
+
+    Where the column that says whose a row is has no entry, Moodle gives the grades of that row to
+    the learner above it: a column with a gap is left out.
+    """
     each_lab = [name for lab in book.labs for name in (f"Lab {lab}", f"Lab {lab} feedback")]
+    members = book.members()
+    whose = [(it.username or learner, it.id_number, it.email) for learner, it, _ in members]
+    is_full = [all(column) for column in zip(*whose, strict=True)]
     rows = [
         (
-            person.username or learner, person.id_number, person.email,
+            *compress(keys, is_full),
             *(cell for lab in book.labs for cell in _moodle_cells(marks.get(lab, Mark()))),
         )
-        for learner, person, marks in book.rows()
-    ]  # fmt: skip
-    return csv_text((*MOODLE, *each_lab), rows)
+        for keys, (_, _, marks) in zip(whose, members, strict=True)
+    ]
+    return csv_text((*compress(MOODLE, is_full), *each_lab), rows)
 
 
 def _moodle_cells(mark: Mark) -> tuple[object, str]:
     items = mark.result.items if mark.result else ()
     told = [f"{it.item} {it.points}/{it.possible} {it.status}: {it.reason}" for it in items]
     text = " | ".join([*mark.remarks(), *told])
-    return _points(mark), text if len(text) <= FEEDBACK_MAX else f"{text[:FEEDBACK_MAX]} …"
+    # To a new grade item an empty cell is a 0 in some editions of Moodle.
+    points = NO_GRADE if mark.points is None else _short(mark.points)
+    return points, text if len(text) <= FEEDBACK_MAX else f"{text[:FEEDBACK_MAX]} …"
 
 
 def _canvas_csv(book: Book) -> str:
@@ -320,7 +337,7 @@ def _canvas_csv(book: Book) -> str:
             ("" if book.roster.people else learner), person.section,
             *(_points(marks.get(lab, Mark())) for lab in book.labs),
         )
-        for learner, person, marks in book.rows()
+        for learner, person, marks in book.members()
     ]  # fmt: skip
     return csv_text((*CANVAS, *(f"Lab {lab}" for lab in book.labs)), [points, *rows])
 

@@ -31,7 +31,7 @@ from lab_utils.grading.results import (
 )
 
 COLUMNS: Final = ("learner", "path", "lab", "item", "status", "points", "possible", "reason")
-FORMULA: Final = re.compile(r"(^|[;\n])(\s*[=+\-@＝＋－＠])")  # noqa: RUF001 - spreadsheets take both
+FORMULA: Final = re.compile(r"(^|[;\n])(?!-\Z)(\s*[=+\-@＝＋－＠])")  # noqa: RUF001 - spreadsheets take both
 PATH_MAX: Final = 60  # characters of a path in a table and in what a terminal is told
 
 STYLE: Final = """

@@ -140,7 +140,32 @@ def test_moodle(outs: list[Path], tmp_path: Path) -> None:
     assert ("007", "4", "4") == (ada["ID number"], ada["Lab 03"], ada["Lab 04"])
     assert "03.1 4/4 PASS: =said <b>so</b>." in ada["Lab 03 feedback"]
     assert {"zoe@example.org", "bob@example.org", ""} < by_mail.keys() | {""}
-    assert "" == by_mail["zoe@example.org"]["Lab 03"], "no submission is no grade"
+    assert "-" == by_mail["zoe@example.org"]["Lab 03"], "no submission is no grade"
+
+
+def test_a_grade_goes_to_nobody_else(tmp_path: Path) -> None:
+    """Moodle gives a row of which it is not told whose it is to the learner of the row above.
+
+    Canvas takes one without a number for the first who has that name.
+    """
+    (tmp_path / "people.csv").write_text(
+        "name,id number,email,id\nAda,7,a@x.org,1\nBob,,b@x.org,2\nEve,8,e@x.org,3\n"
+        "Eve,9,f@x.org,4\n"
+    )
+    out = graded(tmp_path / "03", *(result(it, "03", 4) for it in ("Ada", "Bob", "Eve", "Zoe")))
+    said: list[str] = []
+    gradebook([out], tmp_path / "book", roster=tmp_path / "people.csv", line=said.append)
+    moodle = rows(tmp_path / "book" / "moodle.csv")
+
+    assert [("a@x.org", "4"), ("b@x.org", "4"), ("e@x.org", "-"), ("f@x.org", "-")] == [
+        (row["Email address"], row["Lab 03"]) for row in moodle
+    ]
+    assert "ID number" not in moodle[0], "Bob has none, and would have Ada's"
+    _, *canvas = rows(tmp_path / "book" / "canvas.csv")
+    assert [("1", "4"), ("2", "4"), ("3", ""), ("4", "")] == [
+        (row["ID"], row["Lab 03"]) for row in canvas
+    ]
+    assert ["Not, or more than once, on the roster, so in gradebook.csv alone: Eve, Zoe."] == said
 
 
 def test_canvas(outs: list[Path], tmp_path: Path) -> None:
