@@ -42,7 +42,9 @@ CODE_MAX: Final = 50_000
 # Each statement is looked at by itself.
 STATEMENTS_MAX: Final = 8_000
 # Folders in which nothing is handed in: JupyterLab's copies, and notebooks without exercises.
-SKIPPED: Final = {".ipynb_checkpoints", FURTHER}
+# What JupyterLab and macOS put beside a learner's files.
+SKIPPED: Final = {".ipynb_checkpoints", "__MACOSX", FURTHER}
+APPLE_DOUBLE: Final = "._"
 
 # Who asks for one of these may use or change any name.
 DYNAMIC: Final = frozenset((
@@ -233,7 +235,11 @@ def submissions(paths: Sequence[Path]) -> list[Path]:
 def files_below(folder: Path) -> list[Path]:
     """Whatever may have been handed in: links and the like, too, which are refused by name."""
     below = sorted(it for it in folder.rglob("*") if it.is_symlink() or not it.is_dir())
-    return [each for each in below if not SKIPPED & set(each.relative_to(folder).parts)]
+    return [
+        each for each in below
+        if not SKIPPED & set(each.relative_to(folder).parts)
+        and not each.name.startswith(APPLE_DOUBLE)
+    ]  # fmt: skip
 
 
 def _lab(notebook: Any, path: Path) -> str | None:

@@ -98,6 +98,17 @@ def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
     ]
 
 
+def test_what_macos_adds_is_nobodys(tmp_path: Path) -> None:
+    """An archive of a Mac has a shadow of each file, which was a learner __MACOSX."""
+    moodle = f"CS/Ada{OF_MOODLE}/x.ipynb"
+    paths = touched(tmp_path, moodle, "__MACOSX/CS/._x.ipynb", f"CS/Ada{OF_MOODLE}/._x.ipynb",
+                    "__MACOSX/lab.zip")  # fmt: skip
+    handed = found(paths)
+
+    assert [("Ada", tmp_path / moodle)] == [(each.learner, each.path) for each in handed]
+    assert [] == no_notebooks(paths, handed)
+
+
 def test_a_file_alone(tmp_path: Path) -> None:
     """A lab's notebook that nobody renamed is that of its folder."""
     touched(tmp_path, f"ada/{STEM}.ipynb")
