@@ -7,6 +7,7 @@ any column: the name, the email, what stands before its @, the username, an id.
 from __future__ import annotations
 
 import csv
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
@@ -110,9 +111,9 @@ def read_roster(file: Path) -> Roster:
     names = {name: it.name for it in fields(Person) for name in it.metadata["names"]}
     people = []
     for _, row in read_rows(file):
-        known = {names[column]: value for column, value in row.items() if column in names}
+        known = {names[column]: value for column, value in row.items() if value and column in names}
         person = Person(**known)
-        if not any(known.values()) or person.shown.strip().casefold() in NOT_PEOPLE:
+        if not known or person.shown.strip().casefold() in NOT_PEOPLE:
             continue
         people.append(person)
     if not people:
@@ -124,21 +125,38 @@ def read_roster(file: Path) -> Roster:
 def read_rows(file: Path) -> list[tuple[int, dict[str, str]]]:
     """The rows of a CSV, each with its line, by the names of its columns in lower case.
 
-    Its separator is a comma, a semicolon or a tab; it is UTF-8, or else what Excel writes.
+    Its separator is a comma, a semicolon or a tab.
     """
     try:
         raw = file.read_bytes()
     except OSError as error:
         raise BadArgument(f"{file} cannot be read: {error.strerror}.") from error
-    try:
-        text = raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = raw.decode("cp1252", errors="replace")
+    text = _decoded(raw)
     head = text.splitlines()[0] if text else ""
     reader = csv.reader(StringIO(text, newline=None), delimiter=max(",;\t", key=head.count))
-    header = [name.strip().casefold() for name in next(reader, [])]
-    return [
-        (reader.line_num, {name: it.strip() for name, it in zip(header, row, strict=False)})
-        for row in reader
-        if any(row)
-    ]
+    try:
+        header = [name.strip().casefold() for name in next(reader, [])]
+        return [
+            (reader.line_num, dict(zip(header, map(_one_line, row), strict=False)))
+            for row in reader
+            if any(row)
+        ]
+    except csv.Error as error:
+        raise BadArgument(
+            f"{file}: a cell is too large ({error}). There may be a quotation mark without its "
+            "other one. Correct it, then run the command again."
+        ) from error
+
+
+def _one_line(cell: str) -> str:
+    return cell.strip().replace("\n", " ")
+
+
+def _decoded(raw: bytes) -> str:
+    """What Excel saves as CSV UTF-8, as CSV, or as Unicode text."""
+    if raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        return raw.decode("utf-16", errors="replace")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return raw.decode("cp1252", errors="replace")

@@ -193,6 +193,26 @@ def test_who_is_who(tmp_path: Path) -> None:
     assert [None, None, None] == [roster.find(it) for it in ("jr", "eve", "")]
 
 
+@pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+def test_a_list_from_a_spreadsheet(tmp_path: Path, codec: str) -> None:
+    """Each way in which Excel saves it, with a line's end within a cell, and a column to spare."""
+    text = 'Full name\tName\tEmail address\r\nJosé Ruiz\t\tj@x.org\r\n"Al\r\nTwo"\t\ta@x.org\r\n'
+    (tmp_path / "people.csv").write_bytes(text.encode(codec))
+    roster = read_roster(tmp_path / "people.csv")
+
+    assert ["j@x.org", "a@x.org"] == [
+        person.email for it in ("José Ruiz", "Al Two") if (person := roster.find(it))
+    ]
+
+
+def test_a_quotation_mark_without_its_other_one(tmp_path: Path) -> None:
+    """The rest of the file is one cell then; what is said names the file."""
+    (tmp_path / "people.csv").write_text('name,email\n"Ada,a@x.org\n' + "b,c\n" * 50_000)
+
+    with pytest.raises(BadArgument, match=r"people.csv: a cell is too large .* quotation mark"):
+        read_roster(tmp_path / "people.csv")
+
+
 @pytest.mark.parametrize("name", ["\u0639\u0644\u06cc\u200c\u0631\u0636\u0627", "Zoé\u00a0Dupont"])
 def test_a_name_with_what_cannot_be_printed(name: str, tmp_path: Path) -> None:
     """A joiner or a fixed space is text in what a grading says of the learner; it is one person."""
