@@ -272,7 +272,7 @@ def _time(where: str, text: str) -> datetime:
     """A time; without an offset it is this machine's."""
     try:
         return datetime.fromisoformat(text.strip()).astimezone()
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise BadArgument(
             f"{where}: {text!r} is no time. Write it as 2026-11-20T18:00, or with its offset as "
             "2026-11-20T18:00+01:00."
@@ -378,6 +378,8 @@ def _points(mark: Mark) -> object:
 
 
 def _short(points: float) -> object:
+    """As many digits as Moodle keeps: 1.1 and 2.2 are 3.3."""
+    points = round(points, 5)
     return int(points) if points == int(points) else points
 
 

@@ -107,6 +107,17 @@ def test_overrides(outs: list[Path], tmp_path: Path) -> None:
     assert "<p>03.2: 2.5 points, the idea is right</p>" in page
 
 
+def test_points_with_decimals(outs: list[Path], tmp_path: Path) -> None:
+    """1.1 and 2.2 are 3.3, and no 3.3000000000000003."""
+    (outs[0] / "overrides.csv").write_text(
+        "learner,lab,item,points,reason\nada,03,03.1,1.1,why\nada,03,03.2,2.2,why\n"
+    )
+    gradebook(outs, tmp_path / "book")
+    ada, *_ = rows(tmp_path / "book" / "gradebook.csv")
+
+    assert ("3.3", "7.3") == (ada["lab 03"], ada["total"])
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -305,6 +316,8 @@ def test_a_time_that_is_none(outs: list[Path], tmp_path: Path) -> None:
     """It is quoted, with the way to write it."""
     with pytest.raises(BadArgument, match="'Friday' is no time"):
         gradebook(outs, tmp_path / "book", due=["03=Friday"])
+    with pytest.raises(BadArgument, match="'9999-12-31T23:59-23:00' is no time"):
+        gradebook(outs, tmp_path / "book", due=["9999-12-31T23:59-23:00"])
     with pytest.raises(BadArgument, match="a lab has two digits, as in --due 03=2026-11-20"):
         gradebook(outs, tmp_path / "book", due=["3=2026-11-20"])
 
