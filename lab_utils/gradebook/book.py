@@ -193,13 +193,13 @@ def _enter(
             why = each.reason or "an item could not be examined."
             book.notes[learner].append(f"{each.path}: no grade yet, grade it again: {why}")
         at = datetime.fromisoformat(each.handed_in or "1970-01-01T00:00:00+00:00")
-        at = times.get((learner, lab)) or times.get((learner, "")) or at
         handed[learner, lab].append((at, each))
         if each.status == GRADED:
             book.possible[lab] = max(book.possible.get(lab, 0), each.possible)
         book.possible.setdefault(lab, 0)
     for (learner, lab), its in handed.items():
         at, last = max(its, key=lambda it: (it[0], it[1].graded_at or "", it[1].path))
+        at = times.get((learner, lab)) or times.get((learner, "")) or at
         until = due.get(lab) or due.get("")
         late = at - until if until and at > until else None
         book.marks[learner][lab] = Mark(result=last, count=len(its), late=late)

@@ -89,6 +89,16 @@ def test_a_row_for_each_learner(outs: list[Path], tmp_path: Path) -> None:
     assert "cleo: cleo/x.ipynb: rejected: no notebook." in said
 
 
+def test_a_time_of_the_platform_chooses_no_notebook(outs: list[Path], tmp_path: Path) -> None:
+    """It is the same for each of a learner's notebooks; the last one by its own time counts."""
+    (tmp_path / "t.csv").write_text("learner,lab,handed_in\nada,03,2026-11-20T19:00+00:00\n")
+    gradebook(outs, tmp_path / "book", handed_in=tmp_path / "t.csv",
+              due=["2026-11-20T18:00+00:00"])  # fmt: skip
+    ada, *_ = rows(tmp_path / "book" / "gradebook.csv")
+
+    assert ("4", "1.0") == (ada["lab 03"], ada["late hours 03"])
+
+
 def test_overrides(outs: list[Path], tmp_path: Path) -> None:
     """What a teacher decides stands above what was graded, with its reason."""
     decided = (
