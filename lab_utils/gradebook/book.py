@@ -147,12 +147,14 @@ def gradebook(
     submissions = [each for folder in outs for each in records.results(folder, line).submissions]
     for each in submissions:
         book.known_as(each.learner or each.path)
-    times = _times(handed_in, book)
-    _enter(book, submissions, _due(due), times)
+    times, until = _times(handed_in, book), _due(due)
+    _enter(book, submissions, until, times)
+    for lab in sorted({*until, *(lab for _, lab in times)} - {"", *book.possible}):
+        line(f"A time is given for lab {lab}, and nobody handed in that lab.")
     if strangers := sorted({it for it, _ in times if not book.knows(it)}):
         line(f"In {handed_in}, and nobody handed in anything by this name: {', '.join(strangers)}.")
     for folder in outs:
-        for override in _overrides(folder / OVERRIDES, book):
+        for override in _overrides(folder / OVERRIDES, book, line):
             mark = book.marks[override.learner].get(override.lab, Mark())
             changed = replace(mark, overrides=(*mark.overrides, override))
             book.marks[override.learner][override.lab] = changed
@@ -205,15 +207,16 @@ def _enter(
         book.marks[learner][lab] = Mark(result=last, count=len(its), late=late)
 
 
-def _overrides(file: Path, book: Book) -> Iterator[Override]:
+def _overrides(file: Path, book: Book, line: Callable[[str], object]) -> Iterator[Override]:
     """What a teacher decided; raises BadArgument for a line that would change nothing."""
     if not file.exists():
         return
     for number, row in read_rows(file):
         said, lab, item = (row.get(name, "") for name in ("learner", "lab", "item"))
+        lab, item = _with_zero(lab), _with_zero(item)
         learner = book.known_as(said)
         mark = book.marks.get(learner, {}).get(lab)
-        items = [it.item for it in mark.result.items] if mark and mark.result else []
+        items = {it.item: it.possible for it in mark.result.items} if mark and mark.result else {}
         wrong = ""
         if not book.knows(learner):
             wrong = f"no learner {said!r} handed in anything or is on the roster"
@@ -231,7 +234,18 @@ def _overrides(file: Path, book: Book) -> Iterator[Override]:
                 f"{file}:{number}: {wrong}. Its columns are learner, lab, item (empty for the "
                 "whole lab), points and reason. Correct the line, then run the command again."
             )
+        if points > (possible := items[item] if item else book.possible[lab]):
+            line(f"{file}:{number}: {learner} has {points:g} points of {possible} possible.")
         yield Override(learner, lab, item, points, row["reason"])
+
+
+def _with_zero(lab: str) -> str:
+    """The number of a lab or an item; a spreadsheet takes its first digit away if it is a 0.
+
+    >>> _with_zero("3"), _with_zero("3.2"), _with_zero("71.2"), _with_zero("")
+    ('03', '03.2', '71.2', '')
+    """
+    return f"0{lab}" if re.fullmatch(r"\d(\.\d+)?", lab) else lab
 
 
 def _number(text: str) -> float | None:
@@ -262,7 +276,9 @@ def _times(file: Path | None, book: Book) -> dict[tuple[str, str], datetime]:
     if any(not {"learner", "handed_in"} <= row.keys() for _, row in rows):
         raise BadArgument(f"{file} must have the columns learner and handed_in, and may have lab.")
     return {
-        (book.known_as(row["learner"]), row.get("lab", "")): _time(str(file), row["handed_in"])
+        (book.known_as(row["learner"]), _with_zero(row.get("lab", ""))): _time(
+            str(file), row["handed_in"]
+        )
         for _, row in rows
         if row["handed_in"]
     }

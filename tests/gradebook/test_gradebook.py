@@ -117,6 +117,27 @@ def test_overrides(outs: list[Path], tmp_path: Path) -> None:
     assert "<p>03.2: 2.5 points, the idea is right</p>" in page
 
 
+def test_what_a_spreadsheet_makes_of_a_lab(outs: list[Path], tmp_path: Path) -> None:
+    """It takes the 0 away; more points than there are, and a time for no lab, are pointed out."""
+    (outs[0] / "overrides.csv").write_text(
+        "learner,lab,item,points,reason\nada,3,3.2,25,why\nbob,4,,3,why\nada,4,,4.5,why\n"
+    )
+    (tmp_path / "t.csv").write_text("learner,lab,handed_in\nada,3,2026-11-30T10:00Z\n"
+                                    "ada,5,2026-11-30T10:00Z\n")  # fmt: skip
+    said: list[str] = []
+    gradebook(outs, tmp_path / "book", handed_in=tmp_path / "t.csv", line=said.append,
+              due=["2026-11-30T09:00Z", "30=2026-11-20T18:00Z"])  # fmt: skip
+    ada, bob, _ = rows(tmp_path / "book" / "gradebook.csv")
+
+    assert ("29", "1.0", "3") == (ada["lab 03"], ada["late hours 03"], bob["lab 04"])
+    assert [
+        "A time is given for lab 05, and nobody handed in that lab.",
+        "A time is given for lab 30, and nobody handed in that lab.",
+        f"{outs[0]}/overrides.csv:2: ada has 25 points of 4 possible.",
+        f"{outs[0]}/overrides.csv:4: ada has 4.5 points of 4 possible.",
+    ] == said[:4]
+
+
 def test_points_with_decimals(outs: list[Path], tmp_path: Path) -> None:
     """1.1 and 2.2 are 3.3, and no 3.3000000000000003."""
     (outs[0] / "overrides.csv").write_text(
@@ -284,7 +305,7 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
     (tmp_path / "people.csv").write_text('student,email,id\r"Ruiz, Jörg",j@x.org,11\r')
     outs = [graded(tmp_path / "03", result(normalize("NFD", "Jörg Ruiz"), "03", 4)),
             graded(tmp_path / "04", result("ruizjörg_11", "04", 4))]  # fmt: skip
-    (outs[0] / "overrides.csv").write_text("learner,lab,item,points,reason\nJ@x.org,03,,7,shown\n")
+    (outs[0] / "overrides.csv").write_text("learner,lab,item,points,reason\nJ@x.org,03,,3,shown\n")
     (tmp_path / "t.csv").write_text(
         "learner,lab,handed_in\n11,03,2026-11-20T20:00+01:00\nj@x.org,,2026-11-20T18:00:20Z\n"
         "eve,,2026-11-20\n"
@@ -294,7 +315,7 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
               handed_in=tmp_path / "t.csv", line=said.append)  # fmt: skip
     (row,) = rows(tmp_path / "book" / "gradebook.csv")
 
-    assert ("Jörg Ruiz", "7", "4") == (row["learner"], row["lab 03"], row["lab 04"])
+    assert ("Jörg Ruiz", "3", "4") == (row["learner"], row["lab 03"], row["lab 04"])
     assert ("1.0", "0.01") == (row["late hours 03"], row["late hours 04"])
     assert "lab 04: Handed in 0:00:20 late." in row["notes"]
     assert [f"In {tmp_path / 't.csv'}, and nobody handed in anything by this name: eve."] == said
