@@ -372,7 +372,8 @@ def _chosen(handed: Sequence[HandedIn], wanted: Wanted) -> list[HandedIn]:
     fits = {
         only: [
             each for each in handed
-            if any(name == only or fnmatch(normalize("NFC", name), normalize("NFC", only))
+            if any(name == said or fnmatch(normalize("NFC", name), normalize("NFC", said))
+                   for said in (only, plain(shown_path(only)))  # as it is typed, and as it is shown
                    for name in (each.learner, each.path.name, each.path.stem, each.path.as_posix()))
         ]
         for only in wanted.only

@@ -22,7 +22,7 @@ from nbformat.v4 import new_code_cell, new_notebook
 from lab_utils import processes
 from lab_utils.errors import BadArgument
 from lab_utils.grading import grader, records
-from lab_utils.grading.handed_in import HandedIn
+from lab_utils.grading.handed_in import found
 from lab_utils.grading.notebook import notebook_text
 from lab_utils.grading.reports import table, write_reports
 from lab_utils.grading.results import Results, SubmissionResult, Verdict, presentable
@@ -87,8 +87,8 @@ def graded(handed_in: Path, *options: str) -> tuple[str, str]:
 def kept(handed_in: Path) -> dict[str, dict[str, Any]]:
     """What OUT has, by learner."""
     files = (handed_in.parent / "grades" / "submissions").glob("*.json")
-    found = (json.loads(file.read_text()) for file in files)
-    return {each["learner"]: each for each in found}
+    read = (json.loads(file.read_text()) for file in files)
+    return {each["learner"]: each for each in read}
 
 
 def result(path: str = "ada/03.ipynb", **columns: Any) -> SubmissionResult:
@@ -271,11 +271,23 @@ def test_a_slip_rejects_nobody(handed_in: Path, slip: dict[str, Any], said: str)
 
 
 @pytest.mark.parametrize(
-    ("folder", "only"), [(normalize("NFD", "Jörg"), "Jörg"), ("a[1]", "a[1]"), ("ada", "a*")]
+    ("folder", "only"),
+    [
+        (normalize("NFD", "Jörg"), "Jörg"),
+        ("a[1]", "a[1]"),
+        ("ada", "a*"),
+        *[("\u0639\u0644\u06cc\u200c\u0631\u0636\u0627",) * 2],
+        ("a\u200cb", "a\\u200cb"),
+    ],
 )
 def test_only_takes_a_name_as_it_is_said(tmp_path: Path, folder: str, only: str) -> None:
-    """A Mac writes an umlaut in two characters, and a bracket is no pattern."""
-    handed = [HandedIn(tmp_path / folder / "03.ipynb", folder)]
+    """A Mac writes an umlaut in two characters, a bracket is no pattern, a joiner is shown as text.
+
+    It may be said as the folder has it, and as a grading shows it.
+    """
+    (tmp_path / "in" / folder).mkdir(parents=True)
+    (tmp_path / "in" / folder / "03.ipynb").touch()
+    handed = found([tmp_path / "in"])
 
     assert handed == grader._chosen(handed, grader.Wanted(paths=[], out=tmp_path, only=[only]))
 
