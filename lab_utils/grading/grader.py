@@ -42,6 +42,7 @@ from lab_utils.grading.handed_in import (
     answers,
     described,
     found,
+    mostly_of_one,
     no_notebooks,
     shown_path,
 )
@@ -393,6 +394,7 @@ def _left_out(wanted: Wanted, chosen: Sequence[HandedIn]) -> Iterator[str]:
     """Whose hand-in is none: nobody may learn of it on Monday, by a row that is not there."""
     if wanted.learner or wanted.only:
         return
+    yield from mostly_of_one(chosen)
     for each in no_notebooks(wanted.paths, chosen):
         if not each.path.is_relative_to(wanted.out):
             yield f"{_told(each.path)} is no notebook, and there is none of {short(each.learner)}."

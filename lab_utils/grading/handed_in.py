@@ -13,7 +13,7 @@ import ast
 import json
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -102,6 +102,16 @@ def no_notebooks(paths: Sequence[Path], handed: Sequence[HandedIn]) -> list[Hand
         for file, learner in found
         if learner not in there
     ]
+
+
+def mostly_of_one(handed: Sequence[HandedIn]) -> Iterator[str]:
+    """What to tell if most notebooks are of one learner: that may be the name of a folder."""
+    for learner, count in Counter(each.learner for each in handed).most_common(1):
+        if count > max(2, len(handed) / 2):
+            yield (
+                f"{count} of {len(handed)} notebooks are of one learner, {learner}. If that is the "
+                "name of a folder, name this folder, or say with --learner where the name stands."
+            )
 
 
 def described(result: SubmissionResult, path: Path) -> SubmissionResult:

@@ -12,7 +12,14 @@ from nbformat.v4 import new_code_cell
 
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import exercises
-from lab_utils.grading.handed_in import answers, described, found, handed_out, no_notebooks
+from lab_utils.grading.handed_in import (
+    answers,
+    described,
+    found,
+    handed_out,
+    mostly_of_one,
+    no_notebooks,
+)
 from lab_utils.grading.results import SubmissionResult
 from lab_utils.grading.submission import known_cells
 from lab_utils.ledger.predictions import Compared
@@ -96,6 +103,19 @@ def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
     assert [("bob", "lab.ZIP"), ("eve", "03.ipynb.txt")] == [
         (each.learner, each.path.name) for each in no_notebooks(paths, handed)
     ]
+
+
+def test_a_class_that_is_one_learner(tmp_path: Path) -> None:
+    """Whoever names the folder above Gradescope's or nbgrader's is told before the night."""
+    names = [f"assignment_7_export/submission_{n}/x.ipynb" for n in range(3)]
+    handed = found(touched(tmp_path, *names, "me.ipynb"))
+
+    assert ["3 of 4 notebooks are of one learner, assignment_7_export."] == [
+        told.partition(" If")[0] for told in mostly_of_one(handed)
+    ]
+    inside = found([tmp_path / "assignment_7_export"])
+    assert ["submission_0", "submission_1", "submission_2"] == [it.learner for it in inside]
+    assert [[], [], []] == [[*mostly_of_one(its)] for its in (inside, inside[:1], [])]
 
 
 def test_what_macos_adds_is_nobodys(tmp_path: Path) -> None:
