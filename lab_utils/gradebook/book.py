@@ -14,6 +14,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import compress
@@ -359,10 +360,14 @@ def _canvas_csv(book: Book) -> str:
 
 
 def _send_back(book: Book, folder: Path) -> None:
-    """A folder for each learner, with a page for each lab."""
+    """A folder for each learner, with a page for each lab that has a grade; no other page stays."""
+    for page in [*folder.glob("*/lab??.html")]:
+        page.unlink()
+        with suppress(OSError):  # what a teacher has put there stays
+            page.parent.rmdir()
     names: dict[str, str] = {}
     for learner, person, marks in book.rows():
-        graded = {lab: mark for lab, mark in marks.items() if mark.result is not None}
+        graded = {lab: it for lab, it in marks.items() if it.result and it.points is not None}
         if not graded:
             continue
         # Where the system knows no upper case, Ada and ada would be one folder.
@@ -374,8 +379,8 @@ def _send_back(book: Book, folder: Path) -> None:
         for lab, mark in graded.items():
             assert mark.result is not None
             told = replace(mark.result, learner=person.shown)
-            page = feedback(told, points=mark.points, remarks=mark.remarks())
-            records.write_whole(folder / name / f"lab{lab}.html", page)
+            text = feedback(told, points=mark.points, remarks=mark.remarks())
+            records.write_whole(folder / name / f"lab{lab}.html", text)
 
 
 def _similar(book: Book) -> Iterator[tuple[object, ...]]:

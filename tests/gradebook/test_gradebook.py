@@ -367,6 +367,22 @@ def test_folders_to_send_back(tmp_path: Path) -> None:
     assert sorted(it.name for it in tmp_path.iterdir()) == ["03", "book"]
 
 
+def test_what_is_sent_back_is_of_this_gradebook(outs: list[Path], tmp_path: Path) -> None:
+    """What has no grade yet has no page with points; a page of an earlier gradebook is gone."""
+    learners = tmp_path / "book" / "learners"
+    gradebook(outs, tmp_path / "book")
+    pages = ["ada/lab03.html", "ada/lab04.html", "bob/lab03.html"]
+    assert pages == sorted(str(it.relative_to(learners)) for it in learners.glob("*/*"))
+
+    (learners / "bob" / "mine.txt").touch()
+    gradebook(outs[1:], tmp_path / "book")
+    assert ["ada/lab04.html", "bob/mine.txt"] == sorted(
+        str(it.relative_to(learners)) for it in learners.glob("*/*")
+    )
+    gradebook([graded(tmp_path / "05", result("eve", "05", 4))], tmp_path / "book")
+    assert ["bob", "eve"] == sorted(it.name for it in learners.iterdir())
+
+
 COPIED = """
 def send_all(run):
     producer = run.producer({"acks": "all", "linger.ms": 5, "retries": 7})
