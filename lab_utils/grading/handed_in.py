@@ -47,7 +47,8 @@ MOODLE: Final = re.compile(
 CANVAS: Final = re.compile(r"(?P<learner>[^_]+)(_LATE)?_(?P<user>\d+)_\d+_.+")
 LEARNER: Final = "{learner}"
 # What comes instead of a notebook. A browser may add an ending of its own to one.
-INSTEAD: Final = re.compile(r"(?i).*\.(ipynb\..+|zip|7z|rar|tar|tgz|gz|html?|pdf)")
+ARCHIVE: Final = re.compile(r".*\.(zip|7z|rar|tar|tgz|gz)", re.IGNORECASE)
+INSTEAD: Final = re.compile(rf"{ARCHIVE.pattern}|.*\.(ipynb\..+|html?|pdf)", re.IGNORECASE)
 
 CHARACTERS_MAX: Final = 10_000  # of an answer
 CALL_MAX: Final = 4_000  # of a cell with a prediction, which Python parses
@@ -70,7 +71,16 @@ class Asked(NamedTuple):
 
 
 def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
-    """The files to grade and who handed in each; raises BadArgument if the pattern fits not all."""
+    """The files to grade and who handed in each.
+
+    Raises BadArgument if the pattern does not fit all, or for an archive that was named itself.
+    """
+    for path in paths:
+        if ARCHIVE.fullmatch(path.name) and path.is_file():
+            raise BadArgument(
+                f"{plain(shown_path(path))} is an archive, and notebooks are graded. Unpack it, "
+                "then name the folder with what was in it."
+            )
     wanted = re.compile(_expression(pattern)) if pattern else None
     handed = []
     files = submissions(paths)

@@ -105,6 +105,15 @@ def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
     ]
 
 
+def test_the_download_of_a_platform_is_unpacked_first(tmp_path: Path) -> None:
+    """It was one notebook that is none; beside notebooks an archive is somebody's."""
+    touched(tmp_path, "CS-lab03.ZIP", "old.zip/ada/x.ipynb")
+
+    with pytest.raises(BadArgument, match=r"CS-lab03\.ZIP is an archive.*Unpack it"):
+        found([tmp_path / "CS-lab03.ZIP"])
+    assert ["ada"] == [each.learner for each in found([tmp_path / "old.zip"])]
+
+
 def test_a_class_that_is_one_learner(tmp_path: Path) -> None:
     """Whoever names the folder above Gradescope's or nbgrader's is told before the night."""
     names = [f"assignment_7_export/submission_{n}/x.ipynb" for n in range(3)]
