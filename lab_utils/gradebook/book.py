@@ -373,7 +373,7 @@ def _send_back(book: Book, folder: Path) -> None:
         # Where the system knows no upper case, Ada and ada would be one folder.
         is_plain = learner.replace(" ", "").isalnum() and len(learner) <= 60
         is_free = names.setdefault(learner.casefold(), learner) == learner
-        name = learner if is_plain and is_free else safe_name(os.fsencode(learner))
+        name = learner if is_plain and is_free else _folder_name(learner, person)
         for made in (folder, folder / name):
             records.make_folder(made)
         for lab, mark in graded.items():
@@ -381,6 +381,12 @@ def _send_back(book: Book, folder: Path) -> None:
             told = replace(mark.result, learner=person.shown)
             text = feedback(told, points=mark.points, remarks=mark.remarks())
             records.write_whole(folder / name / f"lab{lab}.html", text)
+
+
+def _folder_name(learner: str, person: Person) -> str:
+    """A name in the letters of the person's own script, and what tells it from any other."""
+    readable = "".join(it for it in person.shown if it.isalnum() or it in " -_")[:60].strip()
+    return f"{readable}-{safe_name(os.fsencode(learner))[-12:]}".lstrip("-")
 
 
 def _similar(book: Book) -> Iterator[tuple[object, ...]]:

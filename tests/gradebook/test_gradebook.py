@@ -355,13 +355,15 @@ def test_a_time_that_is_none(outs: list[Path], tmp_path: Path) -> None:
 
 def test_folders_to_send_back(tmp_path: Path) -> None:
     """Each learner has a folder, also where the file system knows no upper case."""
-    names = ["ada", "Ada", "../../etc", "a/b", "Ada Lovelace", "\x1b[31m", "n" * 300]
+    names = ["ada", "Ada", "../../etc", "a/b", "Ada Lovelace", "\x1b[31m", "n" * 300,
+             "李-小龙 D'Été", "字-" * 99]  # fmt: skip
     out = graded(tmp_path / "03", *(result(it, "03", 4, path=f"{n}.ipynb")
                                     for n, it in enumerate(names)))  # fmt: skip
     gradebook([out], tmp_path / "book")
     folders = [it.name for it in (tmp_path / "book" / "learners").iterdir()]
 
     assert len(names) == len({it.casefold() for it in folders})
+    assert any(it.startswith("李-小龙 DÉté-") for it in folders), "a teacher reads whose it is"
     assert {"Ada", "Ada Lovelace"} < set(folders) or {"ada", "Ada Lovelace"} < set(folders)
     assert len(names) == len([*(tmp_path / "book").rglob("lab03.html")])
     assert sorted(it.name for it in tmp_path.iterdir()) == ["03", "book"]
