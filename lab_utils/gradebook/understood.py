@@ -24,7 +24,9 @@ from lab_utils.audit.ledgers import literal
 from lab_utils.audit.session import own_spark
 from lab_utils.errors import BadArgument
 from lab_utils.gradebook.roster import spelled
+from lab_utils.grading.handed_in import handed_out_answers
 from lab_utils.grading.records import files, make_folder, nonce_of, write_whole
+from lab_utils.grading.results import PASS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -145,11 +147,19 @@ def _parts(files: Iterator[Path]) -> Iterator[bytes]:
 
 
 def _line(file: Path) -> bytes:
-    """What is analysed of a submission: half of its file is evidence. Nothing of what is none."""
+    """What is analysed of a submission: half of its file is evidence. Nothing of what is none.
+
+    Some answer cells are handed out with code that runs: left as it was, it is nobody's answer.
+    """
     with suppress(ValueError, KeyError, TypeError):
         columns = orjson.loads(file.read_bytes())
         columns["learner"] = spelled(columns["learner"] or columns["name"])
+        handed_out = handed_out_answers(columns["lab"]) if columns["lab"] else {}
+        untouched = dict(columns["answers"].items() & handed_out.items())
         columns["items"] = [{name: it[name] for name in ITEM_COLUMNS} for it in columns["items"]]
+        for it in columns["items"]:
+            if it["item"] in untouched and it["status"] != PASS:
+                it |= {"reason": NO_ANSWER[0], "hint": None}
         return orjson.dumps({name: columns[name] for name in COLUMNS}) + b"\n"
     return b""
 

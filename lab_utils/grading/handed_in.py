@@ -251,6 +251,7 @@ def handed_out(lab: str) -> list[dict[str, Any]]:
     return list(learner_notebook(read_source(source), lab, exercises(lab)).cells)
 
 
+@cache
 def handed_out_answers(lab: str) -> dict[str, str]:
     """What stands in the answer cells before anyone has answered, by item."""
     return answers(known_cells(handed_out(lab), exercises(lab)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -15,8 +16,9 @@ from lab_utils.errors import BadArgument
 from lab_utils.gradebook.book import gradebook
 from lab_utils.gradebook.roster import Person, Roster, read_roster, read_rows
 from lab_utils.gradebook.similarity import alike
+from lab_utils.gradebook.understood import _line
 from lab_utils.grading import records
-from lab_utils.grading.handed_in import found
+from lab_utils.grading.handed_in import found, handed_out_answers
 from lab_utils.grading.results import SubmissionResult, Verdict
 
 MOODLE_LIST = """"First name","Last name","ID number","Email address"
@@ -421,6 +423,17 @@ def test_what_was_handed_out_or_all_have_is_no_likeness() -> None:
     assert [] == alike(dict.fromkeys("abcdefgh", COPIED))
     assert [] == alike({"ada": "x = 1\n", "bob": "x = 1\n"})
     assert [] == alike({"ada": "def (", "bob": "'" * 7, "cleo": "\x00"})
+
+
+def test_what_was_handed_out_is_no_answer(tmp_path: Path) -> None:
+    """The code that 03.2 begins with runs, and fails: who left it has made no mistake."""
+    left = handed_out_answers("03")["03.2"]
+    for learner, answer in (("ada", left), ("bob", f"{left}\n# mine")):
+        its = result(learner, "03", 4, 0, answers={"03.2": answer, "03.1": "x = 1"})
+        out = graded(tmp_path / learner, its)
+        ((first, second),) = [json.loads(_line(it))["items"] for it in records.files(out)]
+        assert "=said <b>so</b>." == first["reason"]
+        assert (second["reason"] == "there is no answer yet.") is (answer == left)
 
 
 def test_the_command(outs: list[Path], tmp_path: Path) -> None:
