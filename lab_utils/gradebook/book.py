@@ -159,6 +159,12 @@ def gradebook(
             mark = book.marks[override.learner].get(override.lab, Mark())
             changed = replace(mark, overrides=(*mark.overrides, override))
             book.marks[override.learner][override.lab] = changed
+    for learner, marks in book.marks.items():
+        for mark in marks.values():
+            if mark.result and mark.points is None:
+                why = mark.result.reason or "an item could not be examined."
+                note = f"{mark.result.path}: no grade yet, grade it again: {why}"
+                book.notes[learner].append(note)
     similar = list(_similar(book))
     records.make_folder(out)
     texts = {"gradebook.csv": _gradebook_csv(book), "moodle.csv": _moodle_csv(book),
@@ -192,9 +198,6 @@ def _enter(
         if lab is None or each.status == REJECTED:
             book.notes[learner].append(f"{each.path}: {each.status}: {each.reason}")
             continue
-        if each.is_nobodys_fault:
-            why = each.reason or "an item could not be examined."
-            book.notes[learner].append(f"{each.path}: no grade yet, grade it again: {why}")
         at = datetime.fromisoformat(each.handed_in or "1970-01-01T00:00:00+00:00")
         handed[learner, lab].append((at, each))
         if each.status == GRADED:

@@ -137,8 +137,8 @@ def read_rows(file: Path) -> list[tuple[int, dict[str, str]]]:
     try:
         header = [name.strip().casefold() for name in next(reader, [])]
         return [
-            (reader.line_num, dict(zip(header, map(_one_line, row), strict=False)))
-            for row in reader
+            (reader.line_num, dict(zip(header, row, strict=False)))
+            for row in (list(map(_one_line, cells)) for cells in reader)
             if any(row)
         ]
     except csv.Error as error:

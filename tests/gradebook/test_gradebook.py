@@ -119,6 +119,22 @@ def test_overrides(outs: list[Path], tmp_path: Path) -> None:
     assert "<p>03.2: 2.5 points, the idea is right</p>" in page
 
 
+def test_what_has_a_grade_is_not_to_be_graded_again(tmp_path: Path) -> None:
+    """The teacher has decided what nobody was to blame for, or the last notebook was graded."""
+    broken = verdict("03.1", 0, 4, "INFRASTRUCTURE")
+    out = graded(tmp_path / "03", result("ada", "03", items=(broken,)), result("bob", "03", 4),
+                 result("bob", "03", items=(broken,), path="old", handed_in="2026-11-01T00:00Z"),
+                 result("cleo", "03", items=(broken,)))  # fmt: skip
+    decided = "learner,lab,item,points,reason\nada,03,03.1,3,shown\n , ,,,\n"
+    (out / "overrides.csv").write_text(decided)
+    gradebook([out], tmp_path / "book")
+
+    assert [("3", False), ("4", False), ("", True)] == [
+        (it["lab 03"], "no grade yet" in it["notes"])
+        for it in rows(tmp_path / "book" / "gradebook.csv")
+    ]
+
+
 def test_what_a_spreadsheet_makes_of_a_lab(outs: list[Path], tmp_path: Path) -> None:
     """It takes the 0 away; more points than there are, and a time for no lab, are pointed out."""
     (outs[0] / "overrides.csv").write_text(
