@@ -159,6 +159,11 @@ def gradebook(
             mark = book.marks[override.learner].get(override.lab, Mark())
             changed = replace(mark, overrides=(*mark.overrides, override))
             book.marks[override.learner][override.lab] = changed
+    for lab in book.labs:
+        its = sorted({it.possible for it in submissions if it.lab == lab and it.status == GRADED})
+        if len(its) > 1:
+            line(f"Of lab {lab} some have {its[0]} points possible, and others {its[-1]}, which "
+                 "counts for all: the lab has changed meanwhile. Grade it --again.")  # fmt: skip
     for learner, marks in book.marks.items():
         for mark in marks.values():
             if mark.result and mark.points is None:

@@ -135,6 +135,16 @@ def test_what_has_a_grade_is_not_to_be_graded_again(tmp_path: Path) -> None:
     ]
 
 
+def test_a_lab_that_has_changed_meanwhile(tmp_path: Path) -> None:
+    """Who was graded before has not all points, with all that there were."""
+    out = graded(tmp_path / "03", result("ada", "03", 4), result("bob", "03", 4, 4))
+    said: list[str] = []
+    gradebook([out], tmp_path / "book", line=said.append)
+
+    (told,) = said
+    assert told.startswith("Of lab 03 some have 4 points possible, and others 8, which counts")
+
+
 def test_what_a_spreadsheet_makes_of_a_lab(outs: list[Path], tmp_path: Path) -> None:
     """It takes the 0 away; more points than there are, and a time for no lab, are pointed out."""
     (outs[0] / "overrides.csv").write_text(
