@@ -40,6 +40,7 @@ class Person:
     email: str = _column("email", "email address")
     username: str = _column("username")
     id_number: str = _column("id number", "id_number", "idnumber")
+    identifier: str = _column("identifier")
     canvas_id: str = _column("id")
     sis_user_id: str = _column("sis user id", "sis_user_id")
     sis_login_id: str = _column("sis login id", "sis_login_id")
@@ -60,6 +61,8 @@ class Person:
     def names(self) -> Iterator[str]:
         """How a platform may write the name; some put the last name first."""
         yield self.name
+        if number := "".join(filter(str.isdigit, self.identifier)):  # Moodle: Participant 4711
+            yield from (f"{self.shown} {number}", self.identifier)
         for first, last in self._names():
             yield from (f"{first} {last}", f"{last} {first}")
             yield f"{last} {first} {self.canvas_id}"  # Canvas: lovelaceada_12345

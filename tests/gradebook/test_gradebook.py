@@ -349,6 +349,21 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
     assert [f"In {tmp_path / 't.csv'}, and nobody handed in anything by this name: eve."] == said
 
 
+def test_two_people_of_one_name_in_moodle(tmp_path: Path) -> None:
+    """The grading worksheet of an assignment has the number by which its download tells them."""
+    (tmp_path / "people.csv").write_text(
+        "Identifier,Full name,Email address\nParticipant 11,Ada L,a@x.org\n"
+        "Participant 12,Ada L,b@x.org\n"
+    )
+    roster = read_roster(tmp_path / "people.csv")
+    asked = ("Ada L_11", "Ada L_12", "Participant_12", "Ada L", "Ada L_13", "11")
+    people = map(roster.find, asked)
+
+    assert ["a@x.org", "b@x.org", "b@x.org", None, None, None] == [
+        person and person.email for person in people
+    ]
+
+
 def test_a_person_who_is_listed_twice(tmp_path: Path) -> None:
     """A line that was pasted twice is one person; two of one name with two addresses are two."""
     (tmp_path / "people.csv").write_text(
