@@ -55,7 +55,7 @@ class Mark:
     """What a learner has for a lab: what was graded, and what the teacher decided.
 
     result  None if there is only an override
-    count   how many notebooks were handed in
+    count   how many notebooks were handed in; one that was downloaded twice is one
     late    by how much the due time was missed; None if it is unknown or was not missed
     """
 
@@ -213,7 +213,8 @@ def _enter(
         at = times.get((learner, lab)) or times.get((learner, "")) or at
         until = due.get(lab) or due.get("")
         late = at - until if until and at > until else None
-        book.marks[learner][lab] = Mark(result=last, count=len(its), late=late)
+        count = len({each.sha256 or each.path for _, each in its})
+        book.marks[learner][lab] = Mark(result=last, count=count, late=late)
 
 
 def _overrides(file: Path, book: Book, line: Callable[[str], object]) -> Iterator[Override]:

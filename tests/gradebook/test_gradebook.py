@@ -101,6 +101,18 @@ def test_a_time_of_the_platform_chooses_no_notebook(outs: list[Path], tmp_path: 
     assert ("4", "1.0") == (ada["lab 03"], ada["late hours 03"])
 
 
+def test_a_notebook_that_was_downloaded_twice(tmp_path: Path) -> None:
+    """After an extension the download has those of before again, in another folder."""
+    outs = [graded(tmp_path / "03", result("ada", "03", 4, path=f"{it}/03.ipynb", sha256=same),
+                   result("bob", "03", 4, path=f"{it}/bob.ipynb", sha256=it))
+            for it, same in (("first", "5eed"), ("second", "5eed"))]  # fmt: skip
+    gradebook(outs[:1], tmp_path / "book")
+    ada, bob = rows(tmp_path / "book" / "gradebook.csv")
+
+    assert "" == ada["notes"]
+    assert "lab 03: 2 notebooks were handed in; the last one counts." == bob["notes"]
+
+
 def test_overrides(outs: list[Path], tmp_path: Path) -> None:
     """What a teacher decides stands above what was graded, with its reason."""
     decided = (
