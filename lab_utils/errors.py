@@ -106,10 +106,11 @@ Did you mean 'Produce'?
     by_lower_case = {name.lower(): name for name in names}
     close = get_close_matches(str(given).lower(), by_lower_case, n=1, cutoff=0.5)
     question = f" Did you mean '{by_lower_case[close[0]]}'?" if close else ""
-    is_meant = question or not isinstance(given, str)
-    named = f"{len(names)} names" if is_meant and len(names) > MANY else ", ".join(names)
-    if len(named) > LONGEST:
-        named = f"{len(names):,} names, {named[:LONGEST]} …"
+    named = ", ".join(names)
+    named = named if len(named) <= LONGEST else f"{named[:LONGEST]} …"
+    if len(names) > MANY:
+        question = question or (f" They are {named}." if isinstance(given, str) else "")
+        named = f"{len(names):,} names"
     raise BadArgument(f"{what} must be one of {named}; got {given!r}.{question}")
 
 

@@ -111,7 +111,7 @@ REFUSED = [
     (lambda: replay_request("Produce", later=-1), "later must be a whole number from 0 to 1,000"),
     (lambda: corrupt_request("Fetch"), 'Use corrupt_request("Produce")'),
     (lambda: refuse("Produce", 1, "NOT_ENOUGH_REPLICA"), "Did you mean 'NOT_ENOUGH_REPLICAS'?"),
-    (lambda: refuse("Produce", 1, "NONE"), "error must be one of"),
+    (lambda: refuse("Produce", 1, "NONE"), "names; got 'NONE'. They are BROKER_ID_NOT"),
     (lambda: refuse("Produce", sent=-1), "sent must be a whole number from 0 to 1,000,000"),
     (lambda: refuse("Metadata"), "refuse cannot answer Metadata"),
     (lambda: refuse("EndTxn", 1, "NOT_ENOUGH_REPLICAS_AFTER_APPEND"), "EndTxn never does"),
