@@ -40,14 +40,18 @@ def partition_of(transactional_id: str) -> int:
 
     Java's String.hashCode, its absolute value, modulo the number of partitions.
 
-    >>> partition_of("payments"), partition_of("")
-    (13, 0)
+    The hashes of the last two are negative; the last one has no positive counterpart.
+
+    >>> partition_of("payments"), partition_of(""), partition_of("ledger")
+    (13, 0, 39)
+    >>> partition_of("polygenelubricants")
+    0
     """
     code = 0
     for (unit,) in struct.iter_unpack(">H", transactional_id.encode("utf-16-be")):
         code = (31 * code + unit) & 0xFFFFFFFF
     signed = code - (1 << 32) if code >= 1 << 31 else code
-    # Kafka's Utils.abs gives 0 for the one number that has no positive counterpart.
+    # Kafka's Utils.abs gives 0 for that one.
     return 0 if signed == -(1 << 31) else abs(signed) % PARTITIONS
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lab_utils.ledger.events import Event
@@ -49,3 +50,17 @@ def test_who_changes_the_cluster_is_seen_in_each_run(
 
     assert ["03-a"] * kept * 2 == [event.run for event in rows]
     assert [run != "03-a"] * kept * 2 == ["outside" in event.detail for event in rows]
+
+
+def test_a_run_that_is_closed_holds_no_file(tmp_path: Path) -> None:
+    """A stage lives through hundreds of runs, and may have so many files open and no more."""
+
+    def held() -> list[str]:
+        return [it.path for it in psutil.Process().open_files() if str(tmp_path) in it.path]
+
+    log = EventLog()
+    log.open("03-a", tmp_path)
+    before = held()
+    log.close("03-a")
+
+    assert (1, []) == (len(before), held())
