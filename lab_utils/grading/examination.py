@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -58,7 +59,10 @@ WITH_THE_ANSWER: Final = (
 DONE_S: Final = 3
 # A member that was killed is gone after its session, which is 6 s unless a submission says more.
 MEMBERS_GONE_S: Final = 7
-RUN: Final = "x-"  # how the names of the runs begin, and of the groups that have none of their own
+RUN: Final = "x-"  # how the names of the runs begin
+# A group named after a run, as one is that a submission has not named: no other run's is named so.
+OF_A_RUN: Final = re.compile(rf"{RUN}[0-9a-f]{{8}}-")
+GROUPS_MAX: Final = 1000  # of all runs that a stage had; with more it is ended
 WORKLOAD: Final = "lab_utils.clients.workload"
 WORKLOAD_BYTES_MAX: Final = 20_000_000
 WORKLOAD_NAME: Final = "your function, with what it uses of the notebook,"
@@ -150,8 +154,9 @@ class Examiner:
             return True
         with suppress(LabError, KafkaException):
             groups = Groups(self._stage.direct)
-            named = [it for it in groups.names() if not it.startswith(RUN)]
-            if len(named) <= EXAMINED_GROUPS:
+            left = groups.names()
+            named = [it for it in left if not OF_A_RUN.match(it)]
+            if len(left) <= GROUPS_MAX and len(named) <= EXAMINED_GROUPS:
                 groups.forget(named, MEMBERS_GONE_S)
                 return True
         return False

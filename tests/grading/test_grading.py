@@ -11,7 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
-from typing import TypeAlias
+from types import SimpleNamespace
+from typing import Any, TypeAlias
 
 import psutil
 import pytest
@@ -20,6 +21,7 @@ from lab_utils import processes, waiting
 from lab_utils.errors import SetupError
 from lab_utils.grading import examination
 from lab_utils.grading.cases import exercises
+from lab_utils.grading.examination import EXAMINED_GROUPS, GROUPS_MAX, RUN, Examiner
 from lab_utils.grading.grader import grade
 from lab_utils.grading.results import Results, SubmissionResult, Verdict
 from lab_utils.machine.confinement import BUBBLEWRAP, isolation
@@ -385,11 +387,18 @@ def test_who_is_killed_at_no_work(tmp_path: Path) -> None:
 @is_confined
 @pytest.mark.long
 @pytest.mark.parametrize(
-    "holds", [exploits.HOLDS_A_GROUP, exploits.HOLDS_IT_UNSEEN], ids=["seen", "unseen"]
+    ("holds", "group"),
+    [
+        (exploits.HOLDS_A_GROUP, "billing"),
+        (exploits.HOLDS_IT_UNSEEN, "billing"),
+        (exploits.HOLDS_A_GROUP, f"{RUN}billing"),
+    ],
+    ids=["seen", "unseen", "named almost as a run's"],
 )
-def test_who_holds_a_group_holds_up_nobody(holds: str, tmp_path: Path) -> None:
+def test_who_holds_a_group_holds_up_nobody(holds: str, group: str, tmp_path: Path) -> None:
     """A group outlives its topics, a member its death; the next one may name its own alike."""
-    answers = {"a": holds, "b": exploits.READS_WHAT_IT_SENT}
+    texts = (it.replace("billing", group) for it in (holds, exploits.READS_WHAT_IT_SENT))
+    answers = dict(zip("ab", texts, strict=True))
     handed_in.hand_in(
         tmp_path, **{name: handed_in.only({"90.2": text}) for name, text in answers.items()}
     )
@@ -401,3 +410,24 @@ def test_who_holds_a_group_holds_up_nobody(holds: str, tmp_path: Path) -> None:
         for item in each.items
         if item.item == "90.2"
     ]
+
+
+@pytest.mark.parametrize(
+    ("group", "up_to"), [(f"{RUN}{0:08x}-", GROUPS_MAX), (f"{RUN}g-", EXAMINED_GROUPS)]
+)
+def test_a_stage_with_many_groups_is_ended(
+    group: str, up_to: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Those named after runs are left there; a submission may name thousands of its own so."""
+    ended: list[bool] = []
+    for count in (up_to, up_to + 1):
+        names = [f"{group}{number}" for number in range(count)]
+        groups = SimpleNamespace(names=lambda names=names: names, forget=lambda *_: None)
+        monkeypatch.setattr(examination, "Groups", lambda _, groups=groups: groups)
+        stages = SimpleNamespace(take_back=lambda _, is_odd: ended.append(is_odd))
+        session: Any = SimpleNamespace(isolation=BUBBLEWRAP)
+        examiner = Examiner(session, tmp_path, NONCE, "ada", stages, None)  # type: ignore[arg-type]
+        examiner._stage = SimpleNamespace(direct="")  # type: ignore[assignment]
+        examiner.close()
+
+    assert [False, True] == ended
