@@ -73,24 +73,28 @@ def wait_for_isr(run, brokers):
         )
 
 
-def by_all_then_by_one(run, after=1, settings=None):
-    """The first orders are on every in-sync replica when acked; the leader alone acks the rest.
-
-    With settings of its own for these it waits after the first of them until the ISR is the leader
-    alone, too; and it acks the very first order by itself, which all have with the next one.
-    """
-    alone = 1 if settings else 0
-    for given, orders in (
-        ({"acks": "1"}, run.orders[:alone]),
-        ({"acks": "all"}, run.orders[alone:after]),
-        ({"acks": "1"} | (settings or {}), run.orders[after:]),
-    ):
-        producer = run.producer(given)
+def by_all_then_by_one(run):
+    """The first order is on every in-sync replica when acked; the leader alone acks the rest."""
+    for acks, orders in (("all", run.orders[:1]), ("1", run.orders[1:])):
+        producer = run.producer({"acks": acks})
         for order in orders:
             producer.produce(run.topic, order, partition=0)
             producer.flush()
-            if settings and order == run.orders[after]:
-                wait_for_isr(run, [1])
+
+
+def either_way(run, alone):
+    """Orders that the leader alone acks, and others that all in sync do, before `alone` and after.
+
+    So neither acks nor the producer tells which orders one broker had: all have the very first with
+    the next one, and who is in sync is the leader alone when it has number `alone`.
+    """
+    by_one, by_all = run.producer({"acks": "1", "retries": 0}), run.producer({"acks": "all"})
+    for number, order in enumerate(run.orders):
+        producer = by_all if 0 < number < alone or number == alone + 2 else by_one
+        producer.produce(run.topic, order, partition=0)
+        producer.flush()
+        if number == alone:
+            wait_for_isr(run, [1])
 
 
 def decided(evidence):
@@ -194,7 +198,7 @@ def alone(after):
         ),
         orders=8,
         brokers=3,
-        workload=lambda run: by_all_then_by_one(run, after + 2, {"retries": 0}),
+        workload=lambda run: either_way(run, after + 2),
     )
 
 

@@ -86,6 +86,13 @@ def acked_alone(events):
     sent = events.where("kind = 'request' AND detail.acks = '1'").select("value").distinct()
     return sent.join(events.where("kind = 'acked'").select("value"), "value")
 """
+BY_WHO_SENT_LAST: Final = """
+def acked_alone(events):
+    acked = events.where("source = 'client' AND kind = 'acked'")
+    last = acked.agg(F.max_by("actor", "at_ns").alias("last"))
+    return acked.join(last, F.col("actor") == F.col("last")).select("value")
+"""
+BY_ACKS_LATER: Final = BY_ACKS.replace("'acked'\"", "'acked' AND offset > 0\"")
 PATIENT_WITH_ONE: Final = """
 def send_safely(run):
     producer = run.producer({"acks": "all"})
@@ -218,6 +225,8 @@ WRONG: Final = (
     ("02.2", "an ISR of one", BY_THE_ISR),
     ("02.2", "acks=1 is one broker", BY_ACKS),
     ("02.2", "since the last cut", SINCE_THE_CUT),
+    ("02.2", "since the last cut", BY_ACKS_LATER),
+    ("02.2", "acks=1 is one broker", BY_WHO_SENT_LAST),
     ("02.2", "when all was repaired", [("at_ns < healed_ns", "true")]),
     (
         "02.2",
