@@ -34,7 +34,7 @@ from lab_utils.clients.reader import HonestReader
 from lab_utils.clients.workload import STREAMS, Children, carry_out_in_children, pickled
 from lab_utils.errors import BadArgument, LabError, WaitTimeout
 from lab_utils.experiment import Experiment, order_values
-from lab_utils.folders import stage_folder
+from lab_utils.folders import is_full, stage_folder, state_folder
 from lab_utils.grading.cases import Evidence, Exercise, Trial
 from lab_utils.grading.inside import raised, read_answer
 from lab_utils.grading.judge import decide, no_answer, own_trouble, witnessed
@@ -351,11 +351,18 @@ class Examiner:
             evidence = self._performed(experiment, ticket, trial, perform)
             if is_learners and (own := own_trouble(exercise, evidence)):
                 evidence = replace(evidence, raised=own, trouble=())
+            if evidence.trouble:
+                self._require_room()
             if evidence.trouble or not evidence.history.is_drained:
                 self.close(is_odd=True)  # whoever reads next has another reader
             if not evidence.trouble or last_time:
                 return evidence
         raise AssertionError("unreachable")
+
+    def _require_room(self) -> None:
+        """A run was spoiled: raises Infrastructure on a full disk, on which brokers end."""
+        if full := [*filter(is_full, (state_folder(), self._folder))]:
+            raise Infrastructure(f"the disk is full in {full[0]}. Make room, and grade again.")
 
     def _performed(
         self,
@@ -377,6 +384,7 @@ class Examiner:
             trouble = (*trouble, *experiment.trouble)
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
+            self._require_room()  # while the stage still takes some
             self.close(is_odd=True)  # the next run gets a new stage
         return Evidence(
             trial=trial, orders=experiment.orders, rows=tuple(rows), raised=said, trouble=trouble

@@ -7,7 +7,8 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -18,10 +19,16 @@ import psutil
 import pytest
 
 from lab_utils import processes, waiting
-from lab_utils.errors import SetupError
+from lab_utils.errors import SetupError, StageError
 from lab_utils.grading import examination
 from lab_utils.grading.cases import exercises
-from lab_utils.grading.examination import EXAMINED_GROUPS, GROUPS_MAX, RUN, Examiner
+from lab_utils.grading.examination import (
+    EXAMINED_GROUPS,
+    GROUPS_MAX,
+    RUN,
+    Examiner,
+    Infrastructure,
+)
 from lab_utils.grading.grader import grade
 from lab_utils.grading.results import Results, SubmissionResult, Verdict
 from lab_utils.machine.confinement import BUBBLEWRAP, isolation
@@ -431,3 +438,30 @@ def test_a_stage_with_many_groups_is_ended(
         examiner.close()
 
     assert [False, True] == ended
+
+
+class Full:
+    """An experiment whose broker has ended for want of room."""
+
+    orders = ("0",)
+    folder = Path()
+    attended = nullcontext
+
+    def finish(self, *_: object) -> None:
+        """Find no broker that could be asked."""
+        raise StageError("broker 1 ended with exit code 1 while it started.")
+
+
+def test_a_full_disk_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the function raised when the broker was gone, it is graded again."""
+    session: Any = SimpleNamespace(isolation=BUBBLEWRAP)
+    examiner = Examiner(session, tmp_path, NONCE, "ada", None, None)  # type: ignore[arg-type]
+    (exercise,) = (it for it in exercises("90", handed_in.LABS) if it.item == "90.2")
+    begun = Full(), SimpleNamespace(folder="")
+    monkeypatch.setattr(examiner, "_begun", lambda *_: begun)
+    run = partial(examiner._run, exercise, exercise.public[0], lambda *_: "KafkaException")
+    assert "KafkaException" == run().raised
+    monkeypatch.setattr(examination, "is_full", lambda folder: folder == tmp_path)
+
+    with pytest.raises(Infrastructure, match="the disk is full in"):
+        run()
