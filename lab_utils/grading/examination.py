@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from threading import Lock
 from typing import Any, Final
 
@@ -352,17 +352,12 @@ class Examiner:
             if is_learners and (own := own_trouble(exercise, evidence)):
                 evidence = replace(evidence, raised=own, trouble=())
             if evidence.trouble:
-                self._require_room()
+                require_room()
             if evidence.trouble or not evidence.history.is_drained:
                 self.close(is_odd=True)  # whoever reads next has another reader
             if not evidence.trouble or last_time:
                 return evidence
         raise AssertionError("unreachable")
-
-    def _require_room(self) -> None:
-        """A run was spoiled: raises Infrastructure on a full disk, on which brokers end."""
-        if full := [*filter(is_full, (state_folder(), self._folder))]:
-            raise Infrastructure(f"the disk is full in {full[0]}. Make room, and grade again.")
 
     def _performed(
         self,
@@ -384,7 +379,7 @@ class Examiner:
             trouble = (*trouble, *experiment.trouble)
         except (LabError, KafkaException, OSError) as error:
             trouble = (_one_line(error),)
-            self._require_room()  # while the stage still takes some
+            require_room()  # while the stage still takes some
             self.close(is_odd=True)  # the next run gets a new stage
         return Evidence(
             trial=trial, orders=experiment.orders, rows=tuple(rows), raised=said, trouble=trouble
@@ -435,6 +430,12 @@ class Examiner:
         )
         self._topics += [experiment.topic, *experiment.further_topics.values()]
         return experiment
+
+
+def require_room() -> None:
+    """Something went wrong: raises Infrastructure on a full disk, where that is no wonder."""
+    if full := [*filter(is_full, (state_folder(), Path(gettempdir())))]:
+        raise Infrastructure(f"the disk is full in {full[0]}. Make room, and grade again.")
 
 
 class Sandboxed(Children):

@@ -36,7 +36,7 @@ from lab_utils.audit.spark_server import make_class_archive
 from lab_utils.errors import BadArgument, LabError, one_of
 from lab_utils.grading import records
 from lab_utils.grading.cases import LABS, Exercise, held_by_sources
-from lab_utils.grading.examination import Examiner, Infrastructure
+from lab_utils.grading.examination import Examiner, Infrastructure, require_room
 from lab_utils.grading.handed_in import (
     HandedIn,
     answers,
@@ -551,6 +551,8 @@ def _examined(
             say(exercise.item)
             try:
                 verdict = _item(session, examiner, exercise, position)
+                if verdict.status != PASS:
+                    require_room()
                 since = begun if session.budget.left_s() else session.budget.started
                 if verdict.status != PASS and terms.processors.was_scarce(since):
                     raise LabError(STOOD_STILL.format(verdict.reason.rstrip(".")))

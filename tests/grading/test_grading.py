@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from threading import Event
 from types import SimpleNamespace
 from typing import Any, TypeAlias
@@ -461,7 +461,21 @@ def test_a_full_disk_is_nobodys_fault(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(examiner, "_begun", lambda *_: begun)
     run = partial(examiner._run, exercise, exercise.public[0], lambda *_: "KafkaException")
     assert "KafkaException" == run().raised
-    monkeypatch.setattr(examination, "is_full", lambda folder: folder == tmp_path)
+    monkeypatch.setattr(examination, "is_full", lambda _: True)
 
     with pytest.raises(Infrastructure, match="the disk is full in"):
         run()
+
+
+@is_confined
+def test_a_full_disk_for_a_cell_is_nobodys_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A right answer raises, too, when there is no room for what it writes."""
+    raises = "raise OSError(28, 'No space left on device')"
+    handed_in.hand_in(tmp_path, ada=handed_in.only({"90.1": raises}))
+    monkeypatch.setattr(examination, "is_full", lambda folder: folder == Path(gettempdir()))
+    results = grade([tmp_path], labs=handed_in.LABS, jobs=1, nonce=NONCE)
+
+    assert results.infrastructure_failed
+    assert "the disk is full in" in results.submissions[0].items[0].reason
