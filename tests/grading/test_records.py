@@ -20,7 +20,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from lab_utils import processes
-from lab_utils.errors import BadArgument
+from lab_utils.errors import BadArgument, SetupError
 from lab_utils.grading import grader, records
 from lab_utils.grading.handed_in import found
 from lab_utils.grading.notebook import notebook_text
@@ -290,6 +290,22 @@ def test_only_takes_a_name_as_it_is_said(tmp_path: Path, folder: str, only: str)
     handed = found([tmp_path / "in"])
 
     assert handed == grader._chosen(handed, grader.Wanted(paths=[], out=tmp_path, only=[only]))
+
+
+def test_a_folder_that_goes_away(handed_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be written is told, and not that the reports could not be, either."""
+    out = handed_in.parent / "grades"
+
+    def graded(paths: list[Path], *, keep: Any, **_: object) -> None:
+        shutil.rmtree(out)
+        keep(paths[0], result())
+
+    monkeypatch.setattr(grader, "grade", graded)
+    told: list[str] = []
+    with pytest.raises(SetupError, match="json cannot be written: No such file"):
+        grader.grade_and_report(grader.Wanted(paths=[handed_in], out=out), told.append, print)
+
+    assert ["Ended after 0 of 4."] == told
 
 
 def test_one_grading_at_a_time(tmp_path: Path) -> None:
