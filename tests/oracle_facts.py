@@ -70,6 +70,36 @@ def furthest(ends: Rows, how_far: Callable[[Event], bool]) -> dict[tuple[Any, ..
     return best
 
 
+def last_read(rows: Rows) -> Rows:
+    """Rows without the records that a later reading of the same reader did not find again."""
+
+    def reader(row: Event) -> tuple[Any, ...]:
+        return row.topic, row.partition, row.actor
+
+    def reading(row: Event) -> int:
+        return sum(reader(it) == reader(row) and it.at_ns < row.at_ns for it in ends)
+
+    ends = [row for row in Run(rows).kind("log", "end") if is_drained(row)]
+    found, closed = defaultdict(list), defaultdict(list)
+    for row in Run(rows).kind("log", "record", "visible"):
+        found[reader(row), row.kind, reading(row)].append(row)
+    for row in ends:
+        closed[reader(row), reading(row)].append(row.detail.get("committed_drained"))
+    gone = []
+    for (who, kind, number), here in found.items():
+        for (other, same_kind, later), there in found.items():
+            said = closed[other, later]
+            is_whole = said and (kind == "record" or "false" not in said)
+            if (who, kind) == (other, same_kind) and number < later and is_whole:
+                first = min(row.offset or 0 for row in there)
+                held = {(place(row), order(row)) for row in there}
+                gone += [
+                    id(row) for row in here
+                    if (row.offset or 0) >= first and (place(row), order(row)) not in held
+                ]  # fmt: skip
+    return [row for row in rows if id(row) not in gone]
+
+
 def by_start(rows: Rows) -> Rows:
     """Rows whose transactions are numbered anew with each start of their producer."""
     starts = [row for row in Run(rows).said("created") if row.detail.get("role") == "producer"]

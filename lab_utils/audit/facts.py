@@ -92,6 +92,43 @@ def sql(rows: DataFrame, keys: list[str], *columns: str) -> DataFrame:
     return rows.groupBy(keys).agg(*map(functions.expr, columns))
 
 
+def last_read(events: DataFrame) -> DataFrame:
+    """Events without what a log lost after it was read: a truncation, compaction, a deletion.
+
+    A reader's drained ends part its readings of a partition. What it found is gone where a later
+    reading that came to its end began at or before it, and did not find it there again.
+    """
+    reader = "PARTITION BY run, topic, partition, actor"
+    found = "source = 'log' AND kind IN ('record', 'visible')"
+    drained = "kind = 'end' AND detail['drained'] <=> 'true'"
+    before = "ORDER BY at_ns RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    late = "kind = 'end' AND detail['committed_drained'] <=> 'false'"
+    readings = (
+        events.where(f"{found} OR source = 'log' AND {drained}")
+        .selectExpr("*", f"count_if({drained}) OVER ({reader} {before}) AS reading")
+        .selectExpr(
+            "*",
+            f"bool_or({drained}) OVER ({reader}, reading) AND (kind = 'record'"
+            f" OR NOT bool_or({late}) OVER ({reader}, reading)) AS is_whole",
+            f"min(offset) OVER ({reader}, reading, kind) AS first",
+        )
+    )
+    kept = (
+        readings.where(found)
+        .selectExpr(
+            "*",
+            f"collect_set(reading) OVER ({reader}, kind, offset, key, value) AS found_in",
+            f"collect_set(if(is_whole, struct(reading, first), NULL)) OVER ({reader}, kind)"
+            " AS wholes",
+        )
+        .where(
+            "NOT exists(wholes, x -> x.reading > reading AND x.first <= offset"
+            " AND NOT array_contains(found_in, x.reading))"
+        )
+    )
+    return events.where(f"NOT ({found})").unionByName(kept.select(*events.columns))
+
+
 def orders(events: DataFrame, survey: Survey) -> DataFrame:
     """One row an order.
 

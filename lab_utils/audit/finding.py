@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from lab_utils.audit.facts import last_read
 from lab_utils.errors import BadArgument
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def found_by(
     A finding that the prefilter does not know is looked for in all events.
     Columns: FINDING_COLUMNS.
     """
-    events = survey.by_start(events)
+    events = survey.by_start(last_read(events) if survey.is_read_again else events)
     of_facts: dict[tuple[Facts, Prefilter | None], list[Part]] = {}
     for part in (part for rule in rules for part in rule.parts):
         if part.can_answer(survey.kinds):

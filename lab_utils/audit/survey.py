@@ -256,6 +256,7 @@ class Survey:
     since    what was done, run, and topic or broker -> when each client first did
     repositioned  the same of a change of positions of groups, or of a group; the topic is NULL
              where the request names no single one
+    readings run, topic, partition and reader -> how often it came to the end of the log
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
     """
@@ -270,12 +271,18 @@ class Survey:
     repositioned: Counter[Topic] = field(default_factory=Counter)
     counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
     since: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
+    readings: Counter[tuple[str, str, int, str]] = field(default_factory=Counter)
     plans: Plans = ANEW
 
     @property
     def has_compacted(self) -> bool:
         """Is any topic compacted?"""
         return any(it.is_compacted for it in self.topics.values())
+
+    @property
+    def is_read_again(self) -> bool:
+        """Did a reader come to the end of a log more than once?"""
+        return max(self.readings.values(), default=0) > 1
 
     @property
     def has_transactions(self) -> bool:
@@ -509,6 +516,8 @@ def _read(found: Survey, row: Row) -> None:
     if row["kind"] == "topic":
         topic.settings |= detail
     elif row["kind"] == "end" and row["partition"] is not None:
+        reader = row["run"], row["topic"], row["partition"], row["actor"]
+        found.readings[reader] += detail.get("drained") == "true"
         for ends, said in ((topic.ends, "drained"), (topic.stable, "committed_drained")):
             if ends is topic.ends or detail.keys() & {said, "last_stable"}:
                 end, before = _end(row, detail, said), ends.get(row["partition"])

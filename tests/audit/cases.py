@@ -85,6 +85,14 @@ PRODUCING: Cases = {
             # unknown is never lost
             [sent("1"), unknown("1"), *log()],
         ),
+        "found, and not when the log was read again": (
+            [acked("1", 0), acked("2", 1), *log("1", "2"), *log("1")],
+            [acked("1", 0), acked("2", 1), *log("1", "2"), *log("1", "2")],
+            # another time only what had come since
+            [acked("1", 0), acked("2", 1), *log("1"), record("2", 1), end()],
+            # it did not come to the end
+            [acked("1", 0), acked("2", 1), *log("1", "2"), *log("1", drained=False)],
+        ),
         "acked late, at an offset that was read": (
             [sent("1"), end(offset=1), acked("1", 0)],
             [sent("1"), end(offset=0), acked("1", 0)],
@@ -176,6 +184,9 @@ PRODUCING: Cases = {
     "duplicate": {
         "an empty text, stored twice": (
             [sent(""), *log("", "")], [sent(""), record(None, 0), *log("")[1:], end()],
+        ),
+        "at two places, when the log was read for the last time": (
+            [*log("0", "1"), *log("0", "1", "1")], [*log("0", "1"), *log("0", "2", "1")],
         ),
         "two offsets": (
             [sent("1"), acked("1", 1), *log("1", "1")],
