@@ -195,7 +195,7 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return LAST_SEEN_BEFORE
     if found["finding"] in SINCE_PLACED and not seen.says(found["run"], found["actor"], PLACINGS):
         return UNPLACED.format(actor=found["actor"])
-    if found["finding"] in OF_ONE_ORDER and (unlike := _topic(found, seen).unlike):
+    if found["finding"] in OF_ONE_ORDER and (unlike := _unlike(found, _topic(found, seen))):
         return UNLIKE.format(**unlike)
     if found["finding"] in IN_THE_LOG and _is_half_read(found, seen):
         return HALF_READ
@@ -206,6 +206,34 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
     role = RULES[found["finding"]].role
     if found["finding"] in IN_SEQUENCE and seen.are_several(found["run"], found["actor"], role):
         return SEVERAL.format(role=role, actor=found["actor"])
+    return None
+
+
+def _unlike(found: Mapping[str, Any], topic: TopicFacts) -> Mapping[str, str] | None:
+    """A kind whose events all have a key, or a value, and one of whose events none has one.
+
+    What was sent is one of the two, if it was recorded: of other kinds some may be missing. What
+    consumers were given decides nothing of what the log lacks, and what others were given nothing
+    of what one group was not.
+    """
+    everybody = dict(topic.named.get(None, {}))
+    everybody.pop("delivered", None)
+    named = {actor: it for actor, it in topic.named.items() if actor is not None}
+    views = [everybody, *({it: its[it] for it in ("sent", "acked") if it in its}
+                          for its in named.values())]  # fmt: skip
+    theirs = str(found["actor"]).split(", ") if found["finding"] == "unseen" else named
+    if found["finding"] != "lost-write":
+        views += [
+            {**everybody, f"delivered of {it}": named[it]["delivered"]}
+            for it in theirs if "delivered" in named.get(it, ())
+        ]  # fmt: skip
+    for kinds in views:
+        for column in ("key", "value"):
+            all_have = [kind for kind, it in kinds.items() if it[column] == it["every"]]
+            none_has = [kind for kind, it in kinds.items() if not it[column]]
+            is_known = "sent" not in kinds or "sent" in (*all_have, *none_has)
+            if all_have and none_has and is_known:
+                return {"named": max(all_have), "column": column, "nameless": min(none_has)}
     return None
 
 

@@ -130,8 +130,8 @@ class TopicFacts:
     ends       partition -> how far it was read back
     stable     partition -> how far read_committed readers came, where anybody says that
     acked_in   the partitions that something was acked in
-    named      producer, or None for all clients and the log -> kind -> how many events, and how
-               many of them have a key, and a value
+    named      client, or None for all of them and the log -> kind -> how many events, and how many
+               of them have a key, and a value
     said_by    kind -> who said events of it
     tells_visible  does the log say which of its records a read_committed reader is given?
     furthest   group -> partition -> the highest offset that was delivered to it
@@ -180,21 +180,6 @@ class TopicFacts:
         """Who holds a replica of the partition, or of any if it is None; nobody if unknown."""
         held = self.replicas.values() if partition is None else [self.replicas.get(partition, ())]
         return {f"broker-{number}" for numbers in held for number in numbers}
-
-    @property
-    def unlike(self) -> Mapping[str, str] | None:
-        """A kind whose events all have a key, or a value, and one of whose events none has one.
-
-        What was sent is one of the two, if it was recorded: of other kinds some may be missing.
-        """
-        for kinds in self.named.values():
-            for column in ("key", "value"):
-                all_have = [kind for kind, it in kinds.items() if it[column] == it["every"]]
-                none_has = [kind for kind, it in kinds.items() if not it[column]]
-                is_known = "sent" not in kinds or "sent" in (*all_have, *none_has)
-                if all_have and none_has and is_known:
-                    return {"named": max(all_have), "column": column, "nameless": min(none_has)}
-        return None
 
     @property
     def is_transactional(self) -> bool:
@@ -491,7 +476,7 @@ def _count(found: Survey, row: Row) -> None:
     topic.said_by[row["kind"]].add(row["actor"])
     if row["kind"] in NAMES:
         named = Counter(every=row["count"], key=row["keyed"], value=row["valued"])
-        for actor in {None, row["actor"] if row["kind"] in ("sent", "acked") else None}:
+        for actor in {None, row["actor"] if row["source"] == "client" else None}:
             topic.named[actor].setdefault(row["kind"], Counter()).update(named)
     if said == ("client", "acked") and row["partition"] is not None:
         topic.acked_in.add(row["partition"])
