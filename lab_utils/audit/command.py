@@ -80,7 +80,7 @@ def audit_with(
         found = f"file://{place}/findings"
         write_judged(events, found)
         groups = report.groups(spark.read.parquet(literal(found)))
-        unsaid = report.unsaid(events)
+        unsaid = report.unsaid(events) + report.strange(events)
     made = Report(paths, count, runs, groups, ledger.rejected, ledger.unknown, unsaid)
     (place / PAGE).write_text(report.page(made), encoding="utf-8")
     return made

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,6 +59,12 @@ SETTINGS: Final = {
     "clients": {**DECIDES, **CLIENT, "request.required.acks": CLIENT["acks"]},
     "topics": TOPIC,
 }
+
+# What a client that writes its settings down itself may have no other values of: it may well be of
+# another library.
+CHECKED: Final = SETTINGS["clients"].keys() - {"role", "library"}
+# So much of a name is that of the setting that is meant.
+CLOSE: Final = 0.92
 
 # What a consumer of Java may begin at instead: so long ago, as ISO 8601 has it (KIP-1106).
 BY_DURATION: Final = re.compile(
@@ -113,6 +121,34 @@ class Declared:
             )
             events = events.unionByName(declared)
         return events
+
+
+def misspelt(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """The settings of a client that say nothing, each with the one that was probably meant.
+
+    A name that is close to that of a setting that decides something, or a value that such a setting
+    cannot have. A client has many settings that decide nothing here.
+    """
+    for name, text in settings.items():
+        if meant := _meant(name):
+            yield name, meant
+        elif name in CHECKED and not _can_be(name, str(text).strip().lower()):
+            yield name, name
+
+
+@cache
+def _meant(name: str) -> str | None:
+    known = {**SETTINGS["clients"], **TOPIC}
+    close = () if name in known else get_close_matches(name, known, n=1, cutoff=CLOSE)
+    return close[0] if close else None
+
+
+def _can_be(name: str, text: str) -> bool:
+    allowed = SETTINGS["clients"][name]
+    if allowed == NUMBER:
+        return re.fullmatch("-?[0-9]+", text) is not None
+    is_so_long_ago = name == "auto.offset.reset" and BY_DURATION.fullmatch(text)
+    return allowed == TEXT or text in allowed or bool(is_so_long_ago)
 
 
 def _refuse_strangers(events: DataFrame, what: str, column: str, names: Collection[str]) -> None:

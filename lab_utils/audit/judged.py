@@ -6,7 +6,8 @@ It brings the few rows that are findings out of Spark, and never the events.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +21,7 @@ from lab_utils.audit.contracts import (
     clause,
     effective,
 )
+from lab_utils.audit.declared import TOPIC, misspelt
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Prefilter, found_by
 from lab_utils.audit.findings.isolation import VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
@@ -44,6 +46,10 @@ PROVES_NOTHING: Final = "proves nothing"
 UNSEEN: Final = (
     "The configuration of the {role} decides, and this ledger has none. Say it in a file: "
     "./lab audit --contract FILE."
+)
+MISSPELT: Final = (
+    "The configuration of the {role} decides, and a setting of it has a name or a value that it "
+    "cannot have: {names}. Correct it in created."
 )
 UNSENT: Final = (
     "Nobody recorded how often it was sent: a copy that Kafka made cannot be told from a second "
@@ -174,7 +180,13 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     if found["topic"] is None:  # a transaction is of several topics: any may have lost a marker
         topics = [topic for run, topic in seen.topics if run == found["run"]]
         configurations = [_of_topic({**found, "topic": it}, seen) for it in topics]
-    if configurations:
+    doubtful = {
+        name: meant for it in configurations for name, meant in misspelt(it) if meant not in TOPIC
+    }
+    if doubtful:
+        them = _in_doubt(configurations, doubtful)
+        possible = [clause(found["finding"], each, circumstances) for each in them]
+    elif configurations:
         possible = [clause(found["finding"], configurations, circumstances)]
     else:
         possible = [clause(found["finding"], [it], circumstances) for it in _possible(known)]
@@ -182,7 +194,9 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     if decided.judgement == BREACH and (lacking := _lacking(found, seen)):
         return UNDECIDED, None, lacking
     if len({it.judgement for it in possible}) > 1:
-        return UNDECIDED, None, UNSEEN.format(role=RULES[found["finding"]].role)
+        why = MISSPELT if doubtful else UNSEEN
+        names = ", ".join(sorted(doubtful))
+        return UNDECIDED, None, why.format(role=RULES[found["finding"]].role, names=names)
     was_seen = bool(configurations) or str(decided.allowed_by).partition("=")[0] in known
     return decided.judgement, decided.allowed_by if was_seen else None, decided.reason
 
@@ -219,8 +233,8 @@ def _unlike(found: Mapping[str, Any], topic: TopicFacts) -> Mapping[str, str] | 
     everybody = dict(topic.named.get(None, {}))
     everybody.pop("delivered", None)
     named = {actor: it for actor, it in topic.named.items() if actor is not None}
-    views = [everybody, *({it: its[it] for it in ("sent", "acked") if it in its}
-                          for its in named.values())]  # fmt: skip
+    views: list[dict[str, Counter[str]]] = [everybody]
+    views += ({it: its[it] for it in ("sent", "acked") if it in its} for its in named.values())
     theirs = str(found["actor"]).split(", ") if found["finding"] == "unseen" else named
     if found["finding"] != "lost-write":
         views += [
@@ -301,6 +315,19 @@ def _known(found: Mapping[str, Any], seen: Survey) -> Mapping[str, str]:
 
 
 def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, str]]:
+def _in_doubt(
+    configurations: Sequence[Mapping[str, str]], doubtful: Mapping[str, str]
+) -> Iterator[list[Mapping[str, str]]]:
+    """Configurations without the settings that are in doubt, and with what these may say."""
+    told = [
+        {name: text for name, text in it.items() if name not in doubtful} for it in configurations
+    ]
+    for extreme in EXTREMES:
+        may_be = {name: text for name, text in extreme.items() if name in doubtful.values()}
+        if may_be or not extreme:
+            yield [may_be | it for it in told]
+
+
     """The configurations of the clients that a finding names, or of all in that role.
 
     Each is on top of the settings of the finding's own topic. A client that was created again with

@@ -12,6 +12,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit.contracts import BREACH
+from lab_utils.audit.declared import misspelt
 from lab_utils.audit.facts import sql
 from lab_utils.audit.ledgers import Rejected, readable
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 # So many of the findings of a name and a judgement are told in the table, and on the page.
 TOLD: Final = 3
 TOLD_ON_THE_PAGE: Final = 50
+# So many different settings of a ledger are looked at for a misspelt one.
+MANY: Final = 10_000
 # Of a value, a name or a sentence; a ledger may hold megabytes.
 LONGEST: Final = 400
 
@@ -163,6 +166,17 @@ def unsaid(events: DataFrame) -> list[str]:
         for count, (_, sentence) in zip(missing, MISSING, strict=True)
         if count
     ]
+
+
+def strange(events: DataFrame) -> list[str]:
+    """The settings of `created` and `topic` that are probably misspelt, a sentence each."""
+    said = events.where("kind IN ('created', 'topic')").selectExpr(
+        "explode(detail) AS (name, text)"
+    )
+    rows = said.distinct().limit(MANY).collect()
+    settings = ({row["name"].strip().replace("_", "."): row["text"] or ""} for row in rows)
+    names = sorted({name for it in settings for name, _ in misspelt(it)})
+    return [f"The setting {it!r} has a name or a value that it cannot have." for it in names]
 
 
 def sentence(row: dict[str, Any]) -> str:

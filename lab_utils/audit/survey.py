@@ -490,7 +490,10 @@ def _count(found: Survey, row: Row) -> None:
 
 
 def _read(found: Survey, row: Row) -> None:
-    detail = {name: text for name, text in row["detail"].items() if text is not None}
+    # Other libraries have the same names with an underscore.
+    named = {name.strip().replace("_", "."): text for name, text in row["detail"].items()}
+    said = row["detail"] if row["source"] == "log" else named
+    detail = {name: text for name, text in said.items() if text is not None}
     if row["source"] == "client":
         found.clients.setdefault((row["run"], row["actor"]), []).append(detail)
         found.starts[detail.get("role")][row["run"], row["actor"]].append(row["at_ns"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from lab_utils.audit.contracts import effective
-from lab_utils.audit.declared import _refuse_strangers, read_contract
+from lab_utils.audit.declared import _refuse_strangers, misspelt, read_contract
+from lab_utils.audit.report import strange
 from lab_utils.audit.session import spark
 from lab_utils.errors import BadArgument
 from lab_utils.ledger.events import spark_schema
@@ -146,3 +148,38 @@ def test_a_name_among_many(tmp_path: Path) -> None:
         _refuse_strangers(events, "topics", "topic", ["o"])
 
     assert len(str(refused.value)) < 5_000
+
+
+# What a program wrote into `created`, and what of it says nothing.
+WRITTEN = {
+    "a name": ({"enable.idempotense": "true"}, {"enable.idempotense": "enable.idempotence"}),
+    "a value": ({"isolation.level": "read_uncommited"}, {"isolation.level": "isolation.level"}),
+    "no number": ({"retries": "many"}, {"retries": "retries"}),
+    "a value as Python writes it": ({"enable.idempotence": "True", "acks": "All"}, {}),
+    "a time": ({"auto.offset.reset": "by_duration:PT2H"}, {}),
+    "another library": ({"library": "sarama", "role": "program"}, {}),
+    "names of settings that decide nothing": (
+        dict.fromkeys(
+            ("retry.backoff.max.ms", "session.timeout.ms", "request.timeout.ms", "client.id",
+             "socket.timeout.ms", "group.instance.id", "delete.retention.ms", "message.max.bytes"),
+            "1",
+        ),
+        {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("settings", "expected"), WRITTEN.values(), ids=WRITTEN)
+def test_what_is_misspelt(settings: dict[str, str], expected: dict[str, str]) -> None:
+    """A setting that nothing can have, and the one that it was meant for."""
+    assert expected == dict(misspelt(settings))
+
+
+@pytest.mark.kafka
+def test_what_is_misspelt_is_named() -> None:
+    """Once, whoever wrote it; and a name with underscores is one with dots."""
+    them = (created("a", acks="one", enable_idempotence="true"), created("b", acks="one"))
+    rows = in_run("a", them)
+    events = spark().createDataFrame([asdict(row) for row in rows], spark_schema())
+
+    assert ["The setting 'acks' has a name or a value that it cannot have."] == strange(events)
