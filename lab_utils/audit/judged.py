@@ -84,6 +84,10 @@ UNREAD: Final = (
     "Nobody read the log to its end, and it may lose an acked order ({why}): what is gone cannot "
     "be told from what was passed over. Record what the log holds, and its end."
 )
+UNREAD_SINCE: Final = (
+    "The topic is compacted, and its log was read before the group had been given all: what "
+    "compaction had taken away by then cannot be told from what was passed over. Read the log last."
+)
 UNTOLD: Final = (
     "A producer may use transactions here, and nobody recorded which: an aborted order is passed "
     "over as it should be. Record the transaction of what is sent, or what is visible."
@@ -255,13 +259,19 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     """Why nobody can say that a consumer should have been given this order; None if that is so."""
     topic = _topic(found, seen)
     producers = seen.lives(found["run"], "producer")
-    given = [_of_topic(found, seen) | it for _, it in producers] or _possible(_known(found, seen))
+    settings = [_of_topic(found, seen) | it for _, it in producers] or _possible(
+        _known(found, seen)
+    )
     is_trimmed = any(("trims", found["run"], it) in seen.since for it in (found["topic"], None))
-    loses = "DeleteRecords" if is_trimmed else clause("lost-write", given, GONE).allowed_by
+    loses = "DeleteRecords" if is_trimmed else clause("lost-write", settings, GONE).allowed_by
     if found["finding"] == "unseen" and not topic.all_drained and loses:
         return UNREAD.format(
             why=loses if producers or is_trimmed else "nobody recorded how its producer is set"
         )
+    given = [it.get(found["partition"], -ANY) for it in topic.given_at_ns.values()]
+    end = topic.ends.get(found["partition"])
+    if topic.is_compacted and end and max(given, default=-ANY) > end.at_ns:
+        return UNREAD_SINCE
     readers = map(effective, _those_of(found, seen) or [{}])
     tells = topic.is_transactional or topic.producer_ids is not None  # its batches were recorded
     is_kept_back = any(it["isolation.level"] == "read_committed" for it in readers)
