@@ -315,16 +315,6 @@ def _possible(known: Mapping[str, str]) -> Sequence[Mapping[str, str]]:
     ]  # fmt: skip
 
 
-def _known(found: Mapping[str, Any], seen: Survey) -> Mapping[str, str]:
-    """What holds for each client of a finding: its topic's settings, and what the log says."""
-    topic, known = _topic(found, seen), _of_topic(found, seen)
-    if topic.are_idempotent is not None:
-        known["enable.idempotence"] = topic.are_idempotent
-        known |= {"acks": "all"} if topic.are_idempotent == "true" else {}  # it needs that
-    return known
-
-
-def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, str]]:
 def _in_doubt(
     configurations: Sequence[Mapping[str, str]], doubtful: Mapping[str, str]
 ) -> Iterator[list[Mapping[str, str]]]:
@@ -338,6 +328,16 @@ def _in_doubt(
             yield [may_be | it for it in told]
 
 
+def _known(found: Mapping[str, Any], seen: Survey) -> Mapping[str, str]:
+    """What holds for each client of a finding: its topic's settings, and what the log says."""
+    topic, known = _topic(found, seen), _of_topic(found, seen)
+    if topic.are_idempotent is not None:
+        known["enable.idempotence"] = topic.are_idempotent
+        known |= {"acks": "all"} if topic.are_idempotent == "true" else {}  # it needs that
+    return known
+
+
+def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, str]]:
     """The configurations of the clients that a finding names, or of all in that role.
 
     Each is on top of the settings of the finding's own topic. A client that was created again with
@@ -365,12 +365,18 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     """The settings of a finding's topic, how many brokers lost power, what was administered.
 
     Where the ledger says who holds the replicas, only their power counts; and only what was done
-    before anybody last looked explains what they saw.
+    before anybody last looked explains what they saw, and was not over when it was first sent to.
     """
     run, name = found["run"], found["topic"]
     topic = _topic(found, seen)
     until = _last_look(topic, is_of_log=found["finding"] in LOST)
-    past = {key for key, times in seen.since.items() if key[1] == run and min(times) <= until}
+    # A transaction that hangs may be of before.
+    first = -ANY if found["finding"] == "hanging-transaction" else topic.first_send
+    past = {
+        key for key, times in seen.since.items() if key[1] == run
+        and any(at <= until and not any(at < over < first for over in seen.over.get(key, ()))
+                for at in times)
+    }  # fmt: skip
     about = [(run, it) for it in (name, None)]
     without_power = {actor for what, _, actor in past if what == "power_cut"}
     holders = topic.brokers(found["partition"])

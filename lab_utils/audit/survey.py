@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.facts import RENAMED, committed_positions, sql
+from lab_utils.audit.facts import (
+    ASKED,
+    ASKED_FOR,
+    REFUSED,
+    RENAMED,
+    TURNS,
+    committed_positions,
+    sql,
+)
 from lab_utils.audit.kept_plans import ANEW, Plans
 
 if TYPE_CHECKING:
@@ -25,32 +33,10 @@ READ_WHOLE: Final = (
 )
 # Whose actor matters, and whose partition; others are counted together.
 BY_ACTOR: Final = (
-    "(source IN ('client', 'fault', 'workload') OR kind IN ('power_cut', 'record')"
+    "(source IN ('client', 'fault', 'workload') OR kind IN ('power_cut', 'started', 'record')"
     " OR source = 'wire' AND api IN ('OffsetCommit', 'TxnOffsetCommit'))"
 )
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
-# A request that the broker was sent.
-ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped'"
-# One that it refused as a whole. After other errors, as of a time-out, it may have been done.
-REFUSED: Final = (
-    "source = 'wire' AND kind = 'response' AND fate IS DISTINCT FROM 'replaced'"
-    " AND detail['in_part'] IS DISTINCT FROM 'true' AND (endswith(error, '_AUTHORIZATION_FAILED')"
-    " OR error IN ('UNKNOWN_TOPIC_OR_PARTITION', 'UNKNOWN_TOPIC_ID', 'INVALID_TOPIC_EXCEPTION',"
-    " 'TOPIC_DELETION_DISABLED', 'INVALID_REQUEST', 'INVALID_GROUP_ID', 'GROUP_ID_NOT_FOUND',"
-    " 'NON_EMPTY_GROUP', 'GROUP_SUBSCRIBED_TO_TOPIC', 'UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION',"
-    " 'STALE_MEMBER_EPOCH', 'FENCED_INSTANCE_ID', 'REBALANCE_IN_PROGRESS',"
-    " 'OFFSET_METADATA_TOO_LARGE'))"
-)
-DELETES: Final = "api = 'DeleteTopics'"
-REPOSITIONS: Final = (
-    "(api IN ('DeleteGroups', 'OffsetDelete')"
-    " OR api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] = 'true')"
-)
-COMMITS: Final = (
-    "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
-)
-ASKED_FOR: Final = {"deletes": DELETES, "repositions": REPOSITIONS, "commits": COMMITS,
-                    "trims": "api = 'DeleteRecords'"}  # fmt: skip
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
 # That a consumer was given a partition, or moved.
@@ -133,6 +119,7 @@ class TopicFacts:
     named      client, or None for all of them and the log -> kind -> how many events, and how many
                of them have a key, and a value
     said_by    kind -> who said events of it
+    begun_at_ns  when it was first sent to, or anybody was acked or given something of it
     tells_visible  does the log say which of its records a read_committed reader is given?
     furthest   group -> partition -> the highest offset that was delivered to it
     given_at_ns  group -> partition -> when it was last given something
@@ -168,6 +155,12 @@ class TopicFacts:
     subscribed: set[str] = field(default_factory=set)
     producer_ids: tuple[int, int] | None = None
     epochs: set[int] = field(default_factory=set)
+    begun_at_ns: int = ANY
+
+    @property
+    def first_send(self) -> int:
+        """When something was first sent, or given to a consumer; -ANY if some sends are unknown."""
+        return self.begun_at_ns if self.said_by["acked"] <= self.said_by["sent"] else -ANY
 
     @property
     def are_idempotent(self) -> str | None:
@@ -238,7 +231,8 @@ class Survey:
     clients  (run, actor) -> the settings it was created with, each time that it was
     starts   role -> (run, actor) -> when a client of this role and name was created
     deleted  how often an administrator asked to delete a topic and was not refused
-    since    what was done, run, and topic or broker -> when each client first did
+    since    what was done, run, and topic or broker -> when; of positions, when first
+    over     the same -> when that was over: the broker had started, the topic was created again
     repositioned  the same of a change of positions of groups, or of a group; the topic is NULL
              where the request names no single one
     readings run, topic, partition and reader -> how often it came to the end of the log
@@ -256,6 +250,7 @@ class Survey:
     repositioned: Counter[Topic] = field(default_factory=Counter)
     counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
     since: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
+    over: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
     readings: Counter[tuple[str, str, int, str]] = field(default_factory=Counter)
     plans: Plans = ANEW
 
@@ -439,7 +434,7 @@ def counted(events: DataFrame) -> DataFrame:
           for name, what in ASKED_FOR.items()),
         *(f"min(if({ASKED} AND {what}, at_ns, NULL)) AS {name}_since"
           for name, what in ASKED_FOR.items()),
-        "min(if(kind = 'power_cut', at_ns, NULL)) AS power_cut_since",
+        f"collect_list(if({TURNS}, at_ns, NULL)) AS turns", "min(at_ns) AS first_at_ns",
         "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
         "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
         "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
@@ -461,10 +456,14 @@ def _count(found: Survey, row: Row) -> None:
     found.counts[row["run"], row["source"], row["actor"], row["kind"]] += row["count"]
     found.deleted[row["run"], row["topic"]] += row["deletes"]
     found.repositioned[row["run"], row["topic"]] += row["repositions"]
-    for what in ("deletes", "repositions", "trims", "power_cut"):
-        of = "actor" if what == "power_cut" else "topic"
+    for what in ("repositions", "trims"):
         if row[f"{what}_since"] is not None:
-            found.since[what, row["run"], row[of]].append(row[f"{what}_since"])
+            found.since[what, row["run"], row["topic"]].append(row[f"{what}_since"])
+    is_of_broker = row["source"] == "broker" or row["kind"] == "power_cut"
+    turned = "power_cut" if is_of_broker else "deletes"
+    is_over = row["kind"] in ("started", "response")
+    for times in [found.over if is_over else found.since] if row["turns"] else ():
+        times[turned, row["run"], row["actor" if is_of_broker else "topic"]] += row["turns"]
     if row["topic"] is None:
         return
     topic = found.topics[row["run"], row["topic"]]
@@ -474,6 +473,8 @@ def _count(found: Survey, row: Row) -> None:
         row["source"] == "log" and row["in_transactions"] > 0
     )
     topic.said_by[row["kind"]].add(row["actor"])
+    if row["source"] == "client" and row["kind"] in ("sent", "acked", "delivered"):
+        topic.begun_at_ns = min(topic.begun_at_ns, row["first_at_ns"])
     if row["kind"] in NAMES:
         named = Counter(every=row["count"], key=row["keyed"], value=row["valued"])
         for actor in {None, row["actor"] if row["source"] == "client" else None}:

@@ -1,9 +1,23 @@
-"""More histories with their judgement: of clients that differ in what they write down."""
+"""More histories with their judgement: of what was over, and of what clients write down."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from lab_utils.ledger.events import Event
-from tests.histories import acked, created, delivered, end, placed, record, sent
+from tests.histories import (
+    acked,
+    asked,
+    created,
+    delivered,
+    end,
+    log,
+    placed,
+    power_cut,
+    record,
+    sent,
+    topic,
+)
 
 Judged = dict[str, tuple[list[Event], str, str, str | None]]
 
@@ -33,3 +47,72 @@ UNLIKE: Judged = {
         "lost-write", "breach", None,
     ),
 }  # fmt: skip
+
+STARTED = replace(power_cut(), kind="started")
+GONE, MADE = asked("DeleteTopics"), replace(asked("CreateTopics"), kind="response")
+ON_1, NOT_HELD = [PRODUCER, topic(1, replicas=1)], [sent("1"), acked("1", 0), end()]
+ACTS: Judged = {
+    "its broker was back from a power cut before the first send": (
+        [*ON_1, power_cut(), STARTED, *NOT_HELD], "lost-write", "breach", None,
+    ),
+    "the same, and it lost power again": (
+        [*ON_1, power_cut(), STARTED, NOT_HELD[0], power_cut(), *NOT_HELD[1:]],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "it was back when the first order had been sent": (
+        [*ON_1, power_cut(), NOT_HELD[0], STARTED, *NOT_HELD[1:]],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "the same as the first, and nobody recorded what was sent": (
+        [*ON_1, power_cut(), STARTED, *NOT_HELD[1:]], "lost-write", "allowed", "replicas=1",
+    ),
+    "its topic was created again before the first send": (
+        [PRODUCER, GONE, MADE, *NOT_HELD], "lost-write", "breach", None,
+    ),
+    "the same, and the broker refused that": (
+        [PRODUCER, GONE, replace(MADE, error="TOPIC_ALREADY_EXISTS"), *NOT_HELD],
+        "lost-write", "allowed", None,
+    ),
+    "the same, and it was deleted again": (
+        [PRODUCER, GONE, MADE, NOT_HELD[0], GONE, *NOT_HELD[1:]], "lost-write", "allowed", None,
+    ),
+}  # fmt: skip
+TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
+SETTINGS: Judged = {
+    "a setting with underscores": (
+        [created("producer-1", role="producer", enable_idempotence="True"), *TWICE],
+        "duplicate", "breach", None,
+    ),
+    "a setting with a misspelt name": (
+        [created("producer-1", role="producer", enable__idempotense="true"), *TWICE],
+        "duplicate", "undecided", None,
+    ),
+    "a setting with a misspelt value": (
+        [created("producer-1", role="producer", enable__idempotence="ture"), *TWICE],
+        "duplicate", "undecided", None,
+    ),
+    "another one is misspelt": (
+        [created("producer-1", role="producer", enable__idempotence="true", acks="2"), *TWICE],
+        "duplicate", "breach", None,
+    ),
+}  # fmt: skip
+COMPACTED = [
+    PRODUCER, topic(None, 1, "compact"), created("consumer-1", group__id="a", **EARLIEST),
+    placed("assigned"),
+    *(acked(value, offset, key=key) for offset, (key, value) in enumerate(("a1", "b1", "b2"))),
+]  # fmt: skip
+BEFORE_AND_AFTER = [delivered("1", 0, key="a"), delivered("2", 2, key="b")]
+ALL_3 = [record("1", 0, key="a"), record("1", 1, key="b"), record("2", 2, key="b"), end(offset=3)]
+READ_FIRST = [*COMPACTED, *ALL_3, *BEFORE_AND_AFTER]
+READ_LAST = [*COMPACTED, *BEFORE_AND_AFTER, *ALL_3]
+READ: Judged = {
+    "passed over in a compacted topic, which was read before": (
+        READ_FIRST, "poll-skip", "undecided", None,
+    ),
+    "the same, of its group": (READ_FIRST, "unseen", "undecided", None),
+    "passed over in a compacted topic, which has it still": (
+        READ_LAST, "poll-skip", "breach", None,
+    ),
+    "the same, of its group, and it has it still": (READ_LAST, "unseen", "breach", None),
+}  # fmt: skip
+MORE: Judged = {**READ, **ACTS, **SETTINGS, **UNLIKE}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab_utils.ledger.events import Event
-from tests.audit.judged_acts import UNLIKE
+from tests.audit.judged_acts import MORE
 from tests.histories import (
     FINISHED,
     acked,
@@ -86,7 +86,7 @@ LOST = "lost-write", "breach", None
 TWO_ACKS = [acked("1", 0, key="k"), acked("1", 1, key="k"), record("1", 0, key="k")]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
-    **UNLIKE,
+    **MORE,
     "purged while it waited for its retry": (
         [PLAIN, sent("1"), failed("1", "_PURGE_QUEUE"), *log("1")],
         "phantom", "allowed", "message.timeout.ms=300000",
