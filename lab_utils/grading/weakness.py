@@ -313,7 +313,9 @@ def gone_on(each: Evidence) -> str | None:
             rightly = 1 if point == "after_commit" else 0
             has_gone_on = order is not None and len({row.api for row in commits}) > rightly
         if has_gone_on:
-            return f"the program had committed {order or 'its batch'} when it came to {point}"
+            what = f"order {order}" if order else "its batch"
+            how = " and ".join(sorted({row.api or "" for row in commits}))
+            return f"the program had committed {what} with {how} when it came to {point}"
         begun_ns = crash.at_ns
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -305,31 +306,32 @@ ABORT = replace(end("False"), at_ns=15)
 
 
 @pytest.mark.parametrize(
-    ("rows", "has_gone_on"),
+    ("rows", "committed_with"),
     [
         # The bookmark is before order 1, or after it; or it was set in an earlier life.
-        ((committed(1), died("after_ack", "1")), False),
-        ((committed(2), died("after_ack", "1")), True),
-        ((replace(committed(2), topic=None, offset=None), died("after_ack", "1")), True),
-        ((committed(2), replace(died("after_ack", "1"), at_ns=19)), False),
-        ((committed(2), replace(died("after_poll"), at_ns=21), died("after_ack", "1")), False),
+        ((committed(1), died("after_ack", "1")), ""),
+        ((committed(2), died("after_ack", "1")), "OffsetCommit"),
+        ((replace(committed(2), topic=None, offset=None), died("after_ack", "1")), "OffsetCommit"),
+        ((committed(2), replace(died("after_ack", "1"), at_ns=19)), ""),
+        ((committed(2), replace(died("after_poll"), at_ns=21), died("after_ack", "1")), ""),
         # Its record was committed in a transaction; or another one was, or it was aborted before.
-        ((produce("1", **GIVEN), last(), died("before_commit", "1")), True),
-        ((produce("0", **GIVEN), last(), died("before_commit", "1")), False),
-        ((produce("1", **GIVEN), ABORT, last(), died("before_commit", "1")), False),
+        ((produce("1", **GIVEN), last(), died("before_commit", "1")), "EndTxn"),
+        ((produce("0", **GIVEN), last(), died("before_commit", "1")), ""),
+        ((produce("1", **GIVEN), ABORT, last(), died("before_commit", "1")), ""),
         # After a commit one API has committed it, and no further one.
-        ((produce("1", **GIVEN), last(), died("after_commit", "1")), False),
-        ((produce("1", **GIVEN), last(), committed(2, 22), died("after_commit", "1")), True),
+        ((produce("1", **GIVEN), last(), died("after_commit", "1")), ""),
+        ((produce("1", **GIVEN), last(), committed(2, 22), died("after_commit", "1")),
+         "EndTxn and OffsetCommit"),
         # While it commits its answer is on the way; of which order is not asked.
-        ((committed(2), died("while_committing")), False),
-        ((committed(2), told(released_at_ns="40"), died("while_committing")), False),
-        ((committed(2), replace(told(), fate="dropped"), died("while_committing")), False),
-        ((committed(2), told(), died("while_committing")), True),
-        ((committed(2), died("after_ack")), False),
+        ((committed(2), died("while_committing")), ""),
+        ((committed(2), told(released_at_ns="40"), died("while_committing")), ""),
+        ((committed(2), replace(told(), fate="dropped"), died("while_committing")), ""),
+        ((committed(2), told(), died("while_committing")), "OffsetCommit"),
+        ((committed(2), died("after_ack")), ""),
     ],
 )  # fmt: skip
-def test_who_says_late_where_it_is(rows: tuple[Event, ...], has_gone_on: bool) -> None:
-    """A process that is killed before a commit has not asked for it yet."""
+def test_who_says_late_where_it_is(rows: tuple[Event, ...], committed_with: str) -> None:
+    """A process that is killed before a commit has not asked for it yet, and is told if it has."""
     given = [
         Event(run="r", source="log", actor="reader", kind="record", topic="r-orders", partition=0,
               offset=offset, value=str(offset))
@@ -338,7 +340,10 @@ def test_who_says_late_where_it_is(rows: tuple[Event, ...], has_gone_on: bool) -
     trial = Trial(name="t", filled=True)
     found = Evidence(trial=trial, orders=("0", "1", "2"), rows=(*given, *rows))
 
-    assert has_gone_on == bool(gone_on(found))
+    said = gone_on(found) or ""
+
+    assert bool(committed_with) == bool(said)
+    assert not said or re.search(rf"committed (order 1|its batch) with {committed_with} when", said)
 
 
 def test_a_database_that_is_opened_otherwise() -> None:
