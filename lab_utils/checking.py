@@ -83,6 +83,16 @@ def score(lab: str, best: Mapping[str, tuple[str, int]]) -> Score:
     return Score(lab, tuple(rows))
 
 
+def which_run(item: str, made: Sequence[Run]) -> str:
+    """Which of its runs a check is making, if it makes several: some checks take minutes.
+
+    >>> which_run("07.2", []), which_run("00.2", [])
+    ('Run 1 of 12. ', '')
+    """
+    wanted = len(cases.exercise(item).public)
+    return f"Run {min(len(made) + 1, wanted)} of {wanted}. " if wanted > 1 else ""
+
+
 def check(
     lab: Lab, item: str, answer: Any, runs: Sequence[Run], *, run: Run | None = None
 ) -> Checked:

@@ -189,12 +189,12 @@ class Lab:
 
         The verdict has the `runs` that were made for it; `timeline()` draws the one it is about.
         """
-        from lab_utils.checking import check
+        from lab_utils.checking import check, which_run
 
         runs = [run] if (run := given.get("run")) else []
         self._checked = runs
         try:
-            with doing(f"Checking {item}", self._held_up):
+            with doing(f"Checking {item}", lambda: which_run(item, runs) + self._held_up()):
                 verdict = check(self, item, answer, runs, **given)
         finally:
             self._checked = None

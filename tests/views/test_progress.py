@@ -58,7 +58,7 @@ def retry(run):
     while True:
         pass
 
-lab.run(retry)
+lab.{verb}
 """
 HELD_UP = """
 def pay(run):
@@ -172,10 +172,23 @@ def test_a_run_that_waits_for_a_broker_says_what_is_next(client: Any, stage: Sta
     assert "ok" == content["status"]
 
 
-def test_a_loop_that_never_ends_says_what_is_next(manager: Any, client: Any, stage: Stage) -> None:
-    """A retry of what no retry fixes: the learner reads how to stop it, and that stops it."""
-    words = r"interrupt the cell: ■ in the toolbar\.$"
-    cell = LAB.format(stage=stage) + LOOP
+@pytest.mark.parametrize(
+    ("verb", "begin"),
+    [
+        ("run(retry)", r"\d s\. "),
+        ('check("03.2", retry)', r"Checking 03\.2 … \d s\. Run 1 of 2\. "),
+    ],
+    ids=["run", "check"],
+)
+def test_a_loop_that_never_ends_says_what_is_next(
+    verb: str, begin: str, manager: Any, client: Any, stage: Stage
+) -> None:
+    """A retry of what no retry fixes: the learner reads how to stop it, and that stops it.
+
+    A check makes several runs, for minutes perhaps: it also says how far it is.
+    """
+    words = begin + r"If a loop .* interrupt the cell: ■ in the toolbar\.$"
+    cell = LAB.format(stage=stage) + LOOP.format(verb=verb)
     content = when_shown(client, cell, words, manager.interrupt_kernel)
 
     assert "KeyboardInterrupt" == content["ename"]
