@@ -16,10 +16,12 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from string import ascii_lowercase
-from typing import TYPE_CHECKING, Any, Final
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, TypeVar
 
 from lab_utils import course, folders
 from lab_utils.classroom.seat import take_seat
@@ -55,6 +57,22 @@ WITHOUT_BROKER: Final = (
     "interrupt reaches it: start the broker in the panel, or restart the kernel."
 )
 RUNS_ON: Final = "If a loop of your function never ends, interrupt the cell: ■ in the toolbar."
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_turn(verb: Callable[Concatenate[Lab, P], T]) -> Callable[Concatenate[Lab, P], T]:
+    """Let a lab do one such thing at a time: each run begins with a repair of its brokers.
+
+    A notebook may let the click in a widget act in a thread of its own while a cell is running.
+    """
+
+    @wraps(verb)
+    def alone(lab: Lab, /, *given: P.args, **named: P.kwargs) -> T:
+        with lab.turn:
+            return verb(lab, *given, **named)
+
+    return alone
 
 
 class Lab:
@@ -80,6 +98,7 @@ class Lab:
                 "--out audit/"
             )
         self.name = name
+        self.turn = RLock()
         self.kafka = one_of("kafka", kafka, SECTIONS)
         within("brokers", brokers, 1, BROKERS_MAX)
         if missing(locked(SECTIONS[kafka])):
@@ -99,6 +118,7 @@ class Lab:
         self._checked: list[Run] | None = None  # the runs of the check that is being made
         self._seat = take_seat()
 
+    @in_turn
     def run(
         self,
         workload: Workload,
@@ -184,7 +204,8 @@ class Lab:
             return Predicted(prediction)
         return Predicted(prediction, self._seat.predicted(self.name, prediction))
 
-    def check(self, item: str, answer: Any = None, **given: Any) -> Any:
+    @in_turn
+    def check(self, /, item: str, answer: Any = None, **given: Any) -> Any:
         """Decide one exercise on evidence: PASS, FAIL with a hint, or INCONCLUSIVE.
 
         The verdict has the `runs` that were made for it; `timeline()` draws the one it is about.

@@ -11,6 +11,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -183,6 +184,23 @@ def test_fault_that_was_not_carried_out(lab: Lab) -> None:
         '; INCONCLUSIVE: start_broker(1, api="Produce") was not carried out: broker 1 is running '
         "already. There is nothing to start.>"
     )
+
+
+def test_one_run_of_a_lab_at_a_time(lab: Lab) -> None:
+    """A click in a widget may come while a cell runs: its run would repair what that run broke."""
+    begun, other = Event(), Event()
+    met = []
+
+    def first(_: Any) -> None:
+        begun.set()
+        met.append(other.wait(1.5))
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(lab.run, first, orders=0)
+        assert begun.wait(30)
+        lab.run(lambda _: other.set(), orders=0)
+
+    assert [False] == met
 
 
 def test_two_labs_at_once(lab: Lab) -> None:

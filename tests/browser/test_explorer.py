@@ -16,6 +16,13 @@ from lab_utils import Lab
 lab = Lab({stage.name!r})
 lab.explorer("03")
 """
+WAIT = """\
+from pathlib import Path
+from time import sleep
+for _ in range(400):
+    if not Path("go on").exists():
+        sleep(0.05)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +80,20 @@ def test_keyboard_steps_through_the_run(page: Page) -> None:
     assert cells == page.locator(".jp-Cell").count()
 
 
+def test_a_choice_waits_for_a_cell(page: Page, lab: rig.Lab) -> None:
+    """While a cell runs no run is made beside it; the explorer says so, and then makes it."""
+    earlier = explorer(page).locator(".earlier button")
+    runs = earlier.count()
+    rig.run_new_cell(page, WAIT)
+    explorer(page).get_by_role("radio", name="nothing").press("Space")
+    explorer(page).get_by_text("The kernel is busy").wait_for(timeout=15_000)
+    assert runs == earlier.count()
+    (lab.folder / "go on").touch()
+
+    rig.wait_for_text(page, explorer(page).inner_text, "4 orders sent, and each is stored once")
+    assert runs + 1 == earlier.count()
+
+
 def test_closed_lab_says_so(page: Page) -> None:
     """When the lab has been closed the explorer says what to run, and keeps its runs.
 
@@ -86,7 +107,7 @@ def test_closed_lab_says_so(page: Page) -> None:
     rig.run_in_kernel(page, "lab._explorer.tell('')")
     closed.wait_for(state="detached")
 
-    assert 2 == explorer(page).locator(".earlier button").count()
+    assert 3 == explorer(page).locator(".earlier button").count()
 
 
 @pytest.mark.long
