@@ -42,7 +42,8 @@ RESTARTED = """async ([module, given]) => {
 }"""
 # A source that answers when the test says so: with a run, or that it cannot.
 HELD = """async ([module, given]) => {
-    const ask = () => new Promise((done, fail) => Object.assign(window, { done, fail }));
+    const ask = (_, tell) =>
+        new Promise((done, fail) => Object.assign(window, { done, fail, tell }));
     (await load(module)).explore(place(), { ...given, source: { ask } });
 }"""
 TABULATE = "async ([module, given]) => (await load(module)).tabulate(place(), given)"
@@ -83,6 +84,21 @@ def test_kernel_that_is_restarted_within_a_run(page: Page) -> None:
 
     page.get_by_text("has ended or was restarted. Run the notebook's first cell").wait_for()
     assert 0 == page.locator(".lab-explorer[aria-busy]").count()
+
+
+def test_a_run_that_takes_long_says_so(page: Page) -> None:
+    """Whoever waits for a run is told why; what waits for the kernel is no run that takes long."""
+    page.clock.install()
+    page.evaluate(HELD, [MODULE, given(recorded(histories.lost_answer(), CHOICE))])
+    page.get_by_role("button", name="Run again").click()
+    status = page.locator(".status")
+    page.clock.run_for(14_000)
+    assert "A run is being made: a real client, a real broker." == status.inner_text()
+    page.clock.run_for(2_000)
+    assert status.inner_text().endswith("to end it now, press ■ in the toolbar.")
+    page.evaluate("tell('The kernel is busy.')")
+    page.clock.run_for(20_000)
+    assert "The kernel is busy." == status.inner_text()
 
 
 def test_choice_that_was_not_recorded_says_so(both: Page) -> None:

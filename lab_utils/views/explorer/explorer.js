@@ -18,6 +18,10 @@ const BUSY =
 const ENDED =
   "The kernel of this explorer has ended or was restarted. " +
   "Run the notebook's first cell, then this cell. The runs below stay.";
+const LONG_MS = 15000; // longer than a run of any choice
+const LONG =
+  "It takes longer than usual, as it does when a broker has died. It will end; " +
+  "to end it now, press ■ in the toolbar.";
 const STARTING = "The first run is being made.";
 const AGAIN = "This run proves nothing. Press “Run again”, or change a choice.";
 const STILL = "What is shown was made with:";
@@ -248,17 +252,23 @@ export function explore(el, { offer, styles, runs = [], source, signal, closed =
     while (next) {
       const choice = next;
       next = null;
-      if (!source.isRecord) tell(made.length ? RUNNING : STARTING);
-      const slow = setTimeout(() => { if (offer.takes) tell(`${RUNNING} ${offer.takes}`); }, 1000);
+      let later = [];
+      const going = (words) => { // of a run that has begun, more when it takes long
+        later.forEach(clearTimeout);
+        tell(words);
+        const more = words === RUNNING ? [[1000, offer.takes], [LONG_MS, LONG]] : [];
+        later = more.map(([ms, say]) => setTimeout(() => say && tell(`${RUNNING} ${say}`), ms));
+      };
+      if (!source.isRecord) going(made.length ? RUNNING : STARTING);
       try {
-        const run = await source.ask(choice, tell);
+        const run = await source.ask(choice, going);
         if (!made.includes(run)) made.push(run);
         tell(again && run.outcomes.includes("inconclusive") ? AGAIN : "");
         if (!next) present(run);
       } catch (error) {
         tell(shown.run ? `${error.message} ${STILL} ${shown.run.chosen}.` : error.message);
       }
-      clearTimeout(slow);
+      later.forEach(clearTimeout);
     }
     running = false;
     root.removeAttribute("aria-busy");
