@@ -115,4 +115,17 @@ READ: Judged = {
     ),
     "the same, of its group, and it has it still": (READ_LAST, "unseen", "breach", None),
 }  # fmt: skip
-MORE: Judged = {**READ, **ACTS, **SETTINGS, **UNLIKE}
+PASSED = [
+    created("consumer-1", group__id="a", **EARLIEST), sent("1"), acked("1", 0), acked("2", 1),
+    placed("assigned"), delivered("2", 1), *log("1", "2"),
+]  # fmt: skip
+UNTOLD: Judged = {
+    "passed over, and nobody recorded whether its producer has transactions": (
+        PASSED,
+        "unseen",
+        "undecided",
+        None,
+    ),
+    "the same, and its producer has none": ([PRODUCER, *PASSED], "unseen", "breach", None),
+}
+MORE: Judged = {**READ, **ACTS, **SETTINGS, **UNLIKE, **UNTOLD}
