@@ -43,7 +43,9 @@ def suite() -> Iterator[Figure]:
         command = [sys.executable, "-m", "lab_utils.cli", "test", *tier.split()]
         tests = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
         took, busy = (time.perf_counter() - begun) / 60, busy_s() - before
-        said = (tests.stdout.strip().splitlines() or [""])[-1].strip("= ")
+        printed = tests.stdout.strip().splitlines()
+        wrong = [line for line in printed if line.startswith(("FAILED", "ERROR"))]
+        said = "; ".join([*wrong, *printed[-1:]]).strip("= ")
         yield Figure(f"minutes of ./lab test {tier}", took, minutes, said)
         yield Figure(f"processor s of ./lab test {tier}", busy, seconds)
 
