@@ -52,6 +52,12 @@ class Checked(Verdict):
         about = about if about < len(runs) - 1 else -1
         return cls(**given, runs=tuple(runs), about=about)
 
+    @property
+    def raised(self) -> BaseException | None:
+        """What the learner's function raised, where that is what the verdict says."""
+        is_said = bool(self.runs) and inside.RAISED in self.reason
+        return self.runs[self.about].raised if is_said else None
+
     def timeline(self, apis: Sequence[str] | None = ("Produce",)) -> Any:
         """The run that it is about, drawn as Run.timeline draws it; None is every API."""
         if not self.runs:

@@ -219,6 +219,8 @@ class Lab:
                 verdict = check(self, item, answer, runs, **given)
         finally:
             self._checked = None
+        if verdict.raised is not None:
+            _show(verdict.raised)
         self._verdicts[item] = verdict
         course.keep(self.name, item, verdict.status, verdict.points)
         if self._seat is not None:

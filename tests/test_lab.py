@@ -68,6 +68,19 @@ def test_a_check_shows_its_runs(lab: Lab) -> None:
     assert () == lab.check("03.1", {"order": ...}, run=given).runs
 
 
+def test_a_check_shows_where_the_function_raised(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The verdict has what it was, and its line is shown where errors are read, once."""
+    verdict = lab.check("03.2", divide)
+    said = capsys.readouterr().err
+
+    assert verdict.reason.startswith("your function raised ZeroDivisionError")
+    assert (1, 1) == (said.count("1 / 0"), said.count("ZeroDivisionError: division by zero"))
+    assert lab.check("03.2", send_orders).raised is None
+    assert not capsys.readouterr().err
+
+
 def test_a_check_names_what_there_is_to_see(lab: Lab) -> None:
     """A run that sent nothing has no requests to draw: its sinks are named, or the run alone."""
 
