@@ -462,7 +462,8 @@ def _calm(seen: Replication) -> str:
     led = "" if leader is None else f", and broker {leader} led"
     if len(seen.replicas) == 1:
         return f"The only replica is on {brokers(seen.replicas)}"
-    return f"All {len(seen.replicas)} replicas were in sync{led}"
+    all_of_them = "Both" if len(seen.replicas) == 2 else f"All {len(seen.replicas)}"
+    return f"{all_of_them} replicas were in sync{led}"
 
 
 def _all_kept(seen: Replication) -> str:

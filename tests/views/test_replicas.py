@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -26,9 +27,15 @@ SOME_HAD_IT = [*ends(0, 0, 0, 0), watermark(1, 1, 0), *ends(4, 1, 1), acked(5, "
 TWICE = [row for row in histories.taken_over() if row.source != "log"] + log("0", "1", "1", ms=4000)
 NOT_READ = [row for row in histories.too_few() if row.source != "log"]
 BOTH_REFUSED = [*NOT_READ, unknown(1500, "x")]
+TWO = {"replicas": "1 2", "isr": "1 2"}
+OF_TWO = [
+    replace(row, detail={**row.detail, **TWO}) if row.kind == "partition" else row
+    for row in histories.in_sync() if row.actor != "broker-3"
+]  # fmt: skip
 # What happened, worst first, and the words that say it.
 TITLES = [
     (histories.in_sync(), "All 3 replicas were in sync, and broker 1 led"),
+    (OF_TWO, "Both replicas were in sync, and broker 1 led"),
     (DEAD_ALONE, "Order 0 was acked by broker 1 alone, and broker 1 was killed"),
     (
         TWO_HAD_IT,
