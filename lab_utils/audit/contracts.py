@@ -59,6 +59,10 @@ ALIASES: Final = {
     "delivery.timeout.ms": "message.timeout.ms",
 }
 
+# Of a setting that is on or off: librdkafka takes these for true and false.
+ON_OR_OFF: Final = ("enable.auto.commit", "enable.auto.offset.store", "enable.idempotence")
+SPELLED: Final = {"1": "true", "t": "true", "0": "false", "f": "false"}
+
 
 @dataclass(frozen=True, slots=True)
 class Clause:
@@ -473,9 +477,12 @@ def effective(given: Mapping[str, str]) -> dict[str, str]:
     >>> given = {"acks": "all", "enable.idempotence": "True"}
     >>> effective(given)["max.in.flight"], effective(given | {"max.in.flight": 1})["max.in.flight"]
     ('5', '1')
+    >>> [effective({"enable.idempotence": it})["enable.idempotence"] for it in (1, 0, "T", "f")]
+    ['true', 'false', 'true', 'false']
     """
     named = {ALIASES.get(name, name): str(value).strip().lower() for name, value in given.items()}
     settings = DEFAULTS | named
+    settings |= {name: SPELLED.get(settings[name], settings[name]) for name in ON_OR_OFF}
     if settings["acks"] == "all":
         settings["acks"] = "-1"
     if "transactional.id" in settings:

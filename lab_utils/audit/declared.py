@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import ALIASES, DEFAULTS
+from lab_utils.audit.contracts import ALIASES, DEFAULTS, ON_OR_OFF, SPELLED
 from lab_utils.audit.ledgers import COLUMNS
 from lab_utils.errors import BadArgument, one_of
 
@@ -148,7 +148,8 @@ def _can_be(name: str, text: str) -> bool:
     if allowed == NUMBER:
         return re.fullmatch("-?[0-9]+", text) is not None
     is_so_long_ago = name == "auto.offset.reset" and BY_DURATION.fullmatch(text)
-    return allowed == TEXT or text in allowed or bool(is_so_long_ago)
+    is_spelled = name in ON_OR_OFF and text in SPELLED
+    return allowed == TEXT or text in allowed or is_spelled or bool(is_so_long_ago)
 
 
 def _refuse_strangers(events: DataFrame, what: str, column: str, names: Collection[str]) -> None:

@@ -91,6 +91,14 @@ SETTINGS: Judged = {
         [created("producer-1", role="producer", enable__idempotence="ture"), *TWICE],
         "duplicate", "undecided", None,
     ),
+    "a setting that is off, and is written 0": (
+        [created("producer-1", role="producer", enable__idempotence="0"), *TWICE],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "the same, and it is on": (
+        [created("producer-1", role="producer", enable__idempotence="T"), *TWICE],
+        "duplicate", "breach", None,
+    ),
     "another one is misspelt": (
         [created("producer-1", role="producer", enable__idempotence="true", acks="2"), *TWICE],
         "duplicate", "breach", None,

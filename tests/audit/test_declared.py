@@ -156,6 +156,9 @@ WRITTEN = {
     "a value": ({"isolation.level": "read_uncommited"}, {"isolation.level": "isolation.level"}),
     "no number": ({"retries": "many"}, {"retries": "retries"}),
     "a value as Python writes it": ({"enable.idempotence": "True", "acks": "All"}, {}),
+    "on and off as librdkafka takes them": (
+        {"enable.idempotence": "1", "enable.auto.commit": "F"}, {},
+    ),
     "a time": ({"auto.offset.reset": "by_duration:PT2H"}, {}),
     "another library": ({"library": "sarama", "role": "program"}, {}),
     "names of settings that decide nothing": (
