@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
         with labs() as lab_of:
             for lab in wanted:
                 known = {} if "--all" in arguments else dict(kept(lab))
-                asked: dict[str, Any] = {}
+                asked: dict[str, bytes] = {}
                 for case in chain(all_cases([lab]), drawn_cases([lab])):
                     record(case, lab_of, known, asked)
                     keep(lab, (known | asked).values())  # if it is interrupted, this stays
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
                 say(f"{path.name}: {len(asked)} runs, {path.stat().st_size:,} bytes")
 
 
-def record(case: Case, lab_of: Any, known: dict[str, Any], asked: dict[str, Any]) -> None:
+def record(case: Case, lab_of: Any, known: dict[str, bytes], asked: dict[str, bytes]) -> None:
     """Decide one case, with what is known already; what it asks for is added to `asked`."""
     exercise, answer = case.exercise, case.answer
 

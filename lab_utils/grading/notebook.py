@@ -32,6 +32,7 @@ import symtable
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -195,20 +196,19 @@ def read_source(path: Path) -> str:
 
 def part(source: str, *names: str) -> list[str]:
     """The cells of a source that are of these parts."""
-    return [it.source for it in _read(source).cells if it.metadata.get("part") in names]
+    return [it.source for it in _read(source) if it.metadata.get("part") in names]
 
 
-def _read(source: str) -> NotebookNode:
-    read: NotebookNode = jupytext.reads(source, fmt="py:percent")
-    return read
+@cache  # a source is read for its notebook, its checks and its tests
+def _read(source: str) -> tuple[NotebookNode, ...]:
+    return tuple(jupytext.reads(source, fmt="py:percent").cells)
 
 
 def _notebook(
     source: str, lab: str, exercises: Sequence[Exercise], cell_text: CellText
 ) -> NotebookNode:
-    read = _read(source)
-    read.cells = [it for it in read.cells if it.metadata.get("part") not in IN_NO_NOTEBOOK]
-    _require_match(read, exercises)
+    cells = [it for it in _read(source) if it.metadata.get("part") not in IN_NO_NOTEBOOK]
+    _require_match(cells, exercises)
     points = {each.item: each.points for each in exercises}
     notebook: NotebookNode = _nodes.new_notebook(
         metadata={
@@ -218,7 +218,7 @@ def _notebook(
         }
     )
     notebook.cells = [
-        _cell(cell, position, points, cell_text) for position, cell in enumerate(read.cells)
+        _cell(cell, position, points, cell_text) for position, cell in enumerate(cells)
     ]
     nbformat.validate(notebook)
     return notebook
@@ -248,10 +248,10 @@ def _nbgrader(options: dict[str, Any], points: dict[str, int]) -> dict[str, Any]
     return {}
 
 
-def _require_match(read: NotebookNode, exercises: Sequence[Exercise]) -> None:
+def _require_match(cells: Sequence[NotebookNode], exercises: Sequence[Exercise]) -> None:
     """Hold the cells of a source against the exercises of its checks; name all that differ."""
-    answers = [cell.metadata["answer"] for cell in read.cells if "answer" in cell.metadata]
-    checks = {cell.metadata["check"]: cell.source for cell in read.cells
+    answers = [cell.metadata["answer"] for cell in cells if "answer" in cell.metadata]
+    checks = {cell.metadata["check"]: cell.source for cell in cells
               if "check" in cell.metadata}  # fmt: skip
     items = [each.item for each in exercises]
     wrong = [
@@ -265,7 +265,7 @@ def _require_match(read: NotebookNode, exercises: Sequence[Exercise]) -> None:
             wrong.append(f"the check cell of {each.item} does not hold `{call})`.")
     wrong += [
         f"a solution stands outside of an answer cell: {cell.source[:40]!r}."
-        for cell in read.cells
+        for cell in cells
         if has_solution(cell.source) and "answer" not in cell.metadata
     ]
     if wrong:

@@ -18,7 +18,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, TypeAlias
@@ -72,6 +72,7 @@ REFERENCE: Final = "the lab's own answer"
 DRAWS: Final = tuple(f"the nonce of learner {number}" for number in range(200))
 NOT_DRAWN: Final = ("07.2", "71.2", "74.2", "75.2", "76.2")
 NEVER: Final = 999
+KEY: Final = b'{"key":"'  # what a line of evidence begins with
 ADDRESS: Final = re.compile(r" at 0x[0-9a-f]+")
 # A cell; or of the lab's own answer the names that have other values, or texts of its cell with
 # what stands there instead.
@@ -210,24 +211,24 @@ def evidence(exercise: Exercise, trial: Trial, answer: Any) -> Evidence:
 
 
 @cache
-def kept(lab: str) -> dict[str, Any]:
-    """All that is recorded of a lab, by its keys."""
+def kept(lab: str) -> dict[str, bytes]:
+    """All that is recorded of a lab, by its keys: what `written` wrote, a line each."""
     path = FOLDER / f"{lab}.jsonl.gz"
     if not path.is_file():
         return {}
-    return {it["key"]: it for it in map(orjson.loads, gzip.open(path).read().splitlines())}
+    lines = gzip.decompress(path.read_bytes()).splitlines()
+    return {line[len(KEY) :].partition(b'"')[0].decode(): line for line in lines}
 
 
-def keep(lab: str, found: Iterable[dict[str, Any]]) -> Path:
+def keep(lab: str, found: Iterable[bytes]) -> Path:
     """Write what was recorded of a lab; equal evidence makes equal bytes."""
     path = FOLDER / f"{lab}.jsonl.gz"
-    lines = [orjson.dumps(it, option=orjson.OPT_APPEND_NEWLINE) for it in found]
-    path.write_bytes(gzip.compress(b"".join(lines), mtime=0))
+    path.write_bytes(gzip.compress(b"".join(line + b"\n" for line in found), mtime=0))
     return path
 
 
-def written(name: str, found: Evidence) -> dict[str, Any]:
-    """Evidence as what JSON knows; columns without a value are left out."""
+def written(name: str, found: Evidence) -> bytes:
+    """Evidence as a line of JSON; columns without a value are left out."""
     first = min((row.at_ns for row in found.rows), default=0)
     columns = [field.name for field in fields(Event)]
     rows = [
@@ -236,13 +237,19 @@ def written(name: str, found: Evidence) -> dict[str, Any]:
         for row in found.rows
     ]
     told = {"orders": found.orders, "raised": found.raised, "trouble": found.trouble}
-    return {"key": name, **told, "rows": rows}
+    return orjson.dumps({"key": name, **told, "rows": rows})
 
 
-def read(columns: dict[str, Any], trial: Trial) -> Evidence:
+def read(line: bytes, trial: Trial) -> Evidence:
     """The evidence that `written` wrote."""
+    return replace(_read(line), trial=trial)
+
+
+@lru_cache(maxsize=64)  # a case asks for its trials several times
+def _read(line: bytes) -> Evidence:
+    columns = orjson.loads(line)
     return Evidence(
-        trial=trial,
+        trial=Trial(name=""),
         orders=tuple(columns["orders"]),
         rows=tuple(Event(**row) for row in columns["rows"]),
         raised=columns["raised"],
@@ -288,7 +295,7 @@ def _texts(it: Any, seen: set[Any]) -> Iterator[str]:
     if it in seen or "lab_utils" in it.__code__.co_filename:
         return
     seen.add(it)
-    yield _without_prose(inspect.getsource(it))
+    yield _source(it.__code__.co_filename, it.__code__)
     for held in it.__closure__ or ():
         yield from _texts(held.cell_contents, seen)
     for value in _globals(it):
@@ -313,8 +320,9 @@ def _names(code: CodeType) -> Iterator[str]:
 
 
 @cache  # most cases of an exercise have the functions of its lab in common
-def _without_prose(source: str) -> str:
-    """Source without comments and docstrings, which no run depends on."""
+def _source(_file: str, code: CodeType) -> str:
+    """The source of a function, without comments and docstrings, which no run depends on."""
+    source = inspect.getsource(code)
     try:
         tree = ast.parse(textwrap.dedent(source))
     except SyntaxError:  # a lambda's lines may be a part of something
