@@ -37,13 +37,15 @@ ROOT = Path(__file__).parents[1]
 TIERS = {
     "all": "not (install or long)",
     "lint": "lint",
-    "unit": "not (lint or kafka or labs or browser or install or long)",
+    "unit": "not (lint or processes or kafka or labs or browser or install or long)",
+    "processes": "processes and not (kafka or install or long)",
     "kafka": "kafka and not long",
     "labs": "labs and not long",
     "browser": "browser and not long",
     "install": "install",
     "long": "long",
 }
+WITHOUT_JAVA = ("lint", "unit", "processes")
 # Until an interrupt that was swallowed comes again: what swallowed it is over by then.
 SWALLOWED_S: Final = 0.1
 console = Console(stderr=True)
@@ -168,7 +170,7 @@ def doctor(as_json: bool) -> None:
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("arguments", metavar="[TIER] [PYTEST...]", nargs=-1, type=click.UNPROCESSED)
 def test(arguments: tuple[str, ...]) -> None:
-    """Run the tests of a TIER: lint, unit, kafka, labs, browser, or all of these.
+    """Run the tests of a TIER: lint, unit, processes, kafka, labs, browser, or all of these.
 
     Two tiers are left out of them: install installs the lab anew and builds its image, long runs
     every notebook twice in one kernel, with its solutions and without, performs each solution under
@@ -182,7 +184,7 @@ def test(arguments: tuple[str, ...]) -> None:
             "This environment has no pytest, so no test can run. Install what the tests need: "
             f"{sys.executable} -m pip install -r requirements-test.lock"
         )
-    if tier not in ("lint", "unit"):
+    if tier not in WITHOUT_JAVA:
         _prepare()  # Once, before the workers: each would fetch what is not there yet.
     # The tests say which of them share a worker, and which come first (tests/conftest.py). Many
     # wait for a broker: on two cores four workers leave 6 % of them idle, and three left 14 %.

@@ -27,6 +27,8 @@ from lab_utils.cli import main
 from lab_utils.waiting import wait_until
 from tests.called import call
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).parents[1]
 LEARNERS_MB = 1100
 PARTS = ("lab", "requirements.lock", "requirements-test.lock", "requirements-site.lock")

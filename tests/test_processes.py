@@ -31,6 +31,8 @@ from lab_utils.machine.guardian import Guardian
 from lab_utils.waiting import ProcessorShare, wait_until
 from tests.busy import busy_processor, comes_last
 
+pytestmark = pytest.mark.processes
+
 WAITS = "print('started', flush=True); input()"
 # A server that takes its time to clean up; it leaves a mark when it has.
 CLEANS_UP = """

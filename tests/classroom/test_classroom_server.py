@@ -33,6 +33,8 @@ from lab_utils.ledger.predictions import predict
 from lab_utils.waiting import wait_until
 from tests.classroom.test_room import FIRST, VOTE
 
+pytestmark = pytest.mark.processes
+
 SEATS = 60
 
 

@@ -15,6 +15,8 @@ from lab_utils.clients.live_run import Ticket
 from lab_utils.clients.workload import Children, carry_out
 from lab_utils.proxy.faults import crash_client
 
+pytestmark = pytest.mark.processes
+
 OWN = ["CREATE TABLE IF NOT EXISTS bookings (value TEXT)", "CREATE TABLE IF NOT EXISTS done (n)"]
 TWO = "INSERT INTO bookings VALUES ('2')"
 FAILS = (

@@ -13,6 +13,8 @@ import pytest
 
 from lab_utils.waiting import wait_until
 
+pytestmark = pytest.mark.processes
+
 PARENT = """
 import os, signal, sys
 from pathlib import Path

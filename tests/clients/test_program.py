@@ -14,6 +14,8 @@ from lab_utils.ledger.counts import count
 from lab_utils.processes import is_running
 from lab_utils.proxy.faults import drop_response
 
+pytestmark = pytest.mark.processes
+
 TELLS = """
 import os, sys
 print(*(os.environ[name] for name in ("BOOTSTRAP", "CLIENT_ID", "TOPIC", "MORE")))
