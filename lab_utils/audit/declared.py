@@ -62,8 +62,8 @@ SETTINGS: Final = {
 
 # What a client that writes its settings down itself may have no other values of: it may well be of
 # another library.
-CHECKED: Final = SETTINGS["clients"].keys() - {"role", "library"}
-# So much of a name is that of the setting that is meant.
+CHECKED: Final = {**SETTINGS["clients"], **TOPIC, "role": TEXT, "library": TEXT}
+# So much of a name is that of the setting that is meant; of a short one a letter may be wrong.
 CLOSE: Final = 0.92
 
 # What a consumer of Java may begin at instead: so long ago, as ISO 8601 has it (KIP-1106).
@@ -124,7 +124,7 @@ class Declared:
 
 
 def misspelt(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """The settings of a client that say nothing, each with the one that was probably meant.
+    """The settings of a client or topic that say nothing, each with the one probably meant.
 
     A name that is close to that of a setting that decides something, or a value that such a setting
     cannot have. A client has many settings that decide nothing here.
@@ -132,19 +132,36 @@ def misspelt(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     for name, text in settings.items():
         if meant := _meant(name):
             yield name, meant
-        elif name in CHECKED and not _can_be(name, str(text).strip().lower()):
+        elif name in CHECKED and not _can_be(name, "".join(str(text).lower().split())):
             yield name, name
 
 
 @cache
 def _meant(name: str) -> str | None:
-    known = {**SETTINGS["clients"], **TOPIC}
-    close = () if name in known else get_close_matches(name, known, n=1, cutoff=CLOSE)
-    return close[0] if close else None
+    if name in CHECKED:
+        return None
+    spelled = name.lower()
+    close = get_close_matches(spelled, CHECKED, n=1, cutoff=CLOSE)
+    return next(iter((*close, *(it for it in CHECKED if _are_alike(spelled, it)))), None)
+
+
+def _are_alike(name: str, other: str) -> bool:
+    """Is one the other with a letter left out, added, changed or moved?
+
+    >>> [_are_alike(name, "acks") for name in ("aks", "acsk", "acls", "aacks", "ask", "linger")]
+    [True, True, True, True, False, False]
+    """
+    return not _shorter(name).isdisjoint(_shorter(other))
+
+
+@cache
+def _shorter(name: str) -> set[str]:
+    """A name, and what is left of it without each of its letters."""
+    return {name, *(name[:at] + name[at + 1 :] for at in range(len(name)))}
 
 
 def _can_be(name: str, text: str) -> bool:
-    allowed = SETTINGS["clients"][name]
+    allowed = CHECKED[name]
     if allowed == NUMBER:
         return re.fullmatch("-?[0-9]+", text) is not None
     is_so_long_ago = name == "auto.offset.reset" and BY_DURATION.fullmatch(text)

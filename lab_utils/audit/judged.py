@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit.contracts import (
     BREACH,
+    EXEMPTIONS,
     POSITIONS_CHANGED,
     POWER_CUT,
     SUCCEEDED,
@@ -49,7 +50,7 @@ UNSEEN: Final = (
 )
 MISSPELT: Final = (
     "The configuration of the {role} decides, and a setting of it has a name or a value that it "
-    "cannot have: {names}. Correct it in created."
+    "cannot have: {names}. Correct it in the event."
 )
 UNSENT: Final = (
     "Nobody recorded how often it was sent: a copy that Kafka made cannot be told from a second "
@@ -78,6 +79,8 @@ LOST: Final = ("lost-write", "torn-transaction", "hanging-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip")
 # Findings that compare the key and the value of events of several kinds.
 OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
+# And those that a topic's settings may allow.
+OF_TOPICS: Final = {it.finding for it in EXEMPTIONS if it.setting in TOPIC}
 # How a log that does its duty may have lost an order.
 GONE: Final = ("superseded", "deleted")
 UNREAD: Final = (
@@ -211,6 +214,9 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if STALE in (found["circumstances"] or ()):
         return LAST_SEEN_BEFORE
+    strange = [name for name, it in misspelt(_topic(found, seen).settings) if it in TOPIC]
+    if found["finding"] in OF_TOPICS and strange:
+        return MISSPELT.format(role="topic", names=", ".join(sorted(strange)))
     if found["finding"] in SINCE_PLACED and not seen.says(found["run"], found["actor"], PLACINGS):
         return UNPLACED.format(actor=found["actor"])
     if found["finding"] in OF_ONE_ORDER and (unlike := _unlike(found, _topic(found, seen))):
@@ -268,7 +274,7 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNREAD.format(
             why=loses if producers or is_trimmed else "nobody recorded how its producer is set"
         )
-    given = [it.get(found["partition"], -ANY) for it in topic.given_at_ns.values()]
+    given = [it.get(found["partition"], (0, 0, -ANY))[2] for it in topic.given.values()]
     end = topic.ends.get(found["partition"])
     if topic.is_compacted and end and max(given, default=-ANY) > end.at_ns:
         return UNREAD_SINCE
@@ -397,7 +403,7 @@ def _last_look(topic: TopicFacts, *, is_of_log: bool) -> int:
     """
     looks = [end.at_ns for end in topic.ends.values()]
     if not (is_of_log and looks):
-        looks += [at for given in topic.given_at_ns.values() for at in given.values()]
+        looks += [at for given in topic.given.values() for *_, at in given.values()]
     return max(looks, default=ANY)
 
 

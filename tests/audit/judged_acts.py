@@ -87,6 +87,10 @@ SETTINGS: Judged = {
         [created("producer-1", role="producer", enable__idempotense="true"), *TWICE],
         "duplicate", "undecided", None,
     ),
+    "a short name that is misspelt": (
+        [created("producer-1", role="producer", aks="all"), sent("1"), acked("1", 0), *log()],
+        "lost-write", "undecided", None,
+    ),
     "a setting with a misspelt value": (
         [created("producer-1", role="producer", enable__idempotence="ture"), *TWICE],
         "duplicate", "undecided", None,
@@ -97,6 +101,18 @@ SETTINGS: Judged = {
     ),
     "the same, and it is on": (
         [created("producer-1", role="producer", enable__idempotence="T"), *TWICE],
+        "duplicate", "breach", None,
+    ),
+    "a topic's setting with a misspelt name": (
+        [PRODUCER, topic(2, cleanup__polcy="compact"), *NOT_HELD], "lost-write", "undecided", None,
+    ),
+    "a topic's setting with a misspelt value": (
+        [PRODUCER, topic(2, unclean__leader__election__enable="ture"), *NOT_HELD],
+        "lost-write", "undecided", None,
+    ),
+    "the same, and no topic's setting would allow it": (
+        [created("producer-1", role="producer", enable__idempotence="true"),
+         topic(2, cleanup__polcy="compact"), *TWICE],
         "duplicate", "breach", None,
     ),
     "another one is misspelt": (

@@ -159,6 +159,11 @@ WRITTEN = {
     "on and off as librdkafka takes them": (
         {"enable.idempotence": "1", "enable.auto.commit": "F"}, {},
     ),
+    "a letter less, more or moved, and capitals": (
+        {"aks": "all", "retriess": "3", "gruop.id": "a", "enableIdempotence": "true"},
+        {"aks": "acks", "retriess": "retries", "gruop.id": "group.id",
+         "enableIdempotence": "enable.idempotence"},
+    ),
     "a time": ({"auto.offset.reset": "by_duration:PT2H"}, {}),
     "another library": ({"library": "sarama", "role": "program"}, {}),
     "names of settings that decide nothing": (
