@@ -86,6 +86,11 @@ def placed(kind: str, actor: str = "consumer-1", **columns: Any) -> Event:
     return client(kind, None, actor=actor, **columns)
 
 
+def position(offset: int, actor: str = "consumer-1") -> Event:
+    """The consumer committed this offset."""
+    return placed("committed", actor, offset=offset)
+
+
 def bookmark(offset: int, when: str = "end", partition: int = 0, group: str = "group") -> Event:
     return logged("committed", offset, partition, actor=group, detail={"when": when})
 

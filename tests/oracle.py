@@ -210,6 +210,8 @@ def skipped(run: Run) -> Iterator[Found]:
         for (name, theirs, number), bookmark in run.bookmarks().items():
             if (theirs, number) != (topic, partition) or bookmark <= offset:
                 continue
+            if offset < run.worked_on_since(name, topic, partition):
+                continue
             is_known = name in run.consumers(topic)
             did_it = done and (not is_known or not given or name in given)
             works = run.works(name, topic)

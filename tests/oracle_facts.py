@@ -356,13 +356,31 @@ class Run:
         return bool(workers & mine or workers - in_groups)
 
     def bookmarks(self) -> dict[tuple[Any, ...], int]:
-        """What the broker held at the end of the run, by group, topic and partition."""
+        """What the broker held at the end of the run, by group, topic and partition.
+
+        Of a topic whose bookmarks nobody read: what a member of a group that was given something
+        committed last.
+        """
         held: dict[tuple[Any, ...], int] = {}
         for row in self.kind("log", "committed"):
             if row.detail["when"] == "end":
                 at = row.actor, row.topic, row.partition
                 held[at] = max(held.get(at, 0), row.offset or 0)
-        return held
+        told = {}
+        for row in sorted(self.said("committed"), key=lambda row: (row.at_ns, row.offset)):
+            at = self.group(row.actor), row.topic, row.partition
+            is_read = any(topic == row.topic for _, topic, _ in held)
+            if not is_read and self.said_by_group(*at, "delivered"):
+                told[at] = row.offset or 0
+        return held | told
+
+    def worked_on_since(self, name: str, topic: str | None, partition: int | None) -> int:
+        """From which offset on a group's bookmark is held against its work."""
+        if any(row.topic == topic and row.detail["when"] == "end"
+               for row in self.kind("log", "committed")):  # fmt: skip
+            return 0
+        given = self.said_by_group(name, topic, partition, "delivered")
+        return min((row.offset or 0 for row in given), default=0)
 
     def nobody_knows(self, topic: str | None, bookmark: str, name: str) -> bool:
         """Are the readers of a bookmark unknown, and the group of these readers?"""

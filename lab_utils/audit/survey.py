@@ -36,14 +36,14 @@ BY_ACTOR: Final = (
     "(source IN ('client', 'fault', 'workload') OR kind IN ('power_cut', 'started', 'record')"
     " OR source = 'wire' AND api IN ('OffsetCommit', 'TxnOffsetCommit'))"
 )
-BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked')"
+BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked', 'committed')"
 # By what a client of the run that records what it does is known.
 RECORDS: Final = ("created", "assigned", "delivered", "committed")
 # That a consumer was given a partition, or moved.
 PLACINGS: Final = ("assigned", "revoked", "lost", "sought")
 # What names orders by key and value.
 NAMES: Final = ("sent", "acked", "delivered", "record", "visible")
-READS: Final = ("assigned", "delivered", "sought")
+READS: Final = ("assigned", "committed", "delivered", "sought")
 UNKNOWN_GROUP: Final = "the group of "
 REPLICATED: Final = "partition"
 EPOCHS: Final = "epochs"
@@ -56,6 +56,7 @@ POSITIONED: Final = {("client", "committed"), ("client", "txn_offsets_sent")}
 SETS: Final[Any] = partial(defaultdict, set)
 DICTS: Final[Any] = partial(defaultdict, dict)
 LISTS: Final[Any] = partial(defaultdict, list)
+BY_CLIENT: Final[Any] = partial(defaultdict, LISTS)
 
 Topic = tuple[str, str | None]
 Client = tuple[str, str]
@@ -70,7 +71,7 @@ TOPICS_SCHEMA: Final = (
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
     " sought: MAP<BIGINT, BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, works: BOOLEAN,"
-    " at: MAP<BIGINT, BIGINT>>>"
+    " at: MAP<BIGINT, BIGINT>, since: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
@@ -121,12 +122,14 @@ class TopicFacts:
     said_by    kind -> who said events of it
     begun_at_ns  when it was first sent to, or anybody was acked or given something of it
     tells_visible  does the log say which of its records a read_committed reader is given?
-    furthest   group -> partition -> the highest offset that was delivered to it
-    given_at_ns  group -> partition -> when it was last given something
+    given      group -> partition -> the lowest and the highest offset that was delivered to it, and
+               when something last was
     committed  group -> partition -> when it first committed a position, and which
     ahead      group -> partition -> the offsets, from and up to, that a position passed over which
                the group had committed before it was given anything at or after them
     bookmarks  group -> partition -> what the broker held for it at the end of the run
+    told       group -> partition -> when a member last committed a position, and which
+    since      group -> partition -> where the work begins that a told bookmark is held against
     replicas   partition -> the brokers that the controller named as its replicas
     sought     group -> partition -> the furthest offset that its program chose; ANY is the end
     reread     group -> these, and those in which it went to the beginning
@@ -143,11 +146,12 @@ class TopicFacts:
     named: dict[str | None, dict[str, Counter[str]]] = field(default_factory=DICTS)
     was_sent_in_transactions: bool = False
     actors: dict[str, set[str]] = field(default_factory=SETS)
-    furthest: dict[str, dict[int, int]] = field(default_factory=DICTS)
-    given_at_ns: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    given: dict[str, dict[int, tuple[int, int, int]]] = field(default_factory=DICTS)
     committed: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
     ahead: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=DICTS)
     bookmarks: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    since: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    told: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
     replicas: dict[int, set[str]] = field(default_factory=SETS)
     sought: dict[str, dict[int, int]] = field(default_factory=DICTS)
     reread: dict[str, set[int]] = field(default_factory=SETS)
@@ -199,8 +203,15 @@ class TopicFacts:
         """
         for number, (at_ns, position) in self.committed[group].items():
             start = self.ends[number].start if number in self.ends else 0
-            if position >= start and self.given_at_ns[group].get(number, at_ns) > at_ns:
+            if position >= start and self.given[group].get(number, (0, 0, at_ns))[2] > at_ns:
                 yield number, position
+
+    def hold_told(self) -> None:
+        """Where nobody read the bookmarks, take what members committed, of what they were given."""
+        for group, at in self.told.items() if not self.bookmarks else ():
+            for number in at.keys() & self.given[group].keys():
+                self.bookmarks[group][number] = at[number][1]
+                self.since[group][number] = self.given[group][number][0]
 
     def chosen(self, group: str) -> Iterator[tuple[int, int]]:
         """How far its program moved a group, by partition; ANY if the log begins after that."""
@@ -233,8 +244,7 @@ class Survey:
     deleted  how often an administrator asked to delete a topic and was not refused
     since    what was done, run, and topic or broker -> when; of positions, when first
     over     the same -> when that was over: the broker had started, the topic was created again
-    repositioned  the same of a change of positions of groups, or of a group; the topic is NULL
-             where the request names no single one
+    repositioned  the same of a change of groups' positions; the topic is NULL if none is named
     readings run, topic, partition and reader -> how often it came to the end of the log
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
@@ -242,9 +252,7 @@ class Survey:
 
     kinds: frozenset[str] = frozenset()
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
-    starts: dict[str | None, dict[Client, list[int]]] = field(
-        default_factory=lambda: defaultdict(LISTS)
-    )
+    starts: dict[str | None, dict[Client, list[int]]] = field(default_factory=BY_CLIENT)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
     deleted: Counter[Topic] = field(default_factory=Counter)
     repositioned: Counter[Topic] = field(default_factory=Counter)
@@ -365,6 +373,8 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
         elif row["commits"] and not found.says(row["run"], row["actor"], RECORDS):
             found.repositioned[row["run"], row["topic"]] += row["commits"]
             found.since["repositions", row["run"], row["topic"]].append(row["commits_since"])
+    for topic in found.topics.values():
+        topic.hold_told()
     found.kinds = frozenset(_kinds(found))
     # Only of what was acked and is read can anything be passed over.
     is_read = any(topic.acked_in and topic.actors for topic in found.topics.values())
@@ -428,6 +438,7 @@ def counted(events: DataFrame) -> DataFrame:
     return sql(
         rows, ["run", "source", "kind", "topic", "actor", "partition"],
         "count(*) AS count", "max(offset) AS offset", "max(at_ns) AS last_at_ns",
+        "min(offset) AS first_offset", "max(struct(at_ns, offset)) AS latest",
         "min(producer_id) AS first_id", "max(producer_id) AS last_id",
         "min(producer_epoch) AS first_epoch", "max(producer_epoch) AS last_epoch",
         *(f"count_if({ASKED} AND {what}) - count_if({REFUSED} AND {what}) AS {name}"
@@ -469,9 +480,7 @@ def _count(found: Survey, row: Row) -> None:
     topic = found.topics[row["run"], row["topic"]]
     said = (row["source"], row["kind"])
     # A transaction that is still open has batches, and no marker yet.
-    topic.tells_visible |= said == ("log", "visible") or (
-        row["source"] == "log" and row["in_transactions"] > 0
-    )
+    topic.tells_visible |= said[0] == "log" and (said[1] == "visible" or row["in_transactions"] > 0)
     topic.said_by[row["kind"]].add(row["actor"])
     if row["source"] == "client" and row["kind"] in ("sent", "acked", "delivered"):
         topic.begun_at_ns = min(topic.begun_at_ns, row["first_at_ns"])
@@ -531,6 +540,11 @@ def _consume(found: Survey, row: Row) -> None:
         return
     group = found.group(row["run"], row["actor"])
     topic = found.topics[row["run"], row["topic"]]
+    if row["kind"] == "committed":
+        if row["partition"] is not None:
+            told, latest = topic.told[group], tuple(row["latest"])
+            told[row["partition"]] = max(told.get(row["partition"], latest), latest)
+        return
     if row["kind"] == "sought":
         # Where the bookmark is, or at the beginning, nothing is passed over by choice.
         if row["offset"] is not None or row["to_the_end"]:
@@ -545,34 +559,33 @@ def _consume(found: Survey, row: Row) -> None:
         topic.placed[group].add(row["partition"])
     topic.actors[group].add(row["actor"])
     if row["kind"] == "delivered" and row["offset"] is not None:
-        for of_group, latest in (
-            (topic.furthest[group], row["offset"]), (topic.given_at_ns[group], row["last_at_ns"])
-        ):  # fmt: skip
-            of_group[row["partition"]] = max(of_group.get(row["partition"], latest), latest)
+        low, high, at = topic.given[group].get(row["partition"], (ANY, 0, 0))
+        given = min(low, row["first_offset"]), max(high, row["offset"]), max(at, row["last_at_ns"])
+        topic.given[group][row["partition"]] = given
 
 
 def _kinds(found: Survey) -> Iterator[str]:
-    replicated = any(topic.settings.get("replicas", "1") != "1" for topic in found.topics.values())
-    for *_, kind in found.counts:
-        if kind != REPLICATED or replicated:
-            yield kind
-    if any(len(topic.epochs) > 1 for topic in found.topics.values()):
+    topics = found.topics.values()
+    replicated = any(topic.settings.get("replicas", "1") != "1" for topic in topics)
+    yield from (kind for *_, kind in found.counts if kind != REPLICATED or replicated)
+    if any(len(topic.epochs) > 1 for topic in topics):
         yield EPOCHS
-    if any(any(topic.stops()) for topic in found.topics.values()):
+    if any(any(topic.stops()) for topic in topics):
         yield STOPS
-    if any(topic.was_sent_in_transactions for topic in found.topics.values()):
+    if any(topic.was_sent_in_transactions for topic in topics):
         yield IN_TRANSACTIONS
 
 
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
-        (group, sorted(actors), dict(it.furthest[group]), dict(it.resumed(group)),
-         dict(it.ahead[group]), dict(it.chosen(group)), sorted(it.reread[group]),
+        (group, sorted(actors), {number: at[1] for number, at in it.given[group].items()},
+         dict(it.resumed(group)), dict(it.ahead[group]), dict(it.chosen(group)),
+         sorted(it.reread[group]),
          None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip
     bookmarks = [
-        (group, group in it.actors, it.works(group), dict(at))
+        (group, group in it.actors, it.works(group), dict(at), dict(it.since[group]))
         for group, at in sorted(it.bookmarks.items())
     ]
     return (

@@ -26,6 +26,7 @@ from tests.histories import (
     log,
     order,
     placed,
+    position,
     processed,
     record,
     sent,
@@ -276,6 +277,8 @@ PRODUCING: Cases = {
 }  # fmt: skip
 
 GROUPED = created("consumer-1", group__id="group")
+BY_MEMBER = {"actor": "consumer-1"}
+HANDED = [GROUPED, *log("0", "1"), delivered("0", 0), delivered("1", 1)]
 IN_ANOTHER_GROUP = (
     created("consumer-2", group__id="works"),
     delivered("0", 0, "consumer-2"),
@@ -320,6 +323,15 @@ CONSUMING: Cases = {
             [*log("0", "1"), processed("0", 0), bookmark(1)],
             # only the last bookmark counts
             [*log("0", "1"), processed("0", 0), bookmark(2, "crash"), bookmark(1)],
+        ),
+        "nobody read the bookmark, and a member has committed it": (
+            [*HANDED, processed("0", 0, **BY_MEMBER), position(1), position(2)],
+            [*HANDED, processed("0", 0, **BY_MEMBER), position(2), position(1)],
+            # the broker was asked
+            [*HANDED, processed("0", 0, **BY_MEMBER), position(2), bookmark(1)],
+            # what an earlier run was given
+            [GROUPED, *log("0", "1"), delivered("1", 1), processed("1", 1, **BY_MEMBER),
+             position(2)],
         ),
         "what the log had lost when it ended": (
             [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2)],

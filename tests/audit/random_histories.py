@@ -222,6 +222,7 @@ def consuming(c: _Chance) -> list[Event]:
             lambda: processed(c.maybe(c.value()), c.offset(), partition=c.partition(), key=c.key(),
                               actor=c.choice(["workload", c.consumer()])),
             lambda: c.bookmark(c.choice(["end", "crash"]), c.partition(), offset=c.offset()),
+            lambda: placed("committed", c.consumer(), partition=c.partition(), offset=c.offset()),
             lambda: sent(c.value(), key=c.key(), topic=c.choice([TOPIC, "others"])),
             lambda: acked(c.value(), c.offset(), partition=c.partition(), key=c.key()),
             lambda: effect(c.choice("012"), c.offset(2), c.choice(["bookings", "refunds"])),

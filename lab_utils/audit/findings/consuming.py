@@ -68,7 +68,10 @@ GIVEN = "(size(given) > 0 AND (NOT it.is_known OR exists(given, x -> x.consumer_
 NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
 # Where nobody says that work was done: how far the group was given the partition.
 FURTHEST = "get(filter(consumers, x -> x.name = it.name), 0).furthest[partition]"
-SKIPPED = f"it.at[partition] > offset AND if(it.works, {NOT_WORKED}, offset > {FURTHEST})"
+SKIPPED = (
+    "it.at[partition] > offset AND offset >= coalesce(it.since[partition], 0)"
+    f" AND if(it.works, {NOT_WORKED}, offset > {FURTHEST})"
+)
 
 
 @finding(
@@ -78,17 +81,19 @@ SKIPPED = f"it.at[partition] > offset AND if(it.works, {NOT_WORKED}, offset > {F
 def skipped_processing() -> Found:
     """A group's bookmark is after an order for which the work was never done.
 
-    Rule: at the end of the run the broker holds a bookmark of the group (`committed`) that is after
-    a readable `record`, and nobody in the group has `processed` that record: at its offset, and
-    with its value if one is named. If an order has several copies, only as many must be processed
-    as were acked, and at least one.
-    If neither a member of the group nor anybody who is in no group has `processed` anything of the
-    topic, as in a transactional pipeline, the bookmark is after such a record that is itself after
-    all that the group was given of the partition.
+    Rule: at the end of the run the broker holds a bookmark of the group (`committed` of the log)
+    that is after a readable `record`, and nobody in the group has `processed` that record: at its
+    offset, and with its value if one is named. Where no bookmark of the topic was read, the last
+    position that a member `committed` is taken for it, for what is not before the first record that
+    the group was given. If an order has several copies, only as many must be processed as were
+    acked, and at least one. If neither a member of the group nor anybody who is in no group has
+    `processed` anything of the topic, as in a transactional pipeline, the bookmark is after such a
+    record that is itself after all that the group was given of the partition.
     Smallest: `log(1, 2) processed(1) committed(2)`; `log(1, 2) delivered(1) committed(2)`.
-    Near miss: `log(1, 2) processed(1) committed(1)`; a bookmark that was ahead at a crash and is
-    not at the end; `log(1, 1) processed(1) committed(2)`, where the program recognised the
-    duplicate; `log(1, 2) committed(2)`, where nobody says what the group was given before.
+    Near miss: `log(1, 2) processed(1) committed(1)`; a position that was ahead at a crash, after
+    which the bookmark was read and is not; `log(1, 1) processed(1) committed(2)`, where the program
+    recognised the duplicate; `log(1, 2) committed(2)`, where nobody says what the group was given
+    before.
     Allowed by: `auto.offset.reset=latest`, or a change of positions as for unseen, for an order
     that was not delivered to the group; `enable.auto.commit=true` with
     `enable.auto.offset.store=true`, for an order that was, or that a member may have had in hand

@@ -480,7 +480,8 @@ def aborted_output() -> Found:
     sent(2, transaction 2) offsets(transaction 2, 2) committed(2)`.
     Near miss: `delivered(1, offset 0)` again after the abort; or order 1 sent again in 2. A
     transaction that committed its input and sent nothing is no finding: a program may have nothing
-    to send, as a filter does, and no event says which output belongs to which input.
+    to send, as a filter does, and no event says which output belongs to which input. Nor is input
+    that a consumer `committed` by itself: no event says whose output, if any, belongs to it.
     Allowed by: the program, which did not rewind to the last committed offset after the abort.
     Source: Kafka design, using transactions; KIP-447; claims E13, measured in lab 06.
     """

@@ -274,7 +274,7 @@ def unseen() -> Found:
     groups (DeleteGroups, OffsetDelete, OffsetCommit or TxnOffsetCommit with `outside` in its
     `detail` or of a client without events). (7) As for lost-write, a power cut or an unclean
     election. Otherwise a breach; undecided if it may be gone (an unread log) or aborted. It resumed
-    if given records after its first `committed`: a position from the log's start to the order.
+    if it first `committed` a position from the log's start to the order, and was given more later.
     Source: Jepsen; KIP-1327.
     """
     short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
