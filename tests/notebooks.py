@@ -7,8 +7,9 @@ import json
 import linecache
 import os
 import symtable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,7 @@ import nbformat
 from IPython.core.formatters import DisplayFormatter
 from nbclient import NotebookClient
 
-from lab_utils.grading.cases import LABS, Exercise, exercises
+from lab_utils.grading.cases import LABS, exercises
 from lab_utils.grading.notebook import (
     further_notebook,
     further_sources,
@@ -53,17 +54,18 @@ print(json.dumps({name: sorted({it["finding"] for it in judged_run(run.folder)})
 
 def source_notebook(lab: str, labs: Path = LABS) -> Any:
     """The notebook of a lab with its solutions."""
-    return instructor_notebook(*_lab(lab, labs))
+    return deepcopy(_made(instructor_notebook, lab, labs))
 
 
 def blank_notebook(lab: str, labs: Path = LABS) -> Any:
     """The notebook of a lab as it is handed out."""
-    return learner_notebook(*_lab(lab, labs))
+    return deepcopy(_made(learner_notebook, lab, labs))
 
 
-def _lab(lab: str, labs: Path) -> tuple[str, str, tuple[Exercise, ...]]:
+@cache  # no test changes a source and asks again
+def _made(make: Callable[..., Any], lab: str, labs: Path) -> Any:
     (source,) = (labs / "source").glob(f"{lab}_*.py")
-    return read_source(source), lab, exercises(lab, labs)
+    return make(read_source(source), lab, exercises(lab, labs))
 
 
 def answers_in(notebook: Any) -> dict[str, Any]:

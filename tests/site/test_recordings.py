@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from lab_utils.views.explorer.run_data import offered
 
 PAGE_BYTES = 1_000_000
 KEPT_BYTES = 1_000_000
+page_of = cache(page_data)
 
 
 def run_of(lab: str, **choice: str) -> dict[str, Any]:
     """The run that the page of a lab shows for a choice; what is not named is its default."""
-    data = page_data(lab)
+    data = page_of(lab)
     options = list(OFFERS[lab].chosen(choice).values())
     return next(data["runs"][at] for given, at in data["choices"] if given == options)
 
@@ -36,7 +37,7 @@ def test_each_choice_has_its_run(lab: str) -> None:
     Where a program, the ledger's columns or Kafka's version has changed, the error has the
     command.
     """
-    data = page_data(lab)
+    data = page_of(lab)
     offer = OFFERS[lab]
     programs = [data["runs"][at]["code"] for _, at in data["choices"]]
 
