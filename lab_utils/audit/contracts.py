@@ -52,6 +52,13 @@ DEFAULTS: Final = {
     "retry.backoff.ms": "100",
     "transaction.timeout.ms": "60000",
 }
+# The Java client's, where they differ (Kafka 4).
+JAVA: Final = {
+    "producer": {"enable.idempotence": "true", "max.in.flight": "5",
+                 "message.timeout.ms": "120000"},
+    "consumer": {"auto.offset.reset": "latest", "isolation.level": "read_uncommitted"},
+}  # fmt: skip
+JAVA_IN_FLIGHT: Final = 5  # with more of them it gives its default of idempotence up
 ALIASES: Final = {
     "request.required.acks": "acks",
     "max.in.flight.requests.per.connection": "max.in.flight",
@@ -472,24 +479,37 @@ ALWAYS_MET: Final = ("was on its way", "not begun", "acked alone")
 
 
 def effective(given: Mapping[str, str]) -> dict[str, str]:
-    """A client's settings with librdkafka's defaults, aliases and spellings resolved.
+    """A client's settings with its library's defaults, aliases and spellings resolved.
 
     >>> given = {"acks": "all", "enable.idempotence": "True"}
     >>> effective(given)["max.in.flight"], effective(given | {"max.in.flight": 1})["max.in.flight"]
     ('5', '1')
     >>> [effective({"enable.idempotence": it})["enable.idempotence"] for it in (1, 0, "T", "f")]
     ['true', 'false', 'true', 'false']
+    >>> java = {"role": "producer", "library": "java"}
+    >>> [effective(java | it)["enable.idempotence"] for it in ({}, {"acks": 1}, {"retries": 0})]
+    ['true', 'false', 'false']
     """
     named = {ALIASES.get(name, name): str(value).strip().lower() for name, value in given.items()}
-    settings = DEFAULTS | named
+    is_java = named.get("library") == "java"
+    settings = DEFAULTS | (JAVA.get(named.get("role", ""), {}) if is_java else {}) | named
     settings |= {name: SPELLED.get(settings[name], settings[name]) for name in ON_OR_OFF}
     if settings["acks"] == "all":
         settings["acks"] = "-1"
     if "transactional.id" in settings:
         settings["enable.idempotence"] = "true"
+    if is_java and "enable.idempotence" not in given and _is_at_odds(settings):
+        settings["enable.idempotence"] = "false"
     if settings["enable.idempotence"] == "true" and "max.in.flight" not in named:
         settings["max.in.flight"] = "5"  # librdkafka lowers it by itself
     return settings
+
+
+def _is_at_odds(settings: Mapping[str, str]) -> bool:
+    """Does the Java client give its default of idempotence up, in silence, for another setting?"""
+    many = settings["max.in.flight"]
+    is_many = many.isdigit() and int(many) > JAVA_IN_FLIGHT
+    return settings["acks"] != "-1" or settings["retries"] == "0" or is_many
 
 
 def clause(

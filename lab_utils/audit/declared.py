@@ -71,12 +71,6 @@ BY_DURATION: Final = re.compile(
     r"by_duration:(?i:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)", re.ASCII
 )
 
-# The audit knows librdkafka's defaults. These are the Java client's, where they differ (Kafka 4).
-JAVA: Final = {
-    "producer": {"acks": "all", "enable.idempotence": "true", "max.in.flight": "5",
-                 "message.timeout.ms": "120000"},
-    "consumer": {"auto.offset.reset": "latest", "isolation.level": "read_uncommitted"},
-}  # fmt: skip
 # So many names of a ledger are looked at for the one that a strange name may be meant for.
 LOOKED_AT: Final = 10_000
 
@@ -190,7 +184,7 @@ def read_contract(path: Path) -> Declared:
         for what in SETTINGS
     }
     return Declared(
-        {name: _with_defaults(name, table) for name, table in tables["clients"].items()},
+        {name: _of_client(name, table) for name, table in tables["clients"].items()},
         tables["topics"],
     )
 
@@ -235,22 +229,11 @@ def _dotted(key: str, value: Mapping[str, Any]) -> str:
     return f"{key}.{_dotted(name, inner) if isinstance(inner, dict) else name}"
 
 
-def _with_defaults(name: str, table: Mapping[str, str]) -> dict[str, str]:
-    """A client's settings, on top of its library's defaults."""
+def _of_client(name: str, table: Mapping[str, str]) -> dict[str, str]:
+    """A client's settings by their names in the audit; raises BadArgument if it has no role."""
     if "role" not in table:
         raise BadArgument(
             f'clients."{name}" has no role: the settings of a producer and of a consumer decide '
             'different findings. Add role = "producer" or role = "consumer".'
         )
-    settings = {ALIASES.get(key, key): value for key, value in table.items()}
-    if table.get("library") != "java":
-        return settings
-    known = JAVA[table["role"]] | settings
-    # The Java client gives its default of idempotence up in silence where another setting is at
-    # odds with it.
-    is_at_odds = (
-        known.get("acks") in ("0", "1")
-        or known.get("retries") == "0"
-        or int(known.get("max.in.flight", "5")) > int(JAVA["producer"]["max.in.flight"])
-    )
-    return known | ({"enable.idempotence": "false"} if is_at_odds else {}) | settings
+    return {ALIASES.get(key, key): value for key, value in table.items()}

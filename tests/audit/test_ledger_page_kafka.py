@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 from lab_utils.audit.command import audit_with
+from lab_utils.audit.contracts import effective
 from lab_utils.audit.declared import read_contract
 from lab_utils.audit.ledgers import COLUMNS
 from lab_utils.audit.session import spark
@@ -104,5 +105,5 @@ def test_the_contract_is_one(tmp_path: Path) -> None:
     declared = read_contract(path)
 
     assert tomllib.loads(code("toml"))["clients"].keys() == declared.clients.keys()
-    assert "true" == declared.clients["shop"]["enable.idempotence"]
+    assert "true" == effective(declared.clients["shop"])["enable.idempotence"]
     assert "3" == declared.topics["orders"]["replicas"]
