@@ -47,7 +47,7 @@ def lost(run: Run) -> Iterator[Found]:
             all_here = [row for row in acks if row.partition == partition]
             here = [
                 row for row in all_here
-                if row.at_ns <= end.at_ns
+                if row.at_ns < end.at_ns
                 or (None not in (row.offset, end.offset) and (row.offset or 0) < (end.offset or 0))
             ]  # fmt: skip
             there = [it for it in run.copies(them) if it[0] == partition]
@@ -213,7 +213,10 @@ def skipped(run: Run) -> Iterator[Found]:
             if offset < run.worked_on_since(name, topic, partition):
                 continue
             is_known = name in run.consumers(topic)
-            did_it = done and (not is_known or not given or name in given)
+            others = {r.actor for it, rows in run.consumers(topic).items() if it != name
+                      for r in rows}  # fmt: skip
+            did_it = any(not is_known or row.actor not in others for row in done)
+            did_it = did_it and (not is_known or not given or name in given)
             works = run.works(name, topic)
             if not works:
                 mine = run.said_by_group(name, topic, partition, "delivered")
@@ -378,7 +381,7 @@ def precommitted(run: Run) -> Iterator[Found]:
             for row in run.given(them)
             if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if is_asked
                 else is_hidden and run.is_read_committed(row.topic, row.partition)
-                and row.at_ns <= run.stops[row.topic, row.partition].at_ns)
+                and row.at_ns < run.stops[row.topic, row.partition].at_ns)
         }:  # fmt: skip
             yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
 

@@ -216,7 +216,7 @@ class Run:
     def was_read_since(self, topic: str | None, rows: Rows) -> bool:
         """Was each partition that was read, read after all these?"""
         read = [row.at_ns for (name, _), row in self.ends.items() if name == topic]
-        return max(row.at_ns for row in rows) <= min(read, default=-1)
+        return max(row.at_ns for row in rows) < min(read, default=-1)
 
     def kept(self, rows: Rows) -> Rows:
         """Those of these records that the log has not lost at its beginning."""
@@ -230,7 +230,7 @@ class Run:
             return False
         is_within = row.offset is not None and at[2] < row.offset
         given = [it.at_ns for it in self.said("delivered") if place(it) == at]
-        return is_within or min(given, default=row.at_ns + 1) <= row.at_ns
+        return is_within or min(given, default=row.at_ns) < row.at_ns
 
     def superseded(self, row: Event) -> bool:
         """May a compacted topic have taken away what was acked or delivered here?"""
@@ -358,8 +358,8 @@ class Run:
     def bookmarks(self) -> dict[tuple[Any, ...], int]:
         """What the broker held at the end of the run, by group, topic and partition.
 
-        Of a topic whose bookmarks nobody read: what a member of a group that was given something
-        committed last.
+        Of a group whose bookmark nobody read: what a member committed last, if it was given
+        something.
         """
         held: dict[tuple[Any, ...], int] = {}
         for row in self.kind("log", "committed"):
@@ -369,14 +369,14 @@ class Run:
         told = {}
         for row in sorted(self.said("committed"), key=lambda row: (row.at_ns, row.offset)):
             at = self.group(row.actor), row.topic, row.partition
-            is_read = any(topic == row.topic for _, topic, _ in held)
+            is_read = any(it[:2] == at[:2] for it in held)
             if not is_read and self.said_by_group(*at, "delivered"):
                 told[at] = row.offset or 0
         return held | told
 
     def worked_on_since(self, name: str, topic: str | None, partition: int | None) -> int:
         """From which offset on a group's bookmark is held against its work."""
-        if any(row.topic == topic and row.detail["when"] == "end"
+        if any((row.actor, row.topic, row.detail["when"]) == (name, topic, "end")
                for row in self.kind("log", "committed")):  # fmt: skip
             return 0
         given = self.said_by_group(name, topic, partition, "delivered")
@@ -497,5 +497,5 @@ class Run:
         """Is the last that the coordinator noted of this producer id an end, noted by then?"""
         noted = [row for row in self.kind("log", "transaction") if row.producer_id == producer_id]
         noted.sort(key=lambda row: row.offset or 0)
-        ends = ("CompleteCommit", "CompleteAbort")
-        return bool(noted) and noted[-1].detail["state"] in ends and noted[-1].at_ns <= at_ns
+        ends = ("CompleteCommit", "CompleteAbort", "Empty")
+        return bool(noted) and noted[-1].detail["state"] in ends and noted[-1].at_ns < at_ns

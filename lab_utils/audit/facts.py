@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 LISTED: Final = 10
 # Errors by which the client itself declines an order: nothing of it is on its way.
 DECLINED: Final = (
-    "BufferError", "BufferExhaustedException", "_INVALID_ARG", "_QUEUE_FULL", "_STATE",
-    "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
+    "BufferError", "BufferExhaustedException", "SerializationException", "_INVALID_ARG",
+    "_KEY_SERIALIZATION", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
+    "_VALUE_SERIALIZATION",
 )  # fmt: skip
 # And by which the program or the client stopped asking, or for which no one would take the order:
 # nobody was unavailable. What waits in the queue for its retry has been on its way before, and so
@@ -34,7 +35,8 @@ OWN_ERRORS: Final = (
     "TransactionAbortedException",
     # No broker takes these orders, nor any of a producer that another has fenced. Kafka's own names
     # differ from librdkafka's, and a Java program knows them as exceptions.
-    "MESSAGE_TOO_LARGE", "RecordTooLargeException", "INVALID_RECORD", "InvalidRecordException",
+    "MESSAGE_TOO_LARGE", "RecordTooLargeException", "RECORD_LIST_TOO_LARGE",
+    "RecordBatchTooLargeException", "INVALID_RECORD", "InvalidRecordException",
     "INVALID_TIMESTAMP", "InvalidTimestampException", "TOPIC_AUTHORIZATION_FAILED",
     "TopicAuthorizationException", "_FENCED", "PRODUCER_FENCED", "ProducerFencedException",
     "INVALID_PRODUCER_EPOCH", "InvalidProducerEpochException",
@@ -192,7 +194,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         "count_if(is_visible) AS visible",
         f"count_if(is_stored AND {KEPT}) AS kept",
         f"count_if(is_visible AND {KEPT}) AS kept_visible",
-        "count_if(reported_at_ns > array_min(map_values(read_at_ns))) AS late",
+        "count_if(reported_at_ns >= array_min(map_values(read_at_ns))) AS late",
         f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
         "any_value(array_contains(drained, partition)) AS is_drained",
         f"sum(if(coalesce(offset, 0) < starts[partition], {UNHELD}, 0)) AS below_the_start",
@@ -346,11 +348,11 @@ MAY_BE_COMPACTED: Final = (
 KEPT: Final = "offset >= coalesce(starts[partition], 0)"
 # The acks of a place that no copy is there for.
 UNHELD: Final = "greatest(acks - if(is_stored, 1, 0), 0)"
-# Of the acks of a copy, those that the reader of the log must have found: what was acked later may
-# have been stored later.
+# Of the acks of a copy, those that the reader of the log must have found: what was acked later, or
+# by a coarse clock at the same time, may have been stored later.
 BEFORE_THE_END: Final = (
     "if(coalesce(offset < ends[partition], false), acks,"
-    " size(filter(acked_at_ns, x -> x <= read_at_ns[partition])))"
+    " size(filter(acked_at_ns, x -> x < read_at_ns[partition])))"
 )
 
 
@@ -535,7 +537,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         " AS told",
         "held IS NULL AND array_contains(drained, partition)"
         " AND (coalesce(offset < ends[partition], false)"
-        " OR coalesce(given_at_ns <= read_at_ns[partition], false))"
+        " OR coalesce(given_at_ns < read_at_ns[partition], false))"
         " AND offset >= coalesce(starts[partition], 0) AS holds_nothing",
     )
     window = (

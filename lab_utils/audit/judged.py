@@ -5,6 +5,7 @@ It brings the few rows that are findings out of Spark, and never the events.
 
 from __future__ import annotations
 
+import re
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +23,7 @@ from lab_utils.audit.contracts import (
     clause,
     effective,
 )
-from lab_utils.audit.declared import TOPIC, misspelt
+from lab_utils.audit.declared import COUNTS, TOPIC, misspelt
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Prefilter, found_by
 from lab_utils.audit.findings.isolation import VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
@@ -200,6 +201,9 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     decided = possible[0]
     if decided.judgement == BREACH and (lacking := _lacking(found, seen)):
         return UNDECIDED, None, lacking
+    strange = _strange(_topic(found, seen))
+    if set(_together(str(decided.allowed_by).partition("=")[0])) & set(strange.values()):
+        return UNDECIDED, None, MISSPELT.format(role="topic", names=", ".join(sorted(strange)))
     if len({it.judgement for it in possible}) > 1:
         why = MISSPELT if doubtful else UNSEEN
         names = ", ".join(sorted(doubtful))
@@ -214,7 +218,7 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if STALE in (found["circumstances"] or ()):
         return LAST_SEEN_BEFORE
-    strange = [name for name, it in misspelt(_topic(found, seen).settings) if it in TOPIC]
+    strange = _strange(_topic(found, seen))
     if found["finding"] in OF_TOPICS and strange:
         return MISSPELT.format(role="topic", names=", ".join(sorted(strange)))
     if found["finding"] in SINCE_PLACED and not seen.says(found["run"], found["actor"], PLACINGS):
@@ -231,6 +235,16 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
     if found["finding"] in IN_SEQUENCE and seen.are_several(found["run"], found["actor"], role):
         return SEVERAL.format(role=role, actor=found["actor"])
     return None
+
+
+def _strange(topic: TopicFacts) -> dict[str, str]:
+    """The settings of a topic that say nothing, each with the one that was probably meant."""
+    return {name: meant for name, meant in misspelt(topic.settings) if meant in TOPIC}
+
+
+def _together(setting: str) -> tuple[str, ...]:
+    """A setting, with the other one by which it decides: a floor is no higher than the replicas."""
+    return COUNTS if setting in COUNTS else (setting,)
 
 
 def _unlike(found: Mapping[str, Any], topic: TopicFacts) -> Mapping[str, str] | None:
@@ -275,8 +289,10 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
             why=loses if producers or is_trimmed else "nobody recorded how its producer is set"
         )
     given = [it.get(found["partition"], (0, 0, -ANY))[2] for it in topic.given.values()]
-    end = topic.ends.get(found["partition"])
-    if topic.is_compacted and end and max(given, default=-ANY) > end.at_ns:
+    at = found["run"], found["topic"], found["partition"]
+    read = [min(times) for it, times in seen.readings.items() if it[:3] == at and times]
+    read += [end.at_ns for end in [topic.ends.get(at[2])] if end]
+    if topic.is_compacted and max(given, default=-ANY) > min(read, default=ANY):
         return UNREAD_SINCE
     readers = map(effective, _those_of(found, seen) or [{}])
     tells = topic.is_transactional or topic.producer_ids is not None  # its batches were recorded
@@ -305,6 +321,8 @@ def _is_half_read(found: Mapping[str, Any], seen: Survey) -> bool:
     if not said.keys() & {"record", "visible"}:
         said = {kind: seen.actors(run, kind) for kind in ("record", "visible")}
     visible, readers = bool(said.get("visible")), said.get("record", set())
+    if not visible and not readers:  # nobody was given anything: who came to the end?
+        readers = seen.actors(run, "end")
     committed = {
         actor for actor, it in seen.lives(run, "consumer")
         if effective(it)["isolation.level"] == "read_committed"
@@ -359,6 +377,12 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     return [given | settings for _, settings in named or in_role]
 
 
+def _number(broker: str | None) -> str:
+    """The number of a broker by its name, as broker-1; empty where that has none, or several."""
+    found = re.fullmatch(r"\D*(\d+)", str(broker))
+    return found[1] if found else ""
+
+
 def _is_succeeded(found: Mapping[str, Any], seen: Survey) -> bool:
     """Was a consumer of the group that a finding names created more than once, or another one?"""
     run, names = found["run"], str(found["actor"] or "").split(", ")
@@ -386,9 +410,10 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     about = [(run, it) for it in (name, None)]
     without_power = {actor for what, _, actor in past if what == "power_cut"}
     holders = topic.brokers(found["partition"])
+    strange = _strange(topic)
     return {
-        **topic.settings,
-        POWER_CUT: str(len(without_power & holders if holders else without_power)),
+        **{name: text for name, text in topic.settings.items() if name not in strange},
+        POWER_CUT: str(sum(not holders or _number(it) in {"", *holders} for it in without_power)),
         TOPIC_DELETED: str(any(seen.deleted[it] > 0 and ("deletes", *it) in past for it in about)),
         POSITIONS_CHANGED: str(
             any(seen.repositioned[it] > 0 and ("repositions", *it) in past for it in about)

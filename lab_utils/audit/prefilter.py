@@ -52,7 +52,7 @@ TOPICS_SCHEMA: Final = (
 )
 PARTITIONS_SCHEMA: Final = (
     "run STRING, topic STRING, number BIGINT, is_drained BOOLEAN, end BIGINT, bookmark BIGINT,"
-    " owners BIGINT"
+    " owners BIGINT, working BIGINT"
 )
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, bit BIGINT, starts ARRAY<BIGINT>"
 
@@ -272,7 +272,8 @@ SUSPECT_PLACE: Final = (
     "is_told AND NOT is_held AND is_drained AND (offset < end OR deliveries > 0)",
     "deliveries > bit_count(given_to)",
     "worked > 1",
-    f"{READABLE} AND bookmark > offset AND (some_work AND worked = 0"
+    f"{READABLE} AND bookmark > offset"
+    " AND (some_work AND (worked = 0 OR worked < bit_count(given_to & working))"
     " OR (deliveries > 0 OR NOT all_work) AND (given_to & owners) <> owners)",
     JUMPED,
 )
@@ -384,9 +385,10 @@ def _partitions(events: DataFrame, survey: Survey) -> DataFrame:
 
 def _of_partition(
     it: TopicFacts, number: int, bits: dict[str, int]
-) -> tuple[bool, int | None, int | None, int]:
+) -> tuple[bool, int | None, int | None, int, int]:
     end = it.ends.get(number)
     held = {group: at[number] for group, at in it.bookmarks.items() if number in at}
     owners = sum(bits[group] for group in held if group in it.actors)
     is_drained, offset = (end.drained, end.offset) if end else (False, None)
-    return is_drained, offset, max(held.values(), default=None), owners
+    working = sum(bits[group] for group in it.actors if it.works(group))
+    return is_drained, offset, max(held.values(), default=None), owners, working

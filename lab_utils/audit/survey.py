@@ -6,6 +6,7 @@ read, and who reads which topic. The facts are joined with it, and the contracts
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -33,8 +34,8 @@ READ_WHOLE: Final = (
 )
 # Whose actor matters, and whose partition; others are counted together.
 BY_ACTOR: Final = (
-    "(source IN ('client', 'fault', 'workload') OR kind IN ('power_cut', 'started', 'record')"
-    " OR source = 'wire' AND api IN ('OffsetCommit', 'TxnOffsetCommit'))"
+    "(source IN ('client', 'fault', 'workload') OR source = 'log' AND kind IN ('record', 'end')"
+    " OR kind IN ('power_cut', 'started') OR api IN ('OffsetCommit', 'TxnOffsetCommit'))"
 )
 BY_PARTITION: Final = "kind IN ('delivered', 'assigned', 'sought', 'acked', 'committed')"
 # By what a client of the run that records what it does is known.
@@ -174,9 +175,9 @@ class TopicFacts:
         return "true" if min(self.producer_ids) >= 0 else "false"
 
     def brokers(self, partition: int | None) -> set[str]:
-        """Who holds a replica of the partition, or of any if it is None; nobody if unknown."""
+        """The numbers of those who hold a replica of the partition, or of any; none if unknown."""
         held = self.replicas.values() if partition is None else [self.replicas.get(partition, ())]
-        return {f"broker-{number}" for numbers in held for number in numbers}
+        return {number for numbers in held for number in numbers}
 
     @property
     def is_transactional(self) -> bool:
@@ -207,9 +208,9 @@ class TopicFacts:
                 yield number, position
 
     def hold_told(self) -> None:
-        """Where nobody read the bookmarks, take what members committed, of what they were given."""
-        for group, at in self.told.items() if not self.bookmarks else ():
-            for number in at.keys() & self.given[group].keys():
+        """Where nobody read a bookmark, take what members committed, of what they were given."""
+        for group, at in self.told.items():
+            for number in () if group in self.bookmarks else at.keys() & self.given[group].keys():
                 self.bookmarks[group][number] = at[number][1]
                 self.since[group][number] = self.given[group][number][0]
 
@@ -245,7 +246,7 @@ class Survey:
     since    what was done, run, and topic or broker -> when; of positions, when first
     over     the same -> when that was over: the broker had started, the topic was created again
     repositioned  the same of a change of groups' positions; the topic is NULL if none is named
-    readings run, topic, partition and reader -> how often it came to the end of the log
+    readings run, topic, partition and reader -> when it came to the end of the log, each time
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
     """
@@ -259,7 +260,7 @@ class Survey:
     counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
     since: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
     over: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
-    readings: Counter[tuple[str, str, int, str]] = field(default_factory=Counter)
+    readings: dict[tuple[str, str, int, str], list[int]] = field(default_factory=LISTS)
     plans: Plans = ANEW
 
     @property
@@ -270,7 +271,7 @@ class Survey:
     @property
     def is_read_again(self) -> bool:
         """Did a reader come to the end of a log more than once?"""
-        return max(self.readings.values(), default=0) > 1
+        return max(map(len, self.readings.values()), default=0) > 1
 
     @property
     def has_transactions(self) -> bool:
@@ -494,7 +495,7 @@ def _count(found: Survey, row: Row) -> None:
     if said == ("log", "batch") and row["first_id"] is not None:
         topic.producer_ids = (row["first_id"], row["last_id"])
     for brokers in row["replicas"] if row["partition"] is not None else ():
-        topic.replicas[row["partition"]].update(brokers.split())
+        topic.replicas[row["partition"]].update(re.findall(r"\d+", brokers))
     if row["source"] == "log" and row["kind"] in ("batch", "marker"):
         topic.epochs |= {row["first_epoch"], row["last_epoch"]} - {None}
 
@@ -515,7 +516,7 @@ def _read(found: Survey, row: Row) -> None:
         topic.settings |= detail
     elif row["kind"] == "end" and row["partition"] is not None:
         reader = row["run"], row["topic"], row["partition"], row["actor"]
-        found.readings[reader] += detail.get("drained") == "true"
+        found.readings[reader] += [row["at_ns"]] * (detail.get("drained") == "true")
         for ends, said in ((topic.ends, "drained"), (topic.stable, "committed_drained")):
             if ends is topic.ends or detail.keys() & {said, "last_stable"}:
                 end, before = _end(row, detail, said), ends.get(row["partition"])
@@ -580,8 +581,7 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
         (group, sorted(actors), {number: at[1] for number, at in it.given[group].items()},
          dict(it.resumed(group)), dict(it.ahead[group]), dict(it.chosen(group)),
-         sorted(it.reread[group]),
-         None if group in it.subscribed else sorted(it.placed[group]))
+         sorted(it.reread[group]), None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip
     bookmarks = [

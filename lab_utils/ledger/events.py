@@ -78,7 +78,6 @@ IN_DETAIL: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "txn_offsets_sent": {**_CALLED, "offsets": _OFFSETS},
     "end": {"start": _NUMBER, "last_stable": _NUMBER, "drained": _TRUTH,
             "committed_drained": _TRUTH},
-    "topic": {"replicas": _NUMBER, "min.insync.replicas": _NUMBER},
     "created": {"role": _ROLE},
     "sought": {"to": _TO},
 }  # fmt: skip

@@ -228,6 +228,8 @@ PRODUCING: Cases = {
             [sent("1"), failed("1"), delivered("1", 0), *log()],
             # refused and not stored
             [sent("1"), failed("1"), *log(drained=False)],
+            # the client itself declined it
+            [sent("1"), failed("1", error="SerializationException"), *log()],
             # too large for the broker, or for the client
             [sent("1"), failed("1", error="MSG_SIZE_TOO_LARGE"), *log()],
             # its producer has a successor
@@ -278,6 +280,8 @@ PRODUCING: Cases = {
 
 GROUPED = created("consumer-1", group__id="group")
 BY_MEMBER = {"actor": "consumer-1"}
+OTHER_MEMBER = created("consumer-2", group__id="other")
+DONE_BY_OTHER = [delivered("0", 0, "consumer-2"), processed("0", 0, actor="consumer-2")]
 HANDED = [GROUPED, *log("0", "1"), delivered("0", 0), delivered("1", 1)]
 IN_ANOTHER_GROUP = (
     created("consumer-2", group__id="works"),
@@ -332,6 +336,15 @@ CONSUMING: Cases = {
             # what an earlier run was given
             [GROUPED, *log("0", "1"), delivered("1", 1), processed("1", 1, **BY_MEMBER),
              position(2)],
+        ),
+        "nobody read the bookmark of this group, and that of another": (
+            [*HANDED, processed("0", 0, **BY_MEMBER), position(2), bookmark(0, group="other")],
+            [*HANDED, processed("0", 0, **BY_MEMBER), position(1), bookmark(2, group="other")],
+        ),
+        "another group did the work": (
+            [*HANDED, OTHER_MEMBER, *DONE_BY_OTHER, processed("1", 1, **BY_MEMBER), bookmark(2)],
+            # its worker is in no group
+            [*HANDED, processed("0", 0), processed("1", 1, **BY_MEMBER), bookmark(2)],
         ),
         "what the log had lost when it ended": (
             [*log("0", "1"), processed("1", 1), bookmark(2), end(offset=2)],

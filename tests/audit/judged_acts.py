@@ -9,6 +9,7 @@ from tests.histories import (
     acked,
     asked,
     created,
+    decision,
     delivered,
     end,
     log,
@@ -16,6 +17,8 @@ from tests.histories import (
     power_cut,
     record,
     sent,
+    sent_in,
+    told,
     topic,
 )
 
@@ -51,7 +54,20 @@ UNLIKE: Judged = {
 STARTED = replace(power_cut(), kind="started")
 GONE, MADE = asked("DeleteTopics"), replace(asked("CreateTopics"), kind="response")
 ON_1, NOT_HELD = [PRODUCER, topic(1, replicas=1)], [sent("1"), acked("1", 0), end()]
+NAMED = [PRODUCER, topic(1, replicas=1), decision("1", replicas="1")]
 ACTS: Judged = {
+    "a broker that is called otherwise lost power": (
+        [*NAMED, *NOT_HELD[:-1], replace(power_cut(), actor="kafka1"), end()],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "the same, and its name has another number": (
+        [*NAMED, *NOT_HELD[:-1], replace(power_cut(), actor="kafka2"), end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and its name has no number": (
+        [*NAMED, *NOT_HELD[:-1], replace(power_cut(), actor="10.0.0.2:9092"), end()],
+        "lost-write", "allowed", "replicas=1",
+    ),
     "its broker was back from a power cut before the first send": (
         [*ON_1, power_cut(), STARTED, *NOT_HELD], "lost-write", "breach", None,
     ),
@@ -110,6 +126,34 @@ SETTINGS: Judged = {
         [PRODUCER, topic(2, unclean__leader__election__enable="ture"), *NOT_HELD],
         "lost-write", "undecided", None,
     ),
+    "a topic's setting that would allow less is misspelt": (
+        [PRODUCER, topic(None, 1, min__insync__replica="2"), sent("1"), acked("1", 0), power_cut(),
+         end()],
+        "lost-write", "undecided", None,
+    ),
+    "the same, and the producer's setting allows it": (
+        [created("producer-1", role="producer", acks="1"),
+         topic(None, 1, min__insync__replica="2"), *NOT_HELD],
+        "lost-write", "allowed", "acks=1",
+    ),
+    "Java's producer has its own defaults": (
+        [created("producer-1", role="producer", library="java"), *TWICE],
+        "duplicate", "breach", None,
+    ),
+    "the same, and they are given up for acks=1": (
+        [created("producer-1", role="producer", library="java", acks="1"), *TWICE],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "Java's consumer has its own defaults": (
+        [created("consumer-1", role="consumer", library="java"), sent_in(1, "1"),
+         delivered("1", 0), told("aborted", 1)],
+        "aborted-read", "allowed", "isolation.level=read_uncommitted",
+    ),
+    "librdkafka's consumer has its own defaults, too": (
+        [created("consumer-1", role="consumer"), sent_in(1, "1"), delivered("1", 0),
+         told("aborted", 1)],
+        "aborted-read", "breach", None,
+    ),
     "the same, and no topic's setting would allow it": (
         [created("producer-1", role="producer", enable__idempotence="true"),
          topic(2, cleanup__polcy="compact"), *TWICE],
@@ -129,7 +173,21 @@ BEFORE_AND_AFTER = [delivered("1", 0, key="a"), delivered("2", 2, key="b")]
 ALL_3 = [record("1", 0, key="a"), record("1", 1, key="b"), record("2", 2, key="b"), end(offset=3)]
 READ_FIRST = [*COMPACTED, *ALL_3, *BEFORE_AND_AFTER]
 READ_LAST = [*COMPACTED, *BEFORE_AND_AFTER, *ALL_3]
+HELD_2 = [record("1", 1, key="b"), record("2", 2, key="b"), end(offset=3)]
+ABORTED = [created("producer-1", role="producer", transactional__id="a"), acked("1", 0)]
 READ: Judged = {
+    "the same compacted topic, read before and after": (
+        [*READ_FIRST, *HELD_2], "unseen", "undecided", None,
+    ),
+    "a read_committed reader came to the end and was given nothing": (
+        [created("reader", role="consumer"), *ABORTED, end(offset=2)],
+        "lost-write", "undecided", None,
+    ),
+    "a read_uncommitted reader came there and was given nothing": (
+        [created("reader", role="consumer", isolation__level="read_uncommitted"), *ABORTED,
+         end(offset=2)],
+        "lost-write", "breach", None,
+    ),
     "passed over in a compacted topic, which was read before": (
         READ_FIRST, "poll-skip", "undecided", None,
     ),

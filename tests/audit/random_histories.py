@@ -305,7 +305,7 @@ def transactions(c: _Chance) -> list[Event]:
 
     def stopped() -> list[Event]:
         """Where a reader stops, and what the coordinator noted of the batch that begins there."""
-        at, state = c.offset(), c.choice(["Ongoing", "CompleteCommit", "CompleteAbort"])
+        at, state = c.offset(), c.choice(["Ongoing", "CompleteCommit", "CompleteAbort", "Empty"])
         batch = written("batch", at, 0, c.choice([7, 8]))
         return [batch, noted(state, 1, c.choice([7, 8])), stop(at, 4)]
 

@@ -323,6 +323,10 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             # its marker was on its way when the end was read
             [written("batch", 0, 0), noted("Ongoing", 0), stop(0, 2), noted("CompleteCommit", 1)],
         ),
+        "the same, and its producer has started again": (
+            [written("batch", 0, 0), noted("CompleteAbort", 0), noted("Empty", 1), stop(0, 2)],
+            [written("batch", 0, 0), noted("Empty", 0), noted("Ongoing", 1), stop(0, 2)],
+        ),
         "another transaction is over": (
             [written("batch", 1, 0), noted("CompleteAbort", 0), stop(1, 2)],
             [written("batch", 1, 0), noted("CompleteAbort", 0, producer_id=8), stop(1, 2)],

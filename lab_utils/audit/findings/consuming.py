@@ -59,7 +59,8 @@ def duplicate_delivery() -> Found:
 # Was the work done for what is held here, and not for what a truncation took away, and was it given
 # to a consumer of this group, or can nobody say to whom?
 DONE_BY = (
-    "(exists(worked, x -> x.value IS NULL OR x.value <=> held.value)"
+    "(exists(worked, x -> (x.value IS NULL OR x.value <=> held.value) AND NOT (it.is_known AND"
+    " exists(consumers, y -> y.name <> it.name AND array_contains(y.actors, x.actor))))"
     " AND (NOT it.is_known OR size(given) = 0 OR exists(given, x -> x.consumer_group = it.name)))"
 )
 # Was it handed to a consumer of this group, or to one of which nobody knows the group?
@@ -83,7 +84,7 @@ def skipped_processing() -> Found:
 
     Rule: at the end of the run the broker holds a bookmark of the group (`committed` of the log)
     that is after a readable `record`, and nobody in the group has `processed` that record: at its
-    offset, and with its value if one is named. Where no bookmark of the topic was read, the last
+    offset, and with its value if one is named. Where the group's bookmark was not read, the last
     position that a member `committed` is taken for it, for what is not before the first record that
     the group was given. If an order has several copies, only as many must be processed as were
     acked, and at least one. If neither a member of the group nor anybody who is in no group has

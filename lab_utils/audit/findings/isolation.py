@@ -75,7 +75,7 @@ def aborted_read() -> Found:
 
 EARLY: Final = (
     "filter(given, x -> x.kind = 'delivered' AND if(asked < sends,"
-    " visible = 0 AND copies > 0 AND x.at_ns <= read_committed[x.partition],"
+    " visible = 0 AND copies > 0 AND x.at_ns < read_committed[x.partition],"
     " x.at_ns BETWEEN sent_at_ns AND asked_at_ns - 1))"
 )
 
@@ -308,6 +308,10 @@ STOP_SCHEMA: Final = (
 )
 
 
+# What a coordinator notes of a producer id without an open transaction.
+OVER: Final = "state IN ('CompleteAbort', 'CompleteCommit', 'Empty')"
+
+
 def stops(events: DataFrame, survey: Survey) -> DataFrame:
     """One row a partition where a read_committed reader stops before the end of the log.
 
@@ -319,7 +323,7 @@ def stops(events: DataFrame, survey: Survey) -> DataFrame:
     noted = sql(
         events.where("source = 'log' AND kind = 'transaction'"), ["run", "producer_id"],
         "max_by(struct(detail['state'] AS state, at_ns AS noted_at_ns), offset) AS last",
-    ).selectExpr("run", "producer_id", "last.*").where("state LIKE 'Complete%'")  # fmt: skip
+    ).selectExpr("run", "producer_id", "last.*").where(OVER)  # fmt: skip
     # The last stable offset is the first of the oldest open transaction: where a batch begins.
     batches = events.where("source = 'log' AND kind = 'batch'").selectExpr(
         "run", "topic", "partition", "offset AS last_stable", "producer_id"
@@ -327,7 +331,7 @@ def stops(events: DataFrame, survey: Survey) -> DataFrame:
     keys = ["run", "topic", "partition", "last_stable"]
     over = sql(
         batches.join(noted, ["run", "producer_id"]).join(stopped, keys)
-        .where("noted_at_ns <= read_at_ns"),
+        .where("noted_at_ns < read_at_ns"),
         keys,
         "array_sort(collect_set(struct(producer_id, state))) AS over",
     )  # fmt: skip
@@ -343,8 +347,9 @@ def hanging_transaction() -> Found:
 
     Nothing will write its marker.
     Rule: an `end` has a last stable offset below the end of the log; a `batch` begins at that
-    offset, and the coordinator's last entry (`transaction`) for its producer id is *CompleteCommit*
-    or *CompleteAbort*, noted before the `end` was read.
+    offset, and the coordinator's last entry (`transaction`) for its producer id is
+    *CompleteCommit*, *CompleteAbort*, or the *Empty* of a producer that has started again, noted
+    before the `end` was read.
     Smallest: `batch(offset 0, id 7) transaction(id 7, CompleteCommit) end(last stable 0, offset
     2)`.
     Near miss: the same with *Ongoing* as the last entry: the coordinator aborts that transaction

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lab_utils.audit.survey import Survey
 
 # Kafka's default is 1; Spark's least() would leave out what is not there.
-FLOOR: Final = "coalesce(bigint(detail['min.insync.replicas']), 1)"
+FLOOR: Final = "coalesce(try_cast(detail['min.insync.replicas'] AS BIGINT), 1)"
 
 # Nobody can say that the high watermark was still where it was last seen.
 STALE: Final = "seen before"
@@ -91,11 +91,11 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
     floors = sql(
         events.where("source = 'workload' AND kind = 'topic'"),
         ["run", "topic"],
-        f"max(least({FLOOR}, bigint(detail['replicas']))) AS floor",
+        f"max(least({FLOOR}, try_cast(detail['replicas'] AS BIGINT))) AS floor",
     )
     below = sql(
         meanwhile.where("source = 'broker'"), ["run", "topic", "partition"],
-        "max_by(size(filter(split(detail['isr'], ' '), x -> x <> '')), at_ns)"
+        "max_by(size(filter(split(detail['isr'], '[^0-9]+'), x -> x <> '')), at_ns)"
         " FILTER (WHERE kind = 'partition') AS isr",
         "max(at_ns) FILTER (WHERE kind = 'partition') AS decided_at_ns",
         "max(at_ns) FILTER (WHERE kind = 'watermark') AS marked_at_ns",
