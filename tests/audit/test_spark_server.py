@@ -176,6 +176,7 @@ def test_a_machine_that_works_with_a_cluster(
     assert "tmp=a\\nb\\\\\n" == properties.read_text()
 
 
+@pytest.mark.kafka
 def test_a_spark_that_is_too_slow(tmp_path: Path) -> None:
     """The error has what Spark had printed, although its server removes that when it is ended."""
     logs = ("server.log", "spark.log")

@@ -109,6 +109,7 @@ except OSError as error:
 """
 
 
+@pytest.mark.processes
 def test_a_full_disk_makes_no_seat(tmp_path: Path) -> None:
     """What does not fit (a real limit) is refused and not taken in; a room that goes on has all."""
     child = subprocess.run(

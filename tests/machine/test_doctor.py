@@ -17,6 +17,8 @@ from lab_utils.machine.doctor import Row, examine
 from lab_utils.machine.jars import locked
 from lab_utils.processes import PORTS
 
+pytestmark = pytest.mark.processes
+
 
 def row(name: str) -> Row:
     """What the doctor says of one thing."""
