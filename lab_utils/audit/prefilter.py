@@ -390,5 +390,7 @@ def _of_partition(
     held = {group: at[number] for group, at in it.bookmarks.items() if number in at}
     owners = sum(bits[group] for group in held if group in it.actors)
     is_drained, offset = (end.drained, end.offset) if end else (False, None)
-    working = sum(bits[group] for group in it.actors if it.works(group))
+    workers = it.said_by.get("processed", set())
+    # The work of who is in no group counts for each.
+    working = sum(bits[group] for group, actors in it.actors.items() if workers & actors)
     return is_drained, offset, max(held.values(), default=None), owners, working
