@@ -6,6 +6,7 @@ run. The rules are grouped as the modules of lab_utils/audit are.
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -336,7 +337,7 @@ def invisible(run: Run) -> Iterator[Found]:
         floors = [floor(row) for row in run.rows if row.kind == "topic" and row.topic == topic]
         if not (decisions and marks and floors):
             continue
-        in_sync = len(decisions[-1].detail["isr"].split())
+        in_sync = len(re.findall("[0-9]+", decisions[-1].detail["isr"]))
         if marks[-1].actor != f"broker-{decisions[-1].detail['leader']}":
             continue
         if in_sync < max(floors) and offset >= (marks[-1].offset or 0):

@@ -524,6 +524,8 @@ REPLICAS: Cases = {
             [topic(2), decision("1"), watermark(0), FINISHED, acked("1", 0)],
             # acked below the floor
             [topic(2), decision("1 2"), watermark(0), acked("1", 0), FINISHED],
+            # as others write a list
+            [topic(2), decision("[1,2]"), watermark(0), acked("1", 0), FINISHED],
             # the floor is capped at the replicas
             [topic(2, replicas=1), decision("1"), watermark(0), acked("1", 0), FINISHED],
             # a floor that nobody set
