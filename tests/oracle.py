@@ -163,14 +163,12 @@ def unseen(run: Run) -> Iterator[Found]:
                 for row in delivered
                 for partition, offset in where
             )
-            chose = any(
-                run.has_sought(topic, partition, name, "end", after=offset if passed else None)
-                for partition, offset in where
-            )
+            moved = any(run.is_moved_over(topic, name, *it) for it in where)
+            chose = any(run.has_sought(topic, number, name, "end") for number, _ in where)
             has_begun = {row.partition for row in delivered} & {partition for partition, _ in where}
             if has_begun and not passed:
                 why = "late"
-            elif chose:
+            elif moved or (chose and not passed):
                 why = "sought"
             elif any(run.is_ahead(topic, name, *it) for it in where):
                 why = "ahead"
@@ -228,7 +226,8 @@ def skipped(run: Run) -> Iterator[Found]:
             if works and len(elsewhere) >= max(1, len(acks)):
                 continue
             if not did_it:
-                why = ["not given"] if is_known else []
+                has_resumed = run.has_resumed(topic, name, partition, offset)
+                why = ["resumed" if has_resumed else "not given"] if is_known else []
                 if given and (not is_known or name in given):
                     why = ["given"]
                 by = actors(run.consumers(topic)[name]) if is_known else None

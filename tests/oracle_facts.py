@@ -70,6 +70,11 @@ def furthest(ends: Rows, how_far: Callable[[Event], bool]) -> dict[tuple[Any, ..
     return best
 
 
+def in_time(row: Event) -> tuple[int, bool, int]:
+    """By time; of one time what was given comes last, by its offset."""
+    return row.at_ns, row.kind == "delivered", -1 if row.offset is None else row.offset
+
+
 def last_read(rows: Rows) -> Rows:
     """Rows without the records that a later reading of the same reader did not find again."""
 
@@ -396,20 +401,35 @@ class Run:
         ]  # fmt: skip
 
     def has_sought(
-        self, topic: str | None, partition: int | None, name: str, *to: str,
-        after: int | None = None,
+        self, topic: str | None, partition: int | None, name: str, *to: str
     ) -> bool:  # fmt: skip
-        """Did a consumer of this group choose an offset, or go to one of these?
-
-        With `after`, did it choose one after this, or none that the log still has?
-        """
+        """Did a consumer of this group choose an offset, or go to one of these?"""
         its = self.said_by_group(name, topic, partition, "sought")
-        chosen = [row.offset for row in its if row.offset is not None]
-        if chosen and after is not None:
-            furthest = max(chosen)
-            is_past = furthest > after or furthest < self.start(topic, partition)
-            chosen = chosen if is_past else []
-        return bool(chosen) or any(row.detail.get("to") in to for row in its)
+        return any(row.offset is not None or row.detail.get("to") in to for row in its)
+
+    def is_moved_over(
+        self, topic: str | None, name: str, partition: int | None, offset: int
+    ) -> bool:
+        """Did its program move this group over the offset, and did it go on from there?"""
+        said = self.said_by_group(name, topic, partition, "delivered", "sought")
+        furthest, moved = -1, dict[str, Event]()
+        for row in sorted(said, key=in_time):
+            if row.kind == "sought":
+                moved.pop(row.actor, None)
+                if row.offset is not None or row.detail.get("to") == "end":
+                    moved[row.actor] = row
+            elif row.offset is not None:
+                move = moved.pop(row.actor, None)
+                if move and furthest < offset < self._went_on(move, row.offset):
+                    return True
+                furthest = max(furthest, row.offset)
+        return False
+
+    def _went_on(self, moved: Event, given: int) -> int:
+        """Up to where the program chose; a group whose offset is gone is reset to anywhere."""
+        if moved.offset is None or moved.offset < self.start(moved.topic, moved.partition):
+            return given
+        return min(moved.offset, given)
 
     def why_again(self, done: Rows, given: Rows) -> list[str]:
         """Why the work was done again: without a new delivery, or since the program went back."""
@@ -433,7 +453,7 @@ class Run:
         ]  # fmt: skip
         said = self.said_by_group(name, topic, partition, "committed", "delivered")
         theirs = [row for row in said if row.offset is not None]
-        return sorted(theirs + by_transactions, key=lambda row: row.at_ns)
+        return sorted(theirs + by_transactions, key=in_time)
 
     def is_ahead(self, topic: str | None, name: str, partition: int | None, offset: int) -> bool:
         """Had this group committed a position after the offset, and did it go on from there?"""

@@ -225,7 +225,8 @@ EXEMPTIONS: Final = (
             when=when,
         )
         for name, when in (
-            ("unseen", "passed"), ("unseen", "resumed"), ("skipped-processing", "not given"),
+            ("unseen", "passed"), ("unseen", "resumed"),
+            ("skipped-processing", "not given"), ("skipped-processing", "resumed"),
         )
     ),
     Exemption(
@@ -419,16 +420,15 @@ EXEMPTIONS: Final = (
         "claims F6, KIP-1327",
         when="not given",
     ),
-    Exemption(
-        "skipped-processing", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,
-        "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
-        when="not given",
-    ),
-    Exemption(
-        "skipped-processing", _always, None,
-        "The program set the bookmark past what the group was given.",
-        "claims F2, Kafka design, message delivery semantics",
-        when="not given",
+    *(
+        Exemption("skipped-processing", holds, None, why, source, when=when)
+        for holds, why, source in (
+            (_is(POSITIONS_CHANGED, "true"), REPOSITIONED,
+             "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups"),
+            (_always, "The program set the bookmark past what the group was given.",
+             "claims F2, Kafka design, message delivery semantics"),
+        )
+        for when in ("not given", "resumed")
     ),
     Exemption(
         "skipped-processing", _commits_what_it_handed_out, "enable.auto.commit",

@@ -56,6 +56,12 @@ OF_PLACES: Final = (
 POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
+# What tells where a group is in a partition.
+POSITIONS: Final = ("delivered", "committed", "sought")
+# A program's own move to an offset or to the end; not to the bookmark or the beginning.
+CHOSEN: Final = "(kind = 'sought' AND (offset IS NOT NULL OR detail['to'] <=> 'end'))"
+# The widest of the stretches that a group's positions passed over in one partition.
+PASSED_MAX: Final = 100
 TRANSACTION: Final = ["run", "actor", "transaction"]
 # How often the producer of an event had been started when that happened, or when its call began.
 START: Final = (
@@ -121,43 +127,6 @@ def sql(rows: DataFrame, keys: list[str], *columns: str) -> DataFrame:
     from pyspark.sql import functions
 
     return rows.groupBy(keys).agg(*map(functions.expr, columns))
-
-
-def last_read(events: DataFrame) -> DataFrame:
-    """Events without what a log lost after it was read: a truncation, compaction, a deletion.
-
-    A reader's drained ends part its readings of a partition. What it found is gone where a later
-    reading that came to its end began at or before it, and did not find it there again.
-    """
-    reader = "PARTITION BY run, topic, partition, actor"
-    found = "source = 'log' AND kind IN ('record', 'visible')"
-    drained = "kind = 'end' AND detail['drained'] <=> 'true'"
-    before = "ORDER BY at_ns RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
-    late = "kind = 'end' AND detail['committed_drained'] <=> 'false'"
-    readings = (
-        events.where(f"{found} OR source = 'log' AND {drained}")
-        .selectExpr("*", f"count_if({drained}) OVER ({reader} {before}) AS reading")
-        .selectExpr(
-            "*",
-            f"bool_or({drained}) OVER ({reader}, reading) AND (kind = 'record'"
-            f" OR NOT bool_or({late}) OVER ({reader}, reading)) AS is_whole",
-            f"min(offset) OVER ({reader}, reading, kind) AS first",
-        )
-    )
-    kept = (
-        readings.where(found)
-        .selectExpr(
-            "*",
-            f"collect_set(reading) OVER ({reader}, kind, offset, key, value) AS found_in",
-            f"collect_set(if(is_whole, struct(reading, first), NULL)) OVER ({reader}, kind)"
-            " AS wholes",
-        )
-        .where(
-            "NOT exists(wholes, x -> x.reading > reading AND x.first <= offset"
-            " AND NOT array_contains(found_in, x.reading))"
-        )
-    )
-    return events.where(f"NOT ({found})").unionByName(kept.select(*events.columns))
 
 
 def orders(events: DataFrame, survey: Survey) -> DataFrame:
@@ -462,6 +431,64 @@ def committed_positions(events: DataFrame) -> DataFrame:
     """These of transactions that were committed; also asked_at_ns and ended_at_ns."""
     committed = transactions(events).where("outcome = 'txn_committed'")
     return positions(events).join(committed, TRANSACTION)
+
+
+def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
+    """The positions of groups: run, topic, partition, consumer_group, and
+
+    committed  when the first was committed, and which
+    passed     the offsets that one passed over which was committed, and is after all that the group
+               had been given, if the group continued at it or after it
+    moves      what followed all that the group had been given when a consumer was given more that
+               its program had moved before: that offset, the one that was chosen (NULL is the end),
+               and the one that it was given
+    """
+    window = (
+        "OVER (PARTITION BY run, {}, topic, partition ORDER BY at_ns, kind = 'delivered', offset{})"
+    )
+    until = " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    before, its = window.format("consumer_group", until), window.format("actor", until)
+    said = (
+        events.where(
+            f"source = 'client' AND kind IN ({listing(POSITIONS)})"
+            " AND (offset IS NOT NULL OR kind = 'sought')"
+        )
+        .selectExpr("*", f"{CHOSEN} AS is_chosen")
+        .join(survey.members_frame(events), ["run", "actor"])
+    )
+    if "txn_offsets_sent" in survey.kinds:
+        by_transactions = committed_positions(events).selectExpr(
+            "run", "topic", "partition", "for_group", "actor", "'committed' AS kind",
+            "position AS offset", "ended_at_ns AS at_ns", "false AS is_chosen",
+        )  # fmt: skip
+        theirs = survey.of_groups(by_transactions, events).drop("for_group")
+        said = said.select(*theirs.columns).unionByName(theirs)
+    came = f"last(if(kind <> 'committed', struct(is_chosen, offset), NULL), true) {its}"
+    if "sought" not in survey.kinds:  # a second window over all that was delivered
+        came = "CAST(NULL AS STRUCT<is_chosen: BOOLEAN, offset: BIGINT>)"
+    rows = said.selectExpr(
+        "run", "topic", "partition", "consumer_group", "kind", "offset", "at_ns",
+        f"coalesce(max(if(kind = 'delivered', offset, NULL)) {before}, -1) + 1 AS first",
+        f"last(if(kind = 'committed', offset, NULL), true) {before} AS position",
+        f"{came} AS came",
+        f"lead(kind) {window.format('consumer_group', '')} IS NULL AS is_last",
+    )  # fmt: skip
+    passed = rows.selectExpr(
+        "*",
+        "CASE WHEN kind = 'delivered' AND position <= offset THEN position"
+        " WHEN kind = 'committed' AND is_last THEN offset END AS next",
+        "kind = 'delivered' AND came.is_chosen AND offset > first AS is_moved",
+    )
+    widest = f"max_by({{}}, {{}} - first, {PASSED_MAX}) FILTER (WHERE {{}})"
+    found = sql(
+        passed,
+        ["run", "topic", "partition", "consumer_group"],
+        "min(struct(at_ns, offset)) FILTER (WHERE kind = 'committed') AS committed",
+        widest.format("struct(first, next)", "next", "next > first") + " AS passed",
+        widest.format("struct(first, came.offset, offset AS given)", "offset", "is_moved")
+        + " AS moves",
+    )
+    return found.where("committed IS NOT NULL OR moves IS NOT NULL")
 
 
 def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:

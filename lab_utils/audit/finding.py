@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
-from lab_utils.audit.facts import last_read
 from lab_utils.errors import BadArgument
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def found_by(
     A finding that the prefilter does not know is looked for in all events.
     Columns: FINDING_COLUMNS.
     """
-    events = survey.by_start(last_read(events) if survey.is_read_again else events)
+    events = survey.by_start(_last_read(events) if survey.is_read_again else events)
     of_facts: dict[tuple[Facts, Prefilter | None], list[Part]] = {}
     for part in (part for rule in rules for part in rule.parts):
         if part.can_answer(survey.kinds):
@@ -169,6 +168,43 @@ def found_by(
         for (facts, known), asked in of_facts.items()
     ]
     return reduce(lambda some, more: some.unionByName(more), parts)
+
+
+def _last_read(events: DataFrame) -> DataFrame:
+    """Events without what a log lost after it was read: a truncation, compaction, a deletion.
+
+    A reader's drained ends part its readings of a partition. What it found is gone where a later
+    reading that came to its end began at or before it, and did not find it there again.
+    """
+    reader = "PARTITION BY run, topic, partition, actor"
+    found = "source = 'log' AND kind IN ('record', 'visible')"
+    drained = "kind = 'end' AND detail['drained'] <=> 'true'"
+    before = "ORDER BY at_ns RANGE BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    late = "kind = 'end' AND detail['committed_drained'] <=> 'false'"
+    readings = (
+        events.where(f"{found} OR source = 'log' AND {drained}")
+        .selectExpr("*", f"count_if({drained}) OVER ({reader} {before}) AS reading")
+        .selectExpr(
+            "*",
+            f"bool_or({drained}) OVER ({reader}, reading) AND (kind = 'record'"
+            f" OR NOT bool_or({late}) OVER ({reader}, reading)) AS is_whole",
+            f"min(offset) OVER ({reader}, reading, kind) AS first",
+        )
+    )
+    kept = (
+        readings.where(found)
+        .selectExpr(
+            "*",
+            f"collect_set(reading) OVER ({reader}, kind, offset, key, value) AS found_in",
+            f"collect_set(if(is_whole, struct(reading, first), NULL)) OVER ({reader}, kind)"
+            " AS wholes",
+        )
+        .where(
+            "NOT exists(wholes, x -> x.reading > reading AND x.first <= offset"
+            " AND NOT array_contains(found_in, x.reading))"
+        )
+    )
+    return events.where(f"NOT ({found})").unionByName(kept.select(*events.columns))
 
 
 def _found_in(rows: DataFrame, parts: list[Part]) -> DataFrame:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +20,7 @@ from lab_utils.audit.contracts import (
     POWER_CUT,
     SUCCEEDED,
     TOPIC_DELETED,
+    Clause,
     clause,
     effective,
 )
@@ -201,8 +202,7 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     decided = possible[0]
     if decided.judgement == BREACH and (lacking := _lacking(found, seen)):
         return UNDECIDED, None, lacking
-    strange = _strange(_topic(found, seen))
-    if set(_together(str(decided.allowed_by).partition("=")[0])) & set(strange.values()):
+    if strange := _strange_by(decided, found, seen):
         return UNDECIDED, None, MISSPELT.format(role="topic", names=", ".join(sorted(strange)))
     if len({it.judgement for it in possible}) > 1:
         why = MISSPELT if doubtful else UNSEEN
@@ -218,9 +218,6 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNSENT
     if STALE in (found["circumstances"] or ()):
         return LAST_SEEN_BEFORE
-    strange = _strange(_topic(found, seen))
-    if found["finding"] in OF_TOPICS and strange:
-        return MISSPELT.format(role="topic", names=", ".join(sorted(strange)))
     if found["finding"] in SINCE_PLACED and not seen.says(found["run"], found["actor"], PLACINGS):
         return UNPLACED.format(actor=found["actor"])
     if found["finding"] in OF_ONE_ORDER and (unlike := _unlike(found, _topic(found, seen))):
@@ -242,9 +239,17 @@ def _strange(topic: TopicFacts) -> dict[str, str]:
     return {name: meant for name, meant in misspelt(topic.settings) if meant in TOPIC}
 
 
-def _together(setting: str) -> tuple[str, ...]:
-    """A setting, with the other one by which it decides: a floor is no higher than the replicas."""
-    return COUNTS if setting in COUNTS else (setting,)
+def _strange_by(decided: Clause, found: Mapping[str, Any], seen: Survey) -> Iterable[str]:
+    """Settings of a finding's topic that say nothing, if its judgement may rest on one of them.
+
+    A breach may rest on any; else it is the one that allows it, or the other of the two by which it
+    decides: a floor is no higher than the replicas.
+    """
+    strange = _strange(_topic(found, seen))
+    setting = str(decided.allowed_by).partition("=")[0]
+    decisive = COUNTS if setting in COUNTS else (setting,)
+    may_forbid = decided.judgement == BREACH and found["finding"] in OF_TOPICS
+    return strange if may_forbid or set(decisive) & set(strange.values()) else ()
 
 
 def _unlike(found: Mapping[str, Any], topic: TopicFacts) -> Mapping[str, str] | None:

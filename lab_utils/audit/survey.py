@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from lab_utils.audit.facts import (
     ASKED,
     ASKED_FOR,
+    POSITIONS,
     REFUSED,
     RENAMED,
     TURNS,
-    committed_positions,
+    group_positions,
     sql,
 )
 from lab_utils.audit.kept_plans import ANEW, Plans
@@ -50,8 +51,8 @@ REPLICATED: Final = "partition"
 EPOCHS: Final = "epochs"
 STOPS: Final = "stops"
 IN_TRANSACTIONS: Final = "in_transactions"
-# By whom a group's position is committed: its consumer, or a producer's transaction.
-POSITIONED: Final = {("client", "committed"), ("client", "txn_offsets_sent")}
+# By whom a group's position is changed: its consumer, or a producer's transaction.
+POSITIONED: Final = {("client", it) for it in ("committed", "txn_offsets_sent", "sought")}
 
 # A set, a dictionary or a list for each key.
 SETS: Final[Any] = partial(defaultdict, set)
@@ -70,15 +71,14 @@ TOPICS_SCHEMA: Final = (
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
-    " sought: MAP<BIGINT, BIGINT>, reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
+    " sought: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
+    " reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, works: BOOLEAN,"
     " at: MAP<BIGINT, BIGINT>, since: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
 STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
-# The widest of the stretches that a group's positions passed over in one partition.
-AHEAD_MAX: Final = 100
 # An offset that is after any other.
 ANY: Final = 2**62
 
@@ -132,7 +132,8 @@ class TopicFacts:
     told       group -> partition -> when a member last committed a position, and which
     since      group -> partition -> where the work begins that a told bookmark is held against
     replicas   partition -> the brokers that the controller named as its replicas
-    sought     group -> partition -> the furthest offset that its program chose; ANY is the end
+    sought     group -> partition in which its program chose an offset -> the offsets, from and up
+               to, that it passed over by this
     reread     group -> these, and those in which it went to the beginning
     placed     group -> the partitions that it was given something of, or chose
     subscribed the groups whose consumers were assigned partitions by their group
@@ -154,7 +155,7 @@ class TopicFacts:
     since: dict[str, dict[int, int]] = field(default_factory=DICTS)
     told: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
     replicas: dict[int, set[str]] = field(default_factory=SETS)
-    sought: dict[str, dict[int, int]] = field(default_factory=DICTS)
+    sought: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=DICTS)
     reread: dict[str, set[int]] = field(default_factory=SETS)
     placed: dict[str, set[int]] = field(default_factory=SETS)
     subscribed: set[str] = field(default_factory=set)
@@ -214,11 +215,17 @@ class TopicFacts:
                 self.bookmarks[group][number] = at[number][1]
                 self.since[group][number] = self.given[group][number][0]
 
-    def chosen(self, group: str) -> Iterator[tuple[int, int]]:
-        """How far its program moved a group, by partition; ANY if the log begins after that."""
-        for number, offset in self.sought[group].items():
-            start = self.ends[number].start if number in self.ends else 0
-            yield number, offset if offset >= start else ANY
+    def pass_over(
+        self, group: str, number: int, moves: Iterable[tuple[int, int | None, int]]
+    ) -> None:
+        """Note what a group passed over, as its program moved it and it went on from there.
+
+        It is reset, and goes on anywhere, where the log does not have the offset that was chosen.
+        """
+        start = self.ends[number].start if number in self.ends else 0
+        for first, chosen, given in moves:
+            there = given if chosen is None or chosen < start else min(chosen, given)
+            self.sought[group][number].append((first, there))
 
     def stops(self) -> Iterator[tuple[int, int, int, int]]:
         """Where a read_committed reader stops before the end: partition, there, the end, when."""
@@ -351,7 +358,7 @@ class Survey:
         """One row a consumer that was given something or committed; as in MEMBERS_SCHEMA."""
         given = {
             (run, actor) for run, source, actor, kind in self.counts
-            if actor is not None and source == "client" and kind in ("delivered", "committed")
+            if actor is not None and source == "client" and kind in POSITIONS
         }  # fmt: skip
         starts = self.starts["consumer"]
         rows = [(*it, self.group(*it), starts.get(it)) for it in sorted(given)]
@@ -377,54 +384,16 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
     for topic in found.topics.values():
         topic.hold_told()
     found.kinds = frozenset(_kinds(found))
-    # Only of what was acked and is read can anything be passed over.
-    is_read = any(topic.acked_in and topic.actors for topic in found.topics.values())
+    # Only of what was acked, or is before a bookmark, and is read can anything be passed over.
+    is_read = any(it.actors and (it.acked_in or it.bookmarks) for it in found.topics.values())
     if is_read and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
-        for row in plans.rows(_positions(found.by_start(events), found)):
+        for row in plans.rows(group_positions(found.by_start(events), found)):
             topic, group = found.topics[row["run"], row["topic"]], row["consumer_group"]
-            topic.committed[group][row["partition"]] = tuple(row["committed"])
+            if row["committed"]:
+                topic.committed[group][row["partition"]] = tuple(row["committed"])
             topic.ahead[group][row["partition"]] = [tuple(each) for each in row["passed"] or ()]
+            topic.pass_over(group, row["partition"], row["moves"] or ())
     return found
-
-
-def _positions(events: DataFrame, survey: Survey) -> DataFrame:
-    """The positions that groups committed: run, topic, partition, consumer_group, and
-
-    committed  when the first was, and which
-    passed     the offsets that one passed over which is after all that the group had been given, if
-               the group continued at it or after it
-    """
-    window = "OVER (PARTITION BY run, consumer_group, topic, partition ORDER BY at_ns{})"
-    before = window.format(" ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING")
-    said = events.where(
-        "source = 'client' AND kind IN ('delivered', 'committed') AND offset IS NOT NULL"
-    ).join(survey.members_frame(events), ["run", "actor"])
-    if "txn_offsets_sent" in survey.kinds:
-        by_transactions = committed_positions(events).selectExpr(
-            "run", "topic", "partition", "for_group", "'committed' AS kind",
-            "position AS offset", "ended_at_ns AS at_ns",
-        )  # fmt: skip
-        theirs = survey.of_groups(by_transactions, events).drop("for_group")
-        said = said.select(*theirs.columns).unionByName(theirs)
-    rows = said.selectExpr(
-        "run", "topic", "partition", "consumer_group", "kind", "offset", "at_ns",
-        f"coalesce(max(if(kind = 'delivered', offset, NULL)) {before}, -1) + 1 AS first",
-        f"last(if(kind = 'committed', offset, NULL), true) {before} AS position",
-        f"lead(kind) {window.format('')} IS NULL AS is_last",
-    )  # fmt: skip
-    passed = rows.selectExpr(
-        "*",
-        "CASE WHEN kind = 'delivered' AND position <= offset THEN position"
-        " WHEN kind = 'committed' AND is_last THEN offset END AS next",
-    )
-    found = sql(
-        passed,
-        ["run", "topic", "partition", "consumer_group"],
-        "min(struct(at_ns, offset)) FILTER (WHERE kind = 'committed') AS committed",
-        f"max_by(struct(first, next), next - first, {AHEAD_MAX}) FILTER (WHERE next > first)"
-        " AS passed",
-    )
-    return found.where("committed IS NOT NULL")
 
 
 def counted(events: DataFrame) -> DataFrame:
@@ -549,9 +518,7 @@ def _consume(found: Survey, row: Row) -> None:
     if row["kind"] == "sought":
         # Where the bookmark is, or at the beginning, nothing is passed over by choice.
         if row["offset"] is not None or row["to_the_end"]:
-            chosen = ANY if row["to_the_end"] else row["offset"]
-            before = topic.sought[group].get(row["partition"], chosen)
-            topic.sought[group][row["partition"]] = max(before, chosen)
+            topic.sought[group].setdefault(row["partition"], [])
         if row["partition"] in topic.sought[group] or row["to_the_beginning"]:
             topic.reread[group].add(row["partition"])
     if row["kind"] == "assigned":
@@ -580,7 +547,7 @@ def _kinds(found: Survey) -> Iterator[str]:
 def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
     consumers = [
         (group, sorted(actors), {number: at[1] for number, at in it.given[group].items()},
-         dict(it.resumed(group)), dict(it.ahead[group]), dict(it.chosen(group)),
+         dict(it.resumed(group)), dict(it.ahead[group]), dict(it.sought[group]),
          sorted(it.reread[group]), None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip

@@ -8,6 +8,7 @@ from lab_utils.ledger.events import Event
 from tests.histories import (
     acked,
     asked,
+    bookmark,
     created,
     decision,
     delivered,
@@ -15,6 +16,7 @@ from tests.histories import (
     log,
     placed,
     power_cut,
+    processed,
     record,
     sent,
     sent_in,
@@ -48,6 +50,50 @@ UNLIKE: Judged = {
         [PRODUCER, sent("1", key="k"), acked("1", 0, key="k"), sent("2", key="k"),
          acked("2", 1, key="k"), delivered("1", 0), record("1", 0, key="k"), end(offset=2)],
         "lost-write", "breach", None,
+    ),
+}  # fmt: skip
+
+GROUP = [PRODUCER, created("consumer-1", group__id="a", **EARLIEST), acked("1", 1)]
+BACK, PAST = placed("sought", offset=0), placed("sought", offset=2)
+END = placed("sought", detail={"to": "end"})
+TWO_MOVED = [created("consumer-2", group__id="a", **EARLIEST), BACK,
+             placed("sought", "consumer-2", offset=2)]  # fmt: skip
+MOVES: Judged = {
+    "moved past the order and back, and it was passed over after a rebalance": (
+        [*GROUP, PAST, BACK, delivered("0", 0), placed("assigned"), delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "moved back first, and then past the order": (
+        [*GROUP, BACK, delivered("0", 0), PAST, delivered("2", 2)], "unseen", "allowed", None,
+    ),
+    "moved on when the order had been passed over": (
+        [*GROUP, delivered("0", 0), delivered("2", 2), placed("sought", offset=3),
+         delivered("3", 3)],
+        "unseen", "breach", None,
+    ),
+    "moved past the order, and then to the bookmark": (
+        [*GROUP, PAST, placed("sought", detail={"to": "bookmark"}), delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "moved to the end": ([*GROUP, END, delivered("2", 2)], "unseen", "allowed", None),
+    "moved to the end, and back to the order": (
+        [*GROUP, END, placed("sought", offset=1), delivered("2", 2)], "unseen", "breach", None,
+    ),
+    "moved to what was not there, and reset": (
+        [*GROUP, placed("sought", offset=9), delivered("2", 2)], "unseen", "allowed", None,
+    ),
+    "two of a group are moved, and one is given what is before the order": (
+        [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2, "consumer-2")],
+        "unseen", "allowed", None,
+    ),
+    "the same, and it is the other one that passes the order over": (
+        [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2)], "unseen", "breach", None,
+    ),
+    "not given to a group that had a bookmark, and would begin at the end": (
+        [created("consumer-1", role="consumer", group__id="group"), *log("0", "1", "2"),
+         delivered("0", 0), processed("0", 0), placed("committed", offset=1), placed("assigned"),
+         delivered("2", 2), processed("2", 2), bookmark(3)],
+        "skipped-processing", "allowed", None,
     ),
 }  # fmt: skip
 
@@ -210,4 +256,4 @@ UNTOLD: Judged = {
     ),
     "the same, and its producer has none": ([PRODUCER, *PASSED], "unseen", "breach", None),
 }
-MORE: Judged = {**READ, **ACTS, **SETTINGS, **UNLIKE, **UNTOLD}
+MORE: Judged = {**READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}

@@ -68,7 +68,9 @@ GIVEN = "(size(given) > 0 AND (NOT it.is_known OR exists(given, x -> x.consumer_
 # A copy whose order was worked on at another place is no order of its own, unless each was acked.
 NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
 # Where nobody says that work was done: how far the group was given the partition.
-FURTHEST = "get(filter(consumers, x -> x.name = it.name), 0).furthest[partition]"
+THEIRS = "get(filter(consumers, x -> x.name = it.name), 0)"
+FURTHEST = f"{THEIRS}.furthest[partition]"
+RESUMED = f"offset >= {THEIRS}.resumed[partition]"
 SKIPPED = (
     "it.at[partition] > offset AND offset >= coalesce(it.since[partition], 0)"
     f" AND if(it.works, {NOT_WORKED}, offset > {FURTHEST})"
@@ -95,11 +97,11 @@ def skipped_processing() -> Found:
     which the bookmark was read and is not; `log(1, 1) processed(1) committed(2)`, where the program
     recognised the duplicate; `log(1, 2) committed(2)`, where nobody says what the group was given
     before.
-    Allowed by: `auto.offset.reset=latest`, or a change of positions as for unseen, for an order
-    that was not delivered to the group; `enable.auto.commit=true` with
-    `enable.auto.offset.store=true`, for an order that was, or that a member may have had in hand
-    when it died, if the group had several or one was created again; in all other cases by the
-    program, which committed before the work was done, or past what it was given.
+    Allowed by: for an order that was not delivered to the group, `auto.offset.reset=latest` or
+    `by_duration`, unless it resumed, and a change of positions, all as for unseen; for one that
+    was, or that a member may have had in hand when it died, if the group had several or one was
+    created again, `enable.auto.commit=true` with `enable.auto.offset.store=true`; in all other
+    cases by the program, which committed before the work was done, or past what it was given.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """
@@ -116,8 +118,8 @@ def skipped_processing() -> Found:
             "actor": joined(
                 "flatten(transform(filter(consumers, x -> x.name = it.name), x -> x.actors))"
             ),
-            "circumstances": f"if({GIVEN}, array('given'),"
-            " if(it.is_known, array('not given'), array()))",
+            "circumstances": f"if({GIVEN}, array('given'), if(it.is_known,"
+            f" array(if({RESUMED}, 'resumed', 'not given')), array()))",
         },
     )
 

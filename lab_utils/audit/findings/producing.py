@@ -229,12 +229,12 @@ GIVEN = (
 WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
 BEGUN = f"exists({WHERE_IT_IS}, x -> it.furthest[x.partition] IS NOT NULL)"
-SOUGHT = f"exists({WHERE_IT_IS}, x -> x.offset < it.sought[x.partition])"
 CHOSE = f"exists({WHERE_IT_IS}, x -> it.sought[x.partition] IS NOT NULL)"
-AHEAD = (
-    f"exists({WHERE_IT_IS}, x -> exists(it.ahead[x.partition],"
+OVER = (
+    f"exists({WHERE_IT_IS}, x -> exists(it.{{}}[x.partition],"
     " passed -> x.offset BETWEEN passed.first AND passed.next - 1))"
 )
+SOUGHT, AHEAD = OVER.format("sought"), OVER.format("ahead")
 RESUMED = f"exists({WHERE_IT_IS}, x -> x.offset >= it.resumed[x.partition])"
 READS_IT = (
     "(it.partitions IS NULL"
@@ -247,6 +247,7 @@ EXPECTED = (
     " least(acks - if(in_transactions = 0, 0, sends - committed),"
     " if(all_drained, kept, acks)))"
 )
+SHORT = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
 
 
 @finding(
@@ -264,23 +265,23 @@ def unseen() -> Found:
     Smallest: `acked(1) delivered(2)`.
     Near miss: `acked(1) log(1)` in a run without a consumer; an order that was aborted.
     Allowed by: the first that applies. (1) Time, if it was given records of the partition, none
-    after the order. (2) The program, if it moved a consumer of the group there after the order or
-    before the start of the log (`sought`; anywhere but to the beginning, if the group was given
-    nothing), or if it continued at a position after the order that it had `committed`, or that a
-    transaction had for it: its last one before it was given the order's offset or a later one, not
-    before the position. (3) `auto.offset.reset=latest` or `by_duration`, unless it resumed. (4)
-    Time, if it was given nothing of the partition. (5) `enable.auto.commit=true`, as for
-    skipped-processing. (6) A `request`, not refused, to delete the topic or change positions of
-    groups (DeleteGroups, OffsetDelete, OffsetCommit or TxnOffsetCommit with `outside` in its
-    `detail` or of a client without events). (7) As for lost-write, a power cut or an unclean
-    election. Otherwise a breach; undecided if it may be gone (an unread log) or aborted. It resumed
-    if it first `committed` a position from the log's start to the order, and was given more later.
+    after the order. (2) The program, if it moved a consumer (`sought`) past the order, to the end,
+    or to what the log did not have, and the next that this was given was the first after the order;
+    or anywhere but to the beginning, if the group was given nothing; or if it continued at a
+    position after the order that it had `committed`, or that a transaction had for it: its last one
+    before it was given the order's offset or a later one, not before the position. (3)
+    `auto.offset.reset=latest` or `by_duration`, unless it resumed. (4) Time, if it was given
+    nothing of the partition. (5) `enable.auto.commit=true`, as for skipped-processing. (6) A
+    `request`, not refused, to delete the topic or change positions of groups (DeleteGroups,
+    OffsetDelete, OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client
+    without events). (7) As for lost-write, a power cut or an unclean election. Otherwise a breach;
+    undecided if it may be gone (an unread log) or aborted. It resumed if it first `committed` a
+    position from the log's start to the order, and was given more later.
     Source: Jepsen; KIP-1327.
     """
-    short = f"{GIVEN} < {EXPECTED} AND {READS_IT}"
     return Found(
-        where=f"{EXPECTED} > 0 AND exists(consumers, it -> {short})",
-        each=f"filter(consumers, it -> {short})",
+        where=f"{EXPECTED} > 0 AND exists(consumers, it -> {SHORT})",
+        each=f"filter(consumers, it -> {SHORT})",
         said="' was acked; it was not delivered to ' || array_join(it.actors, ', ')"
         f" || if({PASSED}, ', who went past it', ' so far')",
         about={
