@@ -84,15 +84,13 @@ REFUSED: Final = (
     " 'OFFSET_METADATA_TOO_LARGE'))"
 )
 DELETES: Final = "api = 'DeleteTopics'"
-REPOSITIONS: Final = (
-    "(api IN ('DeleteGroups', 'OffsetDelete')"
-    " OR api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] = 'true')"
-)
+FORGETS: Final = "api IN ('DeleteGroups', 'OffsetDelete')"
+REPOSITIONS: Final = "(api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] = 'true')"
 COMMITS: Final = (
     "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
 )
-ASKED_FOR: Final = {"deletes": DELETES, "repositions": REPOSITIONS, "commits": COMMITS,
-                    "trims": "api = 'DeleteRecords'"}  # fmt: skip
+ASKED_FOR: Final = {"deletes": DELETES, "forgets": FORGETS, "repositions": REPOSITIONS,
+                    "commits": COMMITS, "trims": "api = 'DeleteRecords'"}  # fmt: skip
 # What may take away what a log has, and by what that is over for whatever is sent later: a broker
 # has started again, or the topic was created anew.
 TURNS: Final = (

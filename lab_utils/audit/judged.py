@@ -287,7 +287,7 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     settings = [_of_topic(found, seen) | it for _, it in producers] or _possible(
         _known(found, seen)
     )
-    is_trimmed = any(("trims", found["run"], it) in seen.since for it in (found["topic"], None))
+    is_trimmed = any(seen.asked["trims", found["run"], it] > 0 for it in (found["topic"], None))
     loses = "DeleteRecords" if is_trimmed else clause("lost-write", settings, GONE).allowed_by
     if found["finding"] == "unseen" and not topic.all_drained and loses:
         return UNREAD.format(
@@ -401,6 +401,7 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
 
     Where the ledger says who holds the replicas, only their power counts; and only what was done
     before anybody last looked explains what they saw, and was not over when it was first sent to.
+    A group whose positions are deleted begins anew: that is over at once.
     """
     run, name = found["run"], found["topic"]
     topic = _topic(found, seen)
@@ -409,20 +410,18 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     first = -ANY if found["finding"] == "hanging-transaction" else topic.first_send
     past = {
         key for key, times in seen.since.items() if key[1] == run
-        and any(at <= until and not any(at < over < first for over in seen.over.get(key, ()))
-                for at in times)
+        and any((key[0] != "forgets" or first <= at) and at <= until
+                and not any(at < over < first for over in seen.over.get(key, ())) for at in times)
     }  # fmt: skip
-    about = [(run, it) for it in (name, None)]
+    done = {what for what, _, it in past if it in (name, None) and seen.asked[what, run, it] > 0}
     without_power = {actor for what, _, actor in past if what == "power_cut"}
     holders = topic.brokers(found["partition"])
     strange = _strange(topic)
     return {
         **{name: text for name, text in topic.settings.items() if name not in strange},
         POWER_CUT: str(sum(not holders or _number(it) in {"", *holders} for it in without_power)),
-        TOPIC_DELETED: str(any(seen.deleted[it] > 0 and ("deletes", *it) in past for it in about)),
-        POSITIONS_CHANGED: str(
-            any(seen.repositioned[it] > 0 and ("repositions", *it) in past for it in about)
-        ),
+        TOPIC_DELETED: str("deletes" in done),
+        POSITIONS_CHANGED: str(bool(done & {"forgets", "repositions"})),
     }
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab_utils.audit.facts import (
     ASKED,
     ASKED_FOR,
+    FORGETS,
     POSITIONS,
     REFUSED,
     RENAMED,
@@ -249,10 +250,11 @@ class Survey:
              stops before the end of one, `in_transactions` where an order was sent in one
     clients  (run, actor) -> the settings it was created with, each time that it was
     starts   role -> (run, actor) -> when a client of this role and name was created
-    deleted  how often an administrator asked to delete a topic and was not refused
+    asked    what, run and topic -> how often an administrator asked for that and was not refused:
+             to delete it (`deletes`), positions of its groups (`forgets`) or records (`trims`), or
+             to change positions (`repositions`); the topic is NULL if none is named
     since    what was done, run, and topic or broker -> when; of positions, when first
     over     the same -> when that was over: the broker had started, the topic was created again
-    repositioned  the same of a change of groups' positions; the topic is NULL if none is named
     readings run, topic, partition and reader -> when it came to the end of the log, each time
     counts   (run, source, actor, kind) -> how many
     plans    how Spark is asked about this ledger
@@ -262,8 +264,7 @@ class Survey:
     clients: dict[Client, list[dict[str, str]]] = field(default_factory=dict)
     starts: dict[str | None, dict[Client, list[int]]] = field(default_factory=BY_CLIENT)
     topics: dict[Topic, TopicFacts] = field(default_factory=lambda: defaultdict(TopicFacts))
-    deleted: Counter[Topic] = field(default_factory=Counter)
-    repositioned: Counter[Topic] = field(default_factory=Counter)
+    asked: Counter[tuple[str, str, str | None]] = field(default_factory=Counter)
     counts: Counter[tuple[str, str, str | None, str]] = field(default_factory=Counter)
     since: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
     over: dict[tuple[str, str, str | None], list[int]] = field(default_factory=LISTS)
@@ -379,7 +380,7 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
         if row["detail"] is None and row["source"] == "client":
             _consume(found, row)
         elif row["commits"] and not found.says(row["run"], row["actor"], RECORDS):
-            found.repositioned[row["run"], row["topic"]] += row["commits"]
+            found.asked["repositions", row["run"], row["topic"]] += row["commits"]
             found.since["repositions", row["run"], row["topic"]].append(row["commits_since"])
     for topic in found.topics.values():
         topic.hold_told()
@@ -415,6 +416,7 @@ def counted(events: DataFrame) -> DataFrame:
           for name, what in ASKED_FOR.items()),
         *(f"min(if({ASKED} AND {what}, at_ns, NULL)) AS {name}_since"
           for name, what in ASKED_FOR.items()),
+        f"max(if({ASKED} AND {FORGETS}, at_ns, NULL)) AS forgets_until",
         f"collect_list(if({TURNS}, at_ns, NULL)) AS turns", "min(at_ns) AS first_at_ns",
         "count_if(kind = 'sought' AND detail['to'] = 'end') AS to_the_end",
         "count_if(kind = 'sought' AND detail['to'] = 'beginning') AS to_the_beginning",
@@ -435,16 +437,17 @@ def _read_whole(events: DataFrame) -> DataFrame:
 
 def _count(found: Survey, row: Row) -> None:
     found.counts[row["run"], row["source"], row["actor"], row["kind"]] += row["count"]
-    found.deleted[row["run"], row["topic"]] += row["deletes"]
-    found.repositioned[row["run"], row["topic"]] += row["repositions"]
-    for what in ("repositions", "trims"):
-        if row[f"{what}_since"] is not None:
-            found.since[what, row["run"], row["topic"]].append(row[f"{what}_since"])
+    for what in ("deletes", "forgets", "repositions", "trims"):
+        asked = what, row["run"], row["topic"]
+        found.asked[asked] += row[what]
+        if what != "deletes":  # these are turns
+            times = {row[f"{what}_since"], row["forgets_until"] if what == "forgets" else None}
+            found.since[asked] += times - {None}
     is_of_broker = row["source"] == "broker" or row["kind"] == "power_cut"
     turned = "power_cut" if is_of_broker else "deletes"
     is_over = row["kind"] in ("started", "response")
-    for times in [found.over if is_over else found.since] if row["turns"] else ():
-        times[turned, row["run"], row["actor" if is_of_broker else "topic"]] += row["turns"]
+    for of in [found.over if is_over else found.since] if row["turns"] else ():
+        of[turned, row["run"], row["actor" if is_of_broker else "topic"]] += row["turns"]
     if row["topic"] is None:
         return
     topic = found.topics[row["run"], row["topic"]]

@@ -101,7 +101,18 @@ STARTED = replace(power_cut(), kind="started")
 GONE, MADE = asked("DeleteTopics"), replace(asked("CreateTopics"), kind="response")
 ON_1, NOT_HELD = [PRODUCER, topic(1, replicas=1)], [sent("1"), acked("1", 0), end()]
 NAMED = [PRODUCER, topic(1, replicas=1), decision("1", replicas="1")]
+LATEST = created("consumer-1", role="consumer", group__id="a", auto__offset__reset="latest")
+FORGOT = asked("DeleteGroups", topic=None)
+BEGUN = [PRODUCER, LATEST, sent("1"), acked("1", 1), delivered("0", 0),
+         placed("committed", offset=1)]  # fmt: skip
+WENT_ON = [placed("assigned"), delivered("2", 2)]
 ACTS: Judged = {
+    "the groups were deleted before the first send": (
+        [FORGOT, *BEGUN, *WENT_ON], "unseen", "breach", None,
+    ),
+    "the same, and once more later": (
+        [FORGOT, *BEGUN, FORGOT, *WENT_ON], "unseen", "allowed", None,
+    ),
     "a broker that is called otherwise lost power": (
         [*NAMED, *NOT_HELD[:-1], replace(power_cut(), actor="kafka1"), end()],
         "lost-write", "allowed", "replicas=1",

@@ -272,11 +272,11 @@ def unseen() -> Found:
     before it was given the order's offset or a later one, not before the position. (3)
     `auto.offset.reset=latest` or `by_duration`, unless it resumed. (4) Time, if it was given
     nothing of the partition. (5) `enable.auto.commit=true`, as for skipped-processing. (6) A
-    `request`, not refused, to delete the topic or change positions of groups (DeleteGroups,
-    OffsetDelete, OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or of a client
-    without events). (7) As for lost-write, a power cut or an unclean election. Otherwise a breach;
-    undecided if it may be gone (an unread log) or aborted. It resumed if it first `committed` a
-    position from the log's start to the order, and was given more later.
+    `request`, not refused, to delete the topic or change positions of groups (after the first send
+    DeleteGroups or OffsetDelete; OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or
+    of a client without events). (7) As for lost-write, a power cut or an unclean election.
+    Otherwise a breach; undecided if it may be gone (an unread log) or aborted. It resumed if it
+    first `committed` a position from the log's start to the order, and was given more later.
     Source: Jepsen; KIP-1327.
     """
     return Found(
