@@ -8,7 +8,7 @@ one that may happen names the setting that allows it. Settings are librdkafka's,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -65,6 +65,15 @@ ALIASES: Final = {
     "message.send.max.retries": "retries",
     "delivery.timeout.ms": "message.timeout.ms",
 }
+
+# What another library may have for what it leaves out; nobody sets a transactional.id for a client.
+ELSEWHERE: Final[tuple[Mapping[str, str], ...]] = (
+    {},
+    {"acks": "1"},
+    {"enable.idempotence": "true"},
+    {"isolation.level": "read_uncommitted"},
+    {"auto.offset.reset": "earliest", "enable.auto.commit": "false"},
+)
 
 # Of a setting that is on or off: librdkafka takes these for true and false.
 ON_OR_OFF: Final = ("enable.auto.commit", "enable.auto.offset.store", "enable.idempotence")
@@ -503,6 +512,46 @@ def effective(given: Mapping[str, str]) -> dict[str, str]:
     if settings["enable.idempotence"] == "true" and "max.in.flight" not in named:
         settings["max.in.flight"] = "5"  # librdkafka lowers it by itself
     return settings
+
+
+def foreign(given: Mapping[str, str]) -> str | None:
+    """The library of a client whose defaults are not known; None if they are.
+
+    >>> [foreign({"library": it}) for it in ("java", "confluent-kafka", "node-rdkafka")]
+    [None, None, None]
+    >>> foreign({"library": "franz-go"}), foreign({})
+    ('franz-go', None)
+    """
+    library = str(given.get("library", "")).strip().lower()
+    is_known = library in ("", "java") or "rdkafka" in library or library.startswith("confluent")
+    return None if is_known else library
+
+
+def alternatives(
+    configurations: Sequence[Mapping[str, str]],
+) -> Sequence[Sequence[Mapping[str, str]]]:
+    """These configurations, once for each of the defaults that a library may have that is foreign.
+
+    >>> sarama = {"library": "sarama", "acks": "all", "isolation.level": "read_committed"}
+    >>> [sorted(it.keys() - sarama.keys()) for it, in alternatives([sarama])]
+    [[], [], ['enable.idempotence'], [], ['auto.offset.reset', 'enable.auto.commit']]
+    """
+    if not any(map(foreign, configurations)):
+        return [configurations]
+    return [[_with(other, it) if foreign(it) else it for it in configurations]
+            for other in ELSEWHERE]  # fmt: skip
+
+
+def _with(defaults: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
+    """A client's settings, and what its library may have for those that it leaves out."""
+    told = effective(given)
+    named = {ALIASES.get(name, name) for name in given}
+    # Idempotence and acks that are not those of all replicas exclude each other.
+    is_at_odds = ("acks" in defaults and told["enable.idempotence"] == "true") or (
+        "enable.idempotence" in defaults and told["acks"] != "-1"
+    )
+    left = {} if is_at_odds else defaults
+    return {**given, **{name: text for name, text in left.items() if name not in named}}
 
 
 def _is_at_odds(settings: Mapping[str, str]) -> bool:

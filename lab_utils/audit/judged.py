@@ -21,8 +21,10 @@ from lab_utils.audit.contracts import (
     SUCCEEDED,
     TOPIC_DELETED,
     Clause,
+    alternatives,
     clause,
     effective,
+    foreign,
 )
 from lab_utils.audit.declared import COUNTS, TOPIC, misspelt
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Prefilter, found_by
@@ -53,6 +55,10 @@ UNSEEN: Final = (
 MISSPELT: Final = (
     "The configuration of the {role} decides, and a setting of it has a name or a value that it "
     "cannot have: {names}. Correct it in the event."
+)
+FOREIGN: Final = (
+    "The configuration of the {role} decides, and what it leaves out has the default of its "
+    "library, which is not known here: {names}. Record these settings in created."
 )
 UNSENT: Final = (
     "Nobody recorded how often it was sent: a copy that Kafka made cannot be told from a second "
@@ -192,23 +198,24 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     doubtful = {
         name: meant for it in configurations for name, meant in misspelt(it) if meant not in TOPIC
     }
-    if doubtful:
-        them = _in_doubt(configurations, doubtful)
-        possible = [clause(found["finding"], each, circumstances) for each in them]
-    elif configurations:
-        possible = [clause(found["finding"], configurations, circumstances)]
+    if configurations:
+        them = list(_in_doubt(configurations, doubtful)) if doubtful else [configurations]
+        them = [each for it in them for each in alternatives(it)]
     else:
-        possible = [clause(found["finding"], [it], circumstances) for it in _possible(known)]
+        them = [[it] for it in _possible(known)]
+    possible = [clause(found["finding"], it, circumstances) for it in them]
     decided = possible[0]
     if decided.judgement == BREACH and (lacking := _lacking(found, seen)):
         return UNDECIDED, None, lacking
     if strange := _strange_by(decided, found, seen):
         return UNDECIDED, None, MISSPELT.format(role="topic", names=", ".join(sorted(strange)))
     if len({it.judgement for it in possible}) > 1:
-        why = MISSPELT if doubtful else UNSEEN
-        names = ", ".join(sorted(doubtful))
+        others = {it for it in map(foreign, configurations) if it}
+        why = MISSPELT if doubtful else FOREIGN if others else UNSEEN
+        names = ", ".join(sorted(doubtful or others))
         return UNDECIDED, None, why.format(role=RULES[found["finding"]].role, names=names)
-    was_seen = bool(configurations) or str(decided.allowed_by).partition("=")[0] in known
+    is_one = doubtful or len({it.allowed_by for it in possible}) == 1
+    was_seen = (configurations and is_one) or str(decided.allowed_by).partition("=")[0] in known
     return decided.judgement, decided.allowed_by if was_seen else None, decided.reason
 
 
@@ -288,7 +295,8 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
         _known(found, seen)
     )
     is_trimmed = any(seen.asked["trims", found["run"], it] > 0 for it in (found["topic"], None))
-    loses = "DeleteRecords" if is_trimmed else clause("lost-write", settings, GONE).allowed_by
+    may_be = [each for them in alternatives(settings) for each in them]
+    loses = "DeleteRecords" if is_trimmed else clause("lost-write", may_be, GONE).allowed_by
     if found["finding"] == "unseen" and not topic.all_drained and loses:
         return UNREAD.format(
             why=loses if producers or is_trimmed else "nobody recorded how its producer is set"

@@ -206,6 +206,30 @@ SETTINGS: Judged = {
          delivered("1", 0), told("aborted", 1)],
         "aborted-read", "allowed", "isolation.level=read_uncommitted",
     ),
+    "another library's consumer has defaults that nobody knows": (
+        [created("consumer-1", role="consumer", library="franz-go"), sent_in(1, "1"),
+         delivered("1", 0), told("aborted", 1)],
+        "aborted-read", "undecided", None,
+    ),
+    "the same, and it says which isolation it has": (
+        [created("consumer-1", role="consumer", library="franz-go",
+                 isolation__level="read_committed"),
+         sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
+        "aborted-read", "breach", None,
+    ),
+    "a binding of librdkafka has librdkafka's": (
+        [created("consumer-1", role="consumer", library="confluent-kafka-go"), sent_in(1, "1"),
+         delivered("1", 0), told("aborted", 1)],
+        "aborted-read", "breach", None,
+    ),
+    "another library's producer may be idempotent": (
+        [created("producer-1", role="producer", library="franz-go"), *TWICE],
+        "duplicate", "undecided", None,
+    ),
+    "the same, and its acks exclude that": (
+        [created("producer-1", role="producer", library="kafka-python", acks="1"), *TWICE],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
     "librdkafka's consumer has its own defaults, too": (
         [created("consumer-1", role="consumer"), sent_in(1, "1"), delivered("1", 0),
          told("aborted", 1)],
