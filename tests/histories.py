@@ -126,13 +126,15 @@ def both(value: str, offset: int, partition: int = 0) -> list[Event]:
 
 
 def stop(
-    last_stable: int, offset: int, partition: int = 0, drained: bool = True, committed: bool = True
-) -> Event:
+    last_stable: int, offset: int, partition: int = 0, drained: bool = True, committed: bool = True,
+    start: int = 0,
+) -> Event:  # fmt: skip
     """Where a read_committed reader stops, and where the log ends."""
     detail = {
         "drained": str(drained).lower(),
         "committed_drained": str(committed).lower(),
         "last_stable": str(last_stable),
+        **({"start": str(start)} if start else {}),
     }
     return logged("end", offset, partition, detail=detail)
 

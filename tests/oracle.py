@@ -381,6 +381,7 @@ def precommitted(run: Run) -> Iterator[Found]:
             for row in run.given(them)
             if (min(send.at_ns for send in sends) <= row.at_ns < min(calls) if is_asked
                 else is_hidden and run.is_read_committed(row.topic, row.partition)
+                and not run.is_passed_by(row)
                 and row.at_ns < run.stops[row.topic, row.partition].at_ns)
         }:  # fmt: skip
             yield found("precommitted-read", them[0], partition, them[2], (offset,), actor)
@@ -401,7 +402,7 @@ def members(run: Run) -> dict[Transaction, list[tuple[Event, bool]]]:
         visible = places(same(run.kind("log", "visible"), order(row)))
         seen = set()
         for record in run.kept(same(run.kind("log", "record"), order(row))):
-            if place(record) not in seen:
+            if place(record) not in seen and not run.is_passed_by(record):
                 seen.add(place(record))
                 can_be_read = (record.partition, record.offset) in visible
                 if can_be_read or not run.is_followed(record):

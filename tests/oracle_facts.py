@@ -53,7 +53,7 @@ def found(
 
 
 def is_drained(row: Event) -> bool:
-    return row.detail["drained"] == "true"
+    return row.detail.get("drained") == "true"
 
 
 def came_as_far(row: Event) -> bool:
@@ -210,6 +210,11 @@ class Run:
         """The first offset that the log still has, if that is known."""
         end = self.ends.get((topic, partition))
         return int(end.detail.get("start", 0)) if end else 0
+
+    def is_passed_by(self, row: Event) -> bool:
+        """Did a read_committed reader find the log beginning after this record?"""
+        end = self.stops.get((row.topic, row.partition))
+        return end is not None and (row.offset or 0) < int(end.detail.get("start", 0))
 
     def all_drained(self, topic: str | None) -> bool:
         """Was every partition that was read, or acked in, read to its end?"""

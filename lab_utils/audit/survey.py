@@ -68,7 +68,7 @@ TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, all_drained BOOLEAN, drained ARRAY<BIGINT>,"
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
     " settled MAP<BIGINT, BIGINT>, read_committed MAP<BIGINT, BIGINT>, is_transactional BOOLEAN,"
-    " tells_visible BOOLEAN, is_compacted BOOLEAN,"
+    " tells_visible BOOLEAN, is_compacted BOOLEAN, stable_from MAP<BIGINT, BIGINT>,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
@@ -107,9 +107,8 @@ class End:
     @property
     def settled(self) -> bool:
         """Does a read_committed reader come to the end of the log?"""
-        return self.read_committed and (
-            self.offset is None or (self.last_stable or 0) >= self.offset
-        )
+        is_stable = self.offset is None or (self.last_stable or 0) >= self.offset
+        return self.read_committed and is_stable
 
 
 @dataclass(slots=True)
@@ -566,5 +565,6 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         {number: end.at_ns for number, end in it.ends.items()},
         {number: end.offset for number, end in it.stable.items() if end.settled},
         {number: end.at_ns for number, end in it.stable.items() if end.read_committed},
-        it.is_transactional, it.tells_visible, it.is_compacted, consumers, bookmarks,
+        it.is_transactional, it.tells_visible, it.is_compacted,
+        {number: end.start for number, end in it.stable.items()}, consumers, bookmarks,
     )  # fmt: skip

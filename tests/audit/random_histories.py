@@ -322,7 +322,7 @@ def transactions(c: _Chance) -> list[Event]:
             lambda: record(value(), c.offset(4), c.partition()),
             lambda: visible(value(), c.offset(4), c.partition()),
             lambda: stop(c.offset(4), c.offset(4), c.partition(), c.choice(mostly),
-                         c.choice(mostly)),
+                         c.choice(mostly), c.choice([0, 0, 1])),
             lambda: end(c.choice(mostly), c.partition(), c.offset(4)),
             lambda: offsets(number(), c.choice([0, 1, 2, 3, 4, OFFSET_INVALID]),
                             c.choice([None, None, "a", "b"]), actor=c.producer()),

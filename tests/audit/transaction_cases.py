@@ -51,6 +51,12 @@ TRIMMED_TO_0, TRIMMED_TO_2 = (
                                 "last_stable": "2", "start": start})
     for start in "02"
 )  # fmt: skip
+# The same, of a reader that is read_committed alone.
+LATER_FROM_0, LATER_FROM_2 = (
+    logged("end", 2, 0, actor="reader-2", detail={"committed_drained": "true", "last_stable": "2",
+                                                  "start": start})
+    for start in "02"
+)  # fmt: skip
 # Killed in the call that commits, and sent by another again, who has committed.
 TWICE_SENT = [sent_in(1, "1"), sent_in(1, "1", **OTHER), told("committed", 1, 3, **OTHER)]
 # Two producers that live at once under one name begin a transaction of one number.
@@ -118,6 +124,10 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         "found, and lost before the other reader came": (
             [sent_in(1, "1"), told("committed", 1), record("1", 0), TRIMMED_TO_0],
             [sent_in(1, "1"), told("committed", 1), record("1", 0), TRIMMED_TO_2],
+        ),
+        "the same, and each isolation level has a reader of its own": (
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), end(offset=2), LATER_FROM_0],
+            [sent_in(1, "1"), told("committed", 1), record("1", 0), end(offset=2), LATER_FROM_2],
         ),
         "found, and compacted before the other reader came": (
             [*KEYED, sent_in(2, "2", key="k"), told("aborted", 2), record("2", 2, key="k"),

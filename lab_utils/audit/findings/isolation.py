@@ -75,7 +75,8 @@ def aborted_read() -> Found:
 
 EARLY: Final = (
     "filter(given, x -> x.kind = 'delivered' AND if(asked < sends,"
-    " visible = 0 AND copies > 0 AND x.at_ns < read_committed[x.partition],"
+    " visible = 0 AND copies > 0 AND x.at_ns < read_committed[x.partition]"
+    " AND x.offset >= coalesce(stable_from[x.partition], 0),"
     " x.at_ns BETWEEN sent_at_ns AND asked_at_ns - 1))"
 )
 
@@ -145,7 +146,9 @@ def members(events: DataFrame, survey: Survey) -> DataFrame:
     each = each.where(f"outcome IS DISTINCT FROM '{SEVERAL}'")
     each = each.join(survey.topics_frame(events), ["run", "topic"], "left")
     # What the log has lost at its beginning since it was found there, no reader is given any more.
-    return each.where("offset >= coalesce(starts[partition], 0)").selectExpr(
+    return each.where(
+        "offset >= greatest(coalesce(starts[partition], 0), coalesce(stable_from[partition], 0))"
+    ).selectExpr(
         *TRANSACTION, "outcome", "topic", "partition", "offset", "at_ns AS sent_at_ns",
         "coalesce(value, 'of key ' || key, 'without a value') AS value",
         f"{seen} AS is_visible",
