@@ -364,6 +364,11 @@ def aborted(run: Run) -> Iterator[Found]:
             for _, partition, offset, actor, how in seen:
                 why = ["visible"] if how == "visible" else []
                 yield found("aborted-read", them[0], partition, them[2], (offset,), actor, *why)
+        else:
+            seen = {(*place(r), r.actor) for r in run.given(them) if run.is_aborted_copy(r)}
+            for _, partition, offset, actor in seen:
+                why = ["passed over"]
+                yield found("aborted-read", them[0], partition, them[2], (offset,), actor, *why)
 
 
 def precommitted(run: Run) -> Iterator[Found]:

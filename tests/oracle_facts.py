@@ -508,6 +508,32 @@ class Run:
         sends = same(self.said("sent"), them)
         return bool(sends) and all(self.told(row) == ["txn_aborted"] for row in sends)
 
+    def is_aborted_copy(self, row: Event) -> bool:
+        """Was this given from a place that read_committed readers pass over, with nothing open?
+
+        They must be given as many copies as were committed: what they lack may be one of these.
+        """
+        sends = same(self.said("sent"), order(row))
+        ends = [self.told(it) for it in sends]
+        shown = places(same(self.kind("log", "visible"), order(row)))
+        committed = ends.count(["txn_committed"])
+        is_over = ["txn_aborted"] in ends or all(self.asked(it) for it in sends) or shown
+        at = (row.partition, row.offset)
+        is_passed = (
+            self.is_settled(row.topic, row.partition)
+            and not self.came_later(row)
+            and self.stops[row.topic, row.partition].offset is not None
+            and not self.is_passed_by(row)
+            and bool(self.kept([row]))
+            and at in self.copies(order(row))
+            and at not in places(same(self.kind("log", "visible"), order(row)))
+            and not self.superseded(row)
+        )
+        return (
+            bool(sends) and all(map(of, sends)) and committed < len(sends)
+            and len(shown) >= committed and bool(is_over) and is_passed
+        )  # fmt: skip
+
     def asked(self, row: Event) -> list[int]:
         """When a commit of the transaction that this is of was asked for, at the earliest."""
         if of(row) is not None and self.are_several(row):

@@ -143,8 +143,8 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     place                    where it is, if that is certain: it was sent once
     said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
     said_of_lost             the same, of places without a copy where acks are not covered
-    given                    ARRAY<STRUCT<partition, offset, actor, at_ns, consumer_group>>: not in
-                             an earlier run
+    given                    ARRAY<STRUCT<partition, offset, actor, at_ns, consumer_group, kind,
+                             is_hidden>>: not in an earlier run; is_hidden as in HIDDEN
     in_transactions, aborted, committed, asked   how many sends were in one, in one so ended, asked
     asked_at_ns              when the first commit of them was asked for
     sent_at_ns, sender, transaction   of its first send
@@ -171,7 +171,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
         "flatten(collect_list(said)) AS said",
         "flatten(collect_list(if(is_stored, array(), said))) AS of_no_copy",
-        f"flatten(collect_list(if({KEPT} OR acks > 0 OR is_stored, given, array()))) AS given",
+        f"flatten(collect_list(if({KEPT} OR acks > 0 OR is_stored, {SHOWN}, array()))) AS given",
         *(f"min({name}) AS {name}" for name in FIRST),
         *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
     )
@@ -313,6 +313,16 @@ MAY_BE_COMPACTED: Final = (
 )
 # Of a copy that was found in the log: does the log still begin before it?
 KEPT: Final = "offset >= coalesce(starts[partition], 0)"
+# Of a copy: does a read_committed reader that came to the end of the log, behind it, pass it over?
+HIDDEN: Final = (
+    f"is_stored AND NOT is_visible AND NOT superseded AND {KEPT}"
+    " AND offset >= coalesce(stable_from[partition], 0)"
+    " AND coalesce(offset < settled[partition], false)"
+)
+SHOWN: Final = (
+    "transform(given, x -> struct(x.partition, x.offset, x.actor, x.at_ns, x.consumer_group,"
+    f" x.kind, {HIDDEN} AS is_hidden))"
+)
 # The acks of a place that no copy is there for.
 UNHELD: Final = "greatest(acks - if(is_stored, 1, 0), 0)"
 # Of the acks of a copy, those that the reader of the log must have found: what was acked later, or

@@ -28,7 +28,7 @@ from lab_utils.audit.contracts import (
 )
 from lab_utils.audit.declared import COUNTS, TOPIC, misspelt
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Prefilter, found_by
-from lab_utils.audit.findings.isolation import VISIBLE
+from lab_utils.audit.findings.isolation import PASSED_OVER, VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
 from lab_utils.audit.findings.replication import STALE
 from lab_utils.audit.kept_plans import ANEW, Plans
@@ -227,7 +227,8 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return LAST_SEEN_BEFORE
     if found["finding"] in SINCE_PLACED and not seen.says(found["run"], found["actor"], PLACINGS):
         return UNPLACED.format(actor=found["actor"])
-    if found["finding"] in OF_ONE_ORDER and (unlike := _unlike(found, _topic(found, seen))):
+    compares = found["finding"] in OF_ONE_ORDER or PASSED_OVER in (found["circumstances"] or ())
+    if compares and (unlike := _unlike(found, _topic(found, seen))):
         return UNLIKE.format(**unlike)
     if found["finding"] in IN_THE_LOG and _is_half_read(found, seen):
         return HALF_READ

@@ -20,8 +20,10 @@ from tests.histories import (
     record,
     sent,
     sent_in,
+    stop,
     told,
     topic,
+    visible,
 )
 
 Judged = dict[str, tuple[list[Event], str, str, str | None]]
@@ -205,6 +207,19 @@ SETTINGS: Judged = {
         [created("consumer-1", role="consumer", library="java"), sent_in(1, "1"),
          delivered("1", 0), told("aborted", 1)],
         "aborted-read", "allowed", "isolation.level=read_uncommitted",
+    ),
+    "an aborted copy is passed over, and nothing visible has a key": (
+        [created("consumer-1", role="consumer"),
+         *(replace(it, key="k") for it in (sent_in(1, "1"), delivered("1", 0), record("1", 0))),
+         told("failed", 1), visible("2", 1), stop(2, 2)],
+        "aborted-read", "undecided", None,
+    ),
+    "the same, and it has one": (
+        [created("consumer-1", role="consumer"),
+         *(replace(it, key="k") for it in (sent_in(1, "1"), delivered("1", 0), record("1", 0),
+                                           visible("2", 1))),
+         told("failed", 1), stop(2, 2)],
+        "aborted-read", "breach", None,
     ),
     "another library's consumer has defaults that nobody knows": (
         [created("consumer-1", role="consumer", library="franz-go"), sent_in(1, "1"),

@@ -303,6 +303,18 @@ def transactions(c: _Chance) -> list[Event]:
         rows = [sent_in(1, "1"), acked("1", c.offset()), delivered("1", c.offset())]
         return [*rows, told(c.ending(), 1, 3), end(offset=4, start=c.choice([0, 2]))]
 
+    def again() -> list[Event]:
+        """An order that is sent in two transactions; one copy of it or both may be hidden."""
+        rows = [*topic_or_not(), sent_in(1, "1"), told(c.ending(), 1, 1)]
+        rows += [sent_in(c.choice([2, 2, 2, 0]), "1"), told(c.ending(), 2, 3)]
+        rows.append(delivered("1", c.choice([0, 2])))
+        rows += c.choice([both("1", 0), [record("1", 0)], [record("1", 0)]])
+        rows += c.choice([both("1", 2), both("1", 2), [record("1", 2)]])
+        return [*rows, stop(c.choice([4, 4, 2]), c.choice([4, 4, 2]), start=c.choice([0, 0, 2]))]
+
+    def topic_or_not() -> list[Event]:
+        return [topic(None, 1, "compact")] if c.random() < 0.1 else []
+
     def stopped() -> list[Event]:
         """Where a reader stops, and what the coordinator noted of the batch that begins there."""
         at, state = c.offset(), c.choice(["Ongoing", "CompleteCommit", "CompleteAbort", "Empty"])
@@ -310,7 +322,7 @@ def transactions(c: _Chance) -> list[Event]:
         return [batch, noted(state, 1, c.choice([7, 8])), stop(at, 4)]
 
     return [
-        *c.of(list, pairs, epochs, writing, reading, working, reused, stopped),
+        *c.of(list, pairs, epochs, writing, reading, working, reused, again, stopped),
         *c.many(
             12,
             lambda: sent_in(number(), value(), actor=c.producer()),

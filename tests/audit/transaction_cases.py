@@ -57,6 +57,9 @@ LATER_FROM_0, LATER_FROM_2 = (
                                                   "start": start})
     for start in "02"
 )  # fmt: skip
+# Aborted and sent again: a read_committed reader is given the second copy alone.
+SENT_AGAIN = [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), told("committed", 2, 3)]
+FIRST_HIDDEN = [record("1", 0), *both("1", 2)]
 # Killed in the call that commits, and sent by another again, who has committed.
 TWICE_SENT = [sent_in(1, "1"), sent_in(1, "1", **OTHER), told("committed", 1, 3, **OTHER)]
 # Two producers that live at once under one name begin a transaction of one number.
@@ -308,6 +311,35 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [sent_in(1, "1"), delivered("1", 0), told("committed", 1), told("aborted", 1)],
             # of one of two producers, and nobody was told what became of the other's
             [*BOTH_BEGAN, sent_in(1, "1"), delivered("1", 0), told("aborted", 1)],
+        ),
+        "aborted, committed when sent again, and the first copy was given": (
+            [*SENT_AGAIN, delivered("1", 0), *FIRST_HIDDEN, stop(4, 4)],
+            # the second copy was given
+            [*SENT_AGAIN, delivered("1", 2), *FIRST_HIDDEN, stop(4, 4)],
+            # the reader came to an open transaction, or did not come there
+            [*SENT_AGAIN, delivered("1", 0), *FIRST_HIDDEN, stop(3, 4)],
+            [*SENT_AGAIN, delivered("1", 0), *FIRST_HIDDEN, stop(4, 4, committed=False)],
+            # the order was found later than the end
+            [*SENT_AGAIN, delivered("1", 0), *FIRST_HIDDEN, stop(0, 0)],
+            # the log begins after it
+            [*SENT_AGAIN, delivered("1", 0), *FIRST_HIDDEN, end(offset=4), stop(4, 4, drained=False,
+                                                                                start=2)],
+            # what was committed is hidden, too
+            [*SENT_AGAIN, delivered("1", 0), record("1", 0), record("1", 2), stop(4, 4)],
+            # both are committed
+            [*SENT_AGAIN[:1], told("committed", 1, 1), *SENT_AGAIN[2:], delivered("1", 0),
+             *FIRST_HIDDEN, stop(4, 4)],
+            # the first was sent in no transaction
+            [sent_in(0, "1"), *SENT_AGAIN[2:], delivered("1", 0), *FIRST_HIDDEN, stop(4, 4)],
+        ),
+        "the same, and its topic may have lost the copy to compaction": (
+            [*SENT_AGAIN, delivered("1", 0), *FIRST_HIDDEN, stop(4, 4)],
+            [topic(None, 1, "compact"), *SENT_AGAIN, delivered("1", 0), *FIRST_HIDDEN, stop(4, 4)],
+        ),
+        "its commit failed, and nothing is open": (
+            [sent_in(1, "1"), told("failed", 1, 1), delivered("1", 0), record("1", 0), stop(2, 2)],
+            [sent_in(1, "1"), told("failed", 1, 1), delivered("1", 0), *both("1", 0), stop(2, 2)],
+            [sent_in(1, "1"), told("failed", 1, 1), delivered("1", 0), record("1", 0), stop(0, 2)],
         ),
         "aborted, given, and deleted since": (
             [sent_in(1, "1"), acked("1", 0), delivered("1", 0), told("aborted", 1), TRIMMED_TO_2],
