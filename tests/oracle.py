@@ -226,10 +226,12 @@ def skipped(run: Run) -> Iterator[Found]:
             if works and len(elsewhere) >= max(1, len(acks)):
                 continue
             if not did_it:
-                has_resumed = run.has_resumed(topic, name, partition, offset)
-                why = ["resumed" if has_resumed else "not given"] if is_known else []
+                why = ["not given"] if is_known else []
                 if given and (not is_known or name in given):
                     why = ["given"]
+                elif is_known and run.has_resumed(topic, name, partition, offset):
+                    was_sent = run.was_sent_past(topic, name, partition, offset)
+                    why += ["resumed", "sent past"] if was_sent else ["resumed"]
                 by = actors(run.consumers(topic)[name]) if is_known else None
                 yield found(
                     "skipped-processing", topic, partition, record.value, (offset,), by, *why

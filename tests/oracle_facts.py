@@ -482,6 +482,17 @@ class Run:
             return False
         return self.start(topic, partition) <= (first.offset or 0) <= offset
 
+    def was_sent_past(
+        self, topic: str | None, name: str, partition: int | None, offset: int
+    ) -> bool:
+        """Did this group, which had resumed, come past the offset, and no program chose that?"""
+        given = self.said_by_group(name, topic, partition, "delivered")
+        return (
+            any((row.offset or 0) > offset for row in given)
+            and not self.is_moved_over(topic, name, partition, offset)
+            and not self.is_ahead(topic, name, partition, offset)
+        )
+
     # What programs were told of their transactions.
 
     def first_transaction(self, them: tuple[Any, ...]) -> Transaction:

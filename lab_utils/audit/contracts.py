@@ -8,7 +8,7 @@ one that may happen names the setting that allows it. Settings are librdkafka's,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -66,15 +66,6 @@ ALIASES: Final = {
     "delivery.timeout.ms": "message.timeout.ms",
 }
 
-# What another library may have for what it leaves out; nobody sets a transactional.id for a client.
-ELSEWHERE: Final[tuple[Mapping[str, str], ...]] = (
-    {},
-    {"acks": "1"},
-    {"enable.idempotence": "true"},
-    {"isolation.level": "read_uncommitted"},
-    {"auto.offset.reset": "earliest", "enable.auto.commit": "false"},
-)
-
 # Of a setting that is on or off: librdkafka takes these for true and false.
 ON_OR_OFF: Final = ("enable.auto.commit", "enable.auto.offset.store", "enable.idempotence")
 SPELLED: Final = {"1": "true", "t": "true", "0": "false", "f": "false"}
@@ -101,6 +92,7 @@ class Exemption:
 
     source  where Kafka, librdkafka or a measurement says so; the claim of the course it belongs to
     when    a circumstance of the finding without which the exemption does not hold
+    unless  one with which it does not
     """
 
     finding: str
@@ -110,6 +102,7 @@ class Exemption:
     source: str
     judgement: str = ALLOWED
     when: str | None = None
+    unless: str | None = None
 
 
 def _is(setting: str, *values: str) -> Callable[[Mapping[str, str]], bool]:
@@ -162,6 +155,10 @@ CUT_OFF: Final = (
 
 # What follows where it loses the marker of a transaction: nothing ends it, or the next marker does.
 UNMARKED: Final = ("hanging-transaction", "torn-transaction", "aborted-read")
+
+# Findings about what a group was not given, and when a log that lost its end explains them.
+OF_GROUPS: Final = (("unseen", None), ("skipped-processing", "sent past"))
+LOSING: Final = (*((name, None) for name in (*CUT_OFF, *UNMARKED)), *OF_GROUPS[1:])
 
 REPOSITIONED: Final = "An administrator changed or deleted positions of groups in this run."
 STILL_TO_COME: Final = (
@@ -217,7 +214,7 @@ EXEMPTIONS: Final = (
             name, _begins_at_a_time, "auto.offset.reset",
             "A new group begins so long ago, and skips what is older.",
             "KIP-1106",
-            when=when,
+            when=when, unless="resumed",
         )
         for name, when in (
             ("unseen", "passed"), ("unseen", "not begun"), ("poll-skip", "deleted"),
@@ -234,14 +231,17 @@ EXEMPTIONS: Final = (
             when=when,
         )
         for name, when in (
-            ("unseen", "passed"), ("unseen", "resumed"),
-            ("skipped-processing", "not given"), ("skipped-processing", "resumed"),
+            ("unseen", "passed"), ("unseen", "resumed"), ("skipped-processing", "not given"),
         )
     ),
-    Exemption(
-        "unseen", _is(TOPIC_DELETED, "true"), None,
-        "The topic was deleted in this run, and with it the positions of its groups.",
-        "Kafka Admin.deleteTopics",
+    *(
+        Exemption(
+            name, _is(TOPIC_DELETED, "true"), None,
+            "The topic was deleted in this run, and with it the positions of its groups.",
+            "Kafka Admin.deleteTopics",
+            when=when,
+        )
+        for name, when in OF_GROUPS
     ),
     Exemption(
         "unseen", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,
@@ -252,16 +252,18 @@ EXEMPTIONS: Final = (
             name, lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
             "The only replica lost its power, and with it what was in its page cache.",
             "claims B3, Kafka design, replication",
+            when=when,
         )
-        for name in (*CUT_OFF, *UNMARKED)
+        for name, when in LOSING
     ),
     *(
         Exemption(
             name, _loses_power, "min.insync.replicas",
             "As many brokers lost power as had to have the record; it was in their page caches.",
             "claims B3, Kafka design, replication",
+            when=when,
         )
-        for name in (*CUT_OFF, *UNMARKED)
+        for name, when in LOSING
     ),
     *(
         Exemption(
@@ -318,10 +320,14 @@ EXEMPTIONS: Final = (
         "The leader answered for itself; readers wait until enough replicas are in sync.",
         "claims C4, measured",
     ),
-    Exemption(
-        "unseen", _is(UNCLEAN, "true"), UNCLEAN,
-        "The new leader lacked what this group had read; other records took the offsets.",
-        "KIP-101, KIP-966",
+    *(
+        Exemption(
+            name, _is(UNCLEAN, "true"), UNCLEAN,
+            "The new leader lacked what this group had read; other records took the offsets.",
+            "KIP-101, KIP-966",
+            when=when,
+        )
+        for name, when in OF_GROUPS
     ),
     Exemption(
         "duplicate", _always, "aborting and sending again",
@@ -427,17 +433,18 @@ EXEMPTIONS: Final = (
         "auto.offset.reset",
         "A group without a bookmark begins at the end of the log and skips what is there already.",
         "claims F6, KIP-1327",
+        when="not given", unless="resumed",
+    ),
+    Exemption(
+        "skipped-processing", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,
+        "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
         when="not given",
     ),
-    *(
-        Exemption("skipped-processing", holds, None, why, source, when=when)
-        for holds, why, source in (
-            (_is(POSITIONS_CHANGED, "true"), REPOSITIONED,
-             "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups"),
-            (_always, "The program set the bookmark past what the group was given.",
-             "claims F2, Kafka design, message delivery semantics"),
-        )
-        for when in ("not given", "resumed")
+    Exemption(
+        "skipped-processing", _always, None,
+        "The program set the bookmark past what the group was given.",
+        "claims F2, Kafka design, message delivery semantics",
+        when="not given", unless="sent past",
     ),
     Exemption(
         "skipped-processing", _commits_what_it_handed_out, "enable.auto.commit",
@@ -449,6 +456,7 @@ EXEMPTIONS: Final = (
         "skipped-processing", _always, "enable.auto.commit",
         "The program set the bookmark before the work was done.",
         "claims F2, Kafka design, message delivery semantics",
+        unless="sent past",
     ),
     Exemption(
         "duplicate-effect", _always, None,
@@ -514,46 +522,6 @@ def effective(given: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def foreign(given: Mapping[str, str]) -> str | None:
-    """The library of a client whose defaults are not known; None if they are.
-
-    >>> [foreign({"library": it}) for it in ("java", "confluent-kafka", "node-rdkafka")]
-    [None, None, None]
-    >>> foreign({"library": "franz-go"}), foreign({})
-    ('franz-go', None)
-    """
-    library = str(given.get("library", "")).strip().lower()
-    is_known = library in ("", "java") or "rdkafka" in library or library.startswith("confluent")
-    return None if is_known else library
-
-
-def alternatives(
-    configurations: Sequence[Mapping[str, str]],
-) -> Sequence[Sequence[Mapping[str, str]]]:
-    """These configurations, once for each of the defaults that a library may have that is foreign.
-
-    >>> sarama = {"library": "sarama", "acks": "all", "isolation.level": "read_committed"}
-    >>> [sorted(it.keys() - sarama.keys()) for it, in alternatives([sarama])]
-    [[], [], ['enable.idempotence'], [], ['auto.offset.reset', 'enable.auto.commit']]
-    """
-    if not any(map(foreign, configurations)):
-        return [configurations]
-    return [[_with(other, it) if foreign(it) else it for it in configurations]
-            for other in ELSEWHERE]  # fmt: skip
-
-
-def _with(defaults: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
-    """A client's settings, and what its library may have for those that it leaves out."""
-    told = effective(given)
-    named = {ALIASES.get(name, name) for name in given}
-    # Idempotence and acks that are not those of all replicas exclude each other.
-    is_at_odds = ("acks" in defaults and told["enable.idempotence"] == "true") or (
-        "enable.idempotence" in defaults and told["acks"] != "-1"
-    )
-    left = {} if is_at_odds else defaults
-    return {**given, **{name: text for name, text in left.items() if name not in named}}
-
-
 def _is_at_odds(settings: Mapping[str, str]) -> bool:
     """Does the Java client give its default of idempotence up, in silence, for another setting?"""
     many = settings["max.in.flight"]
@@ -575,14 +543,15 @@ def clause(
         for exemption in EXEMPTIONS:
             if exemption.finding != finding or not exemption.holds(given):
                 continue
-            if _is_met(exemption.when, circumstances):
+            if _is_met(exemption, circumstances):
                 return Clause(exemption.judgement, _shown(exemption, given), exemption.reason)
     return Clause(BREACH, None, RULES[finding].promise)
 
 
-def _is_met(when: str | None, circumstances: Collection[str] | None) -> bool:
+def _is_met(exemption: Exemption, circumstances: Collection[str] | None) -> bool:
     """Does an exemption apply? One for a circumstance says nothing of the configuration."""
-    return when is None or when in (ALWAYS_MET if circumstances is None else circumstances)
+    known = ALWAYS_MET if circumstances is None else circumstances
+    return exemption.unless not in known and (exemption.when is None or exemption.when in known)
 
 
 def _shown(exemption: Exemption, given: Mapping[str, str]) -> str | None:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.contracts import ALIASES, DEFAULTS, ON_OR_OFF, SPELLED
+from lab_utils.audit.contracts import ALIASES, DEFAULTS, ON_OR_OFF, SPELLED, effective
 from lab_utils.audit.ledgers import COLUMNS
 from lab_utils.errors import BadArgument, one_of
 
@@ -69,6 +69,15 @@ CLOSE: Final = 0.92
 # What a consumer of Java may begin at instead: so long ago, as ISO 8601 has it (KIP-1106).
 BY_DURATION: Final = re.compile(
     r"by_duration:(?i:P(?=.)(\d+D)?(T(?=.)(\d+H)?(\d+M)?(\d+([.,]\d+)?S)?)?)", re.ASCII
+)
+
+# What another library may have for what it leaves out; nobody sets a transactional.id for a client.
+ELSEWHERE: Final[tuple[Mapping[str, str], ...]] = (
+    {},
+    {"acks": "1"},
+    {"enable.idempotence": "true"},
+    {"isolation.level": "read_uncommitted"},
+    {"auto.offset.reset": "earliest", "enable.auto.commit": "false"},
 )
 
 # So many names of a ledger are looked at for the one that a strange name may be meant for.
@@ -161,6 +170,46 @@ def _can_be(name: str, text: str) -> bool:
     is_so_long_ago = name == "auto.offset.reset" and BY_DURATION.fullmatch(text)
     is_spelled = name in ON_OR_OFF and text in SPELLED
     return allowed == TEXT or text in allowed or is_spelled or bool(is_so_long_ago)
+
+
+def foreign(given: Mapping[str, str]) -> str | None:
+    """The library of a client whose defaults are not known; None if they are.
+
+    >>> [foreign({"library": it}) for it in ("java", "confluent-kafka", "node-rdkafka")]
+    [None, None, None]
+    >>> foreign({"library": "franz-go"}), foreign({})
+    ('franz-go', None)
+    """
+    library = str(given.get("library", "")).strip().lower()
+    is_known = library in ("", "java") or "rdkafka" in library or library.startswith("confluent")
+    return None if is_known else library
+
+
+def alternatives(
+    configurations: Sequence[Mapping[str, str]],
+) -> Sequence[Sequence[Mapping[str, str]]]:
+    """These configurations, once for each of the defaults that a library may have that is foreign.
+
+    >>> sarama = {"library": "sarama", "acks": "all", "isolation.level": "read_committed"}
+    >>> [sorted(it.keys() - sarama.keys()) for it, in alternatives([sarama])]
+    [[], [], ['enable.idempotence'], [], ['auto.offset.reset', 'enable.auto.commit']]
+    """
+    if not any(map(foreign, configurations)):
+        return [configurations]
+    return [[_with(other, it) if foreign(it) else it for it in configurations]
+            for other in ELSEWHERE]  # fmt: skip
+
+
+def _with(defaults: Mapping[str, str], given: Mapping[str, str]) -> Mapping[str, str]:
+    """A client's settings, and what its library may have for those that it leaves out."""
+    told = effective(given)
+    named = {ALIASES.get(name, name) for name in given}
+    # Idempotence and acks that are not those of all replicas exclude each other.
+    is_at_odds = ("acks" in defaults and told["enable.idempotence"] == "true") or (
+        "enable.idempotence" in defaults and told["acks"] != "-1"
+    )
+    left = {} if is_at_odds else defaults
+    return {**given, **{name: text for name, text in left.items() if name not in named}}
 
 
 def _refuse_strangers(events: DataFrame, what: str, column: str, names: Collection[str]) -> None:

@@ -21,12 +21,10 @@ from lab_utils.audit.contracts import (
     SUCCEEDED,
     TOPIC_DELETED,
     Clause,
-    alternatives,
     clause,
     effective,
-    foreign,
 )
-from lab_utils.audit.declared import COUNTS, TOPIC, misspelt
+from lab_utils.audit.declared import COUNTS, TOPIC, alternatives, foreign, misspelt
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Prefilter, found_by
 from lab_utils.audit.findings.isolation import PASSED_OVER, VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
@@ -84,7 +82,7 @@ SEVERAL: Final = (
 IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets", "torn-transaction")
 # Those that the log alone shows: what happened after it was read explains none of them.
 LOST: Final = ("lost-write", "torn-transaction", "hanging-transaction")
-NOT_GIVEN: Final = ("unseen", "poll-skip")
+NOT_GIVEN: Final = ("unseen", "poll-skip", "skipped-processing")
 # Findings that compare the key and the value of events of several kinds.
 OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
 # And those that a topic's settings may allow.

@@ -91,12 +91,6 @@ MOVES: Judged = {
     "the same, and it is the other one that passes the order over": (
         [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2)], "unseen", "breach", None,
     ),
-    "not given to a group that had a bookmark, and would begin at the end": (
-        [created("consumer-1", role="consumer", group__id="group"), *log("0", "1", "2"),
-         delivered("0", 0), processed("0", 0), placed("committed", offset=1), placed("assigned"),
-         delivered("2", 2), processed("2", 2), bookmark(3)],
-        "skipped-processing", "allowed", None,
-    ),
 }  # fmt: skip
 
 STARTED = replace(power_cut(), kind="started")
@@ -306,4 +300,49 @@ UNTOLD: Judged = {
     ),
     "the same, and its producer has none": ([PRODUCER, *PASSED], "unseen", "breach", None),
 }
-MORE: Judged = {**READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}
+# Of a group that nobody recorded a producer for: it resumed at 1, and was given what is after that.
+JUMPED = [
+    created("consumer-1", group__id="a", **EARLIEST), placed("assigned"), delivered("0", 0),
+    processed("0", 0, actor="consumer-1"), placed("committed", offset=1),
+    created("consumer-1", group__id="a", **EARLIEST), placed("assigned"), delivered("2", 2),
+    processed("2", 2, actor="consumer-1"), placed("committed", offset=3),
+    *log("0", "1", "2"), bookmark(3, group="a"),
+]  # fmt: skip
+AHEAD = [*JUMPED[:4], placed("committed", offset=2), *JUMPED[5:]]
+BACK_AND_ON = [*JUMPED[:6], placed("sought", offset=2), *JUMPED[7:]]
+RESUMING: Judged = {
+    "resumed before it, and given what is after it": (
+        [PRODUCER, *JUMPED], "skipped-processing", "breach", None,
+    ),
+    "the same, and the program committed a position after it": (
+        [PRODUCER, *AHEAD], "skipped-processing", "allowed", None,
+    ),
+    "the same, and the program chose what is after it": (
+        [PRODUCER, *BACK_AND_ON], "skipped-processing", "allowed", None,
+    ),
+    "the same, and an administrator moved the bookmark": (
+        [PRODUCER, asked("OffsetDelete"), *JUMPED], "skipped-processing", "allowed", None,
+    ),
+    "the same, and a replica that was not in sync led": (
+        [PRODUCER, topic(1, unclean__leader__election__enable="true"), *JUMPED],
+        "skipped-processing", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "the same, and a member may have died with it in hand": (
+        [PRODUCER, *(replace(it, detail=it.detail | {"enable.auto.commit": "true"})
+                     if it.kind == "created" else it for it in JUMPED)],
+        "skipped-processing", "allowed", "enable.auto.commit=true",
+    ),
+    "the same, and nobody knows whether it was aborted": (
+        JUMPED, "skipped-processing", "undecided", None,
+    ),
+    "the bookmark is after all that it was given": (
+        [PRODUCER, *JUMPED[:5], *JUMPED[-5:]], "skipped-processing", "allowed", None,
+    ),
+    "the same of a group that resumed, and would begin at the end": (
+        [PRODUCER, created("consumer-1", role="consumer", group__id="a"), *JUMPED[1:5],
+         placed("assigned"), delivered("1", 1), processed("1", 1, actor="consumer-1"),
+         *JUMPED[-5:]],
+        "skipped-processing", "allowed", None,
+    ),
+}  # fmt: skip
+MORE: Judged = {**RESUMING, **READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}

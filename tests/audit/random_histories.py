@@ -210,8 +210,23 @@ def consuming(c: _Chance) -> list[Event]:
         bookmarked = bookmark(c.offset(4), group="a")
         return [created("consumer-1", group__id="a"), *log(*"0123"), *given, bookmarked]
 
+    def resumed() -> list[Event]:
+        """One consumer that commits and is placed now and then, and may be given no order twice."""
+        began = [created("consumer-1", group__id="a"), *log(*"0123"), delivered("0", 0)]
+        began += c.many(1, lambda: placed("committed", offset=c.offset(2)), least=1)
+
+        def went_on(offset: int) -> Event:
+            return c.choice([
+                placed("committed", offset=offset), placed("sought", offset=offset),
+                placed("sought", detail={"to": "end"}), delivered("3", 3),
+                *[delivered(str(offset), offset)] * 3,
+            ])  # fmt: skip
+
+        rows = [*began, *map(went_on, sorted(c.offset() for _ in range(c.randint(1, 4))))]
+        return [*rows, bookmark(c.choice([3, 4]), group="a")]
+
     return [
-        *c.of(list, polled),
+        *c.of(list, polled, resumed),
         *c.many(
             12,
             lambda: delivered(c.value(), c.offset(), c.consumer(), partition=c.partition(),

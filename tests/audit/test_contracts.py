@@ -85,7 +85,6 @@ CIRCUMSTANCES = [
     ("skipped-processing", "not given", LATEST, "auto.offset.reset=latest"),
     ("skipped-processing", "given", LATEST, "enable.auto.commit=true"),
     ("skipped-processing", "not given", EARLIEST, None),
-    ("skipped-processing", "resumed", LATEST, None),
     ("skipped-processing", "given", LATEST | {"enable.auto.commit": "false"},
      "enable.auto.commit=false"),
     ("skipped-processing", "nothing", LATEST, "enable.auto.commit=true"),

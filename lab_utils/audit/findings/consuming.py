@@ -71,6 +71,17 @@ NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
 THEIRS = "get(filter(consumers, x -> x.name = it.name), 0)"
 FURTHEST = f"{THEIRS}.furthest[partition]"
 RESUMED = f"offset >= {THEIRS}.resumed[partition]"
+CHOSEN = "coalesce(exists({}[partition], x -> offset BETWEEN x.first AND x.next - 1), false)"
+# Was its group given what comes after this when it had resumed before, by no program's choice?
+SENT_PAST = (
+    f"({RESUMED} AND offset < {FURTHEST} AND NOT {CHOSEN.format(f'{THEIRS}.sought')}"
+    f" AND NOT {CHOSEN.format(f'{THEIRS}.ahead')})"
+)
+SKIPPED_BECAUSE = (
+    f"CASE WHEN {GIVEN} THEN array('given') WHEN NOT it.is_known THEN array()"
+    f" WHEN {SENT_PAST} THEN array('not given', 'resumed', 'sent past')"
+    f" WHEN {RESUMED} THEN array('not given', 'resumed') ELSE array('not given') END"
+)
 SKIPPED = (
     "it.at[partition] > offset AND offset >= coalesce(it.since[partition], 0)"
     f" AND if(it.works, {NOT_WORKED}, offset > {FURTHEST})"
@@ -100,8 +111,10 @@ def skipped_processing() -> Found:
     Allowed by: for an order that was not delivered to the group, `auto.offset.reset=latest` or
     `by_duration`, unless it resumed, and a change of positions, all as for unseen; for one that
     was, or that a member may have had in hand when it died, if the group had several or one was
-    created again, `enable.auto.commit=true` with `enable.auto.offset.store=true`; in all other
-    cases by the program, which committed before the work was done, or past what it was given.
+    created again, `enable.auto.commit=true` with `enable.auto.offset.store=true`; the program,
+    which committed before the work was done, or past what it was given. It did not if the group
+    resumed before the order and was given a later one, not by its program's choice: the rest is
+    then as for unseen.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """
@@ -118,8 +131,7 @@ def skipped_processing() -> Found:
             "actor": joined(
                 "flatten(transform(filter(consumers, x -> x.name = it.name), x -> x.actors))"
             ),
-            "circumstances": f"if({GIVEN}, array('given'), if(it.is_known,"
-            f" array(if({RESUMED}, 'resumed', 'not given')), array()))",
+            "circumstances": SKIPPED_BECAUSE,
         },
     )
 
