@@ -72,6 +72,8 @@ UNPLACED: Final = (
     "Nobody recorded when {actor} was assigned a partition or moved: a rebalance cannot be told "
     "from a step back or a gap. Record assigned, revoked and sought."
 )
+# What a client of a role does, whether or not it was recorded.
+DOES: Final = {"producer": ("sent", "acked", "failed", "unknown"), "consumer": ("delivered",)}
 # Findings about a sequence that only one client of a name has.
 IN_SEQUENCE: Final = ("nonmonotonic-send", *SINCE_PLACED)
 SEVERAL: Final = (
@@ -196,11 +198,10 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     doubtful = {
         name: meant for it in configurations for name, meant in misspelt(it) if meant not in TOPIC
     }
-    if configurations:
-        them = list(_in_doubt(configurations, doubtful)) if doubtful else [configurations]
-        them = [each for it in them for each in alternatives(it)]
-    else:
-        them = [[it] for it in _possible(known)]
+    them = list(_in_doubt(configurations, doubtful)) if doubtful else [configurations]
+    them = [each for it in them for each in alternatives(it)]
+    if not configurations or _unrecorded(found, seen):
+        them = [[*each, it] for each in them for it in _possible(known)]
     possible = [clause(found["finding"], it, circumstances) for it in them]
     decided = possible[0]
     if decided.judgement == BREACH and (lacking := _lacking(found, seen)):
@@ -289,16 +290,15 @@ def _unlike(found: Mapping[str, Any], topic: TopicFacts) -> Mapping[str, str] | 
 def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     """Why nobody can say that a consumer should have been given this order; None if that is so."""
     topic = _topic(found, seen)
-    producers = seen.lives(found["run"], "producer")
-    settings = [_of_topic(found, seen) | it for _, it in producers] or _possible(
-        _known(found, seen)
-    )
+    producers = [_of_topic(found, seen) | it for _, it in seen.lives(found["run"], "producer")]
+    are_told = bool(producers) and not _strangers(found["run"], seen, "producer")
+    settings = [*producers, *(() if are_told else _possible(_known(found, seen)))]
     is_trimmed = any(seen.asked["trims", found["run"], it] > 0 for it in (found["topic"], None))
     may_be = [each for them in alternatives(settings) for each in them]
     loses = "DeleteRecords" if is_trimmed else clause("lost-write", may_be, GONE).allowed_by
     if found["finding"] == "unseen" and not topic.all_drained and loses:
         return UNREAD.format(
-            why=loses if producers or is_trimmed else "nobody recorded how its producer is set"
+            why=loses if are_told or is_trimmed else "nobody recorded how its producer is set"
         )
     given = [it.get(found["partition"], (0, 0, -ANY))[2] for it in topic.given.values()]
     at = found["run"], found["topic"], found["partition"]
@@ -313,9 +313,25 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
 
 
 def _are_plain(run: str, seen: Survey) -> bool:
-    """Are there producers in the run, and none with transactions among them?"""
+    """Are there producers in the run, each recorded, and none with transactions among them?"""
     producers = seen.lives(run, "producer")
-    return bool(producers) and not any("transactional.id" in it for _, it in producers)
+    are_told = bool(producers) and not _strangers(run, seen, "producer")
+    return are_told and not any("transactional.id" in it for _, it in producers)
+
+
+def _strangers(run: str, seen: Survey, role: str) -> set[str | None]:
+    """The clients of a run that did what this role does, and whose settings nobody recorded."""
+    did = {
+        actor for of, source, actor, kind in seen.counts
+        if (of, source) == (run, "client") and kind in DOES[role]
+    }  # fmt: skip
+    return did - {actor for actor, _ in seen.lives(run, role)}
+
+
+def _unrecorded(found: Mapping[str, Any], seen: Survey) -> bool:
+    """Does a finding name a client of its role whose settings nobody recorded?"""
+    strangers = _strangers(found["run"], seen, RULES[found["finding"]].role)
+    return not strangers.isdisjoint(str(found["actor"]).split(", "))
 
 
 def _topic(found: Mapping[str, Any], seen: Survey) -> TopicFacts:
@@ -376,8 +392,9 @@ def _known(found: Mapping[str, Any], seen: Survey) -> Mapping[str, str]:
 def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, str]]:
     """The configurations of the clients that a finding names, or of all in that role.
 
-    Each is on top of the settings of the finding's own topic. A client that was created again with
-    others has both: a finding may be of what it did before.
+    Of one that it names and nobody recorded nothing is known, whatever others were set to. Each is
+    on top of the settings of the finding's own topic. A client that was created again with others
+    has both: a finding may be of what it did before.
     """
     given = _of_topic(found, seen) | {SUCCEEDED: str(_is_succeeded(found, seen))}
     if VISIBLE in (found["circumstances"] or ()):
@@ -385,8 +402,10 @@ def _those_of(found: Mapping[str, Any], seen: Survey) -> Sequence[Mapping[str, s
     role = RULES[found["finding"]].role
     in_role = seen.lives(found["run"], role)
     names = str(found["actor"] or "").split(", ")
-    named = [it for it in in_role if it[0] in names]
-    return [given | settings for _, settings in named or in_role]
+    theirs = [it for it in in_role if it[0] in names]
+    if not theirs and not _unrecorded(found, seen):
+        theirs = in_role
+    return [given | settings for _, settings in theirs]
 
 
 def _number(broker: str | None) -> str:

@@ -24,11 +24,13 @@ from tests.histories import (
     told,
     topic,
     visible,
+    written,
 )
 
 Judged = dict[str, tuple[list[Event], str, str, str | None]]
 
 PRODUCER = created("producer-1", role="producer", acks="all", enable__idempotence="true")
+OTHER = replace(PRODUCER, actor="producer-2")
 EARLIEST = {"role": "consumer", "auto__offset__reset": "earliest", "enable__auto__commit": "false"}
 KEYED = [
     PRODUCER, created("consumer-1", group__id="a", **EARLIEST),
@@ -197,6 +199,38 @@ SETTINGS: Judged = {
         [created("producer-1", role="producer", library="java", acks="1"), *TWICE],
         "duplicate", "allowed", "enable.idempotence=false",
     ),
+    "another library has defaults that nobody knows": (
+        [created("producer-1", role="producer", library="franz-go"), *TWICE],
+        "duplicate", "undecided", None,
+    ),
+    "the same, and it says what decides": (
+        [created("producer-1", role="producer", library="sarama", enable__idempotence="False"),
+         *TWICE],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "a binding of librdkafka has librdkafka's defaults": (
+        [created("producer-1", role="producer", library="confluent-kafka-go"), *TWICE],
+        "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "its producer was not recorded, and another one was": (
+        [OTHER, *TWICE], "duplicate", "undecided", None,
+    ),
+    "the same, and the other one may repeat": (
+        [created("producer-2", role="producer"), *TWICE], "duplicate", "undecided", None,
+    ),
+    "the same, and the log says that it is idempotent": (
+        [created("producer-2", role="producer"), *TWICE, written("batch", 0, 0)],
+        "duplicate", "breach", None,
+    ),
+    "the settings of another one allowed to lose it": (
+        [created("producer-2", role="producer", acks="1"), sent("1"), acked("1", 0), *log()],
+        "lost-write", "undecided", None,
+    ),
+    "the work was done by a program that is no consumer": (
+        [created("consumer-1", role="consumer"), delivered("1", 0), delivered("1", 0),
+         processed("1", 0), processed("1", 0)],
+        "duplicate-effect", "allowed", "enable.auto.commit=true",
+    ),
     "Java's consumer has its own defaults": (
         [created("consumer-1", role="consumer", library="java"), sent_in(1, "1"),
          delivered("1", 0), told("aborted", 1)],
@@ -277,6 +311,11 @@ READ: Judged = {
         [created("reader", role="consumer", isolation__level="read_uncommitted"), *ABORTED,
          end(offset=2)],
         "lost-write", "breach", None,
+    ),
+    "only a read_committed reader, and a producer that nobody recorded": (
+        [OTHER, sent("1"), acked("1", 0), visible("2", 1),
+         end(offset=2)],
+        "lost-write", "undecided", None,
     ),
     "passed over in a compacted topic, which was read before": (
         READ_FIRST, "poll-skip", "undecided", None,

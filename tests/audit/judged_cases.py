@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab_utils.ledger.events import Event
-from tests.audit.judged_acts import MORE
+from tests.audit.judged_acts import MORE, OTHER
 from tests.histories import (
     FINISHED,
     acked,
@@ -41,7 +41,7 @@ NO_RETRIES = created("producer-1", role="producer", retries="0")
 STARTED = created("producer-1", role="producer", transactional__id="t")
 NAMESAKES = [created("consumer-1", role="consumer", group__id=name) for name in "aba"]
 ACKS_1 = created("producer-1", role="producer", acks="1")
-ALL = created("producer-2", role="producer")
+ALL = created("producer-1", role="producer")
 EVERYTHING = created("reader", role="consumer", isolation__level="read_uncommitted")
 ABORTED = [sent_in(1, "1"), told("aborted", 1), written("marker", 1, 0)]
 COMMITTED = created("reader", role="consumer")
@@ -99,7 +99,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [PLAIN, sent("1"), failed("1", "_QUEUE_FULL"), *log("1")], "phantom", "breach", None,
     ),
     "declined by one client, and timed out for another": (
-        [created("producer-1", role="producer", message__timeout__ms="1"), ALL, sent("1"),
+        [created("producer-1", role="producer", message__timeout__ms="1"), OTHER, sent("1"),
          failed("1", "_QUEUE_FULL"), sent("1", actor="producer-2"),
          unknown("1", actor="producer-2"), *log("1")],
         "phantom", "allowed", "message.timeout.ms=300000",
@@ -290,11 +290,11 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [ACKS_1, acked("1", 0), *log("2")], "inconsistent-offsets", "allowed", "acks=1",
     ),
     "of equal orders of two producers, the one that needed all": (
-        [ACKS_1, ALL, acked("1", 0), acked("1", 1, actor="producer-2"), *log("1")],
+        [ACKS_1, OTHER, acked("1", 0), acked("1", 1, actor="producer-2"), *log("1")],
         "lost-write", "breach", None,
     ),
     "of equal orders of two producers, the one that needed the leader": (
-        [ACKS_1, ALL, acked("1", 0, actor="producer-2"), acked("1", 1), *log("1")],
+        [ACKS_1, OTHER, acked("1", 0, actor="producer-2"), acked("1", 1), *log("1")],
         "lost-write", "allowed", "acks=1",
     ),
     "given to a consumer, and so replicated": (
