@@ -110,7 +110,7 @@ def errors(run: Run) -> Iterator[Found]:
             by = actors([row for row in reports if row.error not in DECLINED] or reports)
             yield found("phantom", topic, where[0][0], value, offsets, by, *why)
         refused = [row for row in reports if row.error not in OWN_ERRORS]
-        given = same(run.said("delivered"), them)
+        given = same(run.said("delivered") + run.gone, them)
         is_read = run.all_drained(topic) and run.was_read_since(topic, reports)
         if refused and not where and not given and is_read and not run.may_be_compacted(them):
             yield found("unavailable", topic, None, value, (), actors(refused))
@@ -301,7 +301,7 @@ def polls(run: Run) -> Iterator[Found]:
 
 
 def inconsistent(run: Run) -> Iterator[Found]:
-    spoken = [row for row in run.said("acked", "delivered") if row.offset is not None]
+    spoken = [row for row in run.said("acked", "delivered") if row.offset is not None] + run.gone
     for at in {place(row) for row in spoken}:
         topic, partition, offset = at
         here = [row for row in spoken if place(row) == at]
@@ -588,5 +588,6 @@ RULES = {
 
 def oracle(events: Iterable[Event], module: str) -> Counter[Found]:
     """Everything that the rules of a module of the audit find in the events of one run."""
-    run = Run(by_start(last_read(sorted(events, key=lambda row: row.at_ns))))
+    rows, gone = last_read(sorted(events, key=lambda row: row.at_ns))
+    run = Run(by_start(rows), gone)
     return Counter(found for rule in RULES[module] for found in rule(run))

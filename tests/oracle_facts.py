@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -75,8 +75,8 @@ def in_time(row: Event) -> tuple[int, bool, int]:
     return row.at_ns, row.kind == "delivered", -1 if row.offset is None else row.offset
 
 
-def last_read(rows: Rows) -> Rows:
-    """Rows without the records that a later reading of the same reader did not find again."""
+def last_read(rows: Rows) -> tuple[Rows, Rows]:
+    """The records that a later reading of the same reader did not find again, after all others."""
 
     def reader(row: Event) -> tuple[Any, ...]:
         return row.topic, row.partition, row.actor
@@ -102,7 +102,7 @@ def last_read(rows: Rows) -> Rows:
                     id(row) for row in here
                     if (row.offset or 0) >= first and (place(row), order(row)) not in held
                 ]  # fmt: skip
-    return [row for row in rows if id(row) not in gone]
+    return [row for row in rows if id(row) not in gone], [row for row in rows if id(row) in gone]
 
 
 def by_start(rows: Rows) -> Rows:
@@ -138,9 +138,13 @@ def sent_offsets(row: Event) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Run:
-    """What the events of one run say of its orders, logs, readers and transactions."""
+    """What the events of one run say of its orders, logs, readers and transactions.
+
+    gone  the records that a reader found, and not when it read the log again
+    """
 
     rows: Rows
+    gone: Rows = field(default_factory=list)
 
     def kind(self, source: str, *kinds: str) -> Rows:
         """What this witness has of these kinds."""
@@ -239,7 +243,8 @@ class Run:
         if row is None or is_held or not is_drained(row) or at[2] < self.start(*at[:2]):
             return False
         is_within = row.offset is not None and at[2] < row.offset
-        given = [it.at_ns for it in self.said("delivered") if place(it) == at]
+        seen = self.said("delivered") + self.gone
+        given = [it.at_ns for it in seen if place(it) == at]
         return is_within or min(given, default=row.at_ns) < row.at_ns
 
     def superseded(self, row: Event) -> bool:

@@ -26,32 +26,19 @@ DECLINED: Final = (
     "_KEY_SERIALIZATION", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
     "_VALUE_SERIALIZATION",
 )  # fmt: skip
-# And by which the program or the client stopped asking, or for which no one would take the order:
-# nobody was unavailable. What waits in the queue for its retry has been on its way before, and so
-# may have what is too large: the client says it by the name by which the broker does.
-OWN_ERRORS: Final = (
-    *DECLINED, "MSG_SIZE_TOO_LARGE", "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE",
-    # As Java's client says that the program aborted the transaction while the order was queued.
-    "TransactionAbortedException",
-    # No broker takes these orders, nor any of a producer that another has fenced. Kafka's own names
-    # differ from librdkafka's, and a Java program knows them as exceptions.
-    "MESSAGE_TOO_LARGE", "RecordTooLargeException", "RECORD_LIST_TOO_LARGE",
-    "RecordBatchTooLargeException", "INVALID_RECORD", "InvalidRecordException",
-    "INVALID_TIMESTAMP", "InvalidTimestampException", "TOPIC_AUTHORIZATION_FAILED",
-    "TopicAuthorizationException", "_FENCED", "PRODUCER_FENCED", "ProducerFencedException",
-    "INVALID_PRODUCER_EPOCH", "InvalidProducerEpochException",
-)  # fmt: skip
 
 ORDER: Final = ["run", "topic", "key", "value"]
 PLACE: Final = ["run", "topic", "partition", "offset"]
 REPORTS: Final = ("sent", "failed", "unknown")
+# What a reader found in a log, and did not find when it read it again: last_read() calls it so.
+GONE: Final = "gone"
 OF_ORDERS: Final = (
     "(source = 'client' AND kind IN ('sent', 'acked', 'failed', 'unknown', 'delivered'))"
-    " OR (source = 'log' AND kind IN ('record', 'visible'))"
+    f" OR (source = 'log' AND kind IN ('record', 'visible', '{GONE}'))"
 )
 OF_PLACES: Final = (
     "(source = 'client' AND kind IN ('acked', 'processed') AND offset IS NOT NULL)"
-    " OR (source = 'log' AND kind IN ('record', 'visible'))"
+    f" OR (source = 'log' AND kind IN ('record', 'visible', '{GONE}'))"
 )
 POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
@@ -134,6 +121,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     sends, acks, reports, declined, refusals, deliveries   how many events
     copies, visible          at how many places it is stored, and visible to read_committed
     kept, kept_visible       the same, of those that the log has not lost at its beginning
+    gone                     how often a reader found it where it is no more
     late                     is more than 0 if an error was reported when the log had been read
     lost                     how many acks are not covered by a copy, where the log was drained
                              after them, or beyond their offset
@@ -297,8 +285,8 @@ def _with_tombstones(rows: DataFrame, events: DataFrame, survey: Survey) -> Data
 
 # Columns of a copy and of a partition that add up, those whose first counts, and of its topic.
 COUNTED: Final = (
-    "sends", "acks", "reports", "declined", "refusals", "deliveries", "aborted", "committed",
-    "in_transactions", "asked",
+    "sends", "acks", "reports", "declined", "refusals", "deliveries", "gone", "aborted",
+    "committed", "in_transactions", "asked",
 )  # fmt: skip
 STORED: Final = ("copies", "visible", "kept", "kept_visible", "late")
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
@@ -359,6 +347,7 @@ def _copies(events: DataFrame, survey: Survey) -> DataFrame:
         "count_if(kind IN ('failed', 'unknown') AND NOT coalesce(error IN"
         f" ({listing(OWN_ERRORS)}), false)) AS refusals",
         "count_if(kind = 'delivered') AS deliveries",
+        f"count_if(kind = '{GONE}') AS gone",
         "count_if(kind = 'sent' AND outcome <=> 'txn_aborted') AS aborted",
         "count_if(kind = 'sent' AND outcome <=> 'txn_committed') AS committed",
         "count_if(kind = 'sent' AND transaction IS NOT NULL) AS in_transactions",
@@ -538,7 +527,9 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     given        ARRAY<STRUCT<key, value, actor, consumer_group, earlier>>: to whom, after which
                  offset since the consumer was placed
     worked       ARRAY<STRUCT<key, value, actor>>: each time the work was done
-    told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here
+    was_held     ARRAY<STRUCT<key, value, actor>>: what a reader found here, and not later
+    told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here, or
+                 found
     holds_nothing  was the log read to its end, after this place or after it was given to somebody,
                  and nothing found at it?
     gone         ARRAY<STRUCT<key, value>>: which of these compaction may have taken away
@@ -549,7 +540,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     polled = _polls(with_groups(events.where(POLLS), survey))
     rows = events.where(OF_PLACES).selectExpr(
         *PLACE, "key", "value", "kind", "actor", "'' AS consumer_group",
-        "CAST(NULL AS BIGINT) AS earlier", "CAST(NULL AS BIGINT) AS at_ns",
+        "CAST(NULL AS BIGINT) AS earlier", f"if(kind = '{GONE}', at_ns, NULL) AS at_ns",
     ).unionByName(polled)  # fmt: skip
     said = "struct(key, value, actor)"
     found = sql(
@@ -560,6 +551,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         "bool_or(kind = 'visible') AS is_visible",
         f"collect_set(if(kind = 'acked', {said}, NULL)) AS acked",
         f"array_sort(collect_list(if(kind = 'processed', {said}, NULL))) AS worked",
+        f"collect_set(if(kind = '{GONE}', {said}, NULL)) AS was_held",
         "array_sort(collect_list(if(kind = 'delivered',"
         " struct(key, value, actor, consumer_group, earlier), NULL))) AS given",
         "min(at_ns) AS given_at_ns",
@@ -568,8 +560,8 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     readable = found.selectExpr(
         "*",
         f"(is_visible OR (held IS NOT NULL AND NOT is_transactional)) AND {KEPT} AS is_readable",
-        f"array_sort(array_distinct(concat(transform(acked, {order}), transform(given, {order}))))"
-        " AS told",
+        f"array_sort(array_distinct(concat(transform(acked, {order}), transform(given, {order}),"
+        f" transform(was_held, {order})))) AS told",
         "held IS NULL AND array_contains(drained, partition)"
         " AND (coalesce(offset < ends[partition], false)"
         " OR coalesce(given_at_ns < read_at_ns[partition], false))"

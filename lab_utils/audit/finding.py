@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import TYPE_CHECKING, Final
 
+from lab_utils.audit.facts import GONE
 from lab_utils.errors import BadArgument
 
 if TYPE_CHECKING:
@@ -171,10 +172,11 @@ def found_by(
 
 
 def _last_read(events: DataFrame) -> DataFrame:
-    """Events without what a log lost after it was read: a truncation, compaction, a deletion.
+    """Events, where what a log lost after it was read is GONE.
 
-    A reader's drained ends part its readings of a partition. What it found is gone where a later
-    reading that came to its end began at or before it, and did not find it there again.
+    A truncation, compaction or a deletion does that. A reader's drained ends part its readings of
+    a partition. What it found is gone where a later reading that came to its end began at or before
+    it, and did not find it there again.
     """
     reader = "PARTITION BY run, topic, partition, actor"
     found = "source = 'log' AND kind IN ('record', 'visible')"
@@ -191,20 +193,19 @@ def _last_read(events: DataFrame) -> DataFrame:
             f"min(offset) OVER ({reader}, reading, kind) AS first",
         )
     )
-    kept = (
-        readings.where(found)
-        .selectExpr(
-            "*",
-            f"collect_set(reading) OVER ({reader}, kind, offset, key, value) AS found_in",
-            f"collect_set(if(is_whole, struct(reading, first), NULL)) OVER ({reader}, kind)"
-            " AS wholes",
-        )
-        .where(
-            "NOT exists(wholes, x -> x.reading > reading AND x.first <= offset"
-            " AND NOT array_contains(found_in, x.reading))"
-        )
+    told = readings.where(found).selectExpr(
+        "*",
+        f"collect_set(reading) OVER ({reader}, kind, offset, key, value) AS found_in",
+        f"collect_set(if(is_whole, struct(reading, first), NULL)) OVER ({reader}, kind) AS wholes",
     )
-    return events.where(f"NOT ({found})").unionByName(kept.select(*events.columns))
+    is_gone = (
+        "exists(wholes, x -> x.reading > reading AND x.first <= offset"
+        " AND NOT array_contains(found_in, x.reading))"
+    )
+    columns = [
+        f"if({is_gone}, '{GONE}', kind) AS kind" if it == "kind" else it for it in events.columns
+    ]
+    return events.where(f"NOT ({found})").unionByName(told.selectExpr(*columns))
 
 
 def _found_in(rows: DataFrame, parts: list[Part]) -> DataFrame:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from lab_utils.audit.facts import (
+    GONE,
     OF_ORDERS,
     OF_PLACES,
     POLLS,
@@ -257,7 +258,8 @@ OF_A_PLACE: Final = (
     "max(id) AS last_id",
     "bool_or(kind IN ('record', 'visible')) AS is_held",
     "bool_or(kind = 'visible') AS is_visible",
-    "bool_or(kind IN ('acked', 'delivered')) AS is_told",
+    f"bool_or(kind IN ('acked', 'delivered', '{GONE}')) AS is_told",
+    f"bool_or(kind = '{GONE}') AS is_gone",
     "count_if(kind = 'delivered') AS deliveries",
     "bit_or(bit) AS given_to",
     "count_if(kind = 'processed') AS worked",
@@ -270,7 +272,7 @@ SUSPECT_PLACE: Final = (
     IN_COMPACTED,
     "offset IS NULL OR partition IS NULL",
     "first_id <> last_id",
-    "is_told AND NOT is_held AND is_drained AND (offset < end OR deliveries > 0)",
+    "is_told AND NOT is_held AND is_drained AND (offset < end OR deliveries > 0 OR is_gone)",
     "deliveries > bit_count(given_to)",
     "worked > 1",
     f"{READABLE} AND bookmark > offset"

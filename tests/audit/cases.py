@@ -226,6 +226,8 @@ PRODUCING: Cases = {
         "refused, and somebody was given it": (
             [sent("1"), failed("1"), *log()],
             [sent("1"), failed("1"), delivered("1", 0), *log()],
+            # it was in the log
+            [sent("1"), *log("1"), failed("1"), *log("2")],
             # refused and not stored
             [sent("1"), failed("1"), *log(drained=False)],
             # the client itself declined it
@@ -502,6 +504,16 @@ REPLICAS: Cases = {
         "given, and the log ends before it": (
             [delivered("1", 0), end(offset=0)],
             [end(offset=0), delivered("1", 0)],
+        ),
+        "found, and later another one": (
+            [*log("1"), *log("2")],
+            [*log("1"), *log("1", "2")],
+            # deleted by then
+            [*log("1"), record("2", 1), end(offset=2, start=1)],
+        ),
+        "found, and later nothing": (
+            [*log("2", "1"), record("2", 0), end(offset=1)],
+            [record("2", 0), end(offset=1), *log("2", "1")],
         ),
         "acked, and there is nothing": (
             [acked("1", 0), record("1", 1), end(offset=2)],

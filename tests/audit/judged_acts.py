@@ -300,6 +300,20 @@ READ_LAST = [*COMPACTED, *BEFORE_AND_AFTER, *ALL_3]
 HELD_2 = [record("1", 1, key="b"), record("2", 2, key="b"), end(offset=3)]
 ABORTED = [created("producer-1", role="producer", transactional__id="a"), acked("1", 0)]
 READ: Judged = {
+    "a record that nobody acked is gone when the log is read again": (
+        [PRODUCER, *log("1"), *log("2")], "inconsistent-offsets", "breach", None,
+    ),
+    "the same, and the producer does not wait for all": (
+        [created("producer-1", role="producer", acks="1"), *log("1"), *log("2")],
+        "inconsistent-offsets", "breach", None,
+    ),
+    "the same, and who was not in sync may lead": (
+        [PRODUCER, topic(None, unclean__leader__election__enable="true"), *log("1"), *log("2")],
+        "inconsistent-offsets", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "the same, and the topic was deleted in between": (
+        [PRODUCER, *log("1"), GONE, *log("2")], "inconsistent-offsets", "allowed", None,
+    ),
     "the same compacted topic, read before and after": (
         [*READ_FIRST, *HELD_2], "unseen", "undecided", None,
     ),

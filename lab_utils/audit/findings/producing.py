@@ -2,9 +2,26 @@
 
 from __future__ import annotations
 
-from lab_utils.audit.facts import DECLINED, OWN_ERRORS, listing, orders
+from typing import Final
+
+from lab_utils.audit.facts import DECLINED, listing, orders
 from lab_utils.audit.finding import Found, finding, joined, names
 
+# Errors by which the program or the client stopped asking, or for which no one would take the order:
+# nobody was unavailable. What waits in the queue for its retry has been on its way before, and so
+# may have what is too large: the client says it by the name by which the broker does.
+OWN_ERRORS: Final = (
+    *DECLINED, "MSG_SIZE_TOO_LARGE", "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE",
+    # As Java's client says that the program aborted the transaction while the order was queued.
+    "TransactionAbortedException",
+    # No broker takes these orders, nor any of a producer that another has fenced. Kafka's own names
+    # differ from librdkafka's, and a Java program knows them as exceptions.
+    "MESSAGE_TOO_LARGE", "RecordTooLargeException", "RECORD_LIST_TOO_LARGE",
+    "RecordBatchTooLargeException", "INVALID_RECORD", "InvalidRecordException",
+    "INVALID_TIMESTAMP", "InvalidTimestampException", "TOPIC_AUTHORIZATION_FAILED",
+    "TopicAuthorizationException", "_FENCED", "PRODUCER_FENCED", "ProducerFencedException",
+    "INVALID_PRODUCER_EPOCH", "InvalidProducerEpochException",
+)  # fmt: skip
 AT_OFFSETS = "array_join(transform({0}, x -> x.offset), ', ')"
 ERRORS = (
     "array_join(array_sort(array_distinct(transform(filter(said, x -> x.kind IN"
@@ -155,10 +172,11 @@ def unavailable() -> Found:
     """The service did not take an order, and said so.
 
     Rule: an order has a `failed` or `unknown` report and no ack; its topic has no `record` of it,
-    and each partition that was read, or acked in, was read to its end after the report; no consumer
-    was given it. A report does not count if its error is of the client itself, as _QUEUE_FULL and
-    _PURGE_QUEUE are, of the order itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a
-    producer that another one has fenced: _FENCED.
+    also none that was gone when a reader read the log again, and each partition that was read, or
+    acked in, was read to its end after the report; no consumer was given it. A report does not
+    count if its error is of the client itself, as _QUEUE_FULL and _PURGE_QUEUE are, of the order
+    itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a producer that another one has fenced:
+    _FENCED.
     In a compacted topic it must be certain that it was not stored and compacted since: it has a key
     and a value, no order of its key was acked or found, and no tombstone of it sent.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
@@ -170,8 +188,8 @@ def unavailable() -> Found:
     Source: Kafka design, replication.
     """
     return Found(
-        where="acks = 0 AND refusals > 0 AND copies = 0 AND deliveries = 0 AND all_drained"
-        " AND late = 0 AND NOT coalesce(may_be_compacted, false)",
+        where="acks = 0 AND refusals > 0 AND copies = 0 AND deliveries = 0 AND gone = 0"
+        " AND all_drained AND late = 0 AND NOT coalesce(may_be_compacted, false)",
         said=f"' was reported as ' || {ERRORS}"
         " || '; it is not in the log, which was read to its end'",
         about={

@@ -33,16 +33,17 @@ TEXT: Final = "coalesce({0}.value, 'of key ' || {0}.key, 'without a value')"
 
 
 @finding(
-    "inconsistent-offsets", places, "acked delivered",
+    "inconsistent-offsets", places, "acked delivered record visible",
     promise="An offset belongs to one order, for all who were told of it.",
 )  # fmt: skip
 def inconsistent_offsets() -> Found:
-    """An order was acked or delivered at an offset that is not its own in the log.
+    """An order was acked, delivered or found at an offset that is not its own in the log.
 
-    Rule: an order was `acked` or `delivered` at an offset of a partition, and the log holds another
-    order there. Or the log holds nothing there: it does not begin after the offset, and was read to
-    an end above it, or after the order was delivered. Or what the log holds there is not known, and
-    another order was also `acked` or `delivered` at that offset.
+    Rule: an order was `acked` or `delivered` at an offset of a partition, or a reader found it
+    there and did not when it read the log again, and the log holds another order there. Or the log
+    holds nothing there: it does not begin after the offset, and was read to an end above it, or
+    after the order was delivered or found. Or what the log holds there is not known, and another
+    order was also `acked`, `delivered` or found at that offset.
     Smallest: `acked(1, offset 0) record(2, offset 0)`.
     Near miss: the record at the offset is order 1; an order that was given to nobody, and acked at
     or after the end of the log, which is a lost-write alone.
@@ -50,11 +51,11 @@ def inconsistent_offsets() -> Found:
     nothing is there; `acks` below all, if nobody got it; `unclean.leader.election.enable=true`.
     Source: Jepsen; KIP-966; claims B2, C7.
     """
-    speakers = (
-        "concat(transform(filter(acked, x -> struct(x.key, x.value) <=> it), x -> x.actor),"
-        " transform(filter(given, x -> struct(x.key, x.value) <=> it), x -> x.actor))"
-    )
-    was = "if(exists(acked, x -> struct(x.key, x.value) <=> it), 'acked', 'given to ' || {0})"
+    of_it = "{0}({1}, x -> struct(x.key, x.value) <=> it)"
+    them = (of_it.format("filter", told) for told in ("acked", "given", "was_held"))
+    speakers = f"concat({', '.join(f'transform({it}, x -> x.actor)' for it in them)})"
+    was_seen = " OR ".join(of_it.format("exists", told) for told in ("given", "was_held"))
+    was = f"if({of_it.format('exists', 'acked')}, 'acked', 'given to ' || {{0}})"
     now = (
         f"CASE WHEN held IS NOT NULL THEN 'the log now holds order ' || {TEXT.format('held')}"
         " WHEN holds_nothing THEN 'the log now holds nothing'"
@@ -73,7 +74,7 @@ def inconsistent_offsets() -> Found:
             "actor": joined(speakers),
             "circumstances": "array_compact(array(if(holds_nothing, 'holds nothing', NULL),"
             " if(holds_nothing AND exists(gone, x -> x <=> it), 'superseded', NULL),"
-            " if(exists(given, x -> struct(x.key, x.value) <=> it), NULL, 'acked alone')))",
+            f" if({was_seen}, NULL, 'acked alone')))",
         },
     )
 
