@@ -360,17 +360,20 @@ def floor(row: Event) -> int:
 
 def aborted(run: Run) -> Iterator[Found]:
     for them in run.orders:
-        if run.is_aborted(them):
-            given = run.given(them) + same(run.kind("log", "visible"), them)
-            seen = {(*place(r), r.actor, r.kind) for r in given}
-            for _, partition, offset, actor, how in seen:
-                why = ["visible"] if how == "visible" else []
-                yield found("aborted-read", them[0], partition, them[2], (offset,), actor, *why)
-        else:
-            seen = {(*place(r), r.actor) for r in run.given(them) if run.is_aborted_copy(r)}
-            for _, partition, offset, actor in seen:
-                why = ["passed over"]
-                yield found("aborted-read", them[0], partition, them[2], (offset,), actor, *why)
+        read = run.given(them) + same(run.kind("log", "visible"), them)
+        seen = {
+            ((place(row)[1:],), row.actor, "visible" if row.kind == "visible" else "")
+            for row in read if run.is_aborted(them)
+        } or {
+            ((place(row)[1:],), row.actor, "passed over")
+            for row in run.given(them) if run.is_aborted_copy(row)
+        } or run.given_too_often(them, read)  # fmt: skip
+        for at, actor, why in seen:
+            parts = {partition for partition, _ in at}
+            yield found(
+                "aborted-read", them[0], min(parts) if len(parts) == 1 else None, them[2],
+                sorted(offset for _, offset in at), actor, *filter(None, [why]),
+            )  # fmt: skip
 
 
 def precommitted(run: Run) -> Iterator[Found]:

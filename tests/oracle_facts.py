@@ -550,6 +550,22 @@ class Run:
             and len(shown) >= committed and bool(is_over) and is_passed
         )  # fmt: skip
 
+    def given_too_often(self, them: tuple[Any, ...], read: Rows) -> set[tuple[Any, ...]]:
+        """Who read an order at more places than it was not aborted; where, who, and by which kind.
+
+        Nobody says which of the places is that of an aborted copy.
+        """
+        sends = same(self.said("sent"), them)
+        aborts = sum(self.told(row) == ["txn_aborted"] for row in sends)
+        found = {
+            (tuple(sorted({place(row)[1:] for row in read if (row.actor, row.kind) == who})), *who)
+            for who in {(row.actor, row.kind) for row in read}
+        }
+        return {
+            (at, actor, "visible" if kind == "visible" else "") for at, actor, kind in found
+            if 0 < aborts < len(sends) and all(map(of, sends)) and len(at) > len(sends) - aborts
+        }  # fmt: skip
+
     def asked(self, row: Event) -> list[int]:
         """When a commit of the transaction that this is of was asked for, at the earliest."""
         if of(row) is not None and self.are_several(row):

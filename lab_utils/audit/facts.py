@@ -26,6 +26,21 @@ DECLINED: Final = (
     "_KEY_SERIALIZATION", "_QUEUE_FULL", "_STATE", "_UNKNOWN_PARTITION", "_UNKNOWN_TOPIC",
     "_VALUE_SERIALIZATION",
 )  # fmt: skip
+# And by which the program or the client stopped asking, or no one would take the order: nobody was
+# unavailable. What waits in the queue for its retry has been on its way before, and so may have
+# what is too large: the client says it by the name by which the broker does.
+OWN_ERRORS: Final = (
+    *DECLINED, "MSG_SIZE_TOO_LARGE", "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE",
+    # As Java's client says that the program aborted the transaction while the order was queued.
+    "TransactionAbortedException",
+    # No broker takes these orders, nor any of a producer that another has fenced. Kafka's own names
+    # differ from librdkafka's, and a Java program knows them as exceptions.
+    "MESSAGE_TOO_LARGE", "RecordTooLargeException", "RECORD_LIST_TOO_LARGE",
+    "RecordBatchTooLargeException", "INVALID_RECORD", "InvalidRecordException",
+    "INVALID_TIMESTAMP", "InvalidTimestampException", "TOPIC_AUTHORIZATION_FAILED",
+    "TopicAuthorizationException", "_FENCED", "PRODUCER_FENCED", "ProducerFencedException",
+    "INVALID_PRODUCER_EPOCH", "InvalidProducerEpochException",
+)  # fmt: skip
 
 ORDER: Final = ["run", "topic", "key", "value"]
 PLACE: Final = ["run", "topic", "partition", "offset"]
@@ -436,23 +451,19 @@ def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
     committed  when the first was committed, and which
     passed     the offsets that one passed over which was committed, and is after all that the group
                had been given, if the group continued at it or after it
-    moves      what followed all that the group had been given when a consumer was given more that
-               its program had moved before: that offset, the one that was chosen (NULL is the end),
-               and the one that it was given
+    moves      of a consumer that its program had moved: what followed all that its group had been
+               given, the offset that was chosen (NULL is the end), and the one that it was given
     """
     window = (
         "OVER (PARTITION BY run, {}, topic, partition ORDER BY at_ns, kind = 'delivered', offset{})"
     )
     until = " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
     before, its = window.format("consumer_group", until), window.format("actor", until)
-    said = (
-        events.where(
-            f"source = 'client' AND kind IN ({listing(POSITIONS)})"
-            " AND (offset IS NOT NULL OR kind = 'sought')"
-        )
-        .selectExpr("*", f"{CHOSEN} AS is_chosen")
-        .join(survey.members_frame(events), ["run", "actor"])
-    )
+    said = events.where(
+        f"source = 'client' AND kind IN ({listing(POSITIONS)})"
+        " AND (offset IS NOT NULL OR kind = 'sought')"
+    ).selectExpr("*", f"{CHOSEN} AS is_chosen")
+    said = said.join(survey.members_frame(events), ["run", "actor"])
     if "txn_offsets_sent" in survey.kinds:
         by_transactions = committed_positions(events).selectExpr(
             "run", "topic", "partition", "for_group", "actor", "'committed' AS kind",

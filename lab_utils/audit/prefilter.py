@@ -180,8 +180,8 @@ SUSPECT_ORDER: Final = (
     f" AND ({EXPECTED} > 1 OR (given_to & groups) <> groups)",
     # Some of what was given may be of an earlier run.
     "acks > 0 AND is_trimmed AND NOT (first_given <=> first_ack AND last_given <=> first_ack)",
-    "aborted > 0 AND aborted = sends AND deliveries + visible > 0",
     "deliveries > 0 AND in_transactions = sends AND committed < sends",
+    "aborted > 0 AND in_transactions = sends AND greatest(deliveries, visible) > sends - aborted",
     "deliveries > 0 AND sends > 0 AND in_transactions = sends AND aborted = 0"
     " AND (visible = 0 OR coalesce(given_at < asked_at, false))",
 )

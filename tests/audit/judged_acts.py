@@ -288,6 +288,8 @@ SETTINGS: Judged = {
         "duplicate", "breach", None,
     ),
 }  # fmt: skip
+SENT_AGAIN = [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), told("committed", 2),
+              delivered("1", 0), delivered("1", 2)]  # fmt: skip
 COMPACTED = [
     PRODUCER, topic(None, 1, "compact"), created("consumer-1", group__id="a", **EARLIEST),
     placed("assigned"),
@@ -300,6 +302,13 @@ READ_LAST = [*COMPACTED, *BEFORE_AND_AFTER, *ALL_3]
 HELD_2 = [record("1", 1, key="b"), record("2", 2, key="b"), end(offset=3)]
 ABORTED = [created("producer-1", role="producer", transactional__id="a"), acked("1", 0)]
 READ: Judged = {
+    "aborted and sent again, and a reader of transactions was given both": (
+        [created("consumer-1", role="consumer"), *SENT_AGAIN], "aborted-read", "breach", None,
+    ),
+    "the same, and it reads everything": (
+        [created("consumer-1", role="consumer", isolation__level="read_uncommitted"), *SENT_AGAIN],
+        "aborted-read", "allowed", "isolation.level=read_uncommitted",
+    ),
     "a record that nobody acked is gone when the log is read again": (
         [PRODUCER, *log("1"), *log("2")], "inconsistent-offsets", "breach", None,
     ),

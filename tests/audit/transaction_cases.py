@@ -346,6 +346,28 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             # an equal order of an earlier run
             [sent_in(1, "1"), acked("1", 2), delivered("1", 0), told("aborted", 1), TRIMMED_TO_2],
         ),
+        "aborted and sent again, and a consumer was given both": (
+            [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), told("committed", 2),
+             delivered("1", 0), delivered("1", 2)],
+            # one of them twice
+            [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), told("committed", 2),
+             delivered("1", 2), delivered("1", 2)],
+            # each was given one
+            [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), told("committed", 2),
+             delivered("1", 0), delivered("1", 2, "consumer-2")],
+            # nobody was told what became of the first
+            [sent_in(1, "1"), told("failed", 1), sent_in(2, "1"), told("committed", 2),
+             delivered("1", 0), delivered("1", 2)],
+            # and once in no transaction
+            [sent_in(1, "1"), told("aborted", 1), sent_in(0, "1"), delivered("1", 0),
+             delivered("1", 2)],
+        ),
+        "aborted twice and sent again, and both of two partitions are visible": (
+            [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), told("aborted", 2),
+             sent_in(3, "1"), told("committed", 3), *both("1", 0), *both("1", 2, 1)],
+            [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), told("committed", 2),
+             sent_in(3, "1"), told("committed", 3), *both("1", 0), *both("1", 2, 1)],
+        ),
         "aborted, and read_committed": (
             [sent_in(1, "1"), told("aborted", 1), *both("1", 0)],
             [sent_in(1, "1"), told("aborted", 1), record("1", 0)],

@@ -67,10 +67,12 @@ def aborted_read() -> Found:
     `sent` names a transaction, not all are known to be committed, and the order was `delivered`
     from a place where the log holds it and a read_committed reader that came to the end is not
     given it, though it is given a copy for each that was committed. In a compacted topic that does
-    not count where the copy may have been compacted between the two readers.
+    not count where the copy may have been compacted between the two readers. Where that tells
+    nothing, each `sent` names a transaction, one was aborted, and one reader was given the order at
+    more places than it was sent in others: which of them is too many nobody says.
     Smallest: `sent(1, transaction 1) delivered(1) aborted(1)`.
     Near miss: the same with `committed(1)`; or aborted once and sent again in a transaction that
-    was committed, if what was delivered is the second copy, or nobody knows which.
+    was committed, if it was given once, as the second copy or as nobody knows which.
     Allowed by: `isolation.level=read_uncommitted` of the consumer that was given it; the lab's own
     reader never has that. And by a power cut or `unclean.leader.election.enable=true`, as for
     lost-write: where the log lost the marker of the abort, that of the next commit ends both.
@@ -87,6 +89,36 @@ def aborted_read() -> Found:
             **READING,
             "circumstances": f"CASE WHEN it.kind = '{VISIBLE}' THEN array('{VISIBLE}')"
             f" WHEN aborted = sends THEN array() ELSE array('{PASSED_OVER}') END",
+        },
+    )
+
+
+# The readers who were given an order at more places than those of its sends that were not aborted.
+PLACES_OF: Final = (
+    "array_sort(array_distinct(transform(filter(given, x -> x.actor = {0}.actor"
+    " AND x.kind = {0}.kind), x -> struct(x.partition, x.offset))))"
+)
+GIVEN_MORE: Final = (
+    "filter(array_distinct(transform(given, x -> struct(x.actor, x.kind))),"
+    f" who -> size({PLACES_OF.format('who')}) > sends - aborted)"
+)
+
+
+@finding("aborted-read", orders, "txn_aborted, delivered visible", role="consumer")
+def aborted_read_beside_another() -> Found:
+    """It was aborted and sent again, and a reader was given more of it than may be committed."""
+    them = PLACES_OF.format("it")
+    return Found(
+        where="aborted BETWEEN 1 AND sends - 1 AND in_transactions = sends"
+        f" AND size({ABORTED}) = 0 AND size({GIVEN_MORE}) > 0",
+        each=GIVEN_MORE,
+        said="' was sent ' || sends || ' times, and aborted ' || aborted || ' of them, as its"
+        f" producer was told; ' || it.actor || ' was given it at ' || size({them}) || ' places'",
+        about={
+            **READING,
+            "partition": f"if(array_min({them}).partition = array_max({them}).partition,"
+            f" array_min({them}).partition, NULL)",
+            "offsets": f"array_sort(transform({them}, x -> x.offset))",
         },
     )
 

@@ -2,26 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from lab_utils.audit.facts import DECLINED, listing, orders
+from lab_utils.audit.facts import DECLINED, OWN_ERRORS, listing, orders
 from lab_utils.audit.finding import Found, finding, joined, names
 
-# Errors by which the program or the client stopped asking, or for which no one would take the order:
-# nobody was unavailable. What waits in the queue for its retry has been on its way before, and so
-# may have what is too large: the client says it by the name by which the broker does.
-OWN_ERRORS: Final = (
-    *DECLINED, "MSG_SIZE_TOO_LARGE", "_FATAL", "_PURGE_INFLIGHT", "_PURGE_QUEUE",
-    # As Java's client says that the program aborted the transaction while the order was queued.
-    "TransactionAbortedException",
-    # No broker takes these orders, nor any of a producer that another has fenced. Kafka's own names
-    # differ from librdkafka's, and a Java program knows them as exceptions.
-    "MESSAGE_TOO_LARGE", "RecordTooLargeException", "RECORD_LIST_TOO_LARGE",
-    "RecordBatchTooLargeException", "INVALID_RECORD", "InvalidRecordException",
-    "INVALID_TIMESTAMP", "InvalidTimestampException", "TOPIC_AUTHORIZATION_FAILED",
-    "TopicAuthorizationException", "_FENCED", "PRODUCER_FENCED", "ProducerFencedException",
-    "INVALID_PRODUCER_EPOCH", "InvalidProducerEpochException",
-)  # fmt: skip
 AT_OFFSETS = "array_join(transform({0}, x -> x.offset), ', ')"
 ERRORS = (
     "array_join(array_sort(array_distinct(transform(filter(said, x -> x.kind IN"
