@@ -36,6 +36,7 @@ TOPIC: Final = {
     "cleanup.policy": ("compact", "compact,delete", "delete", "delete,compact"),
     "retention.ms": NUMBER,
     "retention.bytes": NUMBER,
+    "flush.messages": NUMBER,
 }
 COUNTS: Final = ("replicas", "min.insync.replicas")  # of brokers
 CLIENT: Final = {

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lab_utils.audit.contracts import (
     BREACH,
     EXEMPTIONS,
+    FLUSHED,
     POSITIONS_CHANGED,
     POWER_CUT,
     SUCCEEDED,
@@ -249,12 +250,12 @@ def _strange(topic: TopicFacts) -> dict[str, str]:
 def _strange_by(decided: Clause, found: Mapping[str, Any], seen: Survey) -> Iterable[str]:
     """Settings of a finding's topic that say nothing, if its judgement may rest on one of them.
 
-    A breach may rest on any; else it is the one that allows it, or the other of the two by which it
-    decides: a floor is no higher than the replicas.
+    A breach may rest on any; else it is the one that allows it, or one by which that decides: a
+    floor is no higher than the replicas, and no power cut takes what was flushed.
     """
     strange = _strange(_topic(found, seen))
     setting = str(decided.allowed_by).partition("=")[0]
-    decisive = COUNTS if setting in COUNTS else (setting,)
+    decisive = (*COUNTS, FLUSHED) if setting in COUNTS else (setting,)
     may_forbid = decided.judgement == BREACH and found["finding"] in OF_TOPICS
     return strange if may_forbid or set(decisive) & set(strange.values()) else ()
 

@@ -111,6 +111,26 @@ ACTS: Judged = {
     "the same, and once more later": (
         [FORGOT, *BEGUN, FORGOT, *WENT_ON], "unseen", "allowed", None,
     ),
+    "its only replica lost power, and had flushed each record": (
+        [PRODUCER, topic(1, replicas=1, flush__messages="1"), sent("1"), acked("1", 0),
+         power_cut(), end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and it had flushed every second one": (
+        [PRODUCER, topic(1, replicas=1, flush__messages="2"), sent("1"), acked("1", 0),
+         power_cut(), end()],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "the same, and the setting has a misspelt name": (
+        [PRODUCER, topic(1, replicas=1, flush__message="1"), sent("1"), acked("1", 0),
+         power_cut(), end()],
+        "lost-write", "undecided", None,
+    ),
+    "the same, and the leader alone had it": (
+        [created("producer-1", role="producer", acks="1"),
+         topic(1, replicas=1, flush__messages="1"), sent("1"), acked("1", 0), power_cut(), end()],
+        "lost-write", "allowed", "acks=1",
+    ),
     "a broker that is called otherwise lost power": (
         [*NAMED, *NOT_HELD[:-1], replace(power_cut(), actor="kafka1"), end()],
         "lost-write", "allowed", "replicas=1",
