@@ -133,10 +133,9 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     """One row an order.
 
     Columns: ORDER and those of a topic's survey, and
-    sends, acks, reports, declined, refusals, deliveries   how many events
+    sends, acks, reports, declined, refusals, deliveries, gone   how many events
     copies, visible          at how many places it is stored, and visible to read_committed
     kept, kept_visible       the same, of those that the log has not lost at its beginning
-    gone                     how often a reader found it where it is no more
     late                     is more than 0 if an error was reported when the log had been read
     lost                     how many acks are not covered by a copy, where the log was drained
                              after them, or beyond their offset
