@@ -403,7 +403,8 @@ RESUMING: Judged = {
         [PRODUCER, *BACK_AND_ON], "skipped-processing", "allowed", None,
     ),
     "the same, and an administrator moved the bookmark": (
-        [PRODUCER, asked("OffsetDelete"), *JUMPED], "skipped-processing", "allowed", None,
+        [PRODUCER, *JUMPED[:5], asked("OffsetDelete"), *JUMPED[5:]],
+        "skipped-processing", "allowed", None,
     ),
     "the same, and a replica that was not in sync led": (
         [PRODUCER, topic(1, unclean__leader__election__enable="true"), *JUMPED],

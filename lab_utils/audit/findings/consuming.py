@@ -112,9 +112,8 @@ def skipped_processing() -> Found:
     `by_duration`, unless it resumed, and a change of positions, all as for unseen; for one that
     was, or that a member may have had in hand when it died, if the group had several or one was
     created again, `enable.auto.commit=true` with `enable.auto.offset.store=true`; the program,
-    which committed before the work was done, or past what it was given. It did not if the group
-    resumed before the order and was given a later one, not by its program's choice: the rest is
-    then as for unseen.
+    which committed before the work was done, or past what it was given; but not if it resumed and
+    was given a later order, which no program chose: the rest is then as for unseen.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """

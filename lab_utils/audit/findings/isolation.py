@@ -119,6 +119,7 @@ def aborted_read_beside_another() -> Found:
             "partition": f"if(array_min({them}).partition = array_max({them}).partition,"
             f" array_min({them}).partition, NULL)",
             "offsets": f"array_sort(transform({them}, x -> x.offset))",
+            "circumstances": f"if(it.kind = '{VISIBLE}', array('{VISIBLE}'), array())",
         },
     )
 
