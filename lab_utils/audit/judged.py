@@ -138,7 +138,8 @@ def judged_findings(events: DataFrame, plans: Plans = ANEW) -> list[dict[str, An
     seen = survey(events, plans)
     with _prefilter() as prefilter:
         rows = plans.rows(found_by(RULES.values(), events, seen, prefilter))
-    found = [judged(row.asDict(), seen) for row in rows]
+    of_runs = seen.by_run()
+    found = [judged(row.asDict(), of_runs[row["run"]]) for row in rows]
     return sorted(found, key=_place)
 
 
@@ -153,7 +154,11 @@ def write_judged(events: DataFrame, place: str) -> None:
 
 def _with_judgements(found: DataFrame, events: DataFrame, seen: Survey) -> DataFrame:
     cases = [row.asDict() for row in found.select(*CASE).distinct().collect()]
-    rows = [tuple(case[name] for name in CASE) + _judgement(case, seen) for case in cases]
+    of_runs = seen.by_run()
+    rows = [
+        tuple(case[name] for name in CASE) + _judgement(case, of_runs[case["run"]])
+        for case in cases
+    ]
     schema = ", ".join(f"{name} {FINDING_COLUMNS[name]}" for name in CASE)
     clauses = events.sparkSession.createDataFrame(rows, f"{schema}, {JUDGED_SCHEMA}")
     same = [found[name].eqNullSafe(clauses[name]) for name in CASE]

@@ -61,6 +61,11 @@ DICTS: Final[Any] = partial(defaultdict, dict)
 LISTS: Final[Any] = partial(defaultdict, list)
 BY_CLIENT: Final[Any] = partial(defaultdict, LISTS)
 
+# What a survey has for each run, and where in the key that is.
+RUN_IN_KEY: Final = {
+    "clients": 0, "topics": 0, "counts": 0, "readings": 0, "asked": 1, "since": 1, "over": 1,
+}  # fmt: skip
+
 Topic = tuple[str, str | None]
 Client = tuple[str, str]
 
@@ -284,6 +289,17 @@ class Survey:
     def has_transactions(self) -> bool:
         """Was any order sent in a transaction?"""
         return IN_TRANSACTIONS in self.kinds
+
+    def by_run(self) -> dict[str, Survey]:
+        """The same of each run by itself, so that what is asked of one does not look at all."""
+        found: dict[str, Survey] = defaultdict(lambda: Survey(self.kinds, plans=self.plans))
+        for role, its in self.starts.items():
+            for client, at in its.items():
+                found[client[0]].starts[role][client] = at
+        for name, place in RUN_IN_KEY.items():
+            for key, it in getattr(self, name).items():
+                getattr(found[key[place]], name)[key] = it
+        return found
 
     def actors(self, run: str, kind: str) -> set[str | None]:
         """Who of a run has events of this kind."""

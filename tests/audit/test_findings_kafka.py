@@ -15,6 +15,7 @@ import pytest
 
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.findings.cycles import ANOMALIES
+from lab_utils.audit.judged import judged as judge
 from lab_utils.audit.judged import judged_findings
 from lab_utils.audit.prefilter import KNOWN, PREFILTERS, prefiltering
 from lab_utils.audit.session import read_events, spark
@@ -43,6 +44,7 @@ SOME, MANY = 100, 400
 # share a time; to meet that by chance takes more of them.
 COARSE, OF_THEM = "consuming: coarse-", 200
 IN_POLLS = {"nonmonotonic-poll", "poll-skip"}
+JUDGED_RUN = "judged: "
 FoundByRun = dict[str, Counter[Found]]
 
 
@@ -67,20 +69,24 @@ def spark_findings(
 ) -> FoundByRun:
     """What the queries of a run's module find in it, in the words of the oracle; in one job."""
     write_ledger(folder, [row for run, rows in runs.items() for row in timed(run, rows)])
-    found: FoundByRun = defaultdict(Counter)
     events = read_events(folder)
     rules = [RULES[name] for name in names]
     with prefiltering() if is_prefiltered else nullcontext() as prefilter:
-        rows = found_by(rules, events, survey(events), prefilter).collect()
+        return in_words(found_by(rules, events, survey(events), prefilter).collect())
+
+
+def in_words(rows: Iterable[Any]) -> FoundByRun:
+    """Findings of a run's module, by run, in the words of the oracle."""
+    found: FoundByRun = defaultdict(Counter)
     for row in rows:
-        if not is_asked(row.run, row.finding):
+        if not is_asked(row["run"], row["finding"]):
             continue
-        at = None if row.offsets is None else tuple(row.offsets)
+        at = None if row["offsets"] is None else tuple(row["offsets"])
         # Of a circle the oracle says that there is one, and not who is in it.
-        actor = None if row.finding in ANOMALIES else row.actor
-        why = tuple(row.circumstances or ())
-        each = row.finding, row.topic, row.partition, row.value, at, actor, why
-        found[row.run][each] += 1
+        actor = None if row["finding"] in ANOMALIES else row["actor"]
+        why = tuple(row["circumstances"] or ())
+        each = row["finding"], row["topic"], row["partition"], row["value"], at, actor, why
+        found[row["run"]][each] += 1
     return found
 
 
@@ -116,9 +122,20 @@ def runs() -> dict[str, list[Event]]:
 
 
 @pytest.fixture(scope="module")
-def found(runs: dict[str, list[Event]], tmp_path_factory: pytest.TempPathFactory) -> FoundByRun:
-    """What Spark finds in each history: planned once, for all of them."""
-    return spark_findings(tmp_path_factory.mktemp("histories"), runs)
+def judged(
+    runs: dict[str, list[Event]], tmp_path_factory: pytest.TempPathFactory
+) -> list[dict[str, Any]]:
+    """What Spark finds in each history, and in those with a judgement: planned once, for all."""
+    folder = tmp_path_factory.mktemp("histories")
+    those = {f"{JUDGED_RUN}{name}": rows for name, (rows, *_) in JUDGED.items()}
+    write_ledger(folder, [row for run, rows in (runs | those).items() for row in timed(run, rows)])
+    return judged_findings(read_events(folder))
+
+
+@pytest.fixture(scope="module")
+def found(judged: list[dict[str, Any]]) -> FoundByRun:
+    """The same in the words of the oracle."""
+    return in_words(judged)
 
 
 def expected_in(runs: Mapping[str, list[Event]]) -> FoundByRun:
@@ -256,8 +273,9 @@ def test_adding_a_finding(page: dict[str, Any], tmp_path: Path) -> None:
     runs = {"00-a": [plain, *smallest], "00-b": [plain, *near_miss], "00-c": [keyed, *smallest]}
     write_ledger(tmp_path, [row for run, rows in runs.items() for row in in_run(run, rows)])
     events = read_events(tmp_path)
-    rows = found_by([RULES[name]], events, survey(events)).collect()
-    judged = [row for row in judged_findings(events) if row["finding"] == name]
+    seen = survey(events)
+    rows = found_by([RULES[name]], events, seen).collect()
+    judged = [judge(row.asDict(), seen) for row in rows]
 
     assert {run: list(page["sent_again_in_python"](Run(rows))) for run, rows in runs.items()} == {
         run: [
@@ -273,14 +291,9 @@ def test_adding_a_finding(page: dict[str, Any], tmp_path: Path) -> None:
     assert {RULES[name].promise} == {row["reason"] for row in judged}
 
 
-def test_each_is_judged(tmp_path: Path) -> None:
+def test_each_is_judged(judged: list[dict[str, Any]]) -> None:
     """Each history has this judgement of this finding, and what allows it."""
-    runs = [row for name, (rows, *_) in JUDGED.items() for row in in_run(name, rows)]
-    write_ledger(tmp_path, runs)
-    seen = {
-        (row["run"], row["finding"]): (row["judgement"], row["allowed_by"])
-        for row in judged_findings(read_events(tmp_path))
-    }
+    seen = {(row["run"], row["finding"]): (row["judgement"], row["allowed_by"]) for row in judged}
 
     for name, (_, finding, *expected) in JUDGED.items():
-        assert tuple(expected) == seen.get((name, finding)), name
+        assert tuple(expected) == seen.get((f"{JUDGED_RUN}{name}", finding)), name
