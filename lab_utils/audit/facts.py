@@ -58,8 +58,7 @@ OF_PLACES: Final = (
 POLLS: Final = (
     "source = 'client' AND kind IN ('delivered', 'assigned', 'sought', 'revoked', 'lost')"
 )
-# What tells where a group is in a partition.
-POSITIONS: Final = ("delivered", "committed", "sought")
+POSITIONS: Final = ("delivered", "committed", "sought")  # they tell where a group is
 # A program's own move to an offset or to the end; not to the bookmark or the beginning.
 CHOSEN: Final = "(kind = 'sought' AND (offset IS NOT NULL OR detail['to'] <=> 'end'))"
 # The widest of the stretches that a group's positions passed over in one partition.
@@ -478,7 +477,8 @@ def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
         f"coalesce(max(if(kind = 'delivered', offset, NULL)) {before}, -1) + 1 AS first",
         f"last(if(kind = 'committed', offset, NULL), true) {before} AS position",
         f"{came} AS came",
-        f"lead(kind) {window.format('consumer_group', '')} IS NULL AS is_last",
+        "lead(if(kind = 'sought', NULL, kind)) IGNORE NULLS"
+        f" {window.format('consumer_group', '')} IS NULL AS is_last",
     )  # fmt: skip
     passed = rows.selectExpr(
         "*",

@@ -139,6 +139,12 @@ PRODUCING: Cases = {
             [placed("assigned"), delivered("0", 0), acked("1", 0, partition=1)],
             [placed("sought", offset=0), delivered("0", 0), acked("1", 0, partition=1)],
         ),
+        "a bookmark past it, to which the program then went": (
+            [acked("1", 0), placed("committed", offset=2),
+             placed("sought", detail={"to": "bookmark"})],
+            [acked("1", 0), delivered("1", 0), placed("committed", offset=2),
+             placed("sought", detail={"to": "bookmark"})],
+        ),
         "a new group that begins too late": (
             [acked("0", 0), acked("1", 1), placed("assigned"), delivered("1", 1)],
             [acked("0", 0), acked("1", 1), placed("assigned"), delivered("0", 0),
