@@ -45,7 +45,7 @@ OWN_ERRORS: Final = (
 ORDER: Final = ["run", "topic", "key", "value"]
 PLACE: Final = ["run", "topic", "partition", "offset"]
 REPORTS: Final = ("sent", "failed", "unknown")
-# What a reader found in a log, and did not find when it read it again: last_read() calls it so.
+# What a reader found in a log, and did not find when it read it again: such a record has this kind.
 GONE: Final = "gone"
 OF_ORDERS: Final = (
     "(source = 'client' AND kind IN ('sent', 'acked', 'failed', 'unknown', 'delivered'))"

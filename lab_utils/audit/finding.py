@@ -222,3 +222,8 @@ def names(said: str, *kinds: str) -> str:
 def joined(texts: str) -> str:
     """SQL for the different ones of an array of texts, as one text; NULL if there is none."""
     return f"nullif(array_join(array_sort(array_distinct({texts})), ', '), '')"
+
+
+def passed_over(offset: str, stretches: str) -> str:
+    """SQL for whether an offset is in one of the stretches of a topic's survey."""
+    return f"coalesce(exists({stretches}, y -> {offset} BETWEEN y.first AND y.next - 1), false)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lab_utils.audit.facts import TRANSACTION, places, sql, transactions
-from lab_utils.audit.finding import Found, finding, joined
+from lab_utils.audit.finding import Found, finding, joined, passed_over
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -71,11 +71,11 @@ NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
 THEIRS = "get(filter(consumers, x -> x.name = it.name), 0)"
 FURTHEST = f"{THEIRS}.furthest[partition]"
 RESUMED = f"offset >= {THEIRS}.resumed[partition]"
-CHOSEN = "coalesce(exists({}[partition], x -> offset BETWEEN x.first AND x.next - 1), false)"
 # Was its group given what comes after this when it had resumed before, by no program's choice?
 SENT_PAST = (
-    f"({RESUMED} AND offset < {FURTHEST} AND NOT {CHOSEN.format(f'{THEIRS}.sought')}"
-    f" AND NOT {CHOSEN.format(f'{THEIRS}.ahead')})"
+    f"({RESUMED} AND offset < {FURTHEST}"
+    f" AND NOT {passed_over('offset', f'{THEIRS}.sought[partition]')}"
+    f" AND NOT {passed_over('offset', f'{THEIRS}.ahead[partition]')})"
 )
 SKIPPED_BECAUSE = (
     f"CASE WHEN {GIVEN} THEN array('given') WHEN NOT it.is_known THEN array()"

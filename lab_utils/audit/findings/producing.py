@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lab_utils.audit.facts import DECLINED, OWN_ERRORS, listing, orders
-from lab_utils.audit.finding import Found, finding, joined, names
+from lab_utils.audit.finding import Found, finding, joined, names, passed_over
 
 AT_OFFSETS = "array_join(transform({0}, x -> x.offset), ', ')"
 ERRORS = (
@@ -231,11 +231,10 @@ WHERE_IT_IS = "array_union(acked_at, places)"
 PASSED = f"exists({WHERE_IT_IS}, x -> x.offset < coalesce(it.furthest[x.partition], -1))"
 BEGUN = f"exists({WHERE_IT_IS}, x -> it.furthest[x.partition] IS NOT NULL)"
 CHOSE = f"exists({WHERE_IT_IS}, x -> it.sought[x.partition] IS NOT NULL)"
-OVER = (
-    f"exists({WHERE_IT_IS}, x -> exists(it.{{}}[x.partition],"
-    " passed -> x.offset BETWEEN passed.first AND passed.next - 1))"
+SOUGHT, AHEAD = (
+    f"exists({WHERE_IT_IS}, x -> {passed_over('x.offset', f'it.{how}[x.partition]')})"
+    for how in ("sought", "ahead")
 )
-SOUGHT, AHEAD = OVER.format("sought"), OVER.format("ahead")
 RESUMED = f"exists({WHERE_IT_IS}, x -> x.offset >= it.resumed[x.partition])"
 READS_IT = (
     "(it.partitions IS NULL"
