@@ -23,6 +23,7 @@ BREACH: Final = "breach"
 # helps against; and what an administrator asked for.
 POWER_CUT: Final = "power cut"
 TOPIC_DELETED: Final = "topic deleted"
+RECORDS_DELETED: Final = "records deleted"
 POSITIONS_CHANGED: Final = "positions changed"
 # Has the group had another member, or one that was started again, who went on from a bookmark?
 SUCCEEDED: Final = "a member succeeded"
@@ -38,6 +39,7 @@ DEFAULTS: Final = {
     "min.insync.replicas": "1",
     POWER_CUT: "0",
     TOPIC_DELETED: "false",
+    RECORDS_DELETED: "false",
     POSITIONS_CHANGED: "false",
     SUCCEEDED: "false",
     UNCLEAN: "false",
@@ -130,7 +132,9 @@ def _begins_at_a_time(given: Mapping[str, str]) -> bool:
 
 
 def _expires(given: Mapping[str, str]) -> bool:
-    """Was the topic given an end for its records?"""
+    """Was the topic given an end for its records, and did nobody delete them before that?"""
+    if given[RECORDS_DELETED] == "true":
+        return False
     limits = [given.get(name, "-1") for name in ("retention.ms", "retention.bytes")]
     return limits != ["-1", "-1"] and "delete" in given["cleanup.policy"]
 

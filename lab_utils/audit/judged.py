@@ -19,13 +19,14 @@ from lab_utils.audit.contracts import (
     FLUSHED,
     POSITIONS_CHANGED,
     POWER_CUT,
+    RECORDS_DELETED,
     SUCCEEDED,
     TOPIC_DELETED,
     Clause,
     clause,
     effective,
 )
-from lab_utils.audit.declared import COUNTS, TOPIC, alternatives, foreign, misspelt
+from lab_utils.audit.declared import COUNTS, EXTREMES, TOPIC, alternatives, foreign, misspelt
 from lab_utils.audit.finding import FINDING_COLUMNS, RULES, Prefilter, found_by
 from lab_utils.audit.findings.isolation import PASSED_OVER, VISIBLE
 from lab_utils.audit.findings.producing import UNRECORDED
@@ -115,13 +116,6 @@ UNLIKE: Final = (
 STRANGER: Final = (
     "The open transaction is of a producer that this ledger does not have: nobody can say when it "
     "ends. Record that client."
-)
-EXTREMES: Final[Sequence[Mapping[str, str]]] = (
-    {},
-    {"acks": "0"},
-    {"enable.idempotence": "true", "transactional.id": "any"},
-    {"isolation.level": "read_uncommitted"},
-    {"auto.offset.reset": "earliest", "enable.auto.commit": "false"},
 )
 
 
@@ -453,6 +447,7 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
         **{name: text for name, text in topic.settings.items() if name not in strange},
         POWER_CUT: str(sum(not holders or _number(it) in {"", *holders} for it in without_power)),
         TOPIC_DELETED: str("deletes" in done),
+        RECORDS_DELETED: str("trims" in done),
         POSITIONS_CHANGED: str(bool(done & {"forgets", "repositions"})),
     }
 

@@ -169,7 +169,16 @@ ACTS: Judged = {
     ),
 }  # fmt: skip
 TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
+REVERSED = [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")]
+RETAINS = [PRODUCER, topic(None, 1, retention__ms="1000"), acked("1", 0), end(offset=2, start=1)]
 SETTINGS: Judged = {
+    "gone from the beginning of a log that an administrator cut": (
+        [asked("DeleteRecords"), *RETAINS], "lost-write", "allowed", None,
+    ),
+    "the same, and only of another topic": (
+        [asked("DeleteRecords", topic="other"), *RETAINS],
+        "lost-write", "allowed", "retention.ms=1000",
+    ),
     "a setting with underscores": (
         [created("producer-1", role="producer", enable_idempotence="True"), *TWICE],
         "duplicate", "breach", None,
@@ -227,6 +236,16 @@ SETTINGS: Judged = {
         [created("producer-1", role="producer", library="sarama", enable__idempotence="False"),
          *TWICE],
         "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "another library may keep one batch in flight and its sequence": (
+        [created("producer-1", role="producer", library="sarama", enable__idempotence="false",
+                 max__in__flight="1"), *REVERSED],
+        "nonmonotonic-send", "undecided", None,
+    ),
+    "librdkafka does not": (
+        [created("producer-1", role="producer", enable__idempotence="false", max__in__flight="1"),
+         *REVERSED],
+        "nonmonotonic-send", "allowed", "retry.backoff.ms=100",
     ),
     "a binding of librdkafka has librdkafka's defaults": (
         [created("producer-1", role="producer", library="confluent-kafka-go"), *TWICE],
