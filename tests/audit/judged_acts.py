@@ -12,6 +12,7 @@ from tests.histories import (
     created,
     decision,
     delivered,
+    effect,
     end,
     log,
     placed,
@@ -250,6 +251,10 @@ SETTINGS: Judged = {
     "a binding of librdkafka has librdkafka's defaults": (
         [created("producer-1", role="producer", library="confluent-kafka-go"), *TWICE],
         "duplicate", "allowed", "enable.idempotence=false",
+    ),
+    "its effect is there twice, and its consumer commits by hand": (
+        [created("consumer-1", **EARLIEST), effect("1", 2)],
+        "duplicate-effect", "allowed", "enable.auto.commit=false",
     ),
     "its producer was not recorded, and another one was": (
         [OTHER, *TWICE], "duplicate", "undecided", None,
