@@ -14,6 +14,7 @@ from typing import Any
 
 from lab_utils.audit.facts import DECLINED, OWN_ERRORS
 from lab_utils.ledger.events import Event
+from tests.oracle_acts import was_sent_since
 from tests.oracle_facts import (
     Found,
     Rows,
@@ -68,6 +69,7 @@ def lost(run: Run) -> Iterator[Found]:
         if missing:
             why = ["superseded"] if is_superseded else []
             why += ["deleted"] if is_deleted else []
+            why += ["sent since"] if was_sent_since(run, them) else []
             offsets = [offset for _, offset in places(acks)]
             by = actors(lost or acks)
             yield found("lost-write", topic, min(missing), value, offsets, by, *why)

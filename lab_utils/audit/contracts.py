@@ -182,6 +182,7 @@ EXEMPTIONS: Final = (
             name, _is(TOPIC_DELETED, "true"), None,
             "The topic was deleted in this run: what it held is gone, its offsets begin again.",
             "Kafka Admin.deleteTopics",
+            unless="sent since",
         )
         for name in CUT_OFF
         if name != "unseen"
@@ -262,7 +263,7 @@ EXEMPTIONS: Final = (
             name, lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
             "The only replica lost its power, and with it what was in its page cache.",
             "claims B3, Kafka design, replication",
-            when=when,
+            when=when, unless="sent since",
         )
         for name, when in LOSING
     ),
@@ -271,7 +272,7 @@ EXEMPTIONS: Final = (
             name, _loses_power, "min.insync.replicas",
             "As many brokers lost power as had to have the record; it was in their page caches.",
             "claims B3, Kafka design, replication",
-            when=when,
+            when=when, unless="sent since",
         )
         for name, when in LOSING
     ),

@@ -305,7 +305,7 @@ STORED: Final = ("copies", "visible", "kept", "kept_visible", "late")
 FIRST: Final = ("sent_at_ns", "first_send", "asked_at_ns")
 OF_TOPIC: Final = (
     "all_drained", "is_transactional", "is_compacted", "tells_visible", "settled", "read_committed",
-    "read_at_ns", "stable_from", "consumers",
+    "read_at_ns", "stable_from", "restored_at_ns", "consumers",
 )  # fmt: skip
 # May an order without an ack or a copy have been stored, and compacted since?
 MAY_BE_COMPACTED: Final = (

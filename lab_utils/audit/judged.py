@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.acts import ANY
 from lab_utils.audit.contracts import (
     BREACH,
     EXEMPTIONS,
@@ -34,7 +35,7 @@ from lab_utils.audit.findings.replication import STALE
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
-from lab_utils.audit.survey import ANY, PLACINGS, Survey, TopicFacts, survey
+from lab_utils.audit.survey import PLACINGS, Survey, TopicFacts, survey
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.acts import ANY, restored
 from lab_utils.audit.facts import (
     ASKED,
     ASKED_FOR,
@@ -74,6 +75,7 @@ TOPICS_SCHEMA: Final = (
     " ends MAP<BIGINT, BIGINT>, starts MAP<BIGINT, BIGINT>, read_at_ns MAP<BIGINT, BIGINT>,"
     " settled MAP<BIGINT, BIGINT>, read_committed MAP<BIGINT, BIGINT>, is_transactional BOOLEAN,"
     " tells_visible BOOLEAN, is_compacted BOOLEAN, stable_from MAP<BIGINT, BIGINT>,"
+    " restored_at_ns BIGINT,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
     " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
@@ -85,8 +87,6 @@ TOPICS_SCHEMA: Final = (
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
 STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
-# An offset that is after any other.
-ANY: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
@@ -347,7 +347,12 @@ class Survey:
 
     def topics_frame(self, events: DataFrame) -> DataFrame:
         """One row a topic; columns as in TOPICS_SCHEMA."""
-        rows = [_topic_row(*key, it) for key, it in self.topics.items()]
+        back = restored(self.since, self.over)
+        rows = [
+            _topic_row(*key, it, max((back[at] for at in (key, (key[0], None)) if at in back),
+                                     default=None))
+            for key, it in self.topics.items()
+        ]  # fmt: skip
         return self.table(events, rows, TOPICS_SCHEMA)
 
     def table(self, events: DataFrame, rows: list[tuple[Any, ...]], schema: str) -> DataFrame:
@@ -562,7 +567,9 @@ def _kinds(found: Survey) -> Iterator[str]:
         yield IN_TRANSACTIONS
 
 
-def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
+def _topic_row(
+    run: str, topic: str | None, it: TopicFacts, restored_at_ns: int | None
+) -> tuple[Any, ...]:
     consumers = [
         (group, sorted(actors), {number: at[1] for number, at in it.given[group].items()},
          dict(it.resumed(group)), dict(it.ahead[group]), dict(it.sought[group]),
@@ -582,5 +589,6 @@ def _topic_row(run: str, topic: str | None, it: TopicFacts) -> tuple[Any, ...]:
         {number: end.offset for number, end in it.stable.items() if end.settled},
         {number: end.at_ns for number, end in it.stable.items() if end.read_committed},
         it.is_transactional, it.tells_visible, it.is_compacted,
-        {number: end.start for number, end in it.stable.items()}, consumers, bookmarks,
+        {number: end.start for number, end in it.stable.items()}, restored_at_ns, consumers,
+        bookmarks,
     )  # fmt: skip

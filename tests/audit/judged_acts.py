@@ -158,6 +158,24 @@ ACTS: Judged = {
     "the same as the first, and nobody recorded what was sent": (
         [*ON_1, power_cut(), STARTED, *NOT_HELD[1:]], "lost-write", "allowed", "replicas=1",
     ),
+    "it was sent when its broker was back, and another was sent before": (
+        [*ON_1, sent("0"), power_cut(), STARTED, *NOT_HELD], "lost-write", "breach", None,
+    ),
+    "the same, and it was sent before, too": (
+        [*ON_1, sent("1"), power_cut(), STARTED, *NOT_HELD],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "the same, and one of its acks is of a send that nobody recorded": (
+        [*ON_1, sent("0"), power_cut(), STARTED, acked("1", 1), *NOT_HELD],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "the same, and another broker lost power and did not start": (
+        [*ON_1, sent("0"), power_cut(), STARTED, power_cut(2), *NOT_HELD],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "it was sent when its topic was there again, and another was sent before": (
+        [PRODUCER, sent("0"), GONE, MADE, *NOT_HELD], "lost-write", "breach", None,
+    ),
     "its topic was created again before the first send": (
         [PRODUCER, GONE, MADE, *NOT_HELD], "lost-write", "breach", None,
     ),

@@ -18,6 +18,9 @@ BUT_NOT_AS = joined(
     " AND NOT coalesce(x.error IN ({0}), false)), x -> x.actor)"
 )
 OFTEN = "if({0} = 1, 'once', {0} || ' times')"
+HELD = f"'the log holds it ' || {OFTEN.format('copies')}"
+# Was each of them sent when nothing was going on any more that takes a log away?
+SENT_SINCE = "if(sends >= acks AND sent_at_ns > restored_at_ns, 'sent since', NULL)"
 UNRECORDED = "nobody recorded its sends"
 
 
@@ -42,7 +45,8 @@ def lost_write() -> Found:
     order has no key, is not the last one of its key, is a tombstone, or was aborted, or if a
     tombstone of its key was sent that may have been stored at a place which nobody knows; a log
     that now begins after the order, because of retention or DeleteRecords; a `request` on the wire
-    to delete the topic (DeleteTopics) that the broker did not refuse. Otherwise it is a breach.
+    to delete the topic (DeleteTopics) that the broker did not refuse. No power cut or deletion
+    takes an order that was sent when all of them were over. Otherwise it is a breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
     here the drained log decides. An idempotent producer can lose its first batch and report it as a
     success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5 for a partition
@@ -50,8 +54,7 @@ def lost_write() -> Found:
     """
     at = AT_OFFSETS.format("acked_at")
     where = f"if(size(acked_at) > 0, 'at offset ' || {at}, 'without an offset')"
-    held = f"'the log holds it ' || {OFTEN.format('copies')}"
-    there = f"if(copies > 0, {held}, 'it is not in the log')"
+    there = f"if(copies > 0, {HELD}, 'it is not in the log')"
     times = "if(acks > 1, acks || ' times ', '')"
     return Found(
         where="lost > 0",
@@ -63,7 +66,7 @@ def lost_write() -> Found:
             "offsets": OFFSETS_OF.format("acked_at"),
             "actor": f"coalesce({names('said_of_lost', 'acked')}, {names('said', 'acked')})",
             "circumstances": "array_compact(array(if(superseded >= lost, 'superseded', NULL),"
-            " if(deleted >= lost, 'deleted', NULL)))",
+            f" if(deleted >= lost, 'deleted', NULL), {SENT_SINCE}))",
         },
     )
 

@@ -1,0 +1,33 @@
+"""What the oracle knows of what was done to brokers and topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lab_utils.ledger.events import Event
+from tests.oracle_facts import Run, same
+
+
+def ends_power_cut(row: Event, cut: Event) -> bool:
+    return (row.source, row.kind, row.actor) == ("broker", "started", cut.actor)
+
+
+def ends_deletion(row: Event, asked: Event) -> bool:
+    is_answer = (row.source, row.kind, row.api) == ("wire", "response", "CreateTopics")
+    return is_answer and row.topic == asked.topic and not row.error and row.fate != "replaced"
+
+
+def was_sent_since(run: Run, them: tuple[Any, ...]) -> bool:
+    """Was an order sent each time when all power cuts and deletions of its topic were over?"""
+    sends = [row.at_ns for row in same(run.said("sent"), them)]
+    if len(sends) < len(same(run.said("acked"), them)):
+        return False
+    acts = [(row, ends_power_cut) for row in run.rows if row.kind == "power_cut"] + [
+        (row, ends_deletion)
+        for row in run.kind("wire", "request")
+        if row.api == "DeleteTopics" and row.topic in (None, them[0]) and row.fate != "dropped"
+    ]
+    return bool(acts) and all(
+        any(act.at_ns < row.at_ns < min(sends) and ends(row, act) for row in run.rows)
+        for act, ends in acts
+    )
