@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 # An offset, or a time, that is after any other.
 ANY: Final = 2**62
@@ -30,3 +32,44 @@ def restored(since: Acts, over: Acts) -> dict[tuple[str, str | None], int]:
         where = run, of if what == "deletes" else None
         found[where] = max([found.get(where, -ANY), *ends])
     return found
+
+
+class Decision(NamedTuple):
+    """What the controller decided about a partition; brokers are numbers as text.
+
+    eligible  who may lead though it is not in sync, as it has all that was committed; None if
+              nobody recorded that
+    """
+
+    at_ns: int
+    in_sync: frozenset[str]
+    eligible: frozenset[str] | None
+    replicas: frozenset[str]
+
+
+def decided(at_ns: int, isr: str | None, elr: str | None, replicas: str | None) -> Decision:
+    """A decision as an event has it."""
+    in_sync, eligible, held = (
+        frozenset(re.findall(r"\d+", it or "")) for it in (isr, elr, replicas)
+    )
+    return Decision(at_ns, in_sync, None if elr is None else eligible, held)
+
+
+def none_was_left(
+    decisions: Iterable[Decision], without_power: Mapping[str, Sequence[int]]
+) -> bool | None:
+    """Did each broker that could lead lose its power before the controller decided again?
+
+    Then the first that is back leads, without what was in its page cache. None if each in sync
+    did, and nobody recorded whether others were eligible.
+    """
+    answers: list[bool | None] = [False]
+    ordered = sorted(decisions, key=lambda it: it.at_ns)
+    for one, following in pairwise([*ordered, Decision(ANY, *[frozenset[str]()] * 3)]):
+        lost = {
+            broker for broker, times in without_power.items()
+            if any(one.at_ns <= at <= following.at_ns for at in times)
+        }  # fmt: skip
+        if one.in_sync and one.in_sync <= lost:
+            answers.append(None if one.eligible is None else one.eligible <= lost)
+    return True if True in answers else None if None in answers else False

@@ -22,6 +22,9 @@ BREACH: Final = "breach"
 # No settings: how many brokers with a replica lost their power, which nothing but another replica
 # helps against; and what an administrator asked for.
 POWER_CUT: Final = "power cut"
+# Did each broker that could lead lose its power? UNKNOWN if nobody recorded who was eligible.
+NONE_WAS_LEFT: Final = "none was left"
+UNKNOWN: Final = "unknown"
 TOPIC_DELETED: Final = "topic deleted"
 RECORDS_DELETED: Final = "records deleted"
 POSITIONS_CHANGED: Final = "positions changed"
@@ -38,6 +41,7 @@ DEFAULTS: Final = {
     "replicas": "",
     "min.insync.replicas": "1",
     POWER_CUT: "0",
+    NONE_WAS_LEFT: "false",
     TOPIC_DELETED: "false",
     RECORDS_DELETED: "false",
     POSITIONS_CHANGED: "false",
@@ -125,6 +129,11 @@ def _loses_power(given: Mapping[str, str]) -> bool:
         return False
     floor = int(given["min.insync.replicas"])
     return int(given[POWER_CUT]) >= max(1, min(floor, int(given["replicas"] or floor)))
+
+
+def _none_was_left(given: Mapping[str, str]) -> bool:
+    """Did each broker that could lead lose its power, and what it had not flushed?"""
+    return given.get(FLUSHED) != "1" and given[NONE_WAS_LEFT] == "true"
 
 
 def _begins_at_a_time(given: Mapping[str, str]) -> bool:
@@ -272,6 +281,16 @@ EXEMPTIONS: Final = (
             name, _loses_power, "min.insync.replicas",
             "As many brokers lost power as had to have the record; it was in their page caches.",
             "claims B3, Kafka design, replication",
+            when=when, unless="sent since",
+        )
+        for name, when in LOSING
+    ),
+    *(
+        Exemption(
+            name, _none_was_left, None,
+            "Each broker that could lead lost its power, though as many had the record when it was "
+            "acked: it was in their page caches, and the first that is back leads.",
+            "KIP-966: the last replica standing",
             when=when, unless="sent since",
         )
         for name, when in LOSING

@@ -13,16 +13,18 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.acts import ANY
+from lab_utils.audit.acts import ANY, none_was_left
 from lab_utils.audit.contracts import (
     BREACH,
     EXEMPTIONS,
     FLUSHED,
+    NONE_WAS_LEFT,
     POSITIONS_CHANGED,
     POWER_CUT,
     RECORDS_DELETED,
     SUCCEEDED,
     TOPIC_DELETED,
+    UNKNOWN,
     Clause,
     clause,
     effective,
@@ -113,6 +115,10 @@ HALF_READ: Final = (
 UNLIKE: Final = (
     "In this topic each {named} has a {column}, and no {nameless} has one: nobody can say which of "
     "them are about one order. Record its key and value in each event of an order, or no key."
+)
+NO_ELR: Final = (
+    "Each replica in sync lost its power, and nobody recorded whether another one was eligible to "
+    "lead (KIP-966, since Kafka 4.1). Record elr beside isr."
 )
 STRANGER: Final = (
     "The open transaction is of a producer that this ledger does not have: nobody can say when it "
@@ -208,6 +214,10 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
     decided = possible[0]
     if decided.judgement == BREACH and (lacking := _lacking(found, seen)):
         return UNDECIDED, None, lacking
+    lost = [{**it, NONE_WAS_LEFT: "true"} for it in them[0] if it.get(NONE_WAS_LEFT) == UNKNOWN]
+    is_open = lost and clause(found["finding"], lost, circumstances).judgement != BREACH
+    if decided.judgement == BREACH and is_open:
+        return UNDECIDED, None, NO_ELR
     if strange := _strange_by(decided, found, seen):
         return UNDECIDED, None, MISSPELT.format(role="topic", names=", ".join(sorted(strange)))
     if len({it.judgement for it in possible}) > 1:
@@ -444,10 +454,16 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     done = {what for what, _, it in past if it in (name, None) and seen.asked[what, run, it] > 0}
     without_power = {actor for what, _, actor in past if what == "power_cut"}
     holders = topic.brokers(found["partition"])
+    cuts: dict[str, list[int]] = {}
+    for actor in without_power:
+        at = [it for it in seen.since["power_cut", run, actor] if it <= until]
+        cuts.setdefault(_number(actor), []).extend(at)
+    left = [none_was_left(it, cuts) for it in topic.decided(found["partition"])]
     strange = _strange(topic)
     return {
         **{name: text for name, text in topic.settings.items() if name not in strange},
         POWER_CUT: str(sum(not holders or _number(it) in {"", *holders} for it in without_power)),
+        NONE_WAS_LEFT: "true" if True in left else UNKNOWN if None in left else "false",
         TOPIC_DELETED: str("deletes" in done),
         RECORDS_DELETED: str("trims" in done),
         POSITIONS_CHANGED: str(bool(done & {"forgets", "repositions"})),

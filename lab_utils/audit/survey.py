@@ -6,14 +6,13 @@ read, and who reads which topic. The facts are joined with it, and the contracts
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.acts import ANY, restored
+from lab_utils.audit.acts import ANY, Decision, decided, restored
 from lab_utils.audit.facts import (
     ASKED,
     ASKED_FOR,
@@ -136,7 +135,7 @@ class TopicFacts:
     bookmarks  group -> partition -> what the broker held for it at the end of the run
     told       group -> partition -> when a member last committed a position, and which
     since      group -> partition -> where the work begins that a told bookmark is held against
-    replicas   partition -> the brokers that the controller named as its replicas
+    decisions  partition -> what the controller decided about it
     sought     group -> partition in which its program chose an offset -> the offsets, from and up
                to, that it passed over by this
     reread     group -> these, and those in which it went to the beginning
@@ -159,7 +158,7 @@ class TopicFacts:
     bookmarks: dict[str, dict[int, int]] = field(default_factory=DICTS)
     since: dict[str, dict[int, int]] = field(default_factory=DICTS)
     told: dict[str, dict[int, tuple[int, int]]] = field(default_factory=DICTS)
-    replicas: dict[int, set[str]] = field(default_factory=SETS)
+    decisions: dict[int, list[Decision]] = field(default_factory=LISTS)
     sought: dict[str, dict[int, list[tuple[int, int]]]] = field(default_factory=DICTS)
     reread: dict[str, set[int]] = field(default_factory=SETS)
     placed: dict[str, set[int]] = field(default_factory=SETS)
@@ -182,8 +181,12 @@ class TopicFacts:
 
     def brokers(self, partition: int | None) -> set[str]:
         """The numbers of those who hold a replica of the partition, or of any; none if unknown."""
-        held = self.replicas.values() if partition is None else [self.replicas.get(partition, ())]
-        return {number for numbers in held for number in numbers}
+        return {number for it in self.decided(partition) for each in it for number in each.replicas}
+
+    def decided(self, partition: int | None) -> Collection[list[Decision]]:
+        """What the controller decided about the partition, or about each one."""
+        of_all = self.decisions
+        return of_all.values() if partition is None else [of_all.get(partition, [])]
 
     @property
     def is_transactional(self) -> bool:
@@ -443,7 +446,8 @@ def counted(events: DataFrame) -> DataFrame:
         "count_if(kind = 'marker' OR detail['transactional'] IS NOT NULL"
         " OR kind = 'sent' AND detail['transaction'] IS NOT NULL) AS in_transactions",
         "count(key) AS keyed", "count(value) AS valued",
-        f"collect_set(if(kind = '{REPLICATED}', detail['replicas'], NULL)) AS replicas",
+        f"collect_set(if(kind = '{REPLICATED}', struct(at_ns, detail['isr'] AS isr,"
+        " detail['elr'] AS elr, detail['replicas'] AS replicas), NULL)) AS decisions",
         "CAST(NULL AS BIGINT) AS at_ns", "CAST(NULL AS MAP<STRING, STRING>) AS detail",
     )  # fmt: skip
 
@@ -486,8 +490,8 @@ def _count(found: Survey, row: Row) -> None:
     topic.was_sent_in_transactions |= said == ("client", "sent") and row["in_transactions"] > 0
     if said == ("log", "batch") and row["first_id"] is not None:
         topic.producer_ids = (row["first_id"], row["last_id"])
-    for brokers in row["replicas"] if row["partition"] is not None else ():
-        topic.replicas[row["partition"]].update(re.findall(r"\d+", brokers))
+    if row["decisions"] and row["partition"] is not None:
+        topic.decisions[row["partition"]] += (decided(*it) for it in row["decisions"])
     if row["source"] == "log" and row["kind"] in ("batch", "marker"):
         topic.epochs |= {row["first_epoch"], row["last_epoch"]} - {None}
 

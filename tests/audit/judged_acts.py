@@ -96,6 +96,12 @@ MOVES: Judged = {
     ),
 }  # fmt: skip
 
+
+def elected(isr: str, elr: str) -> Event:
+    """The controller decides, and says who else may lead."""
+    return replace(decision(isr), detail=decision(isr).detail | {"elr": elr})
+
+
 STARTED = replace(power_cut(), kind="started")
 GONE, MADE = asked("DeleteTopics"), replace(asked("CreateTopics"), kind="response")
 ON_1, NOT_HELD = [PRODUCER, topic(1, replicas=1)], [sent("1"), acked("1", 0), end()]
@@ -175,6 +181,44 @@ ACTS: Judged = {
     ),
     "it was sent when its topic was there again, and another was sent before": (
         [PRODUCER, sent("0"), GONE, MADE, *NOT_HELD], "lost-write", "breach", None,
+    ),
+    "the last in sync lost power, and none was eligible": (
+        [PRODUCER, topic(2), decision("1 2"), *NOT_HELD[:-1], elected("1", ""), power_cut(),
+         elected("", ""), end()],
+        "lost-write", "allowed", None,
+    ),
+    "the same, and one was": (
+        [PRODUCER, topic(2), decision("1 2"), *NOT_HELD[:-1], elected("1", "2"), power_cut(),
+         elected("2", ""), end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and it lost power, too, of a partition that was to be on three": (
+        [PRODUCER, topic(3), *NOT_HELD[:-1], elected("1", "2"), power_cut(), power_cut(2), end()],
+        "lost-write", "allowed", None,
+    ),
+    "the same as the first, and nobody recorded who was eligible": (
+        [PRODUCER, topic(2), *NOT_HELD[:-1], decision("1"), power_cut(), end()],
+        "lost-write", "undecided", None,
+    ),
+    "the same, and it had flushed each record": (
+        [PRODUCER, topic(2, flush__messages="1"), *NOT_HELD[:-1], decision("1"), power_cut(),
+         end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and two were in sync": (
+        [PRODUCER, topic(2), *NOT_HELD[:-1], decision("1 2"), power_cut(), end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and the other one was alone in sync when it lost power": (
+        [PRODUCER, topic(2), *NOT_HELD[:-1], decision("1"), decision("2"), power_cut(), end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and the last in sync lost it when the log had been read": (
+        [PRODUCER, topic(2), *NOT_HELD, decision("1"), power_cut()], "lost-write", "breach", None,
+    ),
+    "the last in sync lost power, and a copy is no loss": (
+        [PRODUCER, topic(2), sent("1"), decision("1"), power_cut(), acked("1", 1), *log("1", "1")],
+        "duplicate", "breach", None,
     ),
     "its topic was created again before the first send": (
         [PRODUCER, GONE, MADE, *NOT_HELD], "lost-write", "breach", None,

@@ -18,7 +18,7 @@ BUT_NOT_AS = joined(
     " AND NOT coalesce(x.error IN ({0}), false)), x -> x.actor)"
 )
 OFTEN = "if({0} = 1, 'once', {0} || ' times')"
-HELD = f"'the log holds it ' || {OFTEN.format('copies')}"
+HELD = f"if(copies > 0, 'the log holds it ' || {OFTEN.format('copies')}, 'it is not in the log')"
 # Was each of them sent when nothing was going on any more that takes a log away?
 SENT_SINCE = "if(sends >= acks AND sent_at_ns > restored_at_ns, 'sent since', NULL)"
 UNRECORDED = "nobody recorded its sends"
@@ -39,14 +39,15 @@ def lost_write() -> Found:
     Near miss: the same with a log that was not drained; `unknown(1)` in place of the ack; `log()
     acked(1, offset 0)`.
     Allowed by: `acks=0`; `acks=1`; a power cut of as many brokers as `min.insync.replicas` says, or
-    of as many as there are replicas if these are fewer, where only the power of brokers with a
-    replica of the partition counts if a `partition` event names them, and no power cut if
-    `flush.messages=1`; `unclean.leader.election.enable=true`; `cleanup.policy=compact`, if the
-    order has no key, is not the last one of its key, is a tombstone, or was aborted, or if a
-    tombstone of its key was sent that may have been stored at a place which nobody knows; a log
-    that now begins after the order, because of retention or DeleteRecords; a `request` on the wire
-    to delete the topic (DeleteTopics) that the broker did not refuse. No power cut or deletion
-    takes an order that was sent when all of them were over. Otherwise it is a breach.
+    of as many as there are replicas if these are fewer, where only brokers with a replica count if
+    a `partition` event names them; a power cut of all that are in its `isr` and `elr`, undecided
+    without `elr`; no power cut if `flush.messages=1`; `unclean.leader.election.enable=true`;
+    `cleanup.policy=compact`, if the order has no key, is not the last one of its key, is a
+    tombstone, or was aborted, or if a tombstone of its key was sent that may have been stored at a
+    place which nobody knows; a log that now begins after the order, because of retention or
+    DeleteRecords; a `request` on the wire to delete the topic (DeleteTopics) that the broker did
+    not refuse. No power cut or deletion takes an order that was sent when all of them were over.
+    Otherwise it is a breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
     here the drained log decides. An idempotent producer can lose its first batch and report it as a
     success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5 for a partition
@@ -54,11 +55,10 @@ def lost_write() -> Found:
     """
     at = AT_OFFSETS.format("acked_at")
     where = f"if(size(acked_at) > 0, 'at offset ' || {at}, 'without an offset')"
-    there = f"if(copies > 0, {HELD}, 'it is not in the log')"
     times = "if(acks > 1, acks || ' times ', '')"
     return Found(
         where="lost > 0",
-        said=f"' was acked ' || {times} || {where} || '; ' || {there}"
+        said=f"' was acked ' || {times} || {where} || '; ' || {HELD}"
         " || ', which was read to its end'",
         about={
             "value": "value",
