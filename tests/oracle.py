@@ -14,7 +14,7 @@ from typing import Any
 
 from lab_utils.audit.facts import DECLINED, OWN_ERRORS
 from lab_utils.ledger.events import Event
-from tests.oracle_acts import was_sent_since
+from tests.oracle_acts import told_positions, was_sent_since
 from tests.oracle_facts import (
     Found,
     Rows,
@@ -32,6 +32,7 @@ from tests.oracle_facts import (
     order,
     place,
     places,
+    reachable,
     same,
     sent_offsets,
 )
@@ -475,15 +476,6 @@ def cycles(run: Run) -> Iterator[Found]:
             yield found(name)
 
 
-def reachable(edges: set[tuple[Transaction, Transaction]]) -> set[tuple[Transaction, Transaction]]:
-    reach = set(edges)
-    while True:
-        more = {(a, d) for a, b in reach for c, d in reach if b == c} - reach
-        if not more:
-            return reach
-        reach |= more
-
-
 def zombies(run: Run) -> Iterator[Found]:
     written = {
         (row.topic, row.partition, row.producer_id or 0, row.offset or 0, row.producer_epoch or 0,
@@ -527,7 +519,7 @@ def abandoned(run: Run) -> Iterator[Found]:
         for where in {here for row, here, _ in positions if row.actor == end.actor and firsts}:
             topic, _, number = where.rpartition("-")
             partition = int(number)
-            gaps = []
+            gaps, is_told = [], False
             for name in sorted(run.consumers(topic)):
                 its = [it for it in positions if it[1] == where and may_be_of(it[0], name)]
                 if not any(row.actor == end.actor for row, *_ in its):
@@ -538,23 +530,26 @@ def abandoned(run: Run) -> Iterator[Found]:
                     if of(ended) == of(row) and run.told(row) == ["txn_committed"]
                 ]  # fmt: skip
                 given = run.said_by_group(name, topic, partition, "delivered")
-                bookmarks = [
-                    bookmark for (its_name, *at), bookmark in run.bookmarks().items()
+                bookmarks = {
+                    its_name: bookmark for (its_name, *at), bookmark in run.bookmarks().items()
                     if at == [topic, partition]
                     and (its_name == name or run.nobody_knows(topic, its_name, name))
-                ]  # fmt: skip
+                }  # fmt: skip
                 before = [position for at, position in committed if at < end.at_ns]
-                later = [position for at, position in committed if at > end.at_ns] + bookmarks
+                later = [position for at, position in committed if at > end.at_ns]
+                by_hand = told_positions(run, bookmarks, topic, partition)
                 read = [row.offset or 0 for row in given if row.at_ns < end.at_ns]
                 again = [row.offset or 0 for row in given if row.at_ns > end.at_ns]
                 if read:
                     start = max(before) if before else min(read)
+                    is_told |= max([*later, *by_hand], default=-1) > start
+                    later += bookmarks.values()
                     stop = min([*([max(later)] if later else []), max(read) + 1, *again])
                     is_skipped = bool(later) and stop > start and max(later) > start
                     gaps.append((start, stop - 1, is_skipped))
             if gaps and all(is_skipped for *_, is_skipped in gaps):
-                at = gaps[0][:2]
-                yield found("aborted-output", topic, partition, None, at, end.actor)
+                at, why = gaps[0][:2], [] if is_told else ["bookmark alone"]
+                yield found("aborted-output", topic, partition, None, at, end.actor, *why)
 
 
 # Inconclusive.

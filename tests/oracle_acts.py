@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from lab_utils.ledger.events import Event
@@ -31,3 +32,18 @@ def was_sent_since(run: Run, them: tuple[Any, ...]) -> bool:
         any(act.at_ns < row.at_ns < min(sends) and ends(row, act) for row in run.rows)
         for act, ends in acts
     )
+
+
+def told_positions(run: Run, groups: Iterable[str], topic: str, partition: int) -> list[int]:
+    """The positions that members of these groups last committed by themselves."""
+    found = []
+    for name in groups:
+        told = [
+            (row.at_ns, row.offset)
+            for row in run.said("committed")
+            if row.offset is not None
+            and run.group(row.actor) == name
+            and (row.topic, row.partition) == (topic, partition)
+        ]
+        found += [offset for _, offset in sorted(told)[-1:]]
+    return found

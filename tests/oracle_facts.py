@@ -136,6 +136,15 @@ def sent_offsets(row: Event) -> list[tuple[str, int]]:
     return [(place, int(position)) for place, _, position in named if int(position) >= 0]
 
 
+def reachable(edges: set[tuple[Transaction, Transaction]]) -> set[tuple[Transaction, Transaction]]:
+    reach = set(edges)
+    while True:
+        more = {(a, d) for a, b in reach for c, d in reach if b == c} - reach
+        if not more:
+            return reach
+        reach |= more
+
+
 @dataclass(frozen=True)
 class Run:
     """What the events of one run say of its orders, logs, readers and transactions.

@@ -453,10 +453,16 @@ EXEMPTIONS: Final = (
         when="deleted",
     ),
     Exemption(
+        "aborted-output", _is("enable.auto.commit", "true"), "enable.auto.commit",
+        "The client commits what it has handed out, whatever became of the output.",
+        "claims F4, Kafka consumer configuration", when="bookmark alone",
+    ),
+    Exemption(
         "aborted-output", _always, "not rewinding after the abort",
         "An abort takes the output back and leaves the consumer where it is: the program "
         "must rewind.",
         "Kafka design, using transactions; KIP-447",
+        unless="bookmark alone",
     ),
     Exemption(
         "skipped-processing", _is("auto.offset.reset", "largest", "latest", "end"),

@@ -120,6 +120,10 @@ NO_ELR: Final = (
     "Each replica in sync lost its power, and nobody recorded whether another one was eligible to "
     "lead (KIP-966, since Kafka 4.1). Record elr beside isr."
 )
+NOT_TOLD: Final = (
+    "Nobody recorded who committed the position: a program, or with its transaction, which was "
+    "aborted and must not count. Record committed and txn_offsets_sent."
+)
 STRANGER: Final = (
     "The open transaction is of a producer that this ledger does not have: nobody can say when it "
     "ends. Record that client."
@@ -243,6 +247,8 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return UNLIKE.format(**unlike)
     if found["finding"] in IN_THE_LOG and _is_half_read(found, seen):
         return HALF_READ
+    if found["finding"] == "aborted-output":
+        return NOT_TOLD
     if found["finding"] == "stuck-lso":
         return STRANGER
     if found["finding"] in NOT_GIVEN and (gone := _rightly_not_given(found, seen)):

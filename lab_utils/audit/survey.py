@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit.acts import ANY, Decision, decided, restored
+from lab_utils.audit.ends import End
 from lab_utils.audit.facts import (
     ASKED,
     ASKED_FOR,
@@ -81,38 +82,11 @@ TOPICS_SCHEMA: Final = (
     " sought: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
     " reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
     " bookmarks ARRAY<STRUCT<name: STRING, is_known: BOOLEAN, works: BOOLEAN,"
-    " at: MAP<BIGINT, BIGINT>, since: MAP<BIGINT, BIGINT>>>"
+    " at: MAP<BIGINT, BIGINT>, since: MAP<BIGINT, BIGINT>, told: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
 MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
 STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
-
-
-@dataclass(frozen=True, slots=True)
-class End:
-    """How far one partition was read back, by a reader of one isolation level.
-
-    drained      did it come to the end, or if it is read_committed as far as it may go?
-    start        the first offset that the log still has
-    last_stable  where a read_committed reader stops, if that is known
-    """
-
-    drained: bool
-    at_ns: int
-    start: int
-    offset: int | None
-    last_stable: int | None
-
-    @property
-    def read_committed(self) -> bool:
-        """Did a read_committed reader come as far as it may go?"""
-        return self.last_stable is not None and self.drained
-
-    @property
-    def settled(self) -> bool:
-        """Does a read_committed reader come to the end of the log?"""
-        is_stable = self.offset is None or (self.last_stable or 0) >= self.offset
-        return self.read_committed and is_stable
 
 
 @dataclass(slots=True)
@@ -581,7 +555,14 @@ def _topic_row(
         for group, actors in sorted(it.actors.items())
     ]  # fmt: skip
     bookmarks = [
-        (group, group in it.actors, it.works(group), dict(at), dict(it.since[group]))
+        (
+            group,
+            group in it.actors,
+            it.works(group),
+            dict(at),
+            dict(it.since[group]),
+            {number: latest[1] for number, latest in it.told[group].items()},
+        )
         for group, at in sorted(it.bookmarks.items())
     ]
     return (

@@ -15,6 +15,8 @@ from tests.histories import (
     effect,
     end,
     log,
+    offsets,
+    out,
     placed,
     power_cut,
     processed,
@@ -514,4 +516,28 @@ RESUMING: Judged = {
         "skipped-processing", "allowed", None,
     ),
 }  # fmt: skip
-MORE: Judged = {**RESUMING, **READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}
+# Its transaction was aborted, and the bookmark is after the input all the same.
+BY_HAND = created("consumer-1", group__id="a", **EARLIEST)
+LEFT = [PRODUCER, delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1)]
+BY_WHOM: Judged = {
+    "nobody says that he committed the input of an aborted output": (
+        [BY_HAND, *LEFT, bookmark(1, group="a")], "aborted-output", "undecided", None,
+    ),
+    "the same, and its consumer commits by itself": (
+        [created("consumer-1", role="consumer", group__id="a"), *LEFT, bookmark(1, group="a")],
+        "aborted-output", "allowed", "enable.auto.commit=true",
+    ),
+    "the same as the first, and its consumer says so": (
+        [BY_HAND, *LEFT, placed("committed", offset=1), bookmark(1, group="a")],
+        "aborted-output", "allowed", "not rewinding after the abort",
+    ),
+    "the same, and what it committed is not after the input": (
+        [BY_HAND, *LEFT, placed("committed", offset=0), bookmark(1, group="a")],
+        "aborted-output", "undecided", None,
+    ),
+    "the same as the first, and a later transaction committed it": (
+        [BY_HAND, *LEFT, offsets(2, 1), told("committed", 2), bookmark(1, group="a")],
+        "aborted-output", "allowed", "not rewinding after the abort",
+    ),
+}  # fmt: skip
+MORE: Judged = {**BY_WHOM, **RESUMING, **READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}

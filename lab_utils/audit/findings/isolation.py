@@ -458,6 +458,7 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
     start       the first offset of its input: where the last commit before it was
     skipped_to  where what was committed later, or delivered again, or not delivered yet begins
     is_skipped  is something between the two, for each group that was given it?
+    is_told     does anybody say that he committed a position after start?
     """
     ends = transactions(events).where("outcome IS NOT NULL")
     sends = events.where("source = 'client' AND kind = 'sent'").selectExpr(
@@ -510,6 +511,7 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
     known = each.join(survey.topics_frame(events), ["run", "topic"], "left").selectExpr(
         "*", f"array_max(array(later, array_max(transform({theirs}, x -> x.at[partition]))))"
         " AS committed_to",
+        f"array_max(array(later, array_max(transform({theirs}, x -> x.told[partition])))) AS told",
     )  # fmt: skip
     return sql(
         known, [*TRANSACTION, "topic", "partition"],
@@ -517,6 +519,7 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
         "min_by(start, consumer_group) AS start",
         f"min_by({SKIPPED_TO}, consumer_group) AS skipped_to",
         f"bool_and(coalesce({SKIPPED_TO} > start AND committed_to > start, false)) AS is_skipped",
+        "bool_or(coalesce(told > start, false)) AS is_told",
     )  # fmt: skip
 
 
@@ -541,7 +544,9 @@ def aborted_output() -> Found:
     transaction that committed its input and sent nothing is no finding: a program may have nothing
     to send, as a filter does, and no event says which output belongs to which input. Nor is input
     that a consumer `committed` by itself: no event says whose output, if any, belongs to it.
-    Allowed by: the program, which did not rewind to the last committed offset after the abort.
+    Allowed by: the program, which did not rewind to the last committed offset after the abort. If
+    nobody says that he committed a position after the input, `enable.auto.commit=true`; else
+    undecided: the offsets that the aborted transaction sent must not count.
     Source: Kafka design, using transactions; KIP-447; claims E13, measured in lab 06.
     """
     return Found(
@@ -554,5 +559,6 @@ def aborted_output() -> Found:
             "partition": "partition",
             "offsets": "array(start, skipped_to - 1)",
             "actor": "actor",
+            "circumstances": "if(is_told, array(), array('bookmark alone'))",
         },
     )
