@@ -14,7 +14,7 @@ from typing import Any
 
 from lab_utils.audit.facts import DECLINED, OWN_ERRORS
 from lab_utils.ledger.events import Event
-from tests.oracle_acts import told_positions, was_sent_since
+from tests.oracle_acts import fenced_commits, told_positions, was_sent_since
 from tests.oracle_facts import (
     Found,
     Rows,
@@ -488,6 +488,8 @@ def zombies(run: Run) -> Iterator[Found]:
         topic, partition, producer_id = them
         if producer_id >= 0 and max(before, default=-1) > epoch:
             yield found("zombie-effect", topic, partition, None, (offset,))
+    for actor, _ in fenced_commits(run):
+        yield found("zombie-effect", actor=actor)
 
 
 def stops(run: Run) -> Iterator[Found]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from confluent_kafka import OFFSET_INVALID
 
 from lab_utils.ledger.events import Event
@@ -16,6 +18,7 @@ from tests.histories import (
     noted,
     offsets,
     out,
+    power_cut,
     record,
     sent_in,
     stop,
@@ -32,6 +35,20 @@ TWO = [sent_in(1, "1"), sent_in(1, "2", **OTHER)]
 WRITTEN = [*TWO, *both("1", 0), *both("2", 1)]
 BOTH_COMMITTED = [told("committed", 1), told("committed", 1, **OTHER)]
 INTERLEAVED = [*TWO, sent_in(1, "3"), *BOTH_COMMITTED]
+
+
+def initialised(called_at_ns: int, **columns: str) -> Event:
+    """A producer was initialised, by a call that began then."""
+    return replace(told("initialised", 0, called_at_ns), **columns)
+
+
+# A producer's transaction, and another producer that takes its transactional.id.
+TAKEN = [
+    created("producer-1", role="producer", transactional__id="t"),
+    created("producer-2", role="producer", transactional__id="t"),
+    initialised(1), sent_in(1, "1"), acked("1", 0), initialised(4, **OTHER),
+]  # fmt: skip
+TAKEN_AT = 6
 # One transaction, of which one order can be read.
 HALVES = [sent_in(1, "1"), sent_in(1, "2"), *both("1", 0)]
 # Three transactions of two orders each; the last orders of the first and the third are missing.
@@ -278,6 +295,26 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
         ),
     },
     "zombie-effect": {
+        "a commit after another producer has taken its id": (
+            [*TAKEN, told("committed", 1, TAKEN_AT)],
+            # it was called before that
+            [*TAKEN, told("committed", 1, TAKEN_AT - 1)],
+            [*TAKEN, told("failed", 1, TAKEN_AT, call="commit_transaction")],
+            # nothing was acked in it, or nobody knows in which of two
+            [*TAKEN[:-2], TAKEN[-1], TAKEN[-1], told("committed", 1, TAKEN_AT)],
+            [*TAKEN, sent_in(2, "1"), told("committed", 1, TAKEN_AT)],
+            # it was initialised when the other had been, or while it was
+            [*TAKEN[:-1], initialised(TAKEN_AT), TAKEN[-1], told("committed", 1, TAKEN_AT + 2)],
+            [*TAKEN[:-1], initialised(2, **OTHER), told("committed", 1, TAKEN_AT)],
+            # another id, or another start
+            [*TAKEN[:1], created("producer-2", role="producer", transactional__id="u"),
+             *TAKEN[2:], told("committed", 1, TAKEN_AT)],
+            [TAKEN[0], *TAKEN, told("committed", 1, TAKEN_AT + 1)],
+            # the coordinator may have lost what it knew
+            [*TAKEN, power_cut(), told("committed", 1, TAKEN_AT)],
+            [topic(None, unclean__leader__election__enable="true"), *TAKEN,
+             told("committed", 1, TAKEN_AT + 1)],
+        ),
         "no transaction, and an old epoch": (
             [written("batch", 0, 1), written("batch", 1, 0)],
             [written("batch", 0, 0), written("batch", 1, 1)],

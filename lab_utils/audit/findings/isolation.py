@@ -23,6 +23,7 @@ from lab_utils.audit.facts import (
     with_groups,
     with_superseded,
 )
+from lab_utils.audit.fencing import fenced
 from lab_utils.audit.finding import Found, finding
 from lab_utils.audit.findings.cycles import cycles
 from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, STOPS, UNKNOWN_GROUP
@@ -339,12 +340,17 @@ def epochs(events: DataFrame, _: Survey) -> DataFrame:
     promise="The log takes nothing of an old epoch after a newer one.",
 )  # fmt: skip
 def zombie_effect() -> Found:
-    """The log accepted a batch or marker of an old epoch after one of a newer epoch.
+    """A producer that was fenced went on: it wrote something, or committed a transaction.
 
     Rule: in one partition, a `batch` or `marker` has a lower epoch than one before it of the same
-    producer id.
+    producer id. Or a program was told that its transaction is committed, with an acked order in it
+    that it sent once; and when it called `commit_transaction`, another producer with the same
+    `transactional.id` had been initialised, which began when the first one had been.
     Smallest: `batch(epoch 0) marker(epoch 1) batch(epoch 0)`.
-    Near miss: the same epochs of two producer ids, or in two partitions.
+    Near miss: the same epochs of two producer ids, or in two partitions; a commit that was called
+    before the other was initialised, or of two with an id each, or of nothing; a producer that was
+    created twice; a run with a power cut or an unclean topic, where the coordinator may have lost
+    what it knew.
     Allowed by: nothing.
     Source: KIP-98, KIP-447.
     """
@@ -353,6 +359,18 @@ def zombie_effect() -> Found:
         said="'the log took a ' || kind || ' of epoch ' || producer_epoch || ' of producer id '"
         " || producer_id || ' at offset ' || offset || ', after one of epoch ' || newer",
         about={"partition": "partition", "offsets": "array(offset)"},
+    )
+
+
+@finding("zombie-effect", fenced, "txn_initialised, txn_committed, acked")
+def zombie_effect_on_a_transaction() -> Found:
+    """A transaction was committed when another producer had taken its transactional.id."""
+    return Found(
+        where="true",
+        said="'transaction ' || transaction || ' of ' || actor || ' was committed, as its program"
+        " was told; before it asked for that, ' || successor || ' had been initialised with'"
+        " || ' transactional.id ' || id",
+        about={"topic": "NULL", "actor": "actor"},
     )
 
 

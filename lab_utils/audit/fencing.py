@@ -1,0 +1,73 @@
+"""Transactions that were committed although a later producer had taken their transactional.id."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from lab_utils.audit.contracts import UNCLEAN
+from lab_utils.audit.facts import ORDER, TRANSACTION, sql, transactions
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lab_utils.audit.survey import Survey
+
+IDS_SCHEMA: Final = "run STRING, actor STRING, id STRING"
+
+
+def fenced(events: DataFrame, survey: Survey) -> DataFrame:
+    """One row a transaction that was committed by a producer that another one had fenced.
+
+    Columns: TRANSACTION, id, and successor, who had been initialised with that before the commit
+    was asked for. An empty transaction is none: the client ends it without asking anybody. Nothing
+    is known of who was created again, and of a run in which the coordinator may have lost what it
+    knew.
+    """
+    forgot = {run for what, run, _ in survey.since if what == "power_cut"}
+    forgot |= {
+        run
+        for (run, _), it in survey.topics.items()
+        if it.settings.get(UNCLEAN, "false") != "false"
+    }
+    ids = [
+        (run, actor, lives[0]["transactional.id"])
+        for (run, actor), lives in survey.clients.items()
+        if len(lives) == 1 and "transactional.id" in lives[0] and run not in forgot
+    ]
+    producers = survey.table(events, sorted(ids), IDS_SCHEMA)
+    said = events.where("source = 'client'")
+    started = sql(
+        said.where("kind = 'txn_initialised'").selectExpr(
+            "run", "actor", "at_ns",
+            "coalesce(try_cast(detail['called_at_ns'] AS BIGINT), 0L) AS called_at_ns",
+        ),
+        ["run", "actor"],
+        "min(called_at_ns) AS called_at_ns", "max(at_ns) AS initialised_at_ns",
+    ).join(producers, ["run", "actor"])  # fmt: skip
+    later = started.selectExpr(
+        "run", "id", "actor AS successor", "called_at_ns AS taken_at_ns",
+        "initialised_at_ns AS fenced_at_ns",
+    )  # fmt: skip
+    # What was sent once, in this transaction, and acked.
+    held = sql(
+        said.where("kind IN ('sent', 'acked')").selectExpr(
+            *ORDER, "actor", "kind", "detail['transaction'] AS transaction"
+        ),
+        [*ORDER, "actor"],
+        "max(transaction) AS transaction",
+        "count_if(kind = 'sent') = 1 AND count_if(kind = 'acked') > 0 AS is_held",
+    )
+    committed = (
+        transactions(events)
+        .where("outcome = 'txn_committed'")
+        .join(held.where("is_held").select(*TRANSACTION).distinct(), TRANSACTION)
+    )
+    return sql(
+        committed.join(started.drop("called_at_ns"), ["run", "actor"])
+        .join(later, ["run", "id"])
+        .where(
+            "successor <> actor AND initialised_at_ns < taken_at_ns AND fenced_at_ns < asked_at_ns"
+        ),
+        [*TRANSACTION, "id"],
+        "min(successor) AS successor",
+    )
