@@ -13,7 +13,6 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.acts import ANY, none_was_left
 from lab_utils.audit.contracts import (
     BREACH,
     EXEMPTIONS,
@@ -38,6 +37,7 @@ from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.survey import PLACINGS, Survey, TopicFacts, survey
+from lab_utils.ledger.acts import ANY, none_was_left
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 

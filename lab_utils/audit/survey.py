@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.acts import ANY, Decision, decided, restored
-from lab_utils.audit.ends import End
 from lab_utils.audit.facts import (
     ASKED,
     ASKED_FOR,
@@ -26,6 +24,7 @@ from lab_utils.audit.facts import (
     sql,
 )
 from lab_utils.audit.kept_plans import ANEW, Plans
+from lab_utils.ledger.acts import ANY, Decision, End, decided, restored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

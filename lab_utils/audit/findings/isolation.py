@@ -23,9 +23,9 @@ from lab_utils.audit.facts import (
     with_groups,
     with_superseded,
 )
-from lab_utils.audit.fencing import fenced
 from lab_utils.audit.finding import Found, finding
 from lab_utils.audit.findings.cycles import cycles
+from lab_utils.audit.findings.fencing import fenced
 from lab_utils.audit.survey import EPOCHS, IN_TRANSACTIONS, STOPS, UNKNOWN_GROUP
 
 if TYPE_CHECKING:
@@ -468,6 +468,9 @@ def stuck_lso() -> Found:
 SKIPPED_TO: Final = "array_min(array(committed_to, reached + 1, again))"
 
 
+LATER: Final = {"at": "committed_to", "told": "told"}
+
+
 def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
     """One row an aborted transaction whose output was never committed, and a partition it read.
 
@@ -526,11 +529,10 @@ def abandoned(events: DataFrame, survey: Survey) -> DataFrame:
         )
         .where("outputs IS NOT NULL AND reached IS NOT NULL")
     )
+    furthest = f"array_max(array(later, array_max(transform({theirs}, x -> x.{{0}}[partition]))))"
     known = each.join(survey.topics_frame(events), ["run", "topic"], "left").selectExpr(
-        "*", f"array_max(array(later, array_max(transform({theirs}, x -> x.at[partition]))))"
-        " AS committed_to",
-        f"array_max(array(later, array_max(transform({theirs}, x -> x.told[partition])))) AS told",
-    )  # fmt: skip
+        "*", *(f"{furthest.format(it)} AS {name}" for it, name in LATER.items())
+    )
     return sql(
         known, [*TRANSACTION, "topic", "partition"],
         "any_value(outputs) AS outputs",
