@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from lab_utils.audit.contracts import UNCLEAN
@@ -34,16 +35,19 @@ def fenced(events: DataFrame, survey: Survey) -> DataFrame:
         for (run, actor), lives in survey.clients.items()
         if len(lives) == 1 and "transactional.id" in lives[0] and run not in forgot
     ]
-    producers = survey.table(events, sorted(ids), IDS_SCHEMA)
-    said = events.where("source = 'client'")
+    holders = Counter((run, name) for run, _, name in ids)
+    shared = sorted(it for it in ids if holders[it[0], it[2]] > 1)
+    producers = survey.table(events, shared, IDS_SCHEMA)
+    # Of most runs nothing is left here, and nothing is looked for.
+    said = events.where("source = 'client'").join(producers, ["run", "actor"])
     started = sql(
         said.where("kind = 'txn_initialised'").selectExpr(
-            "run", "actor", "at_ns",
+            "run", "actor", "id", "at_ns",
             "coalesce(try_cast(detail['called_at_ns'] AS BIGINT), 0L) AS called_at_ns",
         ),
-        ["run", "actor"],
+        ["run", "actor", "id"],
         "min(called_at_ns) AS called_at_ns", "max(at_ns) AS initialised_at_ns",
-    ).join(producers, ["run", "actor"])  # fmt: skip
+    )  # fmt: skip
     later = started.selectExpr(
         "run", "id", "actor AS successor", "called_at_ns AS taken_at_ns",
         "initialised_at_ns AS fenced_at_ns",
