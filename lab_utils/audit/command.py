@@ -20,18 +20,17 @@ from lab_utils.audit import report
 from lab_utils.audit.declared import Declared, read_contract
 from lab_utils.audit.judged import write_judged
 from lab_utils.audit.ledgers import (
-    PARQUET,
     Ledger,
-    is_local,
+    broken_files_named,
     listed,
     literal,
-    local_files,
     read,
     readable,
 )
 from lab_utils.audit.report import Report
 from lab_utils.audit.session import LARGE, own_spark
 from lab_utils.errors import BadArgument, LedgerError
+from lab_utils.ledger.on_disk import PARQUET, is_local, local_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -76,12 +75,13 @@ def audit_with(
             raise LedgerError(_nothing(ledger, paths))
         if declared:
             events = declared.events(spark, events)
-    with _progress(spark, say, f"Judging {report.counted(count, 'event')}"):
+    judging = f"Judging {report.counted(count, 'event')}"
+    with _progress(spark, say, judging), broken_files_named():
         found = f"file://{place}/findings"
         write_judged(events, found)
         groups = report.groups(spark.read.parquet(literal(found)))
         unsaid = report.unsaid(events) + report.strange(events)
-    made = Report(paths, count, runs, groups, ledger.rejected, ledger.unknown, unsaid)
+    made = Report(paths, count, runs, groups, ledger.rejected, ledger.unknown, unsaid, files.unread)
     (place / PAGE).write_text(report.page(made), encoding="utf-8")
     return made
 

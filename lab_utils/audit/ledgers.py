@@ -11,11 +11,10 @@ Spark does the work: no loop in Python sees a line. docs/ledger.md describes the
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from filecmp import cmp
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -34,13 +33,20 @@ from lab_utils.ledger.events import (
     Event,
     spark_schema,
 )
+from lab_utils.ledger.json_lines import (
+    BLANK,
+    HALF,
+    MORE_THAN_ONE,
+    REST_LOST,
+    TWICE,
+    TWICE_IN_DETAIL,
+)
+from lab_utils.ledger.on_disk import JSONL, PARQUET, is_local, local_files, refuse_copies, unread
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 
-JSONL: Final = (".jsonl", ".jsonl.gz")
-PARQUET: Final = (".parquet",)
 WITNESS: Final = "([^/]*?)[.](jsonl|jsonl[.]gz|parquet)$"
 
 COLUMNS: Final = {
@@ -99,57 +105,24 @@ class Listed(NamedTuple):
     """The files of a ledger: where Spark begins to look, and how many bytes of each format.
 
     namesakes  have two of the files one name, whatever their formats are?
+    unread     files that may be a ledger and are not read, for their names
+    columns    names that Parquet files have in those of their folders, as run=a
     """
 
     roots: list[str]
     jsonl: int
     parquet: int
     namesakes: bool
-
-
-def _refuse_a_copy(file: str, others: list[str]) -> None:
-    """Raises LedgerError if a file is a copy of one of the others under another name."""
-    for it in others:
-        if Path(it).name != Path(file).name and cmp(it, file, shallow=False):
-            raise LedgerError(
-                f"{file} is a copy of {it}: each event would be judged as two, and an order that "
-                "was acked once as lost. Delete the copy, then run the audit again."
-            )
-    others.append(file)
-
-
-def is_local(path: str) -> bool:
-    """Is it a path of this machine, and no URL that Spark alone understands?"""
-    return "://" not in path
-
-
-def local_files(path: str) -> dict[str, int]:
-    """The files of a ledger on this machine, with their sizes in bytes.
-
-    Raises LedgerError if there is nothing at the path, or where a link leads. What Spark hides is
-    left out, as Spark does.
-    """
-    root = Path(path)
-    if not root.exists():
-        raise LedgerError(f"there is no ledger at {path}: no such file or folder.")
-    inside = (
-        (file, file.relative_to(root).parts) for file in root.rglob("*") if not root.is_file()
-    )
-    shown = (file for file, parts in inside if not any(part[0] in "._" for part in parts))
-    files = [root] if root.is_file() else sorted(shown)
-    found = [it for it in files if it.name.endswith(JSONL + PARQUET)]
-    for lost in (it for it in found if not it.exists()):
-        raise LedgerError(
-            f"{lost} is a link to {lost.readlink()}, and nothing is there: the run would be judged "
-            "without it. Delete the link, or put the file where it leads."
-        )
-    return {str(it): it.stat().st_size for it in found}
+    unread: list[str]
+    columns: set[str]
 
 
 def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
     """The files of a ledger. Raises LedgerError if there is none at one of the paths."""
     roots, files, names = [], Counter[tuple[str, ...]](), Counter[str]()
-    of_size: dict[int, list[str]] = defaultdict(list)
+    local: dict[str, int] = {}
+    others: dict[str, None] = {}
+    columns: set[str] = set()
     for path in paths:
         found = local_files(path) if is_local(path) else _remote_files(spark, path)
         if not found:
@@ -158,9 +131,11 @@ def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
                 ".parquet. Name a run's folder, a folder of such folders, or a file."
             )
         roots.append(root(path))
+        local |= found if is_local(path) else {}
+        others |= dict.fromkeys(unread(path) if is_local(path) else ())
         for name, size in found.items():
-            if is_local(path) and size:
-                _refuse_a_copy(name, of_size[size])
+            if name.endswith(PARQUET):
+                columns |= {*re.findall("/([^/=]+)=[^/]*(?=/)", name)} & {*COLUMNS}
             files[JSONL if name.endswith(JSONL) else PARQUET] += size
             names[re.sub(f".*/{WITNESS}", r"\1", name, flags=re.DOTALL)] += 1
     if not files.total():
@@ -168,7 +143,9 @@ def listed(spark: SparkSession, paths: Sequence[str]) -> Listed:
             f"there is no ledger at {', '.join(paths)}: each file there is empty. Run the program "
             "that records it, to its end; docs/ledger.md shows one."
         )
-    return Listed(roots, files[JSONL], files[PARQUET], max(names.values()) > 1)
+    refuse_copies(local)
+    shared = max(names.values()) > 1
+    return Listed(roots, files[JSONL], files[PARQUET], shared, [*others], columns)
 
 
 def root(path: str | Path) -> str:
@@ -197,7 +174,7 @@ def _remote_files(spark: SparkSession, path: str) -> dict[str, int]:
 
 
 @contextmanager
-def _broken_files_named() -> Iterator[None]:
+def broken_files_named() -> Iterator[None]:
     """Raises LedgerError where Spark cannot read a file."""
     from pyspark.errors import PySparkException
 
@@ -217,7 +194,7 @@ def _is_broken_file(error: PySparkException) -> bool:
     return (error.getCondition() or "").startswith("FAILED_READ_FILE")
 
 
-@_broken_files_named()
+@broken_files_named()
 def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
     """Read a ledger; JSONL is compacted to Parquet at `place`, from where it is judged.
 
@@ -229,6 +206,7 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
     rejected = Rejected(Counter(), [])
     if files.jsonl:
         survey = _surveyed(spark, files.roots)
+        _refuse_half_a_pair(survey.halves)
         rejected.counts.update(survey.joined)
         unknown |= survey.unknown
         rows, counts = _compacted(spark, files.roots, place, survey)
@@ -237,7 +215,13 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
         rejected.first.extend(_first_lines(spark, rejected.counts))
     if files.parquet:
         raw = _parquet(spark, files.roots)
-        unknown |= {name for name in raw.columns if name not in (*COLUMNS, "schema", *_KEPT)}
+        for name in sorted(files.columns - {*raw.columns}):
+            raise LedgerError(
+                f"the Parquet files have {name} in the names of their folders, as {name}=…, and in "
+                "no column: each event would be judged without it. Write it into the files, too."
+            )
+        kept = _KEPT if _is_kept(raw) else ()
+        unknown |= {name for name in raw.columns if name not in (*COLUMNS, "schema", *kept)}
         parts.append(rows := parquet_rows(raw))
         _, counts = _counted(rows)
         rejected.counts.update(counts)
@@ -248,6 +232,15 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
     _refuse_what_was_told_twice(said)
     events = reduce(lambda some, more: some.unionByName(more), map(whole_events, parts))
     return Ledger(events, rejected, sorted(unknown))
+
+
+def _refuse_half_a_pair(halves: Mapping[str, int]) -> None:
+    for file in sorted(halves):
+        raise LedgerError(
+            f"{readable(file)} has half of a surrogate pair, as \\udcff, in {halves[file]:,} "
+            "lines: no text has one, and values that differ would be judged as one. Write bytes "
+            'that are no text with errors="backslashreplace", not "surrogateescape".'
+        )
 
 
 def _compacted(
@@ -299,7 +292,7 @@ def parquet_rows(raw: DataFrame) -> DataFrame:
     """The rows of Parquet files: the columns of Event, schema, wrong, file and row."""
     given = {field.name: field.dataType.simpleString() for field in raw.schema.fields}
     typed: list[str] = []
-    lost = ["WHEN wrong IS NOT NULL THEN wrong"] if "wrong" in given else []
+    lost = ["WHEN wrong IS NOT NULL THEN wrong"] if _is_kept(raw) else []
     for name, wanted in {**COLUMNS, "schema": "BIGINT"}.items():
         value = _converted(name, given[name], wanted) if name in given else "NULL"
         typed.append(f"CAST({value} AS {wanted}) AS {name}")
@@ -320,6 +313,12 @@ _KEPT: Final = ("wrong", "file")
 _JSON: Final = f"{spark_schema()}, schema BIGINT, _bad STRING"
 
 
+def _is_kept(raw: DataFrame) -> bool:
+    """Has an audit compacted these rows? A program may have a column `wrong` of its own."""
+    given = {field.name: field.dataType.simpleString() for field in raw.schema.fields}
+    return [given.get(it) for it in (*_KEPT, "schema")] == ["string", "string", "bigint"]
+
+
 def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     from pyspark.errors import PySparkException
 
@@ -328,7 +327,7 @@ def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     reader = _reader(spark, "*.parquet").option("mergeSchema", "true")
     try:
         raw = reader.parquet(*roots)
-        assert raw.columns  # Connect reads the schema when it is asked for it.
+        columns = raw.columns  # Connect reads the schema when it is asked for it.
     except PySparkException as error:
         if _is_broken_file(error):
             raise
@@ -338,6 +337,10 @@ def _parquet(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
             "once, in all files with one type, and a time is a whole number of nanoseconds. Write "
             "them so, or audit them one by one."
         ) from None
+    if "_metadata" in columns:
+        raise LedgerError(
+            "the Parquet files have a column _metadata, a name of Spark's. Rename it."
+        )
     return raw
 
 
@@ -349,15 +352,19 @@ def _reader(spark: SparkSession, names: str) -> DataFrameReader:
 def _converted(name: str, given: str, wanted: str) -> str:
     """A Parquet column as the type of the format; what does not fit becomes null."""
     kind = given.partition("(")[0].partition("<")[0]
+    text = f"CAST({name} AS STRING)"
     if wanted == DETAIL:
-        if kind == "string":
-            return f"from_json({name}, '{DETAIL}')"
-        return f"from_json(to_json({name}), '{DETAIL}')" if kind == "struct" else name
+        if kind in ("string", "binary"):
+            return f"from_json({text}, '{DETAIL}')"
+        if kind == "struct":
+            return f"from_json(to_json({name}), '{DETAIL}')"
+        return name if kind in ("map", "variant") else "NULL"
     if wanted == "STRING":
         if kind in ("array", "map", "struct"):
             return f"to_json({name})"
-        text = f"CAST({name} AS STRING)"
-        return f"if(is_valid_utf8({text}), {text}, NULL)" if kind == "binary" else text
+        if kind in ("float", "double"):
+            return f"if(isnan({name}), NULL, {text})"
+        return f"if(is_valid_utf8({text}), {text}, NULL)" if kind in ("string", "binary") else text
     if kind in ("float", "double", "decimal"):
         number = f"try_cast({name} AS BIGINT)"
         return f"if({name} = {number}, {number}, NULL)"
@@ -398,7 +405,7 @@ def _wrong(bad: str = "") -> str:
         for name, (is_right, what) in names.items()
     )  # fmt: skip
     return (
-        f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} "
+        f"CASE WHEN _bad IS NOT NULL THEN {bad or _WRONG_JSON} {missing} {TWICE_IN_DETAIL} "
         f"WHEN NOT source || ' ' || kind IN ({_kinds(KINDS)}) THEN 'unknown source and kind' "
         f"WHEN NOT fate IN {FATES} THEN 'unknown fate' {needed} {limits} {details} "
         f"WHEN offset < 0 AND kind IN {PLACED} THEN 'offset is below 0' "
@@ -429,16 +436,6 @@ def _wrong_json() -> str:
 
 _WRONG_JSON: Final = _wrong_json()
 
-# Spark reads the first object of a line and leaves the rest without a word. A value may hold such
-# braces, too, so the whole line is parsed where they are seen.
-_MORE_THAN_ONE: Final = (
-    "((contains(line, '}{') OR contains(line, '} {') OR NOT endswith(rtrim(line), '}')) "
-    "AND json_array_length('[' || line || ']') IS NULL "
-    "AND from_json(line, 'MAP<STRING, STRING>') IS NOT NULL)"
-)
-_REST_LOST: Final = "more in the line than one event; only the first was read"
-_TWICE: Final = "twice in a line; only the last was read"
-
 
 def torn_files(spark: SparkSession, folder: Path) -> list[str]:
     """The files of a folder that hold lines which are no events, and how many each."""
@@ -467,6 +464,7 @@ class Survey(NamedTuple):
     lines    how many there are in each file
     joined   lines with more than one event, as in Rejected
     arrays   the files with lines that begin like an array, of which Spark makes any number of rows
+    halves   how many lines of each file have half of a surrogate pair
     unknown  names of columns that are not the format's, or stand twice in a line, in a sample: to
              read those of every line takes as long as all the rest
     """
@@ -474,6 +472,7 @@ class Survey(NamedTuple):
     lines: dict[str, int]
     joined: dict[tuple[str, str], int]
     arrays: list[str]
+    halves: dict[str, int]
     unknown: set[str]
 
 
@@ -485,20 +484,22 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
     twice = f"filter({names}, (name, at) -> array_position({names}, name) <= at)"
     others = (
         f"if({sampled}, concat(array_except({names}, array({known})),"
-        f" transform({twice}, name -> name || ' ({_TWICE})')), NULL)"
+        f" transform({twice}, name -> name || ' ({TWICE})')), NULL)"
     )
     found = sql(
-        _lines(spark, roots).where("trim(line) <> ''"), ["file"],
+        _lines(spark, roots).where(f"NOT {BLANK}"), ["file"],
         "count(*) AS n",
-        f"count_if({_MORE_THAN_ONE}) AS joined",
+        f"count_if({MORE_THAN_ONE}) AS joined",
         "bool_or(startswith(ltrim(line), '[')) AS is_array",
+        f"count_if({HALF}) AS halves",
         f"collect_set({others}) AS others",
     )  # fmt: skip
     rows = found.collect()
     return Survey(
         {row["file"]: row["n"] for row in rows},
-        {(row["file"], _REST_LOST): row["joined"] for row in rows if row["joined"]},
+        {(row["file"], REST_LOST): row["joined"] for row in rows if row["joined"]},
         [row["file"] for row in rows if row["is_array"]],
+        {row["file"]: row["halves"] for row in rows if row["halves"]},
         {name for row in rows for names in row["others"] for name in names},
     )
 
@@ -559,13 +560,13 @@ def _first_lines(
     if not files:
         return
     lines = _lines(spark, [literal(unquote(file)) for file in files])
-    parsed = lines.where("trim(line) <> ''").selectExpr(
+    parsed = lines.where(f"NOT {BLANK}").selectExpr(
         "*", f"from_json(line, '{_JSON}', "
         "map('mode', 'PERMISSIVE', 'columnNameOfCorruptRecord', '_bad')) AS event",
     )  # fmt: skip
     reason = (
         f"CASE WHEN NOT is_valid_utf8(line) THEN '{_NO_UTF_8}' "
-        f"WHEN {_MORE_THAN_ONE} THEN '{_REST_LOST}' ELSE {_wrong()} END AS reason"
+        f"WHEN {MORE_THAN_ONE} THEN '{REST_LOST}' ELSE {_wrong()} END AS reason"
     )
     found = parsed.selectExpr("line", "file", "block", "id", "event.*")
     shown = f"make_valid_utf8(left(line, {EXCERPT})) AS excerpt"

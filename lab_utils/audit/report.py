@@ -94,6 +94,7 @@ class Report:
 
     unsaid   what the ledger cannot know, a sentence each
     unknown  columns that were not read
+    unread   files that were not read, and may be a ledger
     """
 
     paths: Sequence[str]
@@ -103,6 +104,7 @@ class Report:
     rejected: Rejected
     unknown: Sequence[str]
     unsaid: Sequence[str]
+    unread: Sequence[str] = ()
 
     @property
     def breaches(self) -> int:
@@ -129,6 +131,10 @@ class Report:
             yield f"{count:,} times: {reason} ({counted(files[reason], 'file')})"
         for file, line, reason, excerpt in sorted(self.rejected.first):
             yield plain(f"{readable(file)}:{line}: {reason}{': ' if excerpt else ''}{excerpt}")
+        for file in self.unread[:TOLD]:
+            yield plain(f"{file}: not read, for its name is not *.jsonl, *.jsonl.gz or *.parquet")
+        if more := len(self.unread[TOLD:]):
+            yield f"and {counted(more, 'more file')} that may be a ledger, and were not read"
         if self.unknown:
             names = plain(", ".join(self.unknown))
             yield f"columns that were not read, in a sample of the lines: {names}"

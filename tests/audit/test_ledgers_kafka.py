@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
 from random import Random
@@ -11,10 +12,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lab_utils.audit.judged import judged_findings
-from lab_utils.audit.ledgers import SAMPLED, Ledger, listed, local_files, read, readable
+from lab_utils.audit.ledgers import SAMPLED, Ledger, listed, read, readable
 from lab_utils.audit.session import spark
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
@@ -97,7 +100,13 @@ LINES: list[tuple[str | bytes, str | None]] = [
     ("null", "no whole JSON object"),
     (WHOLE + WHOLE, "more in the line than one event; only the first was read"),
     (WHOLE + " " + WHOLE, "more in the line than one event; only the first was read"),
-    (WHOLE + "x", "more in the line than one event; only the first was read"),
+    *(
+        (WHOLE + more, "more in the line than one event; only the first was read")
+        for more in ("x", "," + WHOLE, ",\t" + WHOLE, "] " + WHOLE)
+    ),
+    (line(at_ns=4, value=[{"a": 1}, {"b": {}}], detail={"a": {}, "b": {}}), None),
+    (WHOLE[:-1] + ', "detail": {"a": "1", "b": "2", "a": "1"}}', "a name twice in detail"),
+    ("\t \r", None),
     (b'{"run":"r","source":"client","actor":"\xff","kind":"sent","at_ns":1}', "no UTF-8"),
     (line(schema="new"), "schema is no whole number"),
     (line(at_ns=3, schema=1), None),
@@ -123,10 +132,13 @@ def test_each_line_that_is_no_event_is_counted_and_named(tmp_path: Path) -> None
     wrong = [(number, reason) for number, (_, reason) in enumerate(LINES, 1) if reason]
 
     assert wrong[:20] == [(number, reason) for _, number, reason, _ in got.rejected.first]
+    assert Counter(reason for _, reason in wrong) == {
+        reason: count for (_, reason), count in got.rejected.counts.items()
+    }
     assert len(wrong) == sum(got.rejected.counts.values())
     assert {str(file)} == {readable(name) for name, _ in got.rejected.counts}
     # A line with more than one event has one, too, and an empty line is none.
-    assert len(LINES) - 1 - len(wrong) + 3 == got.events.count()
+    assert len(LINES) - 2 - len(wrong) + 6 == got.events.count()
 
 
 def test_an_offset_below_0(tmp_path: Path) -> None:
@@ -356,8 +368,79 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, name: str) -> None:
         ledger(tmp_path, tmp_path)
 
 
-def test_a_link_to_nothing(tmp_path: Path) -> None:
-    """A witness that is not there is missed, by its name and where it should be."""
-    (tmp_path / "shop.jsonl").symlink_to("moved.jsonl")
-    with pytest.raises(LedgerError, match=r"shop\.jsonl is a link to moved\.jsonl, and nothing"):
-        local_files(str(tmp_path))
+HALVES = [r"\udcff", r"\uDCFE\udcff", r"\ud83d", r"\ud83d\ud83d\ude00"]
+
+
+@pytest.mark.parametrize("half", HALVES)
+def test_half_of_a_surrogate_pair(tmp_path: Path, half: str) -> None:
+    """Spark reads each as a question mark: two orders would be one, and one a duplicate."""
+    values = (r"\ud83d\ude00", r"\\udcff", r"\\\\ud83d", r"\ufffd")
+    whole = [WHOLE.replace('"1"', f'"{it}"') for it in values]
+    read_back = ledger(tmp_path, written(tmp_path / "a.jsonl", *whole)).events
+    assert {json.loads(f'"{it}"') for it in values} == {it.value for it in read_back.collect()}
+
+    file = written(tmp_path / "b.jsonl", WHOLE, WHOLE.replace('"1"', f'"{half}"'))
+    with pytest.raises(LedgerError, match=f"{file} has half of a surrogate pair, .* in 1 lines"):
+        ledger(tmp_path, file)
+
+
+def test_parquet_with_a_detail_of_any_type(tmp_path: Path) -> None:
+    """What is a map, a struct or JSON is read; all else is named, and no error of Spark's."""
+    details: dict[str, Any] = {
+        "text": '{"a": "1"}', "bytes": b'{"a": "1"}', "struct": {"a": "1"}, "list": [{"a": "1"}],
+        "number": 5, "truth": True, "time": pd.Timestamp(7, unit="us"), "nothing": None,
+    }  # fmt: skip
+    got = {}
+    for name, detail in details.items():
+        file = tmp_path / f"{name}.parquet"
+        pd.DataFrame([SENT | {"detail": detail}]).to_parquet(file)
+        found = ledger(tmp_path, file)
+        got[name] = [row.detail for row in found.events.collect()] or [
+            reason for _, _, reason, _ in found.rejected.first
+        ]
+    read_as_is = {key: [{"a": "1"}] for key in ("text", "bytes", "struct")}
+    refused = {key: ["detail is no object"] for key in ("list", "number", "truth", "time")}
+    assert read_as_is | refused | {"nothing": [None]} == got
+
+
+def test_parquet_with_columns_of_its_own(tmp_path: Path) -> None:
+    """`wrong` and `file` are an audit's only where it has written them; they are named."""
+    table = pa.Table.from_pylist([SENT | {"wrong": 0, "file": "x", "_bad": "y"}])
+    table = table.append_column("key", pa.array([float("nan")], pa.float64()))
+    pq.write_table(table, tmp_path / "a.parquet")
+    got = ledger(tmp_path, tmp_path / "a.parquet")
+
+    assert [("1", None)] == [(row.value, row.key) for row in got.events.collect()]
+    assert ["_bad", "file", "wrong"] == got.unknown
+    pd.DataFrame([SENT | {"_metadata": 1}]).to_parquet(tmp_path / "b.parquet")
+    with pytest.raises(LedgerError, match="a column _metadata, a name of Spark's"):
+        ledger(tmp_path, tmp_path / "b.parquet")
+
+
+def test_parquet_with_text_that_is_none(tmp_path: Path) -> None:
+    """Arrow lets bytes pass for text, and nobody could print them."""
+    texts = pa.array([b"1", b"\xff"], pa.binary()).view(pa.string())
+    table = pa.Table.from_pylist([SENT, SENT])
+    table = table.set_column(table.schema.get_field_index("value"), "value", texts)
+    pq.write_table(table, tmp_path / "a.parquet")
+    got = ledger(tmp_path, tmp_path / "a.parquet")
+
+    assert [(2, "value is no text")] == [(row, why) for _, row, why, _ in got.rejected.first]
+
+
+@pytest.mark.parametrize("column", ["topic", "key"])
+def test_parquet_in_folders_that_name_a_column(tmp_path: Path, column: str) -> None:
+    """A column that is in no file is not read; one that is in them, or is not ours, is."""
+    files = []
+    for folder, row in ((f"{column}=a", SENT | {column: "a"}), ("day=1", SENT | {"at_ns": 2})):
+        files.append(tmp_path / "ledger" / folder / f"{folder}.parquet")
+        files[-1].parent.mkdir(parents=True)
+        pd.DataFrame([row]).to_parquet(files[-1])
+    assert 2 == ledger(tmp_path, tmp_path / "ledger").events.count()
+    for file in files:
+        pd.read_parquet(file).drop(columns=column, errors="ignore").to_parquet(file)
+
+    with pytest.raises(
+        LedgerError, match=f"have {column} in the names .* as {column}=…, and in no"
+    ):
+        ledger(tmp_path, tmp_path / "ledger")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -55,6 +56,16 @@ def test_the_page_shows_what_it_is_given_and_does_nothing() -> None:
     assert "&lt;script src=&quot;//evil&quot;&gt;&amp;\\x1b[2J\\u202e&lt;/script&gt;" in text
     assert not {"\x1b", "\u202e"} & set(text)
     assert "10,000 events, 2 runs: 7 findings, 4 breaches; 1,200 lines left out." in text
+
+
+def test_files_that_were_not_read() -> None:
+    """They may have been witnesses: the first ones are named, and the others counted."""
+    made = replace(report(), rejected=Rejected(Counter(), []), unknown=[], unread=[*"abcd\x1b"])
+
+    assert [
+        *(f"{it}: not read, for its name is not *.jsonl, *.jsonl.gz or *.parquet" for it in "abc"),
+        "and 2 more files that may be a ledger, and were not read",
+    ] == list(made.left_out())
 
 
 def test_left_out() -> None:
