@@ -2,12 +2,13 @@
 
     PATH ... ─▶ ledgers ─▶ + contract ─▶ findings ─▶ DIR/ledger  DIR/findings  DIR/audit.html
 
-Everything is made beside DIR and put there when it is whole; an audit that fails, or is
-interrupted, leaves what was there before, and ends the Spark that it started.
+Everything is made beside DIR, or hidden in it, and put there when it is whole; an audit that
+fails, or is interrupted, leaves what was there before, and ends the Spark that it started.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import time
@@ -110,11 +111,12 @@ def _refuse_an_inner_folder(paths: Sequence[str], out: Path | None) -> None:
     """What is written must not be read by the next audit, nor over what is being read."""
     if out is None:
         return
-    if out.exists() and not out.is_dir():
-        raise BadArgument(f"--out names {out}, which is a file. Name a folder.")
-    where = out.absolute()
+    if os.path.lexists(out) and not out.is_dir():
+        what = f"a link to {out.readlink()}" if out.is_symlink() else "a file"
+        raise BadArgument(f"--out names {out}, which is {what}. Name a folder.")
+    where = Path(os.path.realpath(out))
     for path in filter(is_local, paths):
-        read_from = Path(path).absolute()
+        read_from = Path(os.path.realpath(path))
         if where == read_from or read_from in where.parents or where in read_from.parents:
             raise BadArgument(
                 f"--out {out} and the ledger {path} lie one within the other: the audit would "
@@ -122,14 +124,35 @@ def _refuse_an_inner_folder(paths: Sequence[str], out: Path | None) -> None:
             )
 
 
+def _refuse_what_is_not_ours(out: Path) -> None:
+    """What has a name of MADE and was made by no audit is somebody's own: it would be replaced."""
+    for each in (out / name for name in MADE):
+        if each == out / PAGE:
+            is_ours = not each.is_dir()
+        else:
+            inside = each.rglob("*") if each.is_dir() else ()
+            is_ours = (out / PAGE).exists() and each.is_dir() and not each.is_symlink()
+            is_ours &= all(it.name.startswith((".", "_", "part-")) for it in inside)
+        if not is_ours and os.path.lexists(each):
+            raise BadArgument(
+                f"--out {out} has a {each.name} that no audit has made, and this one would write "
+                "over it. Name another folder, or move it away."
+            )
+
+
 @contextmanager
 def _made_beside(out: Path | None) -> Iterator[Path]:
-    """A new folder for what is made; at the end it is put into `out`, whole or not at all."""
+    """A new folder for what is made; at the end it is put into `out`, whole or not at all.
+
+    A folder that is there may be a disk of its own, so it is made within.
+    """
     name = f".{out.name}-" if out else "lab-audit-"
     try:
         if out is not None:
+            _refuse_what_is_not_ours(out)
             out.parent.mkdir(parents=True, exist_ok=True)
-        place = Path(tempfile.mkdtemp(prefix=name, dir=out.parent if out else None)).absolute()
+        beside = out if out is None or out.is_dir() else out.parent
+        place = Path(tempfile.mkdtemp(prefix=name, dir=beside)).absolute()
     except OSError as error:
         where = f"--out {out}" if out else tempfile.gettempdir()
         raise BadArgument(
@@ -139,14 +162,25 @@ def _made_beside(out: Path | None) -> Iterator[Path]:
     try:
         yield place
         if out is not None:
-            out.mkdir(exist_ok=True)
-            for each in MADE:
-                if (out / each).is_dir():
-                    shutil.rmtree(out / each)
-                with suppress(FileNotFoundError):  # Parquet is not compacted.
-                    (place / each).replace(out / each)
+            _put(place, out)
     finally:
         shutil.rmtree(place, ignore_errors=True)
+
+
+def _put(place: Path, out: Path) -> None:
+    """Put what was made into `out`, in the place of what an earlier audit has made."""
+    try:
+        out.mkdir(exist_ok=True)
+        for each in MADE:
+            with suppress(FileNotFoundError):
+                (out / each).replace(place / f"earlier-{each}")
+            with suppress(FileNotFoundError):  # Parquet is not compacted.
+                (place / each).replace(out / each)
+    except OSError as error:
+        raise BadArgument(
+            f"the audit cannot write to --out {out}: {error}. Does another one write there? Run "
+            "it again, or name another folder."
+        ) from None
 
 
 @contextmanager

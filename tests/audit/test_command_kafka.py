@@ -14,8 +14,9 @@ import pandas as pd
 import pytest
 
 from lab_utils import processes
-from lab_utils.audit.command import MADE
+from lab_utils.audit.command import MADE, _made_beside, _put, _refuse_an_inner_folder
 from lab_utils.cli import main
+from lab_utils.errors import BadArgument
 from lab_utils.ledger.store import write_ledger
 from lab_utils.waiting import wait_until
 from tests.histories import acked, in_run, log, sent
@@ -108,6 +109,13 @@ def test_ctrl_c(tmp_path: Path, state: Path, while_spark: str) -> None:
         (["runs", "--out", "wrong.toml/out"], "the audit cannot write to --out wrong.toml/out: "),
         (["runs", "--out", "runs/out"], "--out runs/out and the ledger runs lie one within"),
         (["runs", "--out", "."], "--out . and the ledger runs lie one within"),
+        (["runs", "--out", "link/out"], "--out link/out and the ledger runs lie one within"),
+        (["runs", "--out", "gone"], "--out names gone, which is a link to nowhere. Name a folder"),
+        (["runs", "--out", "mine"], "--out mine has a ledger that no audit has made"),
+        (["runs", "--out", "mixed"], "--out mixed has a findings that no audit has made"),
+        (["runs", "--out", "page"], "--out page has a audit.html that no audit has made"),
+        (["runs", "--out", "linked"], "--out linked has a ledger that no audit has made"),
+        (["a\x1b[2J\u202e"], r"there is no ledger at a\x1b[2J\u202e: no such file"),
     ],
 )
 def test_what_cannot_be_audited(
@@ -117,6 +125,13 @@ def test_what_cannot_be_audited(
     """It is refused before Spark starts, with exit code 2."""
     write_ledger(tmp_path / "runs", in_run("a", LOST))
     (tmp_path / "wrong.toml").write_text("[client]")
+    (tmp_path / "link").symlink_to("runs")
+    (tmp_path / "gone").symlink_to("nowhere")
+    for own in ("mine/ledger/part-0.parquet", "mixed/audit.html", "mixed/findings/a.jsonl",
+                "page/audit.html/x", "linked/audit.html"):  # fmt: skip
+        (tmp_path / own).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / own).touch()
+    (tmp_path / "linked" / "ledger").symlink_to("../mine/ledger")
     monkeypatch.chdir(tmp_path)
     before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
     with pytest.raises(SystemExit) as ended:
@@ -126,3 +141,43 @@ def test_what_cannot_be_audited(
 
     assert 2 == ended.value.code
     assert said in " ".join(capsys.readouterr().err.split())
+    assert (tmp_path / "mine/ledger/part-0.parquet").exists()
+    assert (tmp_path / "mixed/findings/a.jsonl").exists()
+
+
+@pytest.mark.parametrize("ledger", [".", "../runs"])
+@pytest.mark.parametrize("out", ["../audit", "../audit/of", "../runs-2"])
+def test_a_folder_beside_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ledger: str, out: str
+) -> None:
+    """Dots in a path put nothing within it."""
+    write_ledger(tmp_path / "runs", in_run("a", LOST))
+    monkeypatch.chdir(tmp_path / "runs")
+    _refuse_an_inner_folder([ledger], Path(out))
+
+
+def test_where_the_results_are_put(tmp_path: Path) -> None:
+    """In the place of those of an earlier audit; a folder that is there is used, not left."""
+    out = tmp_path / "out"
+    for audit, made in ((1, MADE), (2, ("findings", "audit.html"))):
+        with _made_beside(out) as place:
+            assert place.parent == (tmp_path if audit == 1 else out)  # which may be another disk
+            for name in made:
+                (place / name).mkdir() if "." not in name else (place / name).touch()
+    assert ["audit.html", "findings"] == sorted(it.name for it in out.iterdir())
+
+    (tmp_path / "file").touch()
+    with pytest.raises(BadArgument, match=r"cannot write to --out .*file: .* Does another one"):
+        _put(out, tmp_path / "file")
+
+
+def test_nobody_reads_on(tmp_path: Path, state: Path) -> None:
+    """After `| head -1` an audit ends with the code that it has found, and without a word."""
+    write_ledger(tmp_path / "runs", in_run("a", KEPT))
+    audit = command([tmp_path / "runs"])
+    audit.stdout.close()  # type: ignore[union-attr]
+    audit.stdout = None
+    _, said = audit.communicate()
+
+    assert (0, "") == (audit.returncode, said)
+    assert [] == [*processes.of_folder(state), *state.glob("*/*")]
