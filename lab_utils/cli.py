@@ -13,9 +13,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from importlib.util import find_spec
+from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -59,7 +60,7 @@ class Commands(click.Group):
         try:
             return super().invoke(context)
         except LabError as error:
-            raise click.ClickException(str(error)) from error
+            raise click.ClickException(_plain(error)) from error
         except KeyboardInterrupt:  # click's own exit code is 1, which of an audit says: a breach
             console.print("Interrupted.")
             sys.exit(128 + signal.SIGINT)
@@ -72,6 +73,9 @@ def main() -> None:
     ./lab up starts JupyterLab with the notebooks and a bundled, real Kafka. ./lab test tests all
     of it.
     """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # What it cannot write is shown as an escape.
+            stream.reconfigure(errors="backslashreplace")
 
 
 @main.command()
@@ -371,8 +375,9 @@ def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | Non
     with _interruptible("Spark has ended, and nothing was written.") as ends_with:
         with console.status("Auditing") as status:
             report = audit(paths, contract, out, lambda text: status.update(escape(text)))
-        _print_report(report, out)
         ends_with.append(1 if report.breaches else 0)
+        with suppress(SystemExit):  # rich's, where nobody reads on, as after | head
+            _print_report(report, out)
 
 
 @main.command(name="site")
@@ -455,7 +460,7 @@ def _interruptible(after: str) -> Iterator[list[int]]:
             sys.stdout.flush()
             os._exit(128 + signals[0])  # The threads of a grading may still wait for something.
         if isinstance(error, LabError):
-            raise _Failed(str(error)) from error
+            raise _Failed(_plain(error)) from error
         if isinstance(error, click.ClickException):
             raise
         traceback.print_exc()  # And no exit code of 1, which is a breach.
@@ -469,14 +474,23 @@ class _Failed(click.ClickException):
     exit_code = 2
 
 
+def _plain(error: LabError) -> str:
+    """What it says, without what would steer a terminal: it may name what somebody else named."""
+    lines = str(error).expandtabs().split("\n")
+    return "\n".join(
+        "".join(it if it.isprintable() else ascii(it)[1:-1] for it in line) for line in lines
+    )
+
+
 def _print_report(report: Report, out: Path | None) -> None:
     # A long name of a run or a topic has no blank: it goes on in the next line.
     last = [Column(title, overflow="fold") for title in ("evidence", "judgement")]
     table = Table("finding", "how many", *last, box=None)
     for group in report.groups:
         cells = (group.finding, f"{group.count:,}", "\n".join(group.told()), group.judgement)
-        table.add_row(*map(escape, cells), style="bold" if group.is_breach else None)
-    shown = Console(highlight=False, markup=False, soft_wrap=True)
+        table.add_row(*cells, style="bold" if group.is_breach else None)
+    # A name may be orders[eu], or have :x: in it: no markup, and no picture.
+    shown = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
     shown.print(table if report.groups else "The audit found nothing.", soft_wrap=False)
     left_out = list(report.left_out())
     for title, lines in (

@@ -58,6 +58,15 @@ def test_the_page_shows_what_it_is_given_and_does_nothing() -> None:
     assert "10,000 events, 2 runs: 7 findings, 4 breaches; 1,200 lines left out." in text
 
 
+def test_a_name_is_printed_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    """What rich would take for its markup, or for the name of a picture, is a name of Kafka's."""
+    lost = group("breach", 1)
+    lost.first[0] |= {"run": "[bold]eu[/bold]", "topic": "orders:x:", "evidence": r"a\[b] is lost"}
+    _print_report(report(lost), None)
+
+    assert r"[bold]eu[/bold]/orders:x:/0: a\[b] is lost" in capsys.readouterr().out
+
+
 def test_files_that_were_not_read() -> None:
     """They may have been witnesses: the first ones are named, and the others counted."""
     made = replace(report(), rejected=Rejected(Counter(), []), unknown=[], unread=[*"abcd\x1b"])
