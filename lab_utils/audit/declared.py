@@ -229,8 +229,9 @@ def _refuse_strangers(events: DataFrame, what: str, column: str, names: Collecti
 def read_contract(path: Path) -> Declared:
     """Read a contract. Raises BadArgument with the key that is wrong."""
     try:
-        given = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        given = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    # A number of too many digits is a ValueError, as is what is no TOML or no UTF-8.
+    except (OSError, ValueError, RecursionError) as error:
         raise BadArgument(f"the contract {path} cannot be read: {error}.") from None
     for key in given:
         one_of(f"a table of the contract {path}", key, SETTINGS)

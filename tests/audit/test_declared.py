@@ -40,6 +40,7 @@ def test_a_contract(tmp_path: Path) -> None:
     declared = read_contract(contract(tmp_path, QUOTED))
     client = {"role": "producer", "acks": "1", "enable.idempotence": "false", "max.in.flight": "5"}
 
+    assert read_contract(contract(tmp_path, "\ufeff" + QUOTED)) == declared  # as Notepad writes it
     assert {"producer-1": client} == declared.clients
     assert {"orders": {"replicas": "3", "unclean.leader.election.enable": "false"}} == (
         declared.topics
@@ -64,6 +65,8 @@ def test_a_contract(tmp_path: Path) -> None:
         ("[clients.p]\nretries = '²'", r'clients."p".retries must be a whole number; got .²'),
         ("[topics.o]\nacks = 1", r'a setting of topics."o" must be one of'),
         ("[clients", "contract.toml cannot be read"),
+        ("[topics.o]\nreplicas = " + "9" * 5000, "contract.toml cannot be read: Exceeds the limit"),
+        ("a = " + "[" * 5000, "contract.toml cannot be read: maximum recursion depth exceeded"),
     ],
 )  # fmt: skip
 def test_a_wrong_contract(tmp_path: Path, text: str, said: str) -> None:
