@@ -73,6 +73,11 @@ def main() -> None:
     ./lab up starts JupyterLab with the notebooks and a bundled, real Kafka. ./lab test tests all
     of it.
     """
+    for number in range(3):  # One that is closed would be the number of the next file, as a log.
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # What it cannot write is shown as an escape.
             stream.reconfigure(errors="backslashreplace")
@@ -376,8 +381,12 @@ def audit_command(paths: tuple[str, ...], contract: Path | None, out: Path | Non
         with console.status("Auditing") as status:
             report = audit(paths, contract, out, lambda text: status.update(escape(text)))
         ends_with.append(1 if report.breaches else 0)
-        with suppress(SystemExit):  # rich's, where nobody reads on, as after | head
-            _print_report(report, out)
+        try:
+            with suppress(SystemExit):  # rich's, where nobody reads on, as after | head
+                _print_report(report, out)
+        except OSError as error:
+            where = f"It is in {out}." if out else "--out DIR keeps it."
+            raise LabError(f"the report cannot be printed: {error.strerror}. {where}") from None
 
 
 @main.command(name="site")

@@ -171,6 +171,26 @@ def test_where_the_results_are_put(tmp_path: Path) -> None:
         _put(out, tmp_path / "file")
 
 
+@pytest.mark.parametrize(
+    ("way", "code", "said"),
+    [(">&-", 0, "--out DIR keeps the findings and a page.\n"),
+     ("2>&- | cat >&2", 0, " events, 1 run: "),
+     (">/dev/full", 2, "the report cannot be printed: No space left on device. --out DIR keeps")],
+)  # fmt: skip
+def test_an_output_that_takes_nothing(
+    tmp_path: Path, state: Path, way: str, code: int, said: str
+) -> None:
+    """A descriptor that is closed, or a full disk, is no error of Spark's."""
+    write_ledger(tmp_path / "runs", in_run("a", KEPT))
+    line = f'set -o pipefail; "{sys.executable}" -m lab_utils.cli audit "{tmp_path}/runs" {way}'
+    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+
+    assert code == ended.returncode
+    assert said in ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert [] == [*processes.of_folder(state), *state.glob("*/*")]
+
+
 def test_nobody_reads_on(tmp_path: Path, state: Path) -> None:
     """After `| head -1` an audit ends with the code that it has found, and without a word."""
     write_ledger(tmp_path / "runs", in_run("a", KEPT))
