@@ -27,6 +27,11 @@ ALIKE: Final = re.compile(
     r"(?i)[.](jsonl|parquet)\b|[.](json|jsonlines|ndjson|avro|orc|pq|csv)([.][a-z0-9]{1,4})?$"
 )
 
+# What lies in the folder of a table whose log, and not the folder, says which files count.
+TABLES: Final = {
+    "_delta_log": "Delta Lake", ".hoodie": "Hudi", "metadata/*.metadata.json": "Iceberg",
+}  # fmt: skip
+
 
 def is_local(path: str) -> bool:
     """Is it a path of this machine, and no URL that Spark alone understands?"""
@@ -92,6 +97,13 @@ def _walked(root: Path) -> Iterator[Path]:
                 f"{folder} and {first} are one folder, by a link: each event would be judged as "
                 "two. Delete the link, then run the audit again."
             )
+        for sign, table in TABLES.items():
+            if any(Path(folder).glob(sign)):
+                raise LedgerError(
+                    f"{folder} is a table of {table}, and keeps files with rows that the table has "
+                    "deleted or written again: each would be judged. Write what the table holds as "
+                    "Parquet into another folder, and audit that."
+                )
         inner[:] = sorted(it for it in inner if not _is_hidden(it))
         yield from (Path(folder, it) for it in files if not _is_hidden(it))
 

@@ -57,6 +57,13 @@ WRONG: list[tuple[Callable[[Path], object], str, str]] = [
     (lambda it: made(it, "12:30.jsonl"), ".", "12:30.jsonl has a colon in its name"),
     (lambda it: made(it, ".a.jsonl"), ".a.jsonl", "begins with a dot or an underscore"),
     (lambda it: made(it, "_a.jsonl"), "_a.jsonl", "begins with a dot or an underscore"),
+    *(
+        (lambda it, name=name: made(it, f"table/{name}"), ".", f"table is a table of {table}, and")
+        for name, table in (("_delta_log/0.json", "Delta Lake"), (".hoodie/x", "Hudi"),
+                            ("metadata/v1.metadata.json", "Iceberg"))
+    ),
+    (lambda it: made(it, "metadata/a.jsonl", "log/x.jsonl", "run.metadata.json", "12:30.jsonl"),
+     ".", "12:30.jsonl has a colon"),
     (lambda it: it, "nowhere", "no ledger at .*nowhere: no such file or folder"),
     (lambda it: it, "x" * 300, "no ledger at .*: File name too long"),
     (lambda it: it, "run/a.jsonl/b", "no ledger at .*: Not a directory"),
