@@ -273,6 +273,8 @@ def _value(where: str, what: str, key: str, value: object) -> str:
     if allowed == NUMBER:
         if isinstance(value, bool) or not re.fullmatch("-?[0-9]+", text):
             raise BadArgument(f"{where}.{key} must be a whole number; got {value!r}.")
+        if what == "clients" and int(text) < 0:
+            raise BadArgument(f"{where}.{key} must not be below 0; got {value!r}.")
         if key in COUNTS and int(text) < 1:
             raise BadArgument(f"{where}.{key} must be at least 1; got {value!r}.")
     elif allowed != TEXT and not (key == "auto.offset.reset" and BY_DURATION.fullmatch(text)):
@@ -292,4 +294,10 @@ def _of_client(name: str, table: Mapping[str, str]) -> dict[str, str]:
             f'clients."{name}" has no role: the settings of a producer and of a consumer decide '
             'different findings. Add role = "producer" or role = "consumer".'
         )
-    return {ALIASES.get(key, key): value for key, value in table.items()}
+    named: dict[str, str] = {}
+    for key in table:
+        if (other := named.setdefault(ALIASES.get(key, key), key)) != key:
+            raise BadArgument(
+                f'clients."{name}" has {other} and {key}, which are one setting. Leave one out.'
+            )
+    return {name: table[key] for name, key in named.items()}

@@ -64,6 +64,11 @@ def test_a_contract(tmp_path: Path) -> None:
         ("[topics.o]\nreplicas = 0", r'topics."o".replicas must be at least 1; got 0'),
         ("[clients.p]\nretries = '²'", r'clients."p".retries must be a whole number; got .²'),
         ("[topics.o]\nacks = 1", r'a setting of topics."o" must be one of'),
+        ("[clients.p]\nretries = -1", r'clients."p".retries must not be below 0; got -1'),
+        (
+            "[clients.p]\nrole = 'producer'\nacks = 1\n'request.required.acks' = 0",
+            'clients."p" has acks and request.required.acks, which are one setting',
+        ),
         ("[clients", "contract.toml cannot be read"),
         ("[topics.o]\nreplicas = " + "9" * 5000, "contract.toml cannot be read: Exceeds the limit"),
         ("a = " + "[" * 5000, "contract.toml cannot be read: maximum recursion depth exceeded"),
