@@ -154,7 +154,7 @@ def write_judged(events: DataFrame, place: str) -> None:
     with _prefilter() as prefilter:
         found = found_by(RULES.values(), events, seen, prefilter).cache()
         _with_judgements(found, events, seen).write.mode("overwrite").parquet(place)
-    found.unpersist()
+        found.unpersist()  # While what it is made of has its names.
 
 
 def _with_judgements(found: DataFrame, events: DataFrame, seen: Survey) -> DataFrame:

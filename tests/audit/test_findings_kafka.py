@@ -16,7 +16,7 @@ import pytest
 from lab_utils.audit.finding import RULES, found_by
 from lab_utils.audit.findings.cycles import ANOMALIES
 from lab_utils.audit.judged import judged as judge
-from lab_utils.audit.judged import judged_findings
+from lab_utils.audit.judged import judged_findings, write_judged
 from lab_utils.audit.prefilter import KNOWN, PREFILTERS, prefiltering
 from lab_utils.audit.session import read_events, spark
 from lab_utils.audit.survey import survey
@@ -228,6 +228,21 @@ def test_a_prefilter_keeps_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert kept
 
     assert not any(each.storageLevel.useMemory for each in kept)
+
+
+def test_what_spark_has_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A prefilter's names end with it; no plan is asked for after that, which Spark may forget."""
+    write_ledger(tmp_path / "ledger", in_run("r", [sent("1"), acked("1", 0), *log()]))
+    events = read_events(tmp_path / "ledger")
+    monkeypatch.setattr("lab_utils.audit.judged.is_large", lambda: True)
+    spark().conf.set("spark.connect.session.planCache.enabled", "false")
+    try:
+        write_judged(events, str(tmp_path / "findings"))
+    finally:
+        spark().conf.unset("spark.connect.session.planCache.enabled")
+
+    found = spark().read.parquet(str(tmp_path / "findings"))
+    assert ["lost-write"] == [row.finding for row in found.collect()]
 
 
 def test_the_prefilter_knows_each_finding() -> None:
