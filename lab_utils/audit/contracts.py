@@ -140,12 +140,13 @@ def _begins_at_a_time(given: Mapping[str, str]) -> bool:
     return given["auto.offset.reset"].startswith("by_duration:")
 
 
-def _expires(given: Mapping[str, str]) -> bool:
-    """Was the topic given an end for its records, and did nobody delete them before that?"""
-    if given[RECORDS_DELETED] == "true":
-        return False
-    limits = [given.get(name, "-1") for name in ("retention.ms", "retention.bytes")]
-    return limits != ["-1", "-1"] and "delete" in given["cleanup.policy"]
+def _expires_by(setting: str) -> Callable[[Mapping[str, str]], bool]:
+    """Does this setting of the topic limit its log, and did nobody delete records before that?"""
+    return lambda given: (
+        given[RECORDS_DELETED] != "true"
+        and given.get(setting, "-1") != "-1"
+        and "delete" in given["cleanup.policy"]
+    )
 
 
 def _compacts(given: Mapping[str, str]) -> bool:
@@ -316,11 +317,14 @@ EXEMPTIONS: Final = (
         "Kafka design, log compaction",
         when="superseded",
     ),
-    Exemption(
-        "lost-write", _expires, "retention.ms",
-        "The topic limits its log by age or size: what is older is deleted, read or not.",
-        "Kafka topic configuration, retention.ms and retention.bytes",
-        when="deleted",
+    *(
+        Exemption(
+            "lost-write", _expires_by(setting), setting,
+            "The topic limits its log by age or size: what is older is deleted, read or not.",
+            "Kafka topic configuration, retention.ms and retention.bytes",
+            when="deleted",
+        )
+        for setting in ("retention.ms", "retention.bytes")
     ),
     Exemption(
         "lost-write", _always, None,

@@ -24,6 +24,7 @@ from lab_utils.audit.contracts import (
     SUCCEEDED,
     TOPIC_DELETED,
     UNKNOWN,
+    UNMARKED,
     Clause,
     clause,
     effective,
@@ -203,8 +204,7 @@ def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None,
         return PROVES_NOTHING, None, None
     circumstances = found["circumstances"] or ()
     known, configurations = _known(found, seen), _those_of(found, seen)
-    if found["topic"] is None and RULES[found["finding"]].role == "producer":
-        # A transaction is of several topics, and any may have lost a marker.
+    if found["topic"] is None and found["finding"] in UNMARKED:  # any topic may have lost a marker
         topics = [topic for run, topic in seen.topics if run == found["run"]]
         configurations = [_of_topic({**found, "topic": it}, seen) for it in topics]
     doubtful = {

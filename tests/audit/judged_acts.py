@@ -244,6 +244,22 @@ SETTINGS: Judged = {
         [asked("DeleteRecords", topic="other"), *RETAINS],
         "lost-write", "allowed", "retention.ms=1000",
     ),
+    "the same, by a topic that limits its size and not its age": (
+        [PRODUCER, topic(None, 1, retention__ms="-1", retention__bytes="1"), *RETAINS[2:]],
+        "lost-write", "allowed", "retention.bytes=1",
+    ),
+    "the same, by one that limits both": (
+        [PRODUCER, topic(None, 1, retention__ms="1000", retention__bytes="1"), *RETAINS[2:]],
+        "lost-write", "allowed", "retention.ms=1000",
+    ),
+    "an effect of no topic, of a consumer that commits by itself": (
+        [created("consumer-1", group__id="a", **EARLIEST), delivered("1", 0),
+         effect("1", times=2)],
+        "duplicate-effect", "allowed", "enable.auto.commit=false",
+    ),
+    "the same, and nobody recorded the consumer": (
+        [delivered("1", 0), effect("1", times=2)], "duplicate-effect", "allowed", None,
+    ),
     "a setting with underscores": (
         [created("producer-1", role="producer", enable_idempotence="True"), *TWICE],
         "duplicate", "breach", None,
