@@ -208,7 +208,9 @@ def skipped(run: Run) -> Iterator[Found]:
     for at, record in run.readable.items():
         topic, partition, offset = at
         done = [row for row in worked if place(row) == at and row.value in (None, record.value)]
-        given = [run.group(r.actor) for r in run.said("delivered") if place(r) == at]
+        there = [r for r in run.said("delivered") if place(r) == at]
+        given = [run.group(r.actor) for r in there]
+        itself = [run.group(r.actor) for r in there if r.value in (None, record.value)]
         for (name, theirs, number), bookmark in run.bookmarks().items():
             if (theirs, number) != (topic, partition) or bookmark <= offset:
                 continue
@@ -230,11 +232,10 @@ def skipped(run: Run) -> Iterator[Found]:
                 continue
             if not did_it:
                 why = ["not given"] if is_known else []
-                if given and (not is_known or name in given):
+                if itself and (not is_known or name in itself):
                     why = ["given"]
-                elif is_known and run.has_resumed(topic, name, partition, offset):
-                    was_sent = run.was_sent_past(topic, name, partition, offset)
-                    why += ["resumed", "sent past"] if was_sent else ["resumed"]
+                elif is_known:
+                    why += run.why_not_given(topic, name, partition, offset)
                 by = actors(run.consumers(topic)[name]) if is_known else None
                 yield found(
                     "skipped-processing", topic, partition, record.value, (offset,), by, *why

@@ -496,16 +496,21 @@ class Run:
             return False
         return self.start(topic, partition) <= (first.offset or 0) <= offset
 
-    def was_sent_past(
+    def why_not_given(
         self, topic: str | None, name: str, partition: int | None, offset: int
-    ) -> bool:
-        """Did this group, which had resumed, come past the offset, and no program chose that?"""
-        given = self.said_by_group(name, topic, partition, "delivered")
-        return (
-            any((row.offset or 0) > offset for row in given)
-            and not self.is_moved_over(topic, name, partition, offset)
-            and not self.is_ahead(topic, name, partition, offset)
-        )
+    ) -> list[str]:
+        """How this group came past what it was not given: resumed, sent past, sought, ahead."""
+        offsets = [
+            row.offset or 0 for row in self.said_by_group(name, topic, partition, "delivered")
+        ]
+        was_acked = any(place(row) == (topic, partition, offset) for row in self.said("acked"))
+        resumed = self.has_resumed(topic, name, partition, offset)
+        was_to_come = resumed or was_acked or min(offsets, default=offset) < offset
+        sought = self.is_moved_over(topic, name, partition, offset)
+        ahead = self.is_ahead(topic, name, partition, offset)
+        came_past = max(offsets, default=-1) >= offset and not sought and not ahead
+        why = ["resumed"] * resumed + ["sent past"] * (was_to_come and came_past)
+        return why + ["sought"] * sought + ["ahead"] * (ahead and max(offsets, default=-1) > offset)
 
     # What programs were told of their transactions.
 

@@ -209,17 +209,23 @@ EXEMPTIONS: Final = (
     ),
     # Who was given something of the partition has begun, and not at an end that is after the order.
     Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="late"),
-    Exemption(
-        "unseen", _always, None,
-        "The program itself chose where to begin.",
-        "KafkaConsumer.seek and assign",
-        when="sought",
-    ),
-    Exemption(
-        "unseen", _always, None,
-        "The program committed a position after it, and its group went on from there.",
-        "KafkaConsumer.commitSync",
-        when="ahead",
+    *(
+        exemption
+        for name in ("unseen", "skipped-processing")
+        for exemption in (
+            Exemption(
+                name, _always, None,
+                "The program itself chose where to begin.",
+                "KafkaConsumer.seek and assign",
+                when="sought",
+            ),
+            Exemption(
+                name, _always, None,
+                "The program committed a position after it, and its group went on from there.",
+                "KafkaConsumer.commitSync",
+                when="ahead",
+            ),
+        )
     ),
     *(
         Exemption(

@@ -76,7 +76,7 @@ TOPICS_SCHEMA: Final = (
     " tells_visible BOOLEAN, is_compacted BOOLEAN, stable_from MAP<BIGINT, BIGINT>,"
     " restored_at_ns BIGINT,"
     " consumers ARRAY<STRUCT<name: STRING, actors: ARRAY<STRING>,"
-    " furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
+    " first: MAP<BIGINT, BIGINT>, furthest: MAP<BIGINT, BIGINT>, resumed: MAP<BIGINT, BIGINT>,"
     " ahead: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
     " sought: MAP<BIGINT, ARRAY<STRUCT<first: BIGINT, next: BIGINT>>>,"
     " reread: ARRAY<BIGINT>, partitions: ARRAY<BIGINT>>>,"
@@ -548,7 +548,8 @@ def _topic_row(
     run: str, topic: str | None, it: TopicFacts, restored_at_ns: int | None
 ) -> tuple[Any, ...]:
     consumers = [
-        (group, sorted(actors), {number: at[1] for number, at in it.given[group].items()},
+        (group, sorted(actors), {number: at[0] for number, at in it.given[group].items()},
+         {number: at[1] for number, at in it.given[group].items()},
          dict(it.resumed(group)), dict(it.ahead[group]), dict(it.sought[group]),
          sorted(it.reread[group]), None if group in it.subscribed else sorted(it.placed[group]))
         for group, actors in sorted(it.actors.items())

@@ -556,4 +556,49 @@ BY_WHOM: Judged = {
         "aborted-output", "allowed", "not rewinding after the abort",
     ),
 }  # fmt: skip
-MORE: Judged = {**BY_WHOM, **RESUMING, **READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}
+# The same of a group that never committed: it began at 0, and passed over what is at 1.
+OVER_1 = [PRODUCER, *JUMPED[:4], *JUMPED[7:9], *JUMPED[-5:]]
+BEGAN_AT_1 = [
+    PRODUCER,
+    JUMPED[0],
+    placed("assigned"),
+    delivered("1", 1),
+    processed("1", 1, actor="consumer-1"),
+    *log("0", "1"),
+    bookmark(2, group="a"),
+]
+OTHER_THERE = [PRODUCER, *JUMPED[:4], delivered("x", 1), processed("x", 1, actor="consumer-1"),
+               *log("0", "1"), bookmark(2, group="a")]  # fmt: skip
+PASSED_OVER: Judged = {
+    "passed over by a group that had begun before it": (
+        OVER_1, "skipped-processing", "breach", None,
+    ),
+    "the same, and its program moved it there": (
+        [*OVER_1[:5], placed("sought", offset=2), *OVER_1[5:]],
+        "skipped-processing", "allowed", None,
+    ),
+    "the same, and it begins at the end": (
+        [PRODUCER, LATEST, *OVER_1[2:]],
+        "skipped-processing", "allowed", "auto.offset.reset=latest",
+    ),
+    "passed over by a group that began after it, and it may be of before": (
+        BEGAN_AT_1, "skipped-processing", "allowed", None,
+    ),
+    "the same, and it was acked in this run": (
+        [acked("0", 0), *BEGAN_AT_1], "skipped-processing", "breach", None,
+    ),
+    "its group was given another order in its place": (
+        OTHER_THERE, "skipped-processing", "breach", None,
+    ),
+    "the same, and what had been there was cut off": (
+        [topic(1, unclean__leader__election__enable="true"), *OTHER_THERE],
+        "skipped-processing", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "its group was given it, and writes down no values": (
+        [*OTHER_THERE[:5], replace(OTHER_THERE[5], value=None), *OTHER_THERE[7:]],
+        "skipped-processing", "allowed", "enable.auto.commit=false",
+    ),
+}  # fmt: skip
+MORE: Judged = {
+    **BY_WHOM, **PASSED_OVER, **RESUMING, **READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD,
+}  # fmt: skip

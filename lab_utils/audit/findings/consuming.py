@@ -63,24 +63,29 @@ DONE_BY = (
     " exists(consumers, y -> y.name <> it.name AND array_contains(y.actors, x.actor))))"
     " AND (NOT it.is_known OR size(given) = 0 OR exists(given, x -> x.consumer_group = it.name)))"
 )
-# Was it handed to a consumer of this group, or to one of which nobody knows the group?
-GIVEN = "(size(given) > 0 AND (NOT it.is_known OR exists(given, x -> x.consumer_group = it.name)))"
+# Was it handed to a consumer of this group, or to one of which nobody knows the group? After a
+# truncation another order may have been.
+GIVEN = (
+    "exists(given, x -> (x.value IS NULL OR x.value <=> held.value)"
+    " AND (NOT it.is_known OR x.consumer_group = it.name))"
+)
 # A copy whose order was worked on at another place is no order of its own, unless each was acked.
 NOT_WORKED = f"(NOT {DONE_BY} AND worked_elsewhere < greatest(1, acked_places))"
 # Where nobody says that work was done: how far the group was given the partition.
 THEIRS = "get(filter(consumers, x -> x.name = it.name), 0)"
 FURTHEST = f"{THEIRS}.furthest[partition]"
 RESUMED = f"offset >= {THEIRS}.resumed[partition]"
-# Was its group given what comes after this when it had resumed before, by no program's choice?
-SENT_PAST = (
-    f"({RESUMED} AND offset < {FURTHEST}"
-    f" AND NOT {passed_over('offset', f'{THEIRS}.sought[partition]')}"
-    f" AND NOT {passed_over('offset', f'{THEIRS}.ahead[partition]')})"
-)
+# Had its group begun before this, or was it acked in this run?
+WAS_TO_COME = f"({RESUMED} OR offset > {THEIRS}.first[partition] OR size(acked) > 0)"
+# Did its program choose to go on after this? If not, was it given another order there, or what
+# comes after it?
+SOUGHT, AHEAD = (passed_over("offset", f"{THEIRS}.{it}[partition]") for it in ("sought", "ahead"))
+SENT_PAST = f"({WAS_TO_COME} AND offset <= {FURTHEST} AND NOT {SOUGHT} AND NOT {AHEAD})"
 SKIPPED_BECAUSE = (
     f"CASE WHEN {GIVEN} THEN array('given') WHEN NOT it.is_known THEN array()"
-    f" WHEN {SENT_PAST} THEN array('not given', 'resumed', 'sent past')"
-    f" WHEN {RESUMED} THEN array('not given', 'resumed') ELSE array('not given') END"
+    f" ELSE concat(array('not given'), if({RESUMED}, array('resumed'), array()),"
+    f" if({SENT_PAST}, array('sent past'), array()), if({SOUGHT}, array('sought'), array()),"
+    f" if({AHEAD} AND offset < {FURTHEST}, array('ahead'), array())) END"
 )
 SKIPPED = (
     "it.at[partition] > offset AND offset >= coalesce(it.since[partition], 0)"
@@ -96,8 +101,8 @@ def skipped_processing() -> Found:
     """A group's bookmark is after an order for which the work was never done.
 
     Rule: at the end of the run the broker holds a bookmark of the group (`committed` of the log)
-    that is after a readable `record`, and nobody in the group has `processed` that record: at its
-    offset, and with its value if one is named. Where the group's bookmark was not read, the last
+    that is after a readable `record`, and nobody in the group has `processed` it: at its offset,
+    and with its value if one is named. Where the group's bookmark was not read, the last
     position that a member `committed` is taken for it, for what is not before the first record that
     the group was given. If an order has several copies, only as many must be processed as were
     acked, and at least one. If neither a member of the group nor anybody who is in no group has
@@ -106,14 +111,14 @@ def skipped_processing() -> Found:
     Smallest: `log(1, 2) processed(1) committed(2)`; `log(1, 2) delivered(1) committed(2)`.
     Near miss: `log(1, 2) processed(1) committed(1)`; a position that was ahead at a crash, after
     which the bookmark was read and is not; `log(1, 1) processed(1) committed(2)`, where the program
-    recognised the duplicate; `log(1, 2) committed(2)`, where nobody says what the group was given
-    before.
-    Allowed by: for an order that was not delivered to the group, `auto.offset.reset=latest` or
-    `by_duration`, unless it resumed, and a change of positions, all as for unseen; for one that
-    was, or that a member may have had in hand when it died, if the group had several or one was
-    created again, `enable.auto.commit=true` with `enable.auto.offset.store=true`; the program,
-    which committed before the work was done, or past what it was given; but not if it resumed and
-    was given a later order, which no program chose: the rest is then as for unseen.
+    recognised the duplicate; `log(1, 2) committed(2)`, where nobody says what the group was given.
+    Allowed by: for an order that was not delivered to the group, the program that moved past it,
+    `auto.offset.reset=latest` or `by_duration`, unless it resumed, and a change of positions, all
+    as for unseen; for one that was, or that a member may have had in hand when it died, if the
+    group had several or one was created again, `enable.auto.commit=true` with
+    `enable.auto.offset.store=true`; the program, which committed before the work was done, or past
+    what it was given; but not if another order was given there, or a later one, and this one was
+    acked, or the group had begun before it: the rest is as for unseen.
     Source: Kafka design, message delivery semantics; librdkafka INTRODUCTION, at-least-once
     processing; KIP-1327.
     """
