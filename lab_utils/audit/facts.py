@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lab_utils.audit.survey import Survey
 
 LISTED: Final = 10
+EXPIRY: Final = 7 * 24 * 3600 * 10**9  # offsets.retention.minutes as it is by default
 # Errors by which the client itself declines an order: nothing of it is on its way.
 DECLINED: Final = (
     "BufferError", "BufferExhaustedException", "SerializationException", "_INVALID_ARG",
@@ -446,7 +447,7 @@ def committed_positions(events: DataFrame) -> DataFrame:
 def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
     """The positions of groups: run, topic, partition, consumer_group, and
 
-    committed  when the first was committed, and which
+    committed, woke  when the first was, and which; when the group last broke a silence of EXPIRY
     passed     the offsets that one passed over which was committed, and is after all that the group
                had been given, if the group continued at it or after it
     moves      of a consumer that its program had moved: what followed all that its group had been
@@ -477,6 +478,7 @@ def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
         f"coalesce(max(if(kind = 'delivered', offset, NULL)) {before}, -1) + 1 AS first",
         f"last(if(kind = 'committed', offset, NULL), true) {before} AS position",
         f"{came} AS came",
+        f"at_ns - lag(at_ns) {window.format('consumer_group', '')} >= {EXPIRY} AS is_woken",
         "lead(if(kind = 'sought', NULL, kind)) IGNORE NULLS"
         f" {window.format('consumer_group', '')} IS NULL AS is_last",
     )  # fmt: skip
@@ -487,15 +489,14 @@ def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
         "kind = 'delivered' AND came.is_chosen AND offset > first AS is_moved",
     )
     widest = f"max_by({{}}, {{}} - first, {PASSED_MAX}) FILTER (WHERE {{}})"
-    found = sql(
-        passed,
-        ["run", "topic", "partition", "consumer_group"],
+    return sql(
+        passed, ["run", "topic", "partition", "consumer_group"],
         "min(struct(at_ns, offset)) FILTER (WHERE kind = 'committed') AS committed",
+        "max(if(is_woken, at_ns, NULL)) AS woke",
         widest.format("struct(first, next)", "next", "next > first") + " AS passed",
         widest.format("struct(first, came.offset, offset AS given)", "offset", "is_moved")
         + " AS moves",
-    )
-    return found.where("committed IS NOT NULL OR moves IS NOT NULL")
+    ).where("committed IS NOT NULL OR moves IS NOT NULL")  # fmt: skip
 
 
 def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:
@@ -594,7 +595,6 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
 
 def _polls(rows: DataFrame) -> DataFrame:
     """What each consumer was given, beside the offset before it, since it was placed anew."""
-    given = rows.selectExpr("*", beside("run, actor, topic, partition"))
-    given = given.where("kind = 'delivered'")
+    given = rows.selectExpr("*", beside("run, actor, topic, partition")).where("kind = 'delivered'")
     columns = ("key", "value", "kind", "actor", "consumer_group", "earlier", "at_ns")
     return given.select(*PLACE, *columns)

@@ -386,7 +386,7 @@ def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
     if is_read and POSITIONED & {(by, it) for _, by, _, it in found.counts}:
         for row in plans.rows(group_positions(found.by_start(events), found)):
             topic, group = found.topics[row["run"], row["topic"]], row["consumer_group"]
-            if row["committed"]:
+            if row["committed"] and row["committed"][0] >= (row["woke"] or -ANY):
                 topic.committed[group][row["partition"]] = tuple(row["committed"])
             topic.ahead[group][row["partition"]] = [tuple(each) for each in row["passed"] or ()]
             topic.pass_over(group, row["partition"], row["moves"] or ())

@@ -25,7 +25,7 @@ from lab_utils.ledger.store import write_ledger
 from tests.audit.cases import CASES
 from tests.audit.judged_cases import JUDGED
 from tests.audit.random_histories import history
-from tests.histories import acked, created, delivered, in_run, log, sent
+from tests.histories import acked, created, delivered, in_run, log, placed, position, sent
 from tests.oracle import Found, oracle
 from tests.oracle_facts import Run
 
@@ -312,3 +312,31 @@ def test_each_is_judged(judged: list[dict[str, Any]]) -> None:
 
     for name, (_, finding, *expected) in JUDGED.items():
         assert tuple(expected) == seen.get((f"{JUDGED_RUN}{name}", finding)), name
+
+
+def test_a_position_may_expire(tmp_path: Path) -> None:
+    """A group that did nothing for a week may begin anew: the broker may have forgotten it."""
+    latest = {"role": "consumer", "group__id": "a", "auto__offset__reset": "latest"}
+    start = [created("consumer-1", enable__auto__commit="false", **latest), placed("assigned")]
+    left = [created("producer-1", role="producer"), *start, delivered("0", 0), acked("1", 1)]
+    left = [*left, position(1)]
+    runs = {
+        run: [
+            replace(row, at_ns=row.at_ns + (at >= len(left)) * days * 24 * 3600 * 10**9)
+            for at, row in enumerate(
+                in_run(run, [*left, *start, delivered("2", 2), *log("0", "1", "2")])
+            )
+        ]
+        for run, days in (("six-days", 6), ("a-week", 7))
+    }
+    write_ledger(tmp_path, [row for rows in runs.values() for row in rows])
+    unseen = {
+        row["run"]: row
+        for row in judged_findings(read_events(tmp_path)) if row["finding"] == "unseen"
+    }  # fmt: skip
+
+    assert [unseen[run]["judgement"] for run in runs] == ["breach", "allowed"]
+    for run, rows in runs.items():
+        assert [it[-1] for it in oracle(rows, "producing") if it[0] == "unseen"] == [
+            (*unseen[run]["circumstances"],)
+        ]
