@@ -37,7 +37,7 @@ from lab_utils.audit.findings.replication import STALE
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
-from lab_utils.audit.survey import PLACINGS, Survey, TopicFacts, survey
+from lab_utils.audit.survey import PLACINGS, UNKNOWN_GROUP, Survey, TopicFacts, survey
 from lab_utils.ledger.acts import ANY, none_was_left
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
@@ -91,6 +91,8 @@ IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets", "torn-transaction")
 # Those that the log alone shows: what happened after it was read explains none of them.
 LOST: Final = ("lost-write", "torn-transaction", "hanging-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip", "skipped-processing")
+# Those that a position of the group explains.
+OF_GROUPS: Final = ("unseen", "skipped-processing")
 # Findings that compare the key and the value of events of several kinds.
 OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
 # And those that a topic's settings may allow.
@@ -108,6 +110,10 @@ UNREAD_SINCE: Final = (
 UNTOLD: Final = (
     "A producer may use transactions here, and nobody recorded which: an aborted order is passed "
     "over as it should be. Record the transaction of what is sent, or what is visible."
+)
+STRANGE_COMMIT: Final = (
+    "A client whose group.id nobody recorded committed a position of this partition, and its group "
+    "may be this one. Record created for each client that commits."
 )
 HALF_READ: Final = (
     "Only a read_committed reader was at the log, and it is not given what was aborted. Record "
@@ -253,6 +259,8 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return STRANGER
     if found["finding"] in NOT_GIVEN and (gone := _rightly_not_given(found, seen)):
         return gone
+    if found["finding"] in OF_GROUPS and _may_be_committed(found, seen):
+        return STRANGE_COMMIT
     role = RULES[found["finding"]].role
     if found["finding"] in IN_SEQUENCE and seen.are_several(found["run"], found["actor"], role):
         return SEVERAL.format(role=role, actor=found["actor"])
@@ -328,6 +336,15 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     tells = topic.is_transactional or topic.producer_ids is not None  # its batches were recorded
     is_kept_back = any(it["isolation.level"] == "read_committed" for it in readers)
     return UNTOLD if is_kept_back and not tells and not _are_plain(found["run"], seen) else None
+
+
+def _may_be_committed(found: Mapping[str, Any], seen: Survey) -> bool:
+    """Did a client of which nobody knows the group commit a position of a finding's partition?"""
+    own = {seen.group(found["run"], name) for name in str(found["actor"] or "").split(", ")}
+    return any(
+        group.startswith(UNKNOWN_GROUP) and found["partition"] in positions
+        for group, positions in _topic(found, seen).told.items() if group not in own
+    )  # fmt: skip
 
 
 def _are_plain(run: str, seen: Survey) -> bool:

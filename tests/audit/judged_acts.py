@@ -35,6 +35,7 @@ Judged = dict[str, tuple[list[Event], str, str, str | None]]
 PRODUCER = created("producer-1", role="producer", acks="all", enable__idempotence="true")
 OTHER = replace(PRODUCER, actor="producer-2")
 EARLIEST = {"role": "consumer", "auto__offset__reset": "earliest", "enable__auto__commit": "false"}
+OF_B = created("consumer-2", group__id="b", **EARLIEST)
 KEYED = [
     PRODUCER, created("consumer-1", group__id="a", **EARLIEST),
     created("consumer-2", group__id="b", **EARLIEST), placed("assigned", "consumer-2"),
@@ -502,6 +503,19 @@ RESUMING: Judged = {
     ),
     "the same, and the program committed a position after it": (
         [PRODUCER, *AHEAD], "skipped-processing", "allowed", None,
+    ),
+    "the same, and another client committed one, of which nobody knows the group": (
+        [PRODUCER, *JUMPED[:5], placed("committed", "tool", offset=2), *JUMPED[5:]],
+        "skipped-processing", "undecided", None,
+    ),
+    "the same, and its group is another one": (
+        [PRODUCER, created("tool", group__id="b", **EARLIEST), *JUMPED[:5],
+         placed("committed", "tool", offset=2), *JUMPED[5:]],
+        "skipped-processing", "breach", None,
+    ),
+    "the same, and it committed one of another partition": (
+        [PRODUCER, *JUMPED[:5], placed("committed", "tool", offset=2, partition=1), *JUMPED[5:]],
+        "skipped-processing", "breach", None,
     ),
     "the same, and the program chose what is after it": (
         [PRODUCER, *BACK_AND_ON], "skipped-processing", "allowed", None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab_utils.ledger.events import Event
-from tests.audit.judged_acts import MORE, OTHER
+from tests.audit.judged_acts import MORE, OF_B, OTHER
 from tests.histories import (
     FINISHED,
     acked,
@@ -457,8 +457,8 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         "unseen", "breach", None,
     ),
     "a bookmark set ahead of the order, by the member of another group": (
-        [LATE, *UP_TO_1, placed("committed", "consumer-2", offset=2), delivered("2", 2)],
-        "unseen", "breach", None,
+        [LATE, OF_B, *UP_TO_1, placed("committed", "consumer-2", offset=2),
+         delivered("2", 2)], "unseen", "breach", None,
     ),
     "a bookmark ahead, after the group had passed the order": (
         [LATE, *UP_TO_1, delivered("2", 2), placed("committed", offset=3)],

@@ -278,9 +278,9 @@ def unseen() -> Found:
     `request`, not refused, to delete the topic or change positions of groups (after the first send
     DeleteGroups or OffsetDelete; OffsetCommit or TxnOffsetCommit with `outside` in its `detail` or
     of a client without events). (7) As for lost-write, a power cut or an unclean election.
-    Otherwise a breach; undecided if it may be gone (an unread log) or aborted. It resumed if it
-    first `committed` a position from the log's start to the order, and was given more later; not if
-    it did nothing for a week since, after which a broker may forget it. Source: Jepsen; KIP-1327.
+    Otherwise a breach; undecided if it may be gone (an unread log) or aborted, or if a client of no
+    known group `committed` there. It resumed if it first `committed` a position from the log's
+    start to the order, and was given more, no week apart. Source: Jepsen; KIP-211; KIP-1327.
     """
     return Found(
         where=f"{EXPECTED} > 0 AND exists(consumers, it -> {SHORT})",
