@@ -10,13 +10,12 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from lab_utils.audit.facts import DECLINED
+from lab_utils.audit.facts import DECLINED, EXPIRY
 from lab_utils.ledger.events import Event
 
 Found = tuple[Any, ...]
 Rows = list[Event]
 Transaction = tuple[str, str]  # the producer, and the number
-WEEK = 7 * 24 * 3600 * 10**9
 
 
 def order(row: Event) -> tuple[Any, ...]:
@@ -492,24 +491,20 @@ class Run:
         """Had this group committed a position at or before the offset when it was given more?"""
         theirs = self._there(topic, name, partition)
         first = next((row for row in theirs if row.kind == "committed"), None)
-        if first is None or not any(
-            row.kind == "delivered" and row.at_ns > first.at_ns for row in theirs
-        ):
+        given = [row.at_ns for row in theirs if row.kind == "delivered"]
+        if first is None or max(given, default=0) <= first.at_ns:
             return False
-        # The broker forgets the positions of a group that nobody is in, by default after a week.
-        moved = self.said_by_group(name, topic, partition, "sought")
-        times = sorted(row.at_ns for row in theirs + moved)
-        if any(after - at >= WEEK and after > first.at_ns for at, after in pairwise(times)):
-            return False
-        return self.start(topic, partition) <= (first.offset or 0) <= offset
+        theirs += self.said_by_group(name, topic, partition, "sought")
+        times = sorted(row.at_ns for row in theirs)
+        forgot = any(at + EXPIRY <= after > first.at_ns for at, after in pairwise(times))
+        return not forgot and self.start(topic, partition) <= (first.offset or 0) <= offset
 
     def why_not_given(
         self, topic: str | None, name: str, partition: int | None, offset: int
     ) -> list[str]:
         """How this group came past what it was not given: resumed, sent past, sought, ahead."""
-        offsets = [
-            row.offset or 0 for row in self.said_by_group(name, topic, partition, "delivered")
-        ]
+        given = self.said_by_group(name, topic, partition, "delivered")
+        offsets = [row.offset or 0 for row in given]
         was_acked = any(place(row) == (topic, partition, offset) for row in self.said("acked"))
         resumed = self.has_resumed(topic, name, partition, offset)
         was_to_come = resumed or was_acked or min(offsets, default=offset) < offset

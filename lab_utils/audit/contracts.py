@@ -228,24 +228,20 @@ EXEMPTIONS: Final = (
         )
     ),
     *(
-        Exemption(
-            "unseen", _is("auto.offset.reset", "largest", "latest", "end"), "auto.offset.reset",
-            "A new group begins at the end of the log and skips what is there already.",
-            "KIP-1327",
-            when=when,
-        )
-        for when in ("passed", "not begun")
-    ),
-    *(
-        Exemption(
-            name, _begins_at_a_time, "auto.offset.reset",
-            "A new group begins so long ago, and skips what is older.",
-            "KIP-1106",
-            when=when, unless="resumed",
-        )
+        Exemption(name, holds, "auto.offset.reset", reason, source, when=when, unless="resumed")
         for name, when in (
             ("unseen", "passed"), ("unseen", "not begun"), ("poll-skip", "deleted"),
             ("skipped-processing", "not given"),
+        )
+        for holds, reason, source in (
+            (_is("auto.offset.reset", "largest", "latest", "end"),
+             "A group without a position, or whose position the log has lost, begins at the end"
+             " and skips what is there already.",
+             "claims F6, KIP-1327"),
+            (_begins_at_a_time,
+             "A group without a position, or whose position the log has lost, begins so long ago"
+             " and skips what is older.",
+             "KIP-1106"),
         )
     ),
     Exemption("unseen", _always, None, STILL_TO_COME, "Jepsen's Kafka checker", when="not begun"),
@@ -457,12 +453,6 @@ EXEMPTIONS: Final = (
         "KIP-101, KIP-966",
     ),
     Exemption(
-        "poll-skip", _is("auto.offset.reset", "largest", "latest", "end"), "auto.offset.reset",
-        "What it was to read next had been deleted: it was reset, to the end of the log.",
-        "Kafka consumer configuration, auto.offset.reset",
-        when="deleted",
-    ),
-    Exemption(
         "aborted-output", _is("enable.auto.commit", "true"), "enable.auto.commit",
         "The client commits what it has handed out, whatever became of the output.",
         "claims F4, Kafka consumer configuration", when="bookmark alone",
@@ -473,13 +463,6 @@ EXEMPTIONS: Final = (
         "must rewind.",
         "Kafka design, using transactions; KIP-447",
         unless="bookmark alone",
-    ),
-    Exemption(
-        "skipped-processing", _is("auto.offset.reset", "largest", "latest", "end"),
-        "auto.offset.reset",
-        "A group without a bookmark begins at the end of the log and skips what is there already.",
-        "claims F6, KIP-1327",
-        when="not given", unless="resumed",
     ),
     Exemption(
         "skipped-processing", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,

@@ -8,15 +8,12 @@ from lab_utils.ledger.events import Event
 from tests.histories import (
     acked,
     asked,
-    bookmark,
     created,
     decision,
     delivered,
     effect,
     end,
     log,
-    offsets,
-    out,
     placed,
     power_cut,
     processed,
@@ -487,132 +484,4 @@ UNTOLD: Judged = {
     ),
     "the same, and its producer has none": ([PRODUCER, *PASSED], "unseen", "breach", None),
 }
-# Of a group that nobody recorded a producer for: it resumed at 1, and was given what is after that.
-JUMPED = [
-    created("consumer-1", group__id="a", **EARLIEST), placed("assigned"), delivered("0", 0),
-    processed("0", 0, actor="consumer-1"), placed("committed", offset=1),
-    created("consumer-1", group__id="a", **EARLIEST), placed("assigned"), delivered("2", 2),
-    processed("2", 2, actor="consumer-1"), placed("committed", offset=3),
-    *log("0", "1", "2"), bookmark(3, group="a"),
-]  # fmt: skip
-AHEAD = [*JUMPED[:4], placed("committed", offset=2), *JUMPED[5:]]
-BACK_AND_ON = [*JUMPED[:6], placed("sought", offset=2), *JUMPED[7:]]
-RESUMING: Judged = {
-    "resumed before it, and given what is after it": (
-        [PRODUCER, *JUMPED], "skipped-processing", "breach", None,
-    ),
-    "the same, and the program committed a position after it": (
-        [PRODUCER, *AHEAD], "skipped-processing", "allowed", None,
-    ),
-    "the same, and another client committed one, of which nobody knows the group": (
-        [PRODUCER, *JUMPED[:5], placed("committed", "tool", offset=2), *JUMPED[5:]],
-        "skipped-processing", "undecided", None,
-    ),
-    "the same, and its group is another one": (
-        [PRODUCER, created("tool", group__id="b", **EARLIEST), *JUMPED[:5],
-         placed("committed", "tool", offset=2), *JUMPED[5:]],
-        "skipped-processing", "breach", None,
-    ),
-    "the same, and it committed one of another partition": (
-        [PRODUCER, *JUMPED[:5], placed("committed", "tool", offset=2, partition=1), *JUMPED[5:]],
-        "skipped-processing", "breach", None,
-    ),
-    "the same, and the program chose what is after it": (
-        [PRODUCER, *BACK_AND_ON], "skipped-processing", "allowed", None,
-    ),
-    "the same, and an administrator moved the bookmark": (
-        [PRODUCER, *JUMPED[:5], asked("OffsetDelete"), *JUMPED[5:]],
-        "skipped-processing", "allowed", None,
-    ),
-    "the same, and a replica that was not in sync led": (
-        [PRODUCER, topic(1, unclean__leader__election__enable="true"), *JUMPED],
-        "skipped-processing", "allowed", "unclean.leader.election.enable=true",
-    ),
-    "the same, and a member may have died with it in hand": (
-        [PRODUCER, *(replace(it, detail=it.detail | {"enable.auto.commit": "true"})
-                     if it.kind == "created" else it for it in JUMPED)],
-        "skipped-processing", "allowed", "enable.auto.commit=true",
-    ),
-    "the same, and nobody knows whether it was aborted": (
-        JUMPED, "skipped-processing", "undecided", None,
-    ),
-    "the bookmark is after all that it was given": (
-        [PRODUCER, *JUMPED[:5], *JUMPED[-5:]], "skipped-processing", "allowed", None,
-    ),
-    "the same of a group that resumed, and would begin at the end": (
-        [PRODUCER, created("consumer-1", role="consumer", group__id="a"), *JUMPED[1:5],
-         placed("assigned"), delivered("1", 1), processed("1", 1, actor="consumer-1"),
-         *JUMPED[-5:]],
-        "skipped-processing", "allowed", None,
-    ),
-}  # fmt: skip
-# Its transaction was aborted, and the bookmark is after the input all the same.
-BY_HAND = created("consumer-1", group__id="a", **EARLIEST)
-LEFT = [PRODUCER, delivered("0", 0), out(1, "0"), offsets(1, 1), told("aborted", 1)]
-BY_WHOM: Judged = {
-    "nobody says that he committed the input of an aborted output": (
-        [BY_HAND, *LEFT, bookmark(1, group="a")], "aborted-output", "undecided", None,
-    ),
-    "the same, and its consumer commits by itself": (
-        [created("consumer-1", role="consumer", group__id="a"), *LEFT, bookmark(1, group="a")],
-        "aborted-output", "allowed", "enable.auto.commit=true",
-    ),
-    "the same as the first, and its consumer says so": (
-        [BY_HAND, *LEFT, placed("committed", offset=1), bookmark(1, group="a")],
-        "aborted-output", "allowed", "not rewinding after the abort",
-    ),
-    "the same, and what it committed is not after the input": (
-        [BY_HAND, *LEFT, placed("committed", offset=0), bookmark(1, group="a")],
-        "aborted-output", "undecided", None,
-    ),
-    "the same as the first, and a later transaction committed it": (
-        [BY_HAND, *LEFT, offsets(2, 1), told("committed", 2), bookmark(1, group="a")],
-        "aborted-output", "allowed", "not rewinding after the abort",
-    ),
-}  # fmt: skip
-# The same of a group that never committed: it began at 0, and passed over what is at 1.
-OVER_1 = [PRODUCER, *JUMPED[:4], *JUMPED[7:9], *JUMPED[-5:]]
-BEGAN_AT_1 = [
-    PRODUCER,
-    JUMPED[0],
-    placed("assigned"),
-    delivered("1", 1),
-    processed("1", 1, actor="consumer-1"),
-    *log("0", "1"),
-    bookmark(2, group="a"),
-]
-OTHER_THERE = [PRODUCER, *JUMPED[:4], delivered("x", 1), processed("x", 1, actor="consumer-1"),
-               *log("0", "1"), bookmark(2, group="a")]  # fmt: skip
-PASSED_OVER: Judged = {
-    "passed over by a group that had begun before it": (
-        OVER_1, "skipped-processing", "breach", None,
-    ),
-    "the same, and its program moved it there": (
-        [*OVER_1[:5], placed("sought", offset=2), *OVER_1[5:]],
-        "skipped-processing", "allowed", None,
-    ),
-    "the same, and it begins at the end": (
-        [PRODUCER, LATEST, *OVER_1[2:]],
-        "skipped-processing", "allowed", "auto.offset.reset=latest",
-    ),
-    "passed over by a group that began after it, and it may be of before": (
-        BEGAN_AT_1, "skipped-processing", "allowed", None,
-    ),
-    "the same, and it was acked in this run": (
-        [acked("0", 0), *BEGAN_AT_1], "skipped-processing", "breach", None,
-    ),
-    "its group was given another order in its place": (
-        OTHER_THERE, "skipped-processing", "breach", None,
-    ),
-    "the same, and what had been there was cut off": (
-        [topic(1, unclean__leader__election__enable="true"), *OTHER_THERE],
-        "skipped-processing", "allowed", "unclean.leader.election.enable=true",
-    ),
-    "its group was given it, and writes down no values": (
-        [*OTHER_THERE[:5], replace(OTHER_THERE[5], value=None), *OTHER_THERE[7:]],
-        "skipped-processing", "allowed", "enable.auto.commit=false",
-    ),
-}  # fmt: skip
-MORE: Judged = {
-    **BY_WHOM, **PASSED_OVER, **RESUMING, **READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD,
-}  # fmt: skip
+MORE: Judged = {**READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}

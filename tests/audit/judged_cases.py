@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lab_utils.ledger.events import Event
 from tests.audit.judged_acts import MORE, OF_B, OTHER
+from tests.audit.judged_groups import OF_GROUPS
 from tests.histories import (
     FINISHED,
     acked,
@@ -86,7 +87,7 @@ LOST = "lost-write", "breach", None
 TWO_ACKS = [acked("1", 0, key="k"), acked("1", 1, key="k"), record("1", 0, key="k")]
 # name: (history, finding, its judgement, what allows it)
 JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
-    **MORE,
+    **MORE, **OF_GROUPS,
     "purged while it waited for its retry": (
         [PLAIN, sent("1"), failed("1", "_PURGE_QUEUE"), *log("1")],
         "phantom", "allowed", "message.timeout.ms=300000",
@@ -366,8 +367,7 @@ JUDGED: dict[str, tuple[list[Event], str, str, str | None]] = {
         [asked("DeleteRecords"), ALL, *PASSED], "unseen", "undecided", None,
     ),
     "no bookmark": (
-        [LATEST, *UP_TO_1, *AGAIN],
-        "unseen", "allowed", "auto.offset.reset=latest",
+        [LATEST, *UP_TO_1, *AGAIN], "unseen", "allowed", "auto.offset.reset=latest",
     ),
     "the bookmark of another group": (
         [LATEST, *UP_TO_1, placed("committed", "consumer-2", offset=1), *AGAIN],
