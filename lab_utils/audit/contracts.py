@@ -65,6 +65,10 @@ JAVA: Final = {
                  "message.timeout.ms": "120000"},
     "consumer": {"auto.offset.reset": "latest", "isolation.level": "read_uncommitted"},
 }  # fmt: skip
+JAVA_NAMES: Final = {
+    "max.in.flight": "max.in.flight.requests.per.connection",
+    "message.timeout.ms": "delivery.timeout.ms",
+}
 JAVA_IN_FLIGHT: Final = 5  # with more of them it gives its default of idempotence up
 ALIASES: Final = {
     "request.required.acks": "acks",
@@ -590,4 +594,6 @@ def _shown(exemption: Exemption, given: Mapping[str, str]) -> str | None:
     if exemption.setting not in given:
         return exemption.setting  # what a program does
     value = given[exemption.setting]
-    return f"{exemption.setting}={'all' if (exemption.setting, value) == ('acks', '-1') else value}"
+    its = JAVA_NAMES if given["library"] == "java" else {}
+    name = its.get(exemption.setting, exemption.setting)
+    return f"{name}={'all' if (name, value) == ('acks', '-1') else value}"
