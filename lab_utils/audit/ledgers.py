@@ -40,6 +40,7 @@ from lab_utils.ledger.json_lines import (
     REST_LOST,
     TWICE,
     TWICE_IN_DETAIL,
+    refuse_half_a_pair,
 )
 from lab_utils.ledger.on_disk import JSONL, PARQUET, is_local, local_files, refuse_copies, unread
 
@@ -206,7 +207,7 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
     rejected = Rejected(Counter(), [])
     if files.jsonl:
         survey = _surveyed(spark, files.roots)
-        _refuse_half_a_pair(survey.halves)
+        refuse_half_a_pair(survey.halves)
         rejected.counts.update(survey.joined)
         unknown |= survey.unknown
         rows, counts = _compacted(spark, files.roots, place, survey)
@@ -222,8 +223,8 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
             )
         kept = _KEPT if _is_kept(raw) else ()
         unknown |= {name for name in raw.columns if name not in (*COLUMNS, "schema", *kept)}
-        parts.append(rows := parquet_rows(raw))
-        _, counts = _counted(rows)
+        _, counts = _counted(rows := parquet_rows(raw))
+        parts.append(rows if counts else parquet_rows(raw, is_clean=True))
         rejected.counts.update(counts)
         rejected.first.extend(_first_rows(rows) if counts else ())
     said = reduce(lambda some, more: some.union(more), (it.select(*_SAID, "file") for it in parts))
@@ -232,15 +233,6 @@ def read(spark: SparkSession, files: Listed, place: str) -> Ledger:
     _refuse_what_was_told_twice(said)
     events = reduce(lambda some, more: some.unionByName(more), map(whole_events, parts))
     return Ledger(events, rejected, sorted(unknown))
-
-
-def _refuse_half_a_pair(halves: Mapping[str, int]) -> None:
-    for file in sorted(halves):
-        raise LedgerError(
-            f"{readable(file)} has half of a surrogate pair, as \\udcff, in {halves[file]:,} "
-            "lines: no text has one, and values that differ would be judged as one. Write bytes "
-            'that are no text with errors="backslashreplace", not "surrogateescape".'
-        )
 
 
 def _compacted(
@@ -285,16 +277,22 @@ def json_rows(spark: SparkSession, roots: Sequence[str]) -> DataFrame:
     # As UTF-8 and nothing else: of UTF-16 Spark reads the texts, and empties the numbers in detail.
     reader = reader.option("encoding", "UTF-8")
     lines = reader.option("columnNameOfCorruptRecord", "_bad").json(list(roots))
-    return _checked(lines.selectExpr("*", "_metadata.file_path AS file"), "schema", "file")
+    return _checked(
+        lines.selectExpr("*", "_metadata.file_path AS file"), _wrong(), "schema", "file"
+    )
 
 
-def parquet_rows(raw: DataFrame) -> DataFrame:
-    """The rows of Parquet files: the columns of Event, schema, wrong, file and row."""
+def parquet_rows(raw: DataFrame, *, is_clean: bool = False) -> DataFrame:
+    """The rows of Parquet files: the columns of Event, schema, wrong, file and row.
+
+    If they are known to be clean none is looked at again: each query would do that.
+    """
     given = {field.name: field.dataType.simpleString() for field in raw.schema.fields}
     typed: list[str] = []
     lost = ["WHEN wrong IS NOT NULL THEN wrong"] if _is_kept(raw) else []
     for name, wanted in {**COLUMNS, "schema": "BIGINT"}.items():
         value = _converted(name, given[name], wanted) if name in given else "NULL"
+        value = name if is_clean and given.get(name) == wanted.lower().replace(" ", "") else value
         typed.append(f"CAST({value} AS {wanted}) AS {name}")
         if name in given:
             # pandas has no other way to leave a number out than NaN.
@@ -305,7 +303,8 @@ def parquet_rows(raw: DataFrame) -> DataFrame:
             )
     bad = f"CASE {' '.join(lost)} END AS _bad" if lost else "CAST(NULL AS STRING) AS _bad"
     place = ("_metadata.file_path AS file", "_metadata.row_index AS row")
-    return _checked(raw.selectExpr(*typed, bad, *place), "schema", "file", "row", bad="_bad")
+    wrong = "CAST(NULL AS STRING)" if is_clean else _wrong("_bad")
+    return _checked(raw.selectExpr(*typed, bad, *place), wrong, "schema", "file", "row")
 
 
 # What a compacted ledger has besides: a row that was rejected then is rejected again.
@@ -377,9 +376,9 @@ def _wrong_type(name: str) -> str:
     return "detail is no object" if name == "detail" else f"{name} is no whole number"
 
 
-def _checked(rows: DataFrame, *others: str, bad: str = "") -> DataFrame:
+def _checked(rows: DataFrame, wrong: str, *others: str) -> DataFrame:
     """Rows with the reason why each is no event, if it is none, and then without its columns."""
-    found = rows.selectExpr("*", f"{_wrong(bad)} AS wrong")
+    found = rows.selectExpr("*", f"{wrong} AS wrong")
     kept = (f"if(wrong IS NULL, {READ_AS.get(name, name)}, NULL) AS {name}" for name in COLUMNS)
     return found.selectExpr(*kept, "wrong", *others)
 
@@ -499,7 +498,7 @@ def _surveyed(spark: SparkSession, roots: Sequence[str]) -> Survey:
         {row["file"]: row["n"] for row in rows},
         {(row["file"], REST_LOST): row["joined"] for row in rows if row["joined"]},
         [row["file"] for row in rows if row["is_array"]],
-        {row["file"]: row["halves"] for row in rows if row["halves"]},
+        {readable(row["file"]): row["halves"] for row in rows if row["halves"]},
         {name for row in rows for names in row["others"] for name in names},
     )
 

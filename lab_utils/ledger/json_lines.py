@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from lab_utils.errors import LedgerError
 
 # Spark makes no row of it.
 BLANK: Final = r"trim(BOTH ' \t\r' FROM line) = ''"
@@ -27,3 +30,13 @@ TWICE: Final = "twice in a line; only the last was read"
 TWICE_IN_DETAIL: Final = (
     "WHEN size(array_distinct(map_keys(detail))) < size(detail) THEN 'a name twice in detail'"
 )
+
+
+def refuse_half_a_pair(halves: Mapping[str, int]) -> None:
+    """Raises LedgerError if lines of a file have HALF; `halves` says how many of which file do."""
+    for file in sorted(halves):
+        raise LedgerError(
+            f"{file} has half of a surrogate pair, as \\udcff, in {halves[file]:,} lines: no text "
+            "has one, and values that differ would be judged as one. Write bytes that are no text "
+            'with errors="backslashreplace", not "surrogateescape".'
+        )

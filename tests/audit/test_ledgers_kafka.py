@@ -17,7 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from lab_utils.audit.judged import judged_findings
-from lab_utils.audit.ledgers import SAMPLED, Ledger, listed, read, readable
+from lab_utils.audit.ledgers import (
+    SAMPLED,
+    Ledger,
+    listed,
+    parquet_rows,
+    read,
+    readable,
+    whole_events,
+)
 from lab_utils.audit.session import spark
 from lab_utils.errors import LedgerError
 from lab_utils.ledger.events import Event
@@ -343,6 +351,22 @@ def test_parquet_with_a_time(tmp_path: Path) -> None:
     got = ledger(tmp_path, tmp_path / "a.parquet")
 
     assert ([7], ["when"]) == ([row.at_ns for row in got.events.collect()], got.unknown)
+
+
+def test_parquet_without_a_wrong_row_is_looked_at_once(tmp_path: Path) -> None:
+    """No query asks again whether a row is one; what it asks, the files themselves can answer."""
+    pq.write_table(pa.Table.from_pylist([ACKED | {"offset": -1}, SENT]), tmp_path / "a.parquet")
+    found = ledger(tmp_path, tmp_path)
+    plans = [
+        events.where("kind = 'acked'")._explain_string()
+        for events in (
+            found.events,
+            whole_events(parquet_rows(spark().read.parquet(str(tmp_path)))),
+        )
+    ]
+
+    assert [True, False] == ["EqualTo(kind,acked)" in plan for plan in plans]
+    assert [None] == [row.offset for row in found.events.where("kind = 'acked'").collect()]
 
 
 def test_parquet_that_cannot_be_joined(tmp_path: Path) -> None:
