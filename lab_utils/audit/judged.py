@@ -18,6 +18,7 @@ from lab_utils.audit.contracts import (
     EXEMPTIONS,
     FLUSHED,
     NONE_WAS_LEFT,
+    OF_GROUPS,
     POSITIONS_CHANGED,
     POWER_CUT,
     RECORDS_DELETED,
@@ -91,8 +92,6 @@ IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets", "torn-transaction")
 # Those that the log alone shows: what happened after it was read explains none of them.
 LOST: Final = ("lost-write", "torn-transaction", "hanging-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip", "skipped-processing")
-# Those that a position of the group explains.
-OF_GROUPS: Final = ("unseen", "skipped-processing")
 # Findings that compare the key and the value of events of several kinds.
 OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
 # And those that a topic's settings may allow.
@@ -259,7 +258,7 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return STRANGER
     if found["finding"] in NOT_GIVEN and (gone := _rightly_not_given(found, seen)):
         return gone
-    if found["finding"] in OF_GROUPS and _may_be_committed(found, seen):
+    if found["finding"] in dict(OF_GROUPS) and _may_be_committed(found, seen):
         return STRANGE_COMMIT
     role = RULES[found["finding"]].role
     if found["finding"] in IN_SEQUENCE and seen.are_several(found["run"], found["actor"], role):
