@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ from lab_utils.audit.ledgers import (
 from lab_utils.audit.report import Report
 from lab_utils.audit.session import LARGE, own_spark
 from lab_utils.errors import BadArgument, LedgerError
+from lab_utils.folders import put, refuse_what_is_not_ours
 from lab_utils.ledger.on_disk import PARQUET, is_local, local_files
 
 if TYPE_CHECKING:
@@ -124,22 +125,6 @@ def _refuse_an_inner_folder(paths: Sequence[str], out: Path | None) -> None:
             )
 
 
-def _refuse_what_is_not_ours(out: Path) -> None:
-    """What has a name of MADE and was made by no audit is somebody's own: it would be replaced."""
-    for each in (out / name for name in MADE):
-        if each == out / PAGE:
-            is_ours = not each.is_dir()
-        else:
-            inside = each.rglob("*") if each.is_dir() else ()
-            is_ours = (out / PAGE).exists() and each.is_dir() and not each.is_symlink()
-            is_ours &= all(it.name.startswith((".", "_", "part-")) for it in inside)
-        if not is_ours and os.path.lexists(each):
-            raise BadArgument(
-                f"--out {out} has a {each.name} that no audit has made, and this one would write "
-                "over it. Name another folder, or move it away."
-            )
-
-
 @contextmanager
 def _made_beside(out: Path | None) -> Iterator[Path]:
     """A new folder for what is made; at the end it is put into `out`, whole or not at all.
@@ -149,7 +134,7 @@ def _made_beside(out: Path | None) -> Iterator[Path]:
     name = f".{out.name}-" if out else "lab-audit-"
     try:
         if out is not None:
-            _refuse_what_is_not_ours(out)
+            refuse_what_is_not_ours(out, MADE)
             out.parent.mkdir(parents=True, exist_ok=True)
         beside = out if out is None or out.is_dir() else out.parent
         place = Path(tempfile.mkdtemp(prefix=name, dir=beside)).absolute()
@@ -162,25 +147,9 @@ def _made_beside(out: Path | None) -> Iterator[Path]:
     try:
         yield place
         if out is not None:
-            _put(place, out)
+            put(place, out, MADE)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-
-
-def _put(place: Path, out: Path) -> None:
-    """Put what was made into `out`, in the place of what an earlier audit has made."""
-    try:
-        out.mkdir(exist_ok=True)
-        for each in MADE:
-            with suppress(FileNotFoundError):
-                (out / each).replace(place / f"earlier-{each}")
-            with suppress(FileNotFoundError):  # Parquet is not compacted.
-                (place / each).replace(out / each)
-    except OSError as error:
-        raise BadArgument(
-            f"the audit cannot write to --out {out}: {error}. Does another one write there? Run "
-            "it again, or name another folder."
-        ) from None
 
 
 @contextmanager

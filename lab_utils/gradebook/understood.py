@@ -23,6 +23,7 @@ import orjson
 from lab_utils.audit.ledgers import literal
 from lab_utils.audit.session import own_spark
 from lab_utils.errors import BadArgument
+from lab_utils.folders import put, refuse_what_is_not_ours
 from lab_utils.gradebook.roster import spelled
 from lab_utils.grading.handed_in import handed_out_answers
 from lab_utils.grading.records import files, make_folder, nonce_of, write_whole
@@ -55,6 +56,10 @@ LEARNERS: Final = 20
 # What most of the class solves: who does not is worth a look.
 SOLVED_BY_MOST: Final = 0.7
 PAGE: Final = "class.html"
+MADE: Final = (
+    "submissions", "answers", "beliefs", "items", "mistakes", "labs", "predictions", "stuck",
+    "learners", PAGE,
+)  # fmt: skip
 UNFINISHED: Final = ".class-"
 
 BLANK: Final = f"it.reason IN ({', '.join(repr(reason) for reason in NO_ANSWER)})"
@@ -91,10 +96,12 @@ def understand(
 ) -> Understood:
     """Analyse what is in these folders, and write the tables and the page to `out`.
 
-    Raises BadArgument where there is nothing, StageError when Spark cannot do it.
+    Raises BadArgument where there is nothing, or where something else would be written over, and
+    StageError when Spark cannot do it.
     """
     from lab_utils.gradebook.class_page import page
 
+    refuse_what_is_not_ours(out, MADE)
     make_folder(out)
     for left in out.glob(f"{UNFINISHED}*"):  # of one that was killed
         shutil.rmtree(left, ignore_errors=True)
@@ -108,10 +115,8 @@ def understand(
             say("Analysing")
             lines = spark.read.schema(SCHEMA).json(literal(f"file://{place}/lines"))
             found = analyse(spark, lines, f"file://{place}", None if names else secret)
-        for name in ("submissions", "answers", "beliefs", *found.tables):
-            shutil.rmtree(out / name, ignore_errors=True)
-            (place / name).replace(out / name)
-        write_whole(out / PAGE, page(found))
+        write_whole(place / PAGE, page(found))
+        put(place, out, MADE)
         return found
     finally:
         shutil.rmtree(place, ignore_errors=True)

@@ -14,9 +14,10 @@ import pandas as pd
 import pytest
 
 from lab_utils import processes
-from lab_utils.audit.command import MADE, _made_beside, _put, _refuse_an_inner_folder
+from lab_utils.audit.command import MADE, _made_beside, _refuse_an_inner_folder
 from lab_utils.cli import main
 from lab_utils.errors import BadArgument
+from lab_utils.folders import put
 from lab_utils.ledger.store import write_ledger
 from lab_utils.waiting import wait_until
 from tests.histories import acked, in_run, log, sent
@@ -111,10 +112,10 @@ def test_ctrl_c(tmp_path: Path, state: Path, while_spark: str) -> None:
         (["runs", "--out", "."], "--out . and the ledger runs lie one within"),
         (["runs", "--out", "link/out"], "--out link/out and the ledger runs lie one within"),
         (["runs", "--out", "gone"], "--out names gone, which is a link to nowhere. Name a folder"),
-        (["runs", "--out", "mine"], "--out mine has a ledger that no audit has made"),
-        (["runs", "--out", "mixed"], "--out mixed has a findings that no audit has made"),
-        (["runs", "--out", "page"], "--out page has a audit.html that no audit has made"),
-        (["runs", "--out", "linked"], "--out linked has a ledger that no audit has made"),
+        (["runs", "--out", "mine"], "--out mine has a ledger that this command has not made"),
+        (["runs", "--out", "mixed"], "--out mixed has a findings that this command has not made"),
+        (["runs", "--out", "page"], "--out page has a audit.html that this command has not made"),
+        (["runs", "--out", "linked"], "--out linked has a ledger that this command has not made"),
         (["a\x1b[2J\u202e"], r"there is no ledger at a\x1b[2J\u202e: no such file"),
     ],
 )
@@ -167,8 +168,8 @@ def test_where_the_results_are_put(tmp_path: Path) -> None:
     assert ["audit.html", "findings"] == sorted(it.name for it in out.iterdir())
 
     (tmp_path / "file").touch()
-    with pytest.raises(BadArgument, match=r"cannot write to --out .*file: .* Does another one"):
-        _put(out, tmp_path / "file")
+    with pytest.raises(BadArgument, match=r"cannot be put into --out .*file: .* Does another one"):
+        put(out, tmp_path / "file", MADE)
 
 
 @pytest.mark.parametrize(

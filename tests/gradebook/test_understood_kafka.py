@@ -182,7 +182,8 @@ def test_the_command_with_names(tmp_path: Path, state: Path) -> None:
                                    items=given.items, predictions=belief)  # fmt: skip
             kept.keep(tmp_path / f"{n}.ipynb", its)
     (tmp_path / "class" / "items").mkdir(parents=True)
-    (tmp_path / "class" / "items" / "old").touch()
+    for old in ("items/part-old", "class.html"):
+        (tmp_path / "class" / old).touch()
     command = "from lab_utils.cli import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", command, "class", "grades", "--out", "class", "--names"],
@@ -195,8 +196,19 @@ def test_the_command_with_names(tmp_path: Path, state: Path) -> None:
     assert 1 == page.count("rg</td>"), "a Mac spells Jörg otherwise"
     assert "&lt;script&gt;\\x1b[31m" in page
     assert not any(it in page for it in ("<script", "\x1b"))
-    assert not (tmp_path / "class" / "items" / "old").exists()
+    assert not (tmp_path / "class" / "items" / "part-old").exists()
     assert [] == [*(tmp_path / "class").glob(".*")]
+
+
+@pytest.mark.parametrize("name", ["submissions", "learners"])
+def test_what_somebody_else_has_put_there(place: Path, tmp_path: Path, name: str) -> None:
+    """The folder of a grading, or of hand-ins, has names of tables: nothing is touched."""
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "07.json").touch()
+    with pytest.raises(BadArgument, match=f"has a {name} that this command has not made"):
+        understand([place / "grades"], tmp_path)
+
+    assert [tmp_path / name, tmp_path / name / "07.json"] == sorted(tmp_path.rglob("*"))
 
 
 def test_nothing_to_analyse(tmp_path: Path) -> None:
