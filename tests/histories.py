@@ -116,6 +116,11 @@ def told(
     return Event(run="", source="client", actor=actor, kind=f"txn_{kind}", detail=detail)
 
 
+def initialised(called_at_ns: int, **columns: str) -> Event:
+    """A producer was initialised, by a call that began then."""
+    return replace(told("initialised", 0, called_at_ns), **columns)
+
+
 def visible(value: str, offset: int, partition: int = 0) -> Event:
     return logged("visible", offset, partition, value=value)
 

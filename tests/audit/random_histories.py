@@ -7,6 +7,7 @@ differ the smallest is shown, and many are small.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ from tests.histories import (
     OPEN,
     TOPIC,
     acked,
+    asked,
     bookmark,
     both,
     created,
@@ -29,12 +31,14 @@ from tests.histories import (
     failed,
     fault,
     in_run,
+    initialised,
     log,
     noted,
     offsets,
     order,
     out,
     placed,
+    power_cut,
     processed,
     record,
     sent,
@@ -84,6 +88,27 @@ class _Chance(Random):
     def of(self, *ways: Callable[[], Any]) -> Any:
         """What one of these draws."""
         return self.choice(ways)()
+
+    def act(self) -> Event:
+        """What may take a log or a position away, or ends that."""
+        where = {"topic": self.topic(), "fate": self.choice(["forwarded", "forwarded", "dropped"])}
+        deleted, made = (
+            asked("DeleteTopics", **where),
+            replace(asked("CreateTopics"), kind="response"),
+        )
+        cut = power_cut(self.choice([1, 1, 2]))
+        return self.choice([
+            cut, cut, replace(cut, kind="started"), replace(cut, kind="started"), deleted,
+            replace(deleted, topic=None), made, replace(made, error="TOPIC_ALREADY_EXISTS"),
+            asked(self.choice(["DeleteGroups", "DeleteRecords"]), topic=None),
+        ])  # fmt: skip
+
+    def among(self, rows: list[Event], *ways: Callable[[], Event]) -> list[Event]:
+        """These rows, and some of what these draw somewhere between them."""
+        rows = [*rows]
+        for row in self.many(4, *ways, least=1):
+            rows.insert(self.randint(0, len(rows)), row)
+        return rows
 
     def many(self, most: int, *ways: Callable[[], Any], least: int = 0) -> list[Any]:
         return [self.of(*ways) for _ in range(self.randint(least, most))]
@@ -336,8 +361,18 @@ def transactions(c: _Chance) -> list[Event]:
         batch = written("batch", at, 0, c.choice([7, 8]))
         return [batch, noted(state, 1, c.choice([7, 8])), stop(at, 4)]
 
+    def fenced() -> list[Event]:
+        """A producer's transaction, and another producer that may take its id before the end."""
+        ids = [c.choice("tttu") for _ in "12"]
+        rows = [created(f"producer-{at}", role="producer", transactional__id=it)
+                for at, it in enumerate(ids, 1)]  # fmt: skip
+        taken = initialised(c.offset(5), actor="producer-2")
+        steps = [initialised(c.offset(2)), sent_in(1, "1"), acked("1", 0)]
+        steps.insert(c.choice([0, 2, 3, 3, 3]), taken)
+        return [*rows, *steps, told(c.choice(["committed", "committed", "failed"]), 1, c.offset(9))]
+
     return [
-        *c.of(list, pairs, epochs, writing, reading, working, reused, again, stopped),
+        *c.of(list, pairs, epochs, writing, reading, working, reused, again, stopped, fenced),
         *c.many(
             12,
             lambda: sent_in(number(), value(), actor=c.producer()),
@@ -390,6 +425,8 @@ MODULES: dict[str, list[Draw]] = {
     "producing": [producing], "consuming": [consuming], "isolation": [transactions],
     "replication": [replicas, producing, consuming], "inconclusive": [producing],
 }  # fmt: skip
+# How many of the histories have something that was done to brokers, topics or groups.
+WITH_ACTS = 0.3
 # What a history of each kind must be to have happened.
 IS_KEPT = {consuming: has_one_log, transactions: is_possible}
 
@@ -400,6 +437,9 @@ def history(module: str, seed: object) -> list[Event]:
     draw, silent = chance.choice(MODULES[module]), chance.choice(SILENT)
     is_kept = IS_KEPT.get(draw, lambda _: True)
     while True:
-        rows = [row for row in draw(chance) if row.kind not in silent]
+        rows = draw(chance)
+        if chance.random() < WITH_ACTS:
+            rows = chance.among(rows, chance.act)
+        rows = [row for row in rows if row.kind not in silent]
         if is_kept(rows):
             return rows

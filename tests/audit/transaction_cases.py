@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from confluent_kafka import OFFSET_INVALID
 
 from lab_utils.ledger.events import Event
@@ -14,6 +12,7 @@ from tests.histories import (
     created,
     delivered,
     end,
+    initialised,
     logged,
     noted,
     offsets,
@@ -35,11 +34,6 @@ TWO = [sent_in(1, "1"), sent_in(1, "2", **OTHER)]
 WRITTEN = [*TWO, *both("1", 0), *both("2", 1)]
 BOTH_COMMITTED = [told("committed", 1), told("committed", 1, **OTHER)]
 INTERLEAVED = [*TWO, sent_in(1, "3"), *BOTH_COMMITTED]
-
-
-def initialised(called_at_ns: int, **columns: str) -> Event:
-    """A producer was initialised, by a call that began then."""
-    return replace(told("initialised", 0, called_at_ns), **columns)
 
 
 # A producer's transaction, and another producer that takes its transactional.id.
