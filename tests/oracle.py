@@ -14,7 +14,7 @@ from typing import Any
 
 from lab_utils.audit.facts import DECLINED, OWN_ERRORS
 from lab_utils.ledger.events import Event
-from tests.oracle_acts import fenced_commits, told_positions, was_sent_since
+from tests.oracle_acts import fenced_commits, lost_commits, told_positions, was_sent_since
 from tests.oracle_facts import (
     Found,
     Rows,
@@ -582,7 +582,7 @@ def inconclusive(run: Run) -> Iterator[Found]:
 
 RULES = {
     "producing": (lost, duplicates, errors, backwards, unseen),
-    "consuming": (deliveries, skipped, repeated, applied_again, polls),
+    "consuming": (deliveries, skipped, repeated, applied_again, polls, lost_commits),
     "replication": (inconsistent, invisible),
     "isolation": (aborted, precommitted, torn, cycles, zombies, stops, abandoned),
     "inconclusive": (inconclusive,),

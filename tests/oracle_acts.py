@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from lab_utils.audit.facts import EXPIRY
 from lab_utils.ledger.events import Event
-from tests.oracle_facts import Run, Transaction, of, order, same
+from tests.oracle_facts import (
+    Found,
+    Run,
+    Transaction,
+    actors,
+    found,
+    of,
+    order,
+    place,
+    same,
+    sent_offsets,
+)
 
 
 def ends_power_cut(row: Event, cut: Event) -> bool:
@@ -82,3 +95,82 @@ def fenced_commits(run: Run) -> set[Transaction]:
             if ids[actor] == ids[sent.actor] and is_later:
                 found.add(transaction)
     return found
+
+
+Commit = tuple[int, int, str]  # when, minus the offset, and by whom
+
+
+def commits(run: Run) -> dict[tuple[Any, ...], list[Commit]]:
+    """What the groups that have a name committed, by group, topic and partition."""
+    by_place = defaultdict(list)
+    for row in run.said("committed"):
+        if row.offset is not None:
+            at = run.group(row.actor), row.topic, row.partition
+            by_place[at].append((row.at_ns, -row.offset, row.actor))
+    for row in run.said("txn_offsets_sent"):
+        ends = [it.at_ns for it in run.said("txn_committed") if of(it) == of(row)]
+        if "group" not in row.detail or run.told(row) != ["txn_committed"]:
+            continue
+        for where, position in sent_offsets(row):
+            topic, _, number = where.rpartition("-")
+            by_place[row.detail["group"], topic, int(number)].append(
+                (max(ends), -position, row.actor)
+            )
+    return {at: them for at, them in by_place.items() if not at[0].startswith("the group of ")}
+
+
+def lost_commits(run: Run) -> Iterator[Found]:
+    """Where a group was, beside the last position that it had committed before."""
+    known = commits(run)
+    for row in run.kind("log", "committed"):
+        before = [it for it in known.get((row.actor, *place(row)[:2]), ()) if it[0] < row.at_ns]
+        if row.detail["when"] == "end" and row.offset is not None and before:
+            yield from behind(run, row.actor, row, max(before), row.at_ns, "held")
+    began: dict[tuple[Any, ...], Event] = {}
+    for row in run.said("delivered"):
+        placed = [
+            (it.at_ns, "moved" if is_move(it) else it.kind)
+            for it in run.said("assigned", "sought", "revoked", "lost", "created")
+            if it.actor == row.actor and it.at_ns <= row.at_ns
+            and (it.detail.get("role") == "consumer" if it.kind == "created"
+                 else place(it)[:2] == place(row)[:2])
+        ]  # fmt: skip
+        at_ns, kind = max(placed, default=(row.at_ns, ""))
+        if kind in ("assigned", "created") and at_ns < row.at_ns and row.offset is not None:
+            key = row.actor, *place(row)[:2], at_ns, kind
+            began[key] = min(began.get(key, row), row, key=lambda it: it.offset or 0)
+    for (actor, topic, partition, at_ns, kind), row in began.items():
+        name = run.group(actor)
+        before = [it for it in known.get((name, topic, partition), ()) if it[0] < at_ns]
+        if before:
+            yield from behind(run, name, row, max(before), at_ns, kind)
+
+
+def is_move(row: Event) -> bool:
+    return row.kind == "sought" and row.detail.get("to") != "bookmark"
+
+
+def behind(
+    run: Run, name: str, row: Event, last: Commit, at_ns: int, kind: str
+) -> Iterator[Found]:  # fmt: skip
+    """The finding, if this group was there after its last commit."""
+    position, at = -last[1], row.offset or 0
+    if at >= position:
+        return
+    said = run.said_by_group(name, row.topic, row.partition, "sought", "delivered")
+    moves = [it.at_ns for it in said if is_move(it) and it.at_ns < at_ns]
+    given = [it.offset or 0 for it in said if it.kind == "delivered"]
+    end = run.ends.get((row.topic, row.partition))
+    stop = max((end.offset if end else 0) or 0, max(given, default=-1) + 1)
+    why = {
+        "began": kind != "held",
+        "unplaced": kind == "created",
+        "moved": max(moves, default=-1) > last[0],
+        "expired": at_ns - last[0] >= EXPIRY,
+        "past the end": kind != "held" and position > stop,
+    }
+    by = actors(run.consumers(row.topic).get(name, ()))
+    yield found(
+        "lost-commit", row.topic, row.partition, None, (at, position), by,
+        *(it for it, is_so in why.items() if is_so),
+    )  # fmt: skip

@@ -184,7 +184,6 @@ UNMARKED: Final = ("hanging-transaction", "torn-transaction", "aborted-read")
 OF_GROUPS: Final = (("unseen", None), ("skipped-processing", "sent past"))
 LOSING: Final = (*((name, None) for name in (*CUT_OFF, *UNMARKED)), *OF_GROUPS[1:])
 
-REPOSITIONED: Final = "An administrator changed or deleted positions of groups in this run."
 STILL_TO_COME: Final = (
     "It may still be delivered: what is lost and what is late look alike to a consumer."
 )
@@ -268,37 +267,44 @@ EXEMPTIONS: Final = (
             "Kafka Admin.deleteTopics",
             when=when,
         )
-        for name, when in OF_GROUPS
+        for name, when in (*OF_GROUPS, ("lost-commit", None))
+    ),
+    *(
+        Exemption(
+            name, _is(POSITIONS_CHANGED, "true"), None,
+            "An administrator changed or deleted positions of groups in this run.",
+            "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
+            when=when,
+        )
+        for name, when in (
+            ("unseen", None), ("lost-commit", None), ("skipped-processing", "not given"),
+        )
     ),
     Exemption(
-        "unseen", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,
-        "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
+        "lost-commit", _always, None,
+        "The broker deletes the positions of a group that has had no member for a week.",
+        "KIP-211",
+        when="expired",
+    ),
+    Exemption(
+        "lost-commit", _always, "auto.offset.reset",
+        "The position may be after the end of the log: there the consumer is reset.",
+        "Kafka consumer configuration, auto.offset.reset",
+        when="past the end",
     ),
     *(
-        Exemption(
-            name, lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
-            "The only replica lost its power, and with it what was in its page cache.",
-            "claims B3, Kafka design, replication",
-            when=when, unless="sent since",
-        )
-        for name, when in LOSING
-    ),
-    *(
-        Exemption(
-            name, _loses_power, "min.insync.replicas",
-            "As many brokers lost power as had to have the record; it was in their page caches.",
-            "claims B3, Kafka design, replication",
-            when=when, unless="sent since",
-        )
-        for name, when in LOSING
-    ),
-    *(
-        Exemption(
-            name, _none_was_left, None,
-            "Each broker that could lead lost its power, though as many had the record when it was "
-            "acked: it was in their page caches, and the first that is back leads.",
-            "KIP-966: the last replica standing",
-            when=when, unless="sent since",
+        Exemption(name, holds, setting, reason, source, when=when, unless="sent since")
+        for holds, setting, reason, source in (
+            (lambda given: given["replicas"] == "1" and _loses_power(given), "replicas",
+             "The only replica lost its power, and with it what was in its page cache.",
+             "claims B3, Kafka design, replication"),
+            (_loses_power, "min.insync.replicas",
+             "As many brokers lost power as had to have the record; it was in their page caches.",
+             "claims B3, Kafka design, replication"),
+            (_none_was_left, None,
+             "Each broker that could lead lost its power, though as many had the record when it was"
+             " acked: it was in their page caches, and the first that is back leads.",
+             "KIP-966: the last replica standing"),
         )
         for name, when in LOSING
     ),
@@ -363,11 +369,14 @@ EXEMPTIONS: Final = (
     *(
         Exemption(
             name, _is(UNCLEAN, "true"), UNCLEAN,
-            "The new leader lacked what this group had read; other records took the offsets.",
+            "The new leader lacked what had been read there: other records took the offsets, or "
+            "the consumer was reset.",
             "KIP-101, KIP-966",
             when=when,
         )
-        for name, when in OF_GROUPS
+        for name, when in (
+            *OF_GROUPS, ("nonmonotonic-poll", None), ("poll-skip", None), ("lost-commit", "began"),
+        )
     ),
     Exemption(
         "duplicate", _always, "aborting and sending again",
@@ -447,16 +456,6 @@ EXEMPTIONS: Final = (
         "claims E3, Kafka consumer configuration",
     ),
     Exemption(
-        "nonmonotonic-poll", _is(UNCLEAN, "true"), UNCLEAN,
-        "The new leader lacked what this consumer had read; it was reset, and reads on from there.",
-        "KIP-101, KIP-966",
-    ),
-    Exemption(
-        "poll-skip", _is(UNCLEAN, "true"), UNCLEAN,
-        "The new leader lacked what this consumer had read; other records took the offsets.",
-        "KIP-101, KIP-966",
-    ),
-    Exemption(
         "aborted-output", _is("enable.auto.commit", "true"), "enable.auto.commit",
         "The client commits what it has handed out, whatever became of the output.",
         "claims F4, Kafka consumer configuration", when="bookmark alone",
@@ -467,11 +466,6 @@ EXEMPTIONS: Final = (
         "must rewind.",
         "Kafka design, using transactions; KIP-447",
         unless="bookmark alone",
-    ),
-    Exemption(
-        "skipped-processing", _is(POSITIONS_CHANGED, "true"), None, REPOSITIONED,
-        "Kafka Admin.alterConsumerGroupOffsets, deleteConsumerGroups",
-        when="not given",
     ),
     Exemption(
         "skipped-processing", _always, None,

@@ -92,6 +92,8 @@ IN_THE_LOG: Final = ("lost-write", "inconsistent-offsets", "torn-transaction")
 # Those that the log alone shows: what happened after it was read explains none of them.
 LOST: Final = ("lost-write", "torn-transaction", "hanging-transaction")
 NOT_GIVEN: Final = ("unseen", "poll-skip", "skipped-processing")
+# Those that a position decides which somebody else may have committed.
+OF_POSITIONS: Final = (*dict(OF_GROUPS), "lost-commit")
 # Findings that compare the key and the value of events of several kinds.
 OF_ONE_ORDER: Final = ("lost-write", "inconsistent-offsets", "unseen")
 # And those that a topic's settings may allow.
@@ -109,6 +111,22 @@ UNREAD_SINCE: Final = (
 UNTOLD: Final = (
     "A producer may use transactions here, and nobody recorded which: an aborted order is passed "
     "over as it should be. Record the transaction of what is sent, or what is visible."
+)
+IN_BACKGROUND: Final = (
+    "A member of the group commits in the background (enable.auto.commit), and nobody recorded "
+    "what: a lower position may have been the last. Record committed for these, too."
+)
+MOVED_SINCE: Final = (
+    "A program of the group moved after it had committed that, and may have committed a lower "
+    "position that nobody recorded."
+)
+BEGAN_UNSEEN: Final = (
+    "Nobody recorded when this consumer was assigned the partition, or where to it was moved. "
+    "Record assigned and sought."
+)
+OFFSETS_LOST: Final = (
+    "A broker lost its power, and nobody recorded how the topic of the positions is replicated, "
+    "__consumer_offsets: a power cut may have taken the last one."
 )
 STRANGE_COMMIT: Final = (
     "A client whose group.id nobody recorded committed a position of this partition, and its group "
@@ -258,8 +276,10 @@ def _lacking(found: Mapping[str, Any], seen: Survey) -> str | None:
         return STRANGER
     if found["finding"] in NOT_GIVEN and (gone := _rightly_not_given(found, seen)):
         return gone
-    if found["finding"] in dict(OF_GROUPS) and _may_be_committed(found, seen):
+    if found["finding"] in OF_POSITIONS and _may_be_committed(found, seen):
         return STRANGE_COMMIT
+    if found["finding"] == "lost-commit" and (why := _not_recorded(found, seen)):
+        return why
     role = RULES[found["finding"]].role
     if found["finding"] in IN_SEQUENCE and seen.are_several(found["run"], found["actor"], role):
         return SEVERAL.format(role=role, actor=found["actor"])
@@ -344,6 +364,20 @@ def _may_be_committed(found: Mapping[str, Any], seen: Survey) -> bool:
         group.startswith(UNKNOWN_GROUP) and found["partition"] in positions
         for group, positions in _topic(found, seen).told.items() if group not in own
     )  # fmt: skip
+
+
+def _not_recorded(found: Mapping[str, Any], seen: Survey) -> str | None:
+    """What may have set a group back, and nobody would have recorded it; None if nothing may."""
+    why = found["circumstances"]
+    if "unplaced" in why:
+        return BEGAN_UNSEEN
+    if any((what, run) == ("power_cut", found["run"]) for what, run, _ in seen.since):
+        return OFFSETS_LOST
+    members = map(effective, _those_of(found, seen) or [{}])
+    commits = any(it["enable.auto.commit"] == "true" for it in members)
+    if commits or _unrecorded(found, seen):
+        return IN_BACKGROUND
+    return MOVED_SINCE if "moved" in why else None
 
 
 def _are_plain(run: str, seen: Survey) -> bool:
@@ -466,6 +500,7 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     run, name = found["run"], found["topic"]
     topic = _topic(found, seen)
     until = _last_look(topic, is_of_log=found["finding"] in LOST)
+    until = ANY if found["finding"] == "lost-commit" else until  # The broker was asked at the end.
     # A transaction that hangs may be of before.
     first = -ANY if found["finding"] == "hanging-transaction" else topic.first_send
     past = {

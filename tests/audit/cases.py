@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from lab_utils.ledger.events import Event
+from tests.audit.commit_cases import LOST_COMMITS
 from tests.audit.transaction_cases import TRANSACTIONS
 from tests.histories import (
     FINISHED,
@@ -299,6 +300,7 @@ IN_ANOTHER_GROUP = (
 )
 TOMBSTONE = [record("0", 0), record(None, 1, key="a"), record("2", 2)]
 CONSUMING: Cases = {
+    **LOST_COMMITS,
     "duplicate-delivery": {
         "one offset twice": (
             [acked("1", 0), delivered("1", 0), delivered("1", 0)],

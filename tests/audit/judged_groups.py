@@ -11,10 +11,12 @@ from tests.histories import (
     bookmark,
     created,
     delivered,
+    end,
     log,
     offsets,
     out,
     placed,
+    power_cut,
     processed,
     told,
     topic,
@@ -146,4 +148,65 @@ PASSED_OVER: Judged = {
         "skipped-processing", "allowed", "enable.auto.commit=false",
     ),
 }  # fmt: skip
-OF_GROUPS: Judged = {**BY_WHOM, **PASSED_OVER, **RESUMING}
+BY_HAND = {"group__id": "a", **EARLIEST}
+MEMBERS = [created("consumer-1", **BY_HAND), created("consumer-2", **BY_HAND)]
+COMMIT = placed("committed", offset=2)
+BEHIND = [*MEMBERS, *(delivered(str(it), it) for it in range(2)), COMMIT]
+AGAIN = [placed("assigned", "consumer-2"), delivered("1", 1, "consumer-2")]
+HELD_1 = bookmark(1, group="a")
+LOST_COMMITS: Judged = {
+    "committed, and the broker holds an earlier position": (
+        [*BEHIND, HELD_1], "lost-commit", "breach", None,
+    ),
+    "the same, and a member commits in the background": (
+        [created("consumer-3", group__id="a", role="consumer"), *BEHIND,
+         delivered("0", 0, "consumer-3"), HELD_1],
+        "lost-commit", "undecided", None,
+    ),
+    "the same, and nobody recorded how its members are set": (
+        [delivered("0", 0), offsets(1, 2, "a"), told("committed", 1), HELD_1],
+        "lost-commit", "undecided", None,
+    ),
+    "the same as the first, and an administrator changed positions": (
+        [*BEHIND, asked("OffsetDelete"), HELD_1], "lost-commit", "allowed", None,
+    ),
+    "the same, and the topic was deleted": (
+        [*BEHIND, asked("DeleteTopics"), HELD_1], "lost-commit", "allowed", None,
+    ),
+    "the same, and a broker lost its power": (
+        [*BEHIND, power_cut(), HELD_1], "lost-commit", "undecided", None,
+    ),
+    "the same, and the program moved after it": (
+        [*BEHIND, placed("sought", offset=0), HELD_1], "lost-commit", "undecided", None,
+    ),
+    "the same, and it moved before": (
+        [*BEHIND[:-1], placed("sought", offset=0), COMMIT, HELD_1], "lost-commit", "breach", None,
+    ),
+    "the same, and who committed, too, is in nobody knows which group": (
+        [*BEHIND, placed("committed", "tool", offset=1), HELD_1],
+        "lost-commit", "undecided", None,
+    ),
+    "committed, and another member begins before it": (
+        [*BEHIND, *AGAIN], "lost-commit", "breach", None,
+    ),
+    "the same, and who was not in sync may lead": (
+        [topic(None, unclean__leader__election__enable="true"), *BEHIND, *AGAIN],
+        "lost-commit", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "the same, and it is the broker that holds an earlier one": (
+        [topic(None, unclean__leader__election__enable="true"), *BEHIND, HELD_1],
+        "lost-commit", "breach", None,
+    ),
+    "the same, and nobody recorded that it was assigned": (
+        [MEMBERS[0], *BEHIND[2:], MEMBERS[1], AGAIN[1]], "lost-commit", "undecided", None,
+    ),
+    "it committed past all that it had been given": (
+        [*BEHIND[:-1], placed("committed", offset=9), *AGAIN],
+        "lost-commit", "allowed", "auto.offset.reset=earliest",
+    ),
+    "the same, and the log goes on to there": (
+        [*BEHIND[:-1], placed("committed", offset=9), *AGAIN, end(offset=9)],
+        "lost-commit", "breach", None,
+    ),
+}  # fmt: skip
+OF_GROUPS: Judged = {**BY_WHOM, **LOST_COMMITS, **PASSED_OVER, **RESUMING}

@@ -250,8 +250,22 @@ def consuming(c: _Chance) -> list[Event]:
         rows = [*began, *map(went_on, sorted(c.offset() for _ in range(c.randint(1, 4))))]
         return [*rows, bookmark(c.choice([3, 4]), group="a")]
 
+    def behind() -> list[Event]:
+        """Two of a group that commit, move and begin anew; some positions are a transaction's."""
+        rows = [created(f"consumer-{it}", role="consumer", group__id="a") for it in "12"]
+        for _ in range(c.randint(3, 8)):
+            who, offset = c.consumer(), c.offset()
+            rows += c.choice([
+                [placed("committed", who, offset=offset)], [delivered(str(offset), offset, who)],
+                [placed("assigned", who)], [placed("assigned", who), delivered("1", 1, who)],
+                [placed("sought", who, detail={"to": c.choice(["beginning", "bookmark"])})],
+                [offsets(1, offset, c.choice(["a", "a", None])), told(c.ending(), 1)],
+                [created(who, role="consumer", group__id="a")],
+            ])  # fmt: skip
+        return [*rows, *c.many(1, lambda: end(offset=c.offset())), bookmark(c.offset(), group="a")]
+
     return [
-        *c.of(list, polled, resumed),
+        *c.of(list, polled, resumed, behind),
         *c.many(
             12,
             lambda: delivered(c.value(), c.offset(), c.consumer(), partition=c.partition(),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lab_utils.audit.facts import TRANSACTION, places, sql, transactions
+from lab_utils.audit.facts import EXPIRY, TRANSACTION, places, sql, transactions
 from lab_utils.audit.finding import Found, finding, joined, passed_over
+from lab_utils.audit.findings.commits import behind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -136,6 +137,57 @@ def skipped_processing() -> Found:
                 "flatten(transform(filter(consumers, x -> x.name = it.name), x -> x.actors))"
             ),
             "circumstances": SKIPPED_BECAUSE,
+        },
+    )
+
+
+# When it is that a group is behind: how somebody knows, and what may have happened since.
+BEHIND = {
+    "began": "kind <> 'held'",
+    "unplaced": "kind = 'created'",
+    "moved": "moved_at_ns > committed_at_ns",
+    "expired": f"found_at_ns - committed_at_ns >= {EXPIRY}",
+    "past the end":
+        "kind <> 'held' AND position > greatest(coalesce(end, 0), coalesce(furthest, -1) + 1)",
+}  # fmt: skip
+
+
+@finding(
+    "lost-commit", behind, "committed txn_offsets_sent", role="consumer",
+    promise="A position that the broker acknowledged is the group's, until it commits another.",
+)  # fmt: skip
+def lost_commit() -> Found:
+    """A group is behind the position that it committed last.
+
+    Rule: the last position that a member `committed`, or that a committed transaction sent for the
+    group, is after the bookmark that the broker holds at the end of the run (`committed` of the
+    log); or after an offset that a consumer of the group is `delivered` since it was `assigned` the
+    partition, or `created` again. Commits count that were acknowledged before that.
+    Smallest: `committed(2) log committed(1)`; `committed(2) assigned delivered(2, offset 1)`.
+    Near miss: `committed(2) committed(1) log committed(1)`; the consumer was assigned the partition
+    before the commit, or moved by its program (`sought`).
+    Allowed by: a change of positions, as for unseen; the deletion of the topic; a week since the
+    commit, after which the broker may have deleted it; for a consumer that began too early,
+    `unclean.leader.election.enable=true`, as for nonmonotonic-poll, and `auto.offset.reset`, if the
+    position may be after the end of the log. Undecided with `enable.auto.commit=true`, or if the
+    program moved since the commit: then a lower position may have been committed that nobody
+    recorded; if nobody recorded when the consumer was assigned; if a client whose group is unknown
+    committed; and in a run with a power cut, as nobody records how the topic of positions,
+    `__consumer_offsets`, is replicated.
+    Source: Kafka design, consumer position and offset tracking; KIP-211.
+    """
+    return Found(
+        where="position IS NOT NULL",
+        said="'group ' || consumer_group || ' is behind its position in partition ' || partition"
+        " || ': ' || committer || ' had committed ' || position || ', and ' || if(kind = 'held',"
+        " 'the broker holds ' || found_at, consumer || ' was given ' || found_at)",
+        about={
+            "partition": "partition",
+            "offsets": "array(found_at, position)",
+            "actor": joined("actors"),
+            "circumstances": "filter(array("
+            + ", ".join(f"if({is_so}, '{name}', NULL)" for name, is_so in BEHIND.items())
+            + "), x -> x IS NOT NULL)",
         },
     )
 
