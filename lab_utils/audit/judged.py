@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -39,7 +39,7 @@ from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.survey import PLACINGS, UNKNOWN_GROUP, Survey, TopicFacts, survey
-from lab_utils.ledger.acts import ANY, none_was_left
+from lab_utils.ledger.acts import ANY, Acts, at_once, none_was_left
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
@@ -493,9 +493,8 @@ def _is_succeeded(found: Mapping[str, Any], seen: Survey) -> bool:
 def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     """The settings of a finding's topic, how many brokers lost power, what was administered.
 
-    Where the ledger says who holds the replicas, only their power counts; and only what was done
-    before anybody last looked explains what they saw, and was not over when it was first sent to.
-    A group whose positions are deleted begins anew: that is over at once.
+    Only what was done before anybody last looked explains what they saw, and was not over when it
+    was first sent to. A group whose positions are deleted begins anew: that is over at once.
     """
     run, name = found["run"], found["topic"]
     topic = _topic(found, seen)
@@ -504,26 +503,45 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
     # A transaction that hangs may be of before.
     first = -ANY if found["finding"] == "hanging-transaction" else topic.first_send
     past = {
-        key for key, times in seen.since.items() if key[1] == run
-        and any((key[0] != "forgets" or first <= at) and at <= until
-                and not any(at < over < first for over in seen.over.get(key, ())) for at in times)
+        key: [
+            at for at in times
+            if (key[0] != "forgets" or first <= at) and at <= until
+            and not any(at < over < first for over in seen.over.get(key, ()))
+        ]
+        for key, times in seen.since.items() if key[1] == run
     }  # fmt: skip
-    done = {what for what, _, it in past if it in (name, None) and seen.asked[what, run, it] > 0}
-    without_power = {actor for what, _, actor in past if what == "power_cut"}
-    holders = topic.brokers(found["partition"])
-    cuts: dict[str, list[int]] = {}
-    for actor in without_power:
-        at = [it for it in seen.since["power_cut", run, actor] if it <= until]
-        cuts.setdefault(_number(actor), []).extend(at)
-    left = [none_was_left(it, cuts) for it in topic.decided(found["partition"])]
+    done = {
+        what for (what, _, it), times in past.items()
+        if times and it in (name, None) and seen.asked[what, run, it] > 0
+    }  # fmt: skip
     strange = _strange(topic)
     return {
         **{name: text for name, text in topic.settings.items() if name not in strange},
-        POWER_CUT: str(sum(not holders or _number(it) in {"", *holders} for it in without_power)),
-        NONE_WAS_LEFT: "true" if True in left else UNKNOWN if None in left else "false",
+        **_power_cuts(past, topic, found["partition"]),
         TOPIC_DELETED: str("deletes" in done),
         RECORDS_DELETED: str("trims" in done),
         POSITIONS_CHANGED: str(bool(done & {"forgets", "repositions"})),
+    }
+
+
+def _power_cuts(past: Acts, topic: TopicFacts, partition: int | None) -> dict[str, str]:
+    """How many brokers had no power at one time, and was none left? Nothing if each had it.
+
+    Where the ledger says who holds the replicas, only their power counts.
+    """
+    holders = topic.brokers(partition)
+    cuts: dict[str, list[int]] = defaultdict(list)
+    for (what, _, actor), times in past.items():
+        number = _number(actor)
+        if what == "power_cut" and times and (not holders or number in {"", *holders}):
+            cuts[number or str(actor)] += times
+    if not cuts:
+        return {}
+    decided = topic.decided(partition) or [[]]
+    left = [none_was_left(it, cuts) for it in decided]
+    return {
+        POWER_CUT: str(max(at_once(it, cuts) for it in decided)),
+        NONE_WAS_LEFT: "true" if True in left else UNKNOWN if None in left else "false",
     }
 
 

@@ -56,6 +56,30 @@ def decided(at_ns: int, isr: str | None, elr: str | None, replicas: str | None) 
     return Decision(at_ns, in_sync, None if elr is None else eligible, held)
 
 
+def at_once(decisions: Iterable[Decision], without_power: Mapping[str, Sequence[int]]) -> int:
+    """How many brokers, at most, had lost their power at one time, and were not in sync again?
+
+    A broker that comes back without what was in its page cache is taken out of the ISR, and when it
+    is in sync again it has all that its leader has. One that never left it may lead without that.
+    """
+    ordered = sorted(decisions, key=lambda it: it.at_ns)
+
+    def back(broker: str, at: int) -> int:
+        later = [it for it in ordered if it.at_ns > at]
+        out = next((it.at_ns for it in later if broker not in it.in_sync), ANY)
+        return next((it.at_ns for it in later if it.at_ns > out and broker in it.in_sync), ANY)
+
+    lost = [(broker, at, back(broker, at)) for broker, times in without_power.items()
+            for at in times]  # fmt: skip
+    return max(
+        (
+            len({broker for broker, since, until in lost if since <= at < until})
+            for _, at, _ in lost
+        ),
+        default=0,
+    )
+
+
 def none_was_left(
     decisions: Iterable[Decision], without_power: Mapping[str, Sequence[int]]
 ) -> bool | None:

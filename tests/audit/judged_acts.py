@@ -111,6 +111,8 @@ FORGOT = asked("DeleteGroups", topic=None)
 BEGUN = [PRODUCER, LATEST, sent("1"), acked("1", 1), delivered("0", 0),
          placed("committed", offset=1)]  # fmt: skip
 WENT_ON = [placed("assigned"), delivered("2", 2)]
+IN_TURN = [PRODUCER, topic(2), decision("1 2 3"), sent("1"), acked("1", 0), power_cut(),
+           decision("2 3"), STARTED, power_cut(2), decision("3"), end()]  # fmt: skip
 ACTS: Judged = {
     "the groups were deleted before the first send": (
         [FORGOT, *BEGUN, *WENT_ON], "unseen", "breach", None,
@@ -219,6 +221,16 @@ ACTS: Judged = {
     "the last in sync lost power, and a copy is no loss": (
         [PRODUCER, topic(2), sent("1"), decision("1"), power_cut(), acked("1", 1), *log("1", "1")],
         "duplicate", "breach", None,
+    ),
+    "its brokers lost power in turn, each when the others were in sync": (
+        [*IN_TURN[:8], decision("1 2 3"), *IN_TURN[8:]], "lost-write", "breach", None,
+    ),
+    "the same, and the first was not back when the second lost it": (
+        IN_TURN, "lost-write", "allowed", "min.insync.replicas=2",
+    ),
+    "the same, and nobody recorded that it was ever out of sync": (
+        [*IN_TURN[:6], STARTED, decision("1 2 3"), *IN_TURN[8:]],
+        "lost-write", "allowed", "min.insync.replicas=2",
     ),
     "its topic was created again before the first send": (
         [PRODUCER, GONE, MADE, *NOT_HELD], "lost-write", "breach", None,
