@@ -20,10 +20,6 @@ from tests.views import consuming_histories, histories, replica_histories, trans
 from tests.views.histories import fired, request, response
 
 
-def texts(rows: list[Event], *apis: str) -> list[str]:
-    return [step.text for step in Steps(rows, apis or ("Produce",)).all]
-
-
 def row(data: RunData, name: str, step: int = 1000) -> str:
     """What a row of the log shows at a step."""
     cells = next(it["cells"] for it in data["log"] if it["name"] == name)
@@ -37,54 +33,48 @@ def kinds(data: RunData, name: str) -> list[str]:
     return [cell["states"][-1][2] for cell in cells]
 
 
-def test_lost_answer_is_told_step_by_step() -> None:
-    """The broker stores, the proxy drops, the client sends again, the broker stores again."""
-    told = texts(histories.lost_answer())[6:11]
-
-    assert told == [
+CUT = [
+    request(1, "0", 1), request(2, "1", 2), response(3, 1, offset=0, fate="dropped"),
+    fired(4, "drop_response", 1, nth=1), response(5, 2, offset=1, fate="dropped"),
+]  # fmt: skip
+# What happened, the steps from the first of these on, and a pattern of words that are in none.
+TOLD: dict[str, tuple[list[Event], list[str], str]] = {
+    "stored, dropped, sent again, stored again": (histories.lost_answer(), [
         "The producer sends order 2.",
         "Broker 1 has stored order 2 at offset 2 and answers. "
         "The proxy drops the answer: the client never gets it.",
         "The producer sends order 2 again.",
         "Broker 1 has stored order 2 at offset 3 and answers.",
         "The producer reports order 2 as acked, at offset 3.",
-    ]
-
-
-def test_answers_lost_with_their_connection_are_told() -> None:
-    """One answer is dropped by a fault; those after it on its connection are lost with that."""
-    told = texts(
-        [
-            request(1, "0", 1),
-            request(2, "1", 2),
-            response(3, 1, offset=0, fate="dropped"),
-            fired(4, "drop_response", 1, nth=1),
-            response(5, 2, offset=1, fate="dropped"),
-        ]
-    )
-
-    assert ["The proxy drops the answer" in it for it in told[2:4]] == [True, False]
-    assert "The proxy has cut the connection and drops the answer" in told[3]
-
-
-def test_broker_that_knows_a_batch_is_told() -> None:
-    """A repeat that is answered with the offset of the original was recognised, and only that."""
-    recognised = "Broker 1 recognises order 2: it is stored already, at offset 2. It answers so."
-
-    assert recognised in texts(histories.recognised())
-    assert not any("recognises" in text for text in texts(histories.refused()))
-
-
-def test_copy_is_the_proxys() -> None:
-    """What the proxy sends by itself is not said of the producer; the broker recognises it."""
-    told = texts(histories.replayed())
-
-    assert "The proxy sends a copy of order 0. The client knows nothing of it." in told
-    assert not any("again" in text for text in told)
-    assert (
+    ], "recognises"),
+    "one answer is dropped, and the next one with its connection": (CUT, [
+        "Broker 1 has stored order 0 at offset 0 and answers. "
+        "The proxy drops the answer: the client never gets it.",
+        "Broker 1 has stored order 1 at offset 1 and answers. "
+        "The proxy has cut the connection and drops the answer: the client never gets it.",
+    ], "again"),
+    "the broker knows the batch": (histories.recognised(), [
+        "Broker 1 recognises order 2: it is stored already, at offset 2. It answers so.",
+    ], "copy"),
+    "a copy is the proxy's, and the broker knows it": (histories.replayed(), [
+        "The proxy sends a copy of order 0. The client knows nothing of it.",
         "Broker 1 recognises order 0: it is stored already, at offset 0. It answers so. "
-        "The proxy drops the answer: it answers a copy."
-    ) in told
+        "The proxy drops the answer: it answers a copy.",
+    ], "again"),
+    "a refusal is the proxy's, and a repeat elsewhere is not recognised": (histories.refused(), [
+        "The proxy answers NOT_ENOUGH_REPLICAS in the place of broker 1.",
+    ], "recognises|Broker 1 answers NOT"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("rows", "steps", "unsaid"), TOLD.values(), ids=TOLD)
+def test_what_is_told_step_by_step(rows: list[Event], steps: list[str], unsaid: str) -> None:
+    """Each step says who did what: the client, the proxy or the broker."""
+    told = [step.text for step in Steps(rows).all]
+    begin = told.index(steps[0])
+
+    assert steps == told[begin : begin + len(steps)]
+    assert not any(re.search(unsaid, text) for text in told)
 
 
 def test_what_the_proxy_holds_are_two_steps() -> None:
@@ -107,13 +97,6 @@ def test_an_answer_that_is_let_go_too_late_is_lost_then() -> None:
     assert held.at_ns == gone.since_ns < gone.at_ns
     assert gone.text.endswith("after 1,500 ms. The client has closed the connection by then: it "
                               "never gets the answer.")  # fmt: skip
-
-
-def test_refusal_is_the_proxys() -> None:
-    """What the proxy answers is not said of the broker."""
-    told = [text for text in texts(histories.refused()) if "NOT_ENOUGH_REPLICAS" in text]
-
-    assert told == ["The proxy answers NOT_ENOUGH_REPLICAS in the place of broker 1."]
 
 
 def test_log_grows_with_the_answers() -> None:

@@ -96,11 +96,18 @@ def test_predictions(compared: list[Compared], rows: list[object], marked: set[i
     assert (rows, marked) == (table.rows, table.marked)
 
 
-def test_text_is_aligned() -> None:
-    """In a terminal columns are aligned, and a cell of two lines takes two."""
-    table = Table(("a", "evidence"), [("x", ("one", "two")), ("longer", None)])
-
-    assert "a       evidence\nx       one\n        two\nlonger" == repr(table)
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        (Table(("a", "evidence"), [("x", ("one", "two")), ("longer", None)]),
+         "a       evidence\nx       one\n        two\nlonger"),
+        (Table(("value",), [("a\nb\u202ec",)]), "value\na\\nb\\u202ec"),
+    ],
+    ids=["a cell of two lines takes two", "a value breaks no line, and reverses no text around it"],
+)  # fmt: skip
+def test_text_is_aligned(table: Table, text: str) -> None:
+    """In a terminal columns are aligned, and control characters are visible."""
+    assert text == repr(table)
 
 
 def test_a_sentence_has_room() -> None:
@@ -119,11 +126,6 @@ def test_a_sentence_has_room() -> None:
 def test_html_is_escaped(make: Callable[[str], Table]) -> None:
     """No cell, column or caption reaches the browser as markup."""
     assert "<script" not in make('<script src="x">&')._repr_html_()
-
-
-def test_control_characters_are_visible() -> None:
-    """A value cannot break the line or reverse the text around it."""
-    assert "a\\nb\\u202ec" in repr(Table(("value",), [("a\nb\u202ec",)]))
 
 
 def test_source_code_is_the_text() -> None:

@@ -23,6 +23,7 @@ def texts(rows: list[Event], **options: Any) -> list[str]:
 
 
 DOWN, UP = [1, PROXY, -1], [-1, PROXY, 1]
+WAIT = ("held", [PROXY, PROXY])
 WAYS = {
     "there and back": (
         [request(1, "0", 1), response(2, 1)], [("request", DOWN), ("answer", UP)],
@@ -46,6 +47,14 @@ WAYS = {
         [request(1, "0", 1, fate="corrupted"), response(2, 1, error="E")],
         [("corrupted", DOWN), ("error", UP)],
     ),
+    "a held answer waits at the proxy": (
+        [request(1, "0", 1), histories.held_response(2, 1, 40, offset=0)],
+        [("request", DOWN), ("answer", UP[:2]), ("answer", UP[1:]), WAIT],
+    ),
+    "a held answer, let go when its client had hung up": (
+        [request(1, "0", 1), histories.held_response(2, 1, 40, fate="undelivered")],
+        [("request", DOWN), ("undelivered", [-1, PROXY, PROXY]), WAIT],
+    ),
 }  # fmt: skip
 
 
@@ -68,24 +77,6 @@ def test_copy_leaves_the_proxy() -> None:
     assert [copy.event.at_ns] == [mark.at_ns for mark in found.marks]
     assert ["OUT_OF_ORDER_SEQUENCE_NUMBER to the copy"] == [label.text for label in found.errors]
     assert "The proxy sent 1 copy itself." in found.summary()
-
-
-def test_held_answer_waits_at_the_proxy() -> None:
-    """A held answer runs along the proxy's lane until it is released."""
-    rows = [request(1, "0", 1), histories.held_response(2, 1, 40, offset=0)]
-    (wait,) = [path for path in drawn(rows) if path.style == "held"]
-
-    assert [PROXY, PROXY] == [y for _, y in wait.points]
-    assert wait.points[0][0] < wait.points[1][0]
-
-
-def test_answer_that_is_held_and_then_lost_ends_where_it_was_let_go() -> None:
-    """Its client had hung up meanwhile: it waits along the proxy's lane, and ends there."""
-    rows = [request(1, "0", 1), histories.held_response(2, 1, 40, fate="undelivered")]
-    wait, lost = sorted(drawn(rows)[1:], key=lambda path: path.style)
-
-    assert ("held", "undelivered") == (wait.style, lost.style)
-    assert wait.points[1] == lost.points[-1]
 
 
 def test_a_grey_band_is_in_the_legend() -> None:
