@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from lab_utils.cli import main
 from lab_utils.errors import BadArgument
 from lab_utils.gradebook.book import gradebook
-from lab_utils.gradebook.roster import Person, Roster, read_roster, read_rows
+from lab_utils.gradebook.roster import read_roster, read_rows
 from lab_utils.gradebook.similarity import alike
 from lab_utils.gradebook.understood import _line
 from lab_utils.grading import records
@@ -74,11 +74,16 @@ def rows(file: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
+def booked(outs: list[Path], place: Path, **given: Any) -> list[dict[str, str]]:
+    """The rows of the gradebook that is written beside these gradings."""
+    gradebook(outs, place / "book", **given)
+    return rows(place / "book" / "gradebook.csv")
+
+
 def test_a_row_for_each_learner(outs: list[Path], tmp_path: Path) -> None:
     """The last notebook counts; what nobody is to blame for has no grade, and a note says why."""
     said: list[str] = []
-    gradebook(outs, tmp_path / "book", due=["03=2026-11-20T18:00+00:00"], line=said.append)
-    ada, bob, cleo = rows(tmp_path / "book" / "gradebook.csv")
+    ada, bob, cleo = booked(outs, tmp_path, due=["03=2026-11-20T18:00+00:00"], line=said.append)
 
     assert ("ada", "4", "", "4", "8", "12", "66.7") == tuple(
         ada[it] for it in ("learner", "lab 03", "late hours 03", "lab 04", "total", "possible",
@@ -94,9 +99,8 @@ def test_a_row_for_each_learner(outs: list[Path], tmp_path: Path) -> None:
 def test_a_time_of_the_platform_chooses_no_notebook(outs: list[Path], tmp_path: Path) -> None:
     """It is the same for each of a learner's notebooks; the last one by its own time counts."""
     (tmp_path / "t.csv").write_text("learner,lab,handed_in\nada,03,2026-11-20T19:00+00:00\n")
-    gradebook(outs, tmp_path / "book", handed_in=tmp_path / "t.csv",
-              due=["2026-11-20T18:00+00:00"])  # fmt: skip
-    ada, *_ = rows(tmp_path / "book" / "gradebook.csv")
+    due = ["2026-11-20T18:00+00:00"]
+    ada, *_ = booked(outs, tmp_path, handed_in=tmp_path / "t.csv", due=due)
 
     assert ("4", "1.0") == (ada["lab 03"], ada["late hours 03"])
 
@@ -106,8 +110,7 @@ def test_a_notebook_that_was_downloaded_twice(tmp_path: Path) -> None:
     outs = [graded(tmp_path / "03", result("ada", "03", 4, path=f"{it}/03.ipynb", sha256=same),
                    result("bob", "03", 4, path=f"{it}/bob.ipynb", sha256=it))
             for it, same in (("first", "5eed"), ("second", "5eed"))]  # fmt: skip
-    gradebook(outs[:1], tmp_path / "book")
-    ada, bob = rows(tmp_path / "book" / "gradebook.csv")
+    ada, bob = booked(outs[:1], tmp_path)
 
     assert "" == ada["notes"]
     assert "lab 03: 2 notebooks were handed in; the last one counts." == bob["notes"]
@@ -120,8 +123,7 @@ def test_overrides(outs: list[Path], tmp_path: Path) -> None:
         "bob;04;;3;shown in person\ncleo;03;;1;on paper\n"
     )
     (outs[0] / "overrides.csv").write_text(decided)
-    gradebook(outs, tmp_path / "book")
-    ada, bob, cleo = rows(tmp_path / "book" / "gradebook.csv")
+    ada, bob, cleo = booked(outs, tmp_path)
 
     assert ("6.5", "3", "1") == (ada["lab 03"], bob["lab 04"], cleo["lab 03"])
     assert "03.2: 2.5 points, the idea is right" in ada["notes"]
@@ -139,11 +141,9 @@ def test_what_has_a_grade_is_not_to_be_graded_again(tmp_path: Path) -> None:
                  result("cleo", "03", items=(broken,)))  # fmt: skip
     decided = "learner,lab,item,points,reason\nada,03,03.1,3,shown\n , ,,,\n"
     (out / "overrides.csv").write_text(decided)
-    gradebook([out], tmp_path / "book")
 
     assert [("3", False), ("4", False), ("", True)] == [
-        (it["lab 03"], "no grade yet" in it["notes"])
-        for it in rows(tmp_path / "book" / "gradebook.csv")
+        (it["lab 03"], "no grade yet" in it["notes"]) for it in booked([out], tmp_path)
     ]
 
 
@@ -165,9 +165,9 @@ def test_what_a_spreadsheet_makes_of_a_lab(outs: list[Path], tmp_path: Path) -> 
     (tmp_path / "t.csv").write_text("learner,lab,handed_in\nada,3,2026-11-30T10:00Z\n"
                                     "ada,5,2026-11-30T10:00Z\n")  # fmt: skip
     said: list[str] = []
-    gradebook(outs, tmp_path / "book", handed_in=tmp_path / "t.csv", line=said.append,
-              due=["2026-11-30T09:00Z", "30=2026-11-20T18:00Z"])  # fmt: skip
-    ada, bob, _ = rows(tmp_path / "book" / "gradebook.csv")
+    due = ["2026-11-30T09:00Z", "30=2026-11-20T18:00Z"]
+    times = tmp_path / "t.csv"
+    ada, bob, _ = booked(outs, tmp_path, handed_in=times, line=said.append, due=due)
 
     assert ("29", "1.0", "3") == (ada["lab 03"], ada["late hours 03"], bob["lab 04"])
     assert [
@@ -183,8 +183,7 @@ def test_points_with_decimals(outs: list[Path], tmp_path: Path) -> None:
     (outs[0] / "overrides.csv").write_text(
         "learner,lab,item,points,reason\nada,03,03.1,1.1,why\nada,03,03.2,2.2,why\n"
     )
-    gradebook(outs, tmp_path / "book")
-    ada, *_ = rows(tmp_path / "book" / "gradebook.csv")
+    ada, *_ = booked(outs, tmp_path)
 
     assert ("3.3", "7.3") == (ada["lab 03"], ada["total"])
 
@@ -262,17 +261,41 @@ def test_canvas(outs: list[Path], tmp_path: Path) -> None:
     assert not any("Student, Test" in line for line in lines)
 
 
-def test_who_is_who(tmp_path: Path) -> None:
-    """A learner is found by any column that is one person's; in UTF-8 and in Excel's own way."""
-    file = tmp_path / "people.csv"
-    file.write_bytes("Name;Email address;Username\nJosé Ruiz;j@x.org;jr\nAda X;a@x.org;jr\n"
-                     .encode("cp1252"))  # fmt: skip
-    roster = read_roster(file)
+# A list, and who is meant by what a submission calls a learner, by the email.
+PEOPLE = {
+    "any column that is one person's": (
+        "Name;Email address;Username\nJosé Ruiz;j@x.org;jr\nAda X;a@x.org;jr\n",
+        {"j@x.org": "j@x.org", "josé ruiz": "j@x.org", "J": "j@x.org",
+         "jr": None, "eve": None, "": None},
+    ),
+    # A file's name has no apostrophe, Canvas takes out hyphens, some put the last name first.
+    "a name as Moodle's folder or Canvas's file has it": (
+        "first name,last name,email,id\nBob,O'Neill,bob,11\nMary-Ann,D'Angelo,mary,12\n"
+        "Suharto,,su,\n小龙,李,bruce,\nLi,Wang,li,\nWang,Li,wang,\n,,nameless,\n",
+        {"Bob ONeill": "bob", "Mary-Ann DAngelo": "mary", "oneillbob_11": "bob",
+         "dangelomaryann_12": "mary", "dangelomaryann_13": None, "Suharto": "su", "李小龙": "bruce",
+         "Li Wang": "li", "Wang Li": "wang", "---": None},
+    ),
+    # The grading worksheet of an assignment has the number by which its download tells them.
+    "two people of one name in Moodle": (
+        "Identifier,Full name,Email address\nParticipant 11,Ada L,a\nParticipant 12,Ada L,b\n",
+        {"Ada L_11": "a", "Ada L_12": "b", "Participant_12": "b", "Ada L": None, "Ada L_13": None,
+         "11": None},
+    ),
+    "a line that was pasted twice is one person, and two addresses are two": (
+        "name,email,group\nAda,a@x.org,1\n,,\n\nAda,a@x.org,2\nBob,b@x.org,1\nBob,c@x.org,1\n",
+        {"Ada": "a@x.org", "Bob": None, "b@x.org": "b@x.org", "c@x.org": "c@x.org"},
+    ),
+}  # fmt: skip
 
-    assert ["José Ruiz", "José Ruiz", "José Ruiz"] == [
-        person.shown for it in ("j@x.org", "josé ruiz", "J") if (person := roster.find(it))
-    ]
-    assert [None, None, None] == [roster.find(it) for it in ("jr", "eve", "")]
+
+@pytest.mark.parametrize(("text", "mails"), PEOPLE.values(), ids=PEOPLE)
+def test_who_is_who(tmp_path: Path, text: str, mails: dict[str, str | None]) -> None:
+    """A learner is found by what is one person's, and nobody by what is of two."""
+    (tmp_path / "people.csv").write_text(text)
+    roster = read_roster(tmp_path / "people.csv")
+
+    assert mails == {called: (it := roster.find(called)) and it.email for called in mails}
 
 
 @pytest.mark.parametrize("codec", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
@@ -310,33 +333,6 @@ def test_a_name_with_what_cannot_be_printed(name: str, tmp_path: Path) -> None:
     assert ("a@x.org", "4") == (row["Email address"], row["Lab 03"])
 
 
-@pytest.mark.parametrize(
-    ("called", "mail"),
-    [
-        ("Bob ONeill", "bob"),  # Moodle's folder
-        ("Mary-Ann DAngelo", "mary"),
-        ("oneillbob_11", "bob"),  # Canvas's file
-        ("dangelomaryann_12", "mary"),
-        ("dangelomaryann_13", None),
-        ("Suharto", "su"),
-        ("李小龙", "bruce"),
-        ("Li Wang", "li"),  # each is the other with the last name first
-        ("Wang Li", "wang"),
-        ("---", None),
-    ],
-)
-def test_a_name_as_a_platform_writes_it(tmp_path: Path, called: str, mail: str | None) -> None:
-    """A file's name has no apostrophe, Canvas takes out hyphens, some put the last name first."""
-    (tmp_path / "people.csv").write_text(
-        "first name,last name,email,id\nBob,O'Neill,bob,11\nMary-Ann,D'Angelo,mary,12\n"
-        "Suharto,,su,\n小龙,李,bruce,\nLi,Wang,li,\nWang,Li,wang,\n"
-    )
-    person = read_roster(tmp_path / "people.csv").find(called)
-
-    assert mail == (person and person.email)
-    assert Roster([Person(email="a@x")]).find("---") is None
-
-
 def test_one_person_by_many_names(tmp_path: Path) -> None:
     """Each lab, a teacher's decision and a time may call a learner otherwise; the row is one.
 
@@ -351,41 +347,13 @@ def test_one_person_by_many_names(tmp_path: Path) -> None:
         "eve,,2026-11-20\n"
     )
     said: list[str] = []
-    gradebook(outs, tmp_path / "book", roster=tmp_path / "people.csv", due=["2026-11-20T18:00Z"],
-              handed_in=tmp_path / "t.csv", line=said.append)  # fmt: skip
-    (row,) = rows(tmp_path / "book" / "gradebook.csv")
+    given = {"roster": tmp_path / "people.csv", "handed_in": tmp_path / "t.csv"}
+    (row,) = booked(outs, tmp_path, due=["2026-11-20T18:00Z"], line=said.append, **given)
 
     assert ("Jörg Ruiz", "3", "4") == (row["learner"], row["lab 03"], row["lab 04"])
     assert ("1.0", "0.01") == (row["late hours 03"], row["late hours 04"])
     assert "lab 04: Handed in 0:00:20 late." in row["notes"]
     assert [f"In {tmp_path / 't.csv'}, and nobody handed in anything by this name: eve."] == said
-
-
-def test_two_people_of_one_name_in_moodle(tmp_path: Path) -> None:
-    """The grading worksheet of an assignment has the number by which its download tells them."""
-    (tmp_path / "people.csv").write_text(
-        "Identifier,Full name,Email address\nParticipant 11,Ada L,a@x.org\n"
-        "Participant 12,Ada L,b@x.org\n"
-    )
-    roster = read_roster(tmp_path / "people.csv")
-    asked = ("Ada L_11", "Ada L_12", "Participant_12", "Ada L", "Ada L_13", "11")
-    people = map(roster.find, asked)
-
-    assert ["a@x.org", "b@x.org", "b@x.org", None, None, None] == [
-        person and person.email for person in people
-    ]
-
-
-def test_a_person_who_is_listed_twice(tmp_path: Path) -> None:
-    """A line that was pasted twice is one person; two of one name with two addresses are two."""
-    (tmp_path / "people.csv").write_text(
-        "name,email,group\nAda,a@x.org,1\n,,\n\nAda,a@x.org,2\nBob,b@x.org,1\nBob,c@x.org,1\n"
-    )
-    roster = read_roster(tmp_path / "people.csv")
-
-    assert ["a@x.org", "b@x.org", "c@x.org"] == [it.email for it in roster.people]
-    assert roster.people[0] is roster.find("Ada")
-    assert roster.find("Bob") is None
 
 
 def test_a_list_of_nobody(tmp_path: Path) -> None:

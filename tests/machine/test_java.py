@@ -60,14 +60,23 @@ def test_java_home_comes_before_path(
     assert used == find_java(may_fetch=False).version
 
 
-def test_lab_java_is_a_wish(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """LAB_JAVA that does not serve is refused by name, whatever else is there."""
-    java(machine / "path", 17)
-    monkeypatch.setenv("LAB_JAVA", str(java(machine / "old", 11)))
-    with pytest.raises(SetupError) as raised:
-        find_java()
-
-    assert "LAB_JAVA must name Java 17 or newer; LAB_JAVA has Java 11" in str(raised.value)
+@pytest.mark.parametrize(
+    ("on_path", "variable", "version", "said"),
+    [
+        (17, "LAB_JAVA", 11, "LAB_JAVA must name Java 17 or newer; LAB_JAVA has Java 11"),
+        (11, "JAVA_HOME", None, "JAVA_HOME has no Java that runs .*; PATH has Java 11"),
+    ],
+    ids=["LAB_JAVA is a wish, whatever else is there", "what there is does not serve"],
+)
+def test_refused(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, on_path: int, variable: str,
+    version: int | None, said: str,
+) -> None:  # fmt: skip
+    """The message names what is there, and what to type on each system."""
+    java(machine / "path", on_path)
+    monkeypatch.setenv(variable, str(java(machine / "old", version) if version else machine))
+    with pytest.raises(SetupError, match=f"(?s){said}.*apt-get install openjdk-17-jre-headless"):
+        find_java(may_fetch=False)
 
 
 def test_a_path_from_here(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,23 +87,6 @@ def test_a_path_from_here(machine: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
     assert here == find_java().executable
     assert str(machine / "jdk") == jupyter.environment(Path("work"), "token")["LAB_JAVA"]
-
-
-def test_only_old_java(machine: Path) -> None:
-    """Where only an old Java is, the message names it, and what to type on each system."""
-    java(machine / "path", 11)
-    with pytest.raises(SetupError) as raised:
-        find_java(may_fetch=False)
-
-    assert "PATH has Java 11" in str(raised.value)
-    assert "apt-get install openjdk-17-jre-headless" in str(raised.value)
-
-
-def test_what_does_not_run(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A JAVA_HOME that holds no program is said to be so."""
-    monkeypatch.setenv("JAVA_HOME", str(machine))
-    with pytest.raises(SetupError, match="JAVA_HOME has no Java that runs"):
-        find_java(may_fetch=False)
 
 
 def test_a_fetched_jdk_is_found_again(machine: Path) -> None:
