@@ -183,16 +183,6 @@ def perform(stage: Any, tmp_path: Path) -> Iterator[Any]:
         yield perform
 
 
-@pytest.fixture
-def own_stage(state: Path) -> Iterator[Any]:
-    """A stage with one broker for one test alone, which may end it as it likes."""
-    from lab_utils.single_server import down
-    from lab_utils.stage.client import join
-
-    yield join("own")
-    down()
-
-
 @pytest.fixture(autouse=True)
 def whole(request: pytest.FixtureRequest) -> Iterator[None]:
     """After each test, make whole the shared stages that it was given."""

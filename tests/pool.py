@@ -1,8 +1,7 @@
 """The stages that tests share: how one is made whole after each test, and replaced if it cannot be.
 
 A stage that cannot be repaired (stage/lending.py) is ended; the test that left it so fails, and the
-next one gets a new stage under the same name. Who needs to destroy a stage asks for `own_stage`
-instead.
+next one gets a new stage under the same name.
 """
 
 from __future__ import annotations
