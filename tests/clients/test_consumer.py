@@ -194,16 +194,6 @@ def test_consumer_without_a_topic(opened: Opened) -> None:
     assert "UNKNOWN_TOPIC_OR_PART" == refused.value.args[0].name()
 
 
-@pytest.mark.parametrize("size", [0, -1, "2", None])
-def test_batches_of_no_size(filled: Opened, size: Any) -> None:
-    """No batch can be of this size: it is refused, and nothing waits for one."""
-    consumer = filled.live.consumer(BY_HAND)
-    consumer.subscribe([filled.live.topic])
-
-    with pytest.raises(BadArgument, match=f"size must be a whole number .*; got {size!r}"):
-        next(filled.live.batches(consumer, size))
-
-
 def test_cooperative(opened: Opened) -> None:
     """Two members that share a topic bit by bit record what each is given and gives away."""
     filled = opened.under(partitions=2, filled=True)

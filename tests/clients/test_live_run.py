@@ -94,6 +94,7 @@ REFUSED = [
       for name in ("bootstrap.servers", "metadata.broker.list", "client.id")),
     # The client itself would raise SystemError, or end the process.
     *((given, "must be a text") for given in ({"group.id": "\ud800"}, {"\udfff": "1"}, {1: "1"})),
+    ("acks=all", r"is a dictionary, as in .*; got 'acks=all'\."),  # as another tool takes it
 ]  # fmt: skip
 
 
@@ -112,20 +113,16 @@ def test_no_group(ticket: Ticket, group: Any) -> None:
         LiveRun(ticket).consumer({"group.id": group})
 
 
-@pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])
-def test_no_dictionary(ticket: Ticket, client: Any) -> None:
-    """A setting as another tool would take it."""
-    with pytest.raises(BadArgument, match=r"is a dictionary, as in .*; got 'acks=all'\."):
-        client(LiveRun(ticket), "acks=all")
-
-
 def test_what_is_in_hand_is_named(ticket: Ticket) -> None:
-    """A value in the place of its message, and a producer in that of a consumer."""
+    """A value in the place of its message, a producer in that of a consumer, a size of no batch."""
     live = LiveRun(ticket)
     with pytest.raises(BadArgument, match=r"takes the message.*; got b'order 1'"):
         live.processed(b"order 1")
     with pytest.raises(BadArgument, match=r"run\.consumer\(\) made; got a RecordingProd"):
         next(live.messages(live.producer()))  # type: ignore[arg-type]
+    for size in (0, -1, "2", None):
+        with pytest.raises(BadArgument, match=f"size must be a whole number .*; got {size!r}"):
+            next(live.batches(live.consumer(), size))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("client", [LiveRun.producer, LiveRun.consumer])

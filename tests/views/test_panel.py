@@ -40,7 +40,6 @@ HOSTILE: list[dict[str, Any]] = [
     {"method": "GET", "path": "/state\n"},
     {"method": "DELETE", "path": "/faults"},
     {"method": "DELETE", "path": "/faults/../runs/03-a"},
-    {"method": "POST", "path": "/brokers/7/pause"},
     {"method": "GET", "path": "/events?after=x"},
 ]
 
@@ -132,21 +131,12 @@ def test_message_without_a_number_is_left_alone(gone: Stage, tell: Any, message:
     assert [] == tell(Panel(gone), message)
 
 
-@pytest.mark.kafka
 @pytest.mark.parametrize("message", HOSTILE)
-def test_hostile_message_is_refused(stage: Any, tell: Any, message: dict[str, Any]) -> None:
-    """What a panel may not ask for is answered in words, and nothing is armed or stopped."""
-
-    def of_the_panel() -> list[object]:
-        """Armed faults and brokers; others may speak to these meanwhile."""
-        state = stage.state()
-        return [state["faults"], *(broker["state"] for broker in state["brokers"])]
-
-    before = of_the_panel()
-    (answer,) = tell(Panel(stage, PANEL_FAULTS), {"number": 1, **message})
+def test_hostile_message_is_refused(gone: Stage, tell: Any, message: dict[str, Any]) -> None:
+    """What a panel may not ask for is answered in words, and the stage is not asked."""
+    (answer,) = tell(Panel(gone), {"number": 1, **message})
 
     assert "BadArgument" == answer["kind"]
-    assert before == of_the_panel()
 
 
 @pytest.fixture
