@@ -148,18 +148,6 @@ def test_a_run_that_arrives_brings_its_choice(page: Page) -> None:
     assert "" == page.locator(".status").inner_text()
 
 
-def test_step_lights_arrow_sentence_and_cell(both: Page) -> None:
-    """The step of the scrubber is one arrow, one sentence and the cell that it filled."""
-    scrubber = both.get_by_role("slider", name="Step of the run")
-    scrubber.fill("7")
-
-    assert "The proxy drops the answer" in both.locator(".said").inner_text()
-    assert both.locator(".said").inner_text() == scrubber.get_attribute("aria-valuetext")
-    assert "7" == both.locator(".step.now").get_attribute("data-step")
-    assert ["2"] == both.locator(".log td.lit").all_inner_texts()
-    assert ["0", "1", "2", "", "", ""] == log(both)
-
-
 def test_arrow_is_a_handle(both: Page) -> None:
     """A click on an arrow goes to its step."""
     both.locator('.step[data-step="8"] .band').click()

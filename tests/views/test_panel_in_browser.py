@@ -423,16 +423,6 @@ def test_what_does_not_fit_is_said_and_not_asked(page: Page) -> None:
     assert {"GET"} == set(page.evaluate("window.sent.map(message => message.method)"))
 
 
-def test_tile_that_changes_keeps_the_keyboard(page: Page) -> None:
-    """When a broker's role changes under the focus, the same button has it again."""
-    show(page, three())
-    page.get_by_role("button", name="pause broker 2").focus()
-    page.evaluate(f"window.answer = {json.dumps(three(leads=0))}")
-    page.wait_for_function("!document.body.innerText.includes('leads 2')")
-
-    assert "pause broker 2" == page.evaluate("document.activeElement.ariaLabel")
-
-
 def test_fault_of_a_broker_is_named_by_its_call(page: Page) -> None:
     """A fault of a run that no button has is written as its call."""
     faults = [
