@@ -150,7 +150,7 @@ class RecordingConsumer(Consumer):
         passed = partial(self._passed, *arguments, **named)
         self._crashes.reached("before_commit", passed)
         try:
-            with self._crashes.during("while_committing"):
+            with self._crashes.committing():
                 committed = super().commit(*arguments, **named)
         except KafkaException as refusal:
             self._recorder.record("error", error=refusal.args[0].name(), detail={"of": "commit"})

@@ -84,14 +84,13 @@ class CrashPoints:
             stall_ms = self._asked(stalled=point)
 
     @contextmanager
-    def during(self, point: str) -> Iterator[None]:
-        """Tell the parent that the block of this point is under way; it may end it there."""
-        assert point in CRASH_POINTS, point
-        self._asked(point=point, under_way=True)
+    def committing(self) -> Iterator[None]:
+        """Tell the parent that the commit of this block is under way; it may end it there."""
+        self._asked(point="while_committing", under_way=True)
         try:
             yield
         finally:
-            self._asked(left=point)
+            self._asked(left="while_committing")
 
     def _asked(self, **said: Any) -> int:
         """What the parent answers: how long to stall, or WHICH. Without one there is no process."""

@@ -135,7 +135,7 @@ class RecordingProducer(Producer):
     def commit_transaction(self, timeout: float = -1) -> None:
         """Commit the open transaction, as confluent_kafka.Producer.commit_transaction does."""
         self._crashes.reached("before_commit", lambda: self._carried)
-        with self._told("commit_transaction"), self._crashes.during("while_committing"):
+        with self._told("commit_transaction"), self._crashes.committing():
             super().commit_transaction(timeout)
         self._crashes.reached("after_commit", lambda: self._carried)
 
