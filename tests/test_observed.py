@@ -58,11 +58,6 @@ def test_a_leader_that_is_back_is_asked_again(stage: Any) -> None:
     assert last.offset == of(back, "log_end")[-1].offset
 
 
-def test_run_shows_its_replicas(run: Run) -> None:
-    """A run of one broker has the picture of one lane."""
-    assert "The only replica is on broker 1" == run.replicas().title
-
-
 def test_decision_after_the_workload_is_evidence(leaderless: Run) -> None:
     """A leader that is killed at the end is led no more in the ledger, and what it held is there.
 

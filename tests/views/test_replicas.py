@@ -36,6 +36,7 @@ OF_TWO = [
 TITLES = [
     (histories.in_sync(), "All 3 replicas were in sync, and broker 1 led"),
     (OF_TWO, "Both replicas were in sync, and broker 1 led"),
+    (ends(0, 0), "The only replica is on broker 1"),
     (DEAD_ALONE, "Order 0 was acked by broker 1 alone, and broker 1 was killed"),
     (
         TWO_HAD_IT,
