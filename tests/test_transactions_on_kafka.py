@@ -92,16 +92,6 @@ def test_offsets_are_part_of_the_transaction(perform: Perform) -> None:
     assert [-1001, 9] == committed  # -1001 says that there is none
 
 
-def test_what_the_client_speaks(perform: Perform) -> None:
-    """The client ends transactions in version 1 of EndTxn: no new epoch for each of them."""
-    rows = perform(lambda run: in_transaction(run).commit_transaction())
-    asked = [row for row in rows if row.source == "wire" and row.kind == "request"]
-
-    assert {("EndTxn", "1"), ("AddPartitionsToTxn", "0"), ("InitProducerId", "4")} <= {
-        (row.api, row.detail["version"]) for row in asked
-    }
-
-
 def test_decision_survives_a_restart(perform: Perform) -> None:
     """The marker was held, the broker went down; the next coordinator reads on in the diary."""
     faults = (hold_link(1, 1, api="Produce"), stop_broker(1, api="EndTxn"))
