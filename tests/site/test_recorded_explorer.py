@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, Page
 from lab_utils.site import pages
 from lab_utils.views.explorer import CSS
 from tests.browser import rig
+from tests.views.test_explorer_in_browser import log
 
 pytestmark = pytest.mark.browser
 
@@ -50,10 +51,6 @@ def test_without_javascript(browser: Browser, address: str) -> None:
         assert page.locator("svg text").filter(has_text="dropped by the proxy").is_visible()
         assert finding.bounding_box()["width"] <= 390  # type: ignore[index]
         assert page.locator("div:has(> svg)").bounding_box()["width"] <= 390  # type: ignore[index]
-
-
-def log(page: Page) -> list[str]:
-    return page.locator(".log tbody tr").first.locator("td").all_inner_texts()
 
 
 def test_choice_shows_its_recorded_run(page: Page) -> None:
