@@ -88,41 +88,10 @@ JOIN: Final = {
     "grading/grader.py": {"machine", "stage"},
     "views/panel/__init__.py": {"proxy", "stage"},  # its buttons speak to a stage
 }
-# Each third-party library has one home. What stands in a set of two has its reason beside it.
-HOMES: Final = {
-    "anywidget": {"views"},
-    "cjdk": {"machine"},
-    "click": {"audit", "cli", "stage"},  # each server is a command of its own
-    "cloudpickle": {"clients"},
-    # Elsewhere its error alone: what a workload may end with.
-    "confluent_kafka": {"clients", "experiment", "grading", "lab"},
-    "crc32c": {"codec"},
-    "filelock": {"machine"},
-    # ./lab up waits until JupyterLab answers; a seat tells its classroom
-    "httpx": {"stage", "jupyter", "classroom"},
-    "IPython": {"views", "grading"},  # what a cell's magics are in Python
-    "ipywidgets": {"views"},
-    "jgo": {"machine"},
-    "jupyter_client": {"grading"},
-    "jupytext": {"grading"},
-    "kio": {"codec"},
-    "nbformat": {"grading"},
-    "pandas": {"audit"},
-    "platformdirs": {"folders"},
-    "plotly": {"views"},
-    # grading: what the processes of a sandbox hold.
-    "psutil": {"grading", "machine", "processes", "single_server"},
-    "psycopg": {"clients"},
-    "pyarrow": {"audit", "clients"},
-    "pyspark": {"audit", "gradebook"},
-    "rich": {"cli"},
-    "sqlalchemy": {"clients"},
-    "tornado": {"stage", "classroom"},
-    "traitlets": {"views"},
-    "zmq": {"grading"},
-}
 # What is imported under another name than it is installed by.
-PACKAGES: Final = {"IPython": "ipython", "zmq": "pyzmq"}
+IMPORTED_AS: Final = {"ipython": "IPython", "pyzmq": "zmq"}
+EVERYWHERE: Final = {"orjson"}
+PROGRAMS: Final = {"jupyterlab", "jupyter_server_proxy"}
 BANNED_NAMES: Final = {"utils", "helpers", "common", "base", "manager", "handler"}
 REGISTRIES: Final = (
     r"pypi\.org", r"pythonhosted", r"maven\.org", r"maven\.apache\.org/maven2",
@@ -223,27 +192,38 @@ def test_imports_point_one_way() -> None:
     assert [] == wrong
 
 
+@cache
+def homes() -> dict[str, set[str]]:
+    """Where each library may be imported, as pyproject.toml says beside it, before the reason."""
+    said = re.findall(r'(?m)^  "([\w-]+).*",  +# ([\w, ]+): ', text(ROOT / "pyproject.toml"))
+    asked = {name: set(rooms.split(", ")) for name, rooms in said if name in asked_for()[0]}
+    return {IMPORTED_AS.get(it, it.replace("-", "_")): rooms for it, rooms in asked.items()}
+
+
 def test_each_library_has_one_home() -> None:
     """A third-party library is imported in its home alone; types may be named anywhere."""
     wrong = [
-        f"{found}: its home is {sorted(HOMES[library])}"
+        f"{found}: its home is {sorted(homes()[library])}"
         for found in imports()
-        if (library := found.name.partition(".")[0]) in HOMES
-        if found.room not in HOMES[library] and not found.typing_only
+        if (library := found.name.partition(".")[0]) in homes().keys() - EVERYWHERE
+        if found.room not in homes()[library] and not found.typing_only
     ]
 
     assert [] == wrong
 
 
 def test_every_dependency_has_a_home() -> None:
-    """What is imported is in HOMES; that, and the programs, is what pyproject.toml asks for."""
-    programs = {"jupyterlab", "jupyter_server_proxy"}
-    everywhere = {"orjson"}
-    imported = {found.name.partition(".")[0] for found in imports()} - sys.stdlib_module_names
-    packages = {PACKAGES.get(name, name) for name in HOMES}
+    """What pyproject.toml asks for is imported, or is a program; nothing else is imported.
 
-    assert HOMES.keys() | everywhere | {"lab_utils", "benchmarks"} == imported
-    assert packages | everywhere | programs == {name.replace("-", "_") for name in asked_for()[0]}
+    Each home is a room, or a module that is in none, in which the library is imported.
+    """
+    found = {(it.name.partition(".")[0], it.room) for it in imports() if not it.typing_only}
+    imported = {library for library, _ in found} - sys.stdlib_module_names
+    named = {(library, room) for library, rooms in homes().items() for room in rooms}
+
+    assert len(asked_for()[0]) == len(homes())
+    assert homes().keys() - PROGRAMS | {"lab_utils", "benchmarks"} == imported
+    assert PROGRAMS == {library for library, _ in named - found}
 
 
 def asked_for() -> tuple[set[str], set[str], set[str]]:
@@ -257,7 +237,7 @@ def asked_for() -> tuple[set[str], set[str], set[str]]:
 
 def test_importing_the_package_loads_nothing_heavy() -> None:
     """The first line of a notebook brings in no client, no Spark, no pictures and no server."""
-    names = f"[name for name in {list(HOMES)} if name in sys.modules]"
+    names = f"[name for name in {sorted(homes().keys() - EVERYWHERE)} if name in sys.modules]"
     code = f"import sys; from lab_utils import Lab, drop_response, source; print({names})"
     loaded = subprocess.check_output([sys.executable, "-c", code], cwd=ROOT, text=True)
 
