@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from lab_utils.ledger.history import LEFT
 from lab_utils.proxy.faults import (
     Fault,
     corrupt_request,
@@ -181,8 +179,3 @@ def test_links_and_brokers_of_three(stage_of_three: Any, ask: Any) -> None:
     assert [[([1, 2], "cut")], [([1, 2], "held")], [], [([1, 3], "cut")]] == list(map(links, done))
     assert [["running", "running", "paused"], ["running"] * 3] == states
     assert [] == links(healed)
-
-
-def test_what_a_consumer_may_leave_is_the_same_for_panel_and_picture() -> None:
-    """One of the two is JavaScript: a request that only one of them knew would be broken there."""
-    assert f"{json.dumps(LEFT)}.includes(" in Panel._esm

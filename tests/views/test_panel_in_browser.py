@@ -84,7 +84,7 @@ def show(page: Page, said: dict[str, Any] | None, after: dict[str, Any] | None =
     Returns its text, once it has the first.
     """
     shown = Panel(gone_stage(), PANEL_FAULTS)
-    names = ("lab", "port", "token", "faults", "styles")
+    names = ("lab", "port", "token", "faults", "left", "styles")
     page.evaluate("given => Object.assign(window, given)", {"answer": said, "after": after})
     page.evaluate(SETTING, [shown._esm, {name: getattr(shown, name) for name in names}])
     page.add_style_tag(content=shown._css)

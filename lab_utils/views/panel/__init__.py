@@ -21,6 +21,7 @@ from weakref import WeakKeyDictionary
 import traitlets
 
 from lab_utils.errors import BadArgument, LabError
+from lab_utils.ledger.history import LEFT
 from lab_utils.proxy.faults import Fault, to_json
 from lab_utils.proxy.faults.frame_faults import (
     corrupt_request,
@@ -72,6 +73,7 @@ class Panel(Drawn):
     token = traitlets.Unicode().tag(sync=True)
     closed = traitlets.Bool(default_value=False).tag(sync=True)
     faults: traitlets.List[Any] = traitlets.List().tag(sync=True)
+    left: traitlets.List[Any] = traitlets.List(list(LEFT)).tag(sync=True)
 
     def __init__(
         self, stage: Stage, faults: Sequence[Fault] = (), start: Start | None = None

@@ -301,7 +301,9 @@ class Feed {
 
   /** Did it, other than most, not simply go through? */
   isBroken({ number, requests, response, happened }) {
-    if (isLeft({ requests, response })) return false;
+    // What a consumer that closes does not wait for: nothing is broken when its answer comes.
+    const left = this.model.get("left");
+    if (response?.fate === "undelivered" && left.includes(requests?.[0].api)) return false;
     const fates = [...(requests ?? []), response ?? {}].map(({ fate }) => fate ?? "forwarded");
     return Boolean(happened || (number && (response?.error || fates.some((it) => it !== "forwarded"))));
   }
@@ -340,9 +342,6 @@ const isDropped = ({ requests, response }) => {
   const fates = [requests?.[0].fate, response?.fate];
   return fates.includes("dropped") || fates.includes("undelivered");
 };
-/** What a consumer that closes does not wait for: nothing is broken when its answer comes. */
-const isLeft = ({ requests, response }) =>
-  response?.fate === "undelivered" && ["Fetch", "Heartbeat", "LeaveGroup"].includes(requests?.[0].api);
 const connectionOf = ({ requests }) => requests?.[0].detail?.connection;
 
 // What becomes of a broker or a link: how it is drawn, and what is said of it.
