@@ -183,14 +183,13 @@ Rule: TypeAlias = Callable[[Any, Evidence], "str | None"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """A mistake with a name: how the evidence shows it, and a thought that leads out of it.
+    """A mistake: how the evidence shows it, and a thought that leads out of it.
 
     likely  a clause; it is printed after "Likely: "
     look    a sentence that names a place to look, never the answer
     finding, claim   on a report card: what the audit calls it, and the claim behind it
     """
 
-    name: str
     is_made: Callable[[Any, Evidence], object]
     likely: str
     look: str = ""
@@ -206,7 +205,7 @@ class Exercise:
     public    the trials of lab.check
     unseen    nonce -> the trials of the grader; None: the public ones, with other order names
     rules     all must hold in every trial
-    mistakes  the first that is made gives the hint
+    mistakes  by their names; the first that is made gives the hint
     passed    one sentence with numbers for PASS; None: what was counted
     blank     the hint while there is no answer
     claims    the claim behind each trial, by the trial's name: the verdict is then a report card,
@@ -221,7 +220,7 @@ class Exercise:
     public: tuple[Trial, ...]
     rules: tuple[Rule, ...]
     unseen: Callable[[str], Sequence[Trial]] | None = None
-    mistakes: tuple[Mistake, ...] = ()
+    mistakes: Mapping[str, Mistake] = field(default_factory=dict)
     passed: Callable[[Any, Sequence[Evidence]], str] | None = None
     blank: str = "Replace `# YOUR CODE` in the cell above, run it, then run this check again."
     claims: Mapping[str, str] = field(default_factory=dict)

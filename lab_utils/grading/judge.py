@@ -303,7 +303,7 @@ def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: 
 
 def _made(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Mistake | None:
     """The first mistake that the evidence shows."""
-    for mistake in exercise.mistakes:
+    for mistake in exercise.mistakes.values():
         if any(_is_made(mistake.is_made, answer, each) for each in evidence):
             return mistake
     return None

@@ -85,17 +85,15 @@ EXERCISES = (
         public=(eventful(6, lost=3, late=(7, 9)),),
         unseen=drawn(eventful_somewhere),
         rules=(rows_equal(lambda evidence: [{"acked": len(acked(evidence))}]),),
-        mistakes=(
-            Mistake(
-                name="counted reports",
+        mistakes={
+            "counted reports": Mistake(
                 is_made=lambda _, seen: (
                     returned_count(seen) == len(seen.history.of("client", "acked"))
                 ),
                 likely="you counted reports, and an order that was sent again has several.",
                 look="Look at how often each value occurs among the acked events.",
             ),
-            Mistake(
-                name="counted what was sent",
+            "counted what was sent": Mistake(
                 is_made=lambda _, seen: (
                     returned_count(seen)
                     in (len(seen.history.of("client", "sent")), len(seen.orders))
@@ -103,8 +101,7 @@ EXERCISES = (
                 likely="your number includes an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote.",
             ),
-            Mistake(
-                name="took away what is unknown",
+            "took away what is unknown": Mistake(
                 is_made=lambda _, seen: (
                     returned_count(seen)
                     == len(
@@ -114,13 +111,12 @@ EXERCISES = (
                 likely="an order that was sent more than once may be both unknown and acked.",
                 look="Look at all reports about the first order.",
             ),
-            Mistake(
-                name="counted the log",
+            "counted the log": Mistake(
                 is_made=lambda _, seen: returned_count(seen) == len(seen.stored),
                 likely="you counted records in the log, and acked is a word about the client.",
                 look="Look at the column `source`.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="00.2",
@@ -137,39 +133,34 @@ EXERCISES = (
             ),
         ),
         rules=(answer_equals(outcome_of_order_3),),
-        mistakes=(
-            Mistake(
-                name="an error is a failure",
+        mistakes={
+            "an error is a failure": Mistake(
                 is_made=lambda answer, _: answer["outcome"] == "failed",
                 likely="you read an error report as a statement about the log.",
                 look="Look at late.log, then at the two words that have to do with errors.",
             ),
-            Mistake(
-                name="a stored order is acked",
+            "a stored order is acked": Mistake(
                 is_made=lambda answer, _: answer["outcome"] == "acked",
                 likely="you named what the log shows; the client had no answer when it reported.",
                 look="Look at the row of order 3 among the reports.",
             ),
-            Mistake(
-                name="not in the log",
+            "not in the log": Mistake(
                 is_made=lambda answer, _: answer["offset"] is None,
                 likely="you took the offset from the report, which has none.",
                 look="Look at late.log.",
             ),
-            Mistake(
-                name="another place",
+            "another place": Mistake(
                 is_made=lambda answer, seen: (
                     answer["offset"] in {row.offset for row in seen.log if row.value != "3"}
                 ),
                 likely="another order has that offset.",
                 look="Look at late.log: its first order has offset 0.",
             ),
-            Mistake(
-                name="a number as text",
+            "a number as text": Mistake(
                 is_made=lambda answer, _: isinstance(answer["offset"], str),
                 likely="`offset` is a text, and the question asks for a number.",
             ),
-        ),
+        },
         blank='Fill in both names, as in answer_2 = {"outcome": "...", "offset": ...}.',
     ),
     Exercise(
@@ -180,9 +171,8 @@ EXERCISES = (
         answer="fault_3",
         public=(Trial(name="your fault", orders=10, workload=send_orders),),
         rules=(),
-        mistakes=(
-            Mistake(
-                name="too late",
+        mistakes={
+            "too late": Mistake(
                 is_made=lambda _, seen: any(
                     getattr(fault, "nth", 1) > len(seen.requests(getattr(fault, "api", "")))
                     for fault in seen.trial.faults
@@ -190,7 +180,7 @@ EXERCISES = (
                 likely="the fault waits for a request that never comes.",
                 look="Count the requests of that API in _.timeline(apis=None), then look at nth.",
             ),
-        ),
+        },
         passed=lambda _, evidence: (
             f"the fault fired {times(len(evidence[0].faults('fired')))}, so this run proves "
             f"something: {len(evidence[0].orders)} orders, {len(evidence[0].stored)} in the log."

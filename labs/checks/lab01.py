@@ -271,50 +271,43 @@ EXERCISES = (
             ),
         ),
         rules=(names_what_became(lambda seen: Counter(seen.stored)),),
-        mistakes=(
-            Mistake(
-                name="acked means flushed",
+        mistakes={
+            "acked means flushed": Mistake(
                 is_made=says("once", of="one replica, power cut"),
                 likely="you took an ack for a record on the disk; it is in the page cache.",
                 look="Look at killed.log, and at dark.log.",
             ),
-            Mistake(
-                name="kill means loss",
+            "kill means loss": Mistake(
                 is_made=says("lost", of="one replica, kill -9"),
                 likely="SIGKILL ends the process, and the page cache belongs to the system.",
                 look="Look at killed.log.",
             ),
-            Mistake(
-                name="all is one",
+            "all is one": Mistake(
                 is_made=says("lost", of="acks=all, the leader dies"),
                 likely="with acks=all the leader had not answered what the followers did not have.",
                 look="Look at everybody.timeline(): what was acked before the leader died?",
             ),
-            Mistake(
-                name="sent again is stored again",
+            "sent again is stored again": Mistake(
                 is_made=says("twice", of="acks=all, the leader dies"),
                 likely="the copy that the dead leader had was on no other broker.",
                 look="Look at everybody.log: how often is the second order there?",
             ),
-            Mistake(
-                name="a report is a record",
+            "a report is a record": Mistake(
                 is_made=says("once", of="acks=0, a request is lost"),
                 likely="with acks=0 a report says that the record has left the client.",
                 look="Look at silent.timeline(): what became of the second request?",
             ),
-            Mistake(
-                name="one ack is enough",
+            "one ack is enough": Mistake(
                 is_made=says("once", of="acks=1, the leader dies"),
                 likely="the leader had the records alone when it answered, and then it died.",
                 look="Look at one.replicas(): who leads next, and what does it have?",
             ),
-            Mistake(
-                name="acked is sent again",
+            "acked is sent again": Mistake(
                 is_made=says("twice"),
                 likely="a client sends nothing again that it has reported as acked.",
                 look="Look for the report of each order: does a request of that order follow it?",
             ),
-        ),
+        },
         blank='Fill in "once", "lost" or "twice" for each of the five.',
     ),
     Exercise(
@@ -326,32 +319,28 @@ EXERCISES = (
         public=(report_kinds(refused=2, late=4),),
         unseen=drawn(lambda place: [report_kinds(*place.sample(range(1, 7), 2))]),
         rules=(the_words_are_right,),
-        mistakes=(
-            Mistake(
-                name="every error is a failure",
+        mistakes={
+            "every error is a failure": Mistake(
                 is_made=said_instead("failed", of="unknown"),
                 likely="a report of _MSG_TIMED_OUT does not rule out that the record is stored.",
                 look="Look at lab 00: late.log, and the word that was true of order 3.",
             ),
-            Mistake(
-                name="every error is unknown",
+            "every error is unknown": Mistake(
                 is_made=said_instead("unknown", of="failed"),
                 likely="a broker that refuses a record has decided: it is not stored.",
                 look="Look at the error of that report: did the client say it, or the broker?",
             ),
-            Mistake(
-                name="no word at all",
+            "no word at all": Mistake(
                 is_made=lambda _, seen: not sorted_by_learner(seen),
                 likely="your callback puts nothing into `words`.",
                 look="Begin with the reports that have no error: words[order] = ...",
             ),
-            Mistake(
-                name="no error is looked at",
+            "no error is looked at": Mistake(
                 is_made=lambda _, seen: set(sorted_by_learner(seen).values()) == {"acked"},
                 likely="your callback calls every report a success.",
                 look="Look at the first argument of the callback.",
             ),
-        ),
+        },
         passed=lambda _, evidence: (
             f"{len(evidence[0].orders)} reports in {len(set(truth(evidence[0]).values()))} kinds, "
             "each with the word that is true of it."
@@ -366,38 +355,33 @@ EXERCISES = (
         public=(acked_alone(2),),
         unseen=drawn(lambda place: [acked_alone(place.choice((1, 3)))]),
         rules=(rows_equal(lambda seen: [{"value": each} for each in sorted(lost(seen))]),),
-        mistakes=(
-            Mistake(
-                name="sent, and not acked",
+        mistakes={
+            "sent, and not acked": Mistake(
                 is_made=lambda _, seen: {*seen.column("value")} - acked(seen),
                 likely="your query returns an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote of that order.",
             ),
-            Mistake(
-                name="everything acked",
+            "everything acked": Mistake(
                 is_made=lambda _, seen: len(seen.column("value")) == len(acked(seen)),
                 likely="your query returns every acked order, also those in the log.",
                 look="Look at the events with source 'log' and kind 'record'.",
             ),
-            Mistake(
-                name="all that the dead leader acked",
+            "all that the dead leader acked": Mistake(
                 is_made=lambda _, seen: {*seen.column("value")} & {*seen.stored},
                 likely="your query returns an acked order that is in the log.",
                 look="Look at whether the followers had that order before the links were cut.",
             ),
-            Mistake(
-                name="since the last cut",
+            "since the last cut": Mistake(
                 is_made=lambda _, seen: seen.returned and {*seen.column("value")} < lost(seen),
                 likely="one of the orders that are gone is not in your result.",
                 look="Look at which orders the log does not hold, whenever they were acked.",
             ),
-            Mistake(
-                name="by offset",
+            "by offset": Mistake(
                 is_made=lambda _, seen: not seen.returned,
                 likely="every offset that was acked is in use: another order has it now.",
                 look="Look at the record at offset 2. Which order's ack named that offset first?",
             ),
-        ),
+        },
     ),
     Exercise(
         item="01.4",
@@ -413,20 +397,18 @@ EXERCISES = (
             nearly_all_are_stored,
             every_in_sync_replica_is_asked,
         ),
-        mistakes=(
-            Mistake(
-                name="acks too low",
+        mistakes={
+            "acks too low": Mistake(
                 is_made=lambda _, seen: low_acks(seen),
                 likely="your requests do not ask for every in-sync replica.",
                 look="Look at detail.acks of the Produce requests.",
             ),
-            Mistake(
-                name="gave up too early",
+            "gave up too early": Mistake(
                 is_made=lambda _, seen: len(set(seen.stored)) < 0.95 * len(seen.orders),
                 likely="a new leader needs two seconds here, and your producer did not wait.",
                 look="Look at message.timeout.ms and retries, and at what you wait for at the end.",
             ),
-        ),
+        },
         blank="Look at what the last line of the workload waits for, and whether it is there.",
     ),
     Exercise(
@@ -437,26 +419,23 @@ EXERCISES = (
         answer="answer_5",
         public=(Trial(name="a calm run", orders=1, brokers=3, workload=with_acks("all")),),
         rules=(promise_is_kept,),
-        mistakes=(
-            Mistake(
-                name="promises too much",
+        mistakes={
+            "promises too much": Mistake(
                 is_made=lambda answer, _: first_choice(answer, may=True) is not None,
                 likely="that choice does not wait until a second broker has the record.",
                 look="Look at 01.1: which of its runs with this `acks` lost an acked order?",
             ),
-            Mistake(
-                name="promises too little",
+            "promises too little": Mistake(
                 is_made=lambda answer, _: first_choice(answer, may=False) is not None,
                 likely="with that choice every in-sync replica has an acked record.",
                 look="Look at 01.1: what became of the acked orders when a leader died so?",
             ),
-            Mistake(
-                name="payments may be lost",
+            "payments may be lost": Mistake(
                 is_made=lambda answer, _: str(answer["payments"]["acks"]) in ("0", "1"),
                 likely="what you say of that choice is true, and for payments it is not enough.",
                 look="Look at 01.1: with which `acks` was no acked order lost when a leader died?",
             ),
-        ),
+        },
         passed=lambda _, __: "each choice keeps the promise beside it.",
         blank='Fill in `acks` ("0", "1" or "all") and `may_lose` (True or False) for each system.',
     ),

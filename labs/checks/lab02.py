@@ -319,32 +319,28 @@ EXERCISES = (
             ),
         ),
         rules=(each_list_is(four_moments),),
-        mistakes=(
-            Mistake(
-                name="paused is in sync",
+        mistakes={
+            "paused is in sync": Mistake(
                 is_made=tells_of(four_moments, "3 is paused", of=lambda said: 3 in said),
                 likely="a follower that fetches nothing leaves after replica.lag.time.max.ms.",
                 look="Look at watched.replicas(), at the lane of broker 3.",
             ),
-            Mistake(
-                name="once out, always out",
+            "once out, always out": Mistake(
                 is_made=tells_of(four_moments, "3 is back", of=lambda said: 3 not in said),
                 likely="a follower that has caught up is in sync again.",
                 look="Look at the last ISR of the run `watched`.",
             ),
-            Mistake(
-                name="the dead are in sync",
+            "the dead are in sync": Mistake(
                 is_made=tells_of(four_moments, "1 is dead", of=lambda said: 1 in said),
                 likely="the controller takes a dead leader out of the ISR when it picks another.",
                 look="Look at unclean.replicas(): who is in the ISR when broker 1 is dead?",
             ),
-            Mistake(
-                name="others leave, too",
+            "others leave, too": Mistake(
                 is_made=tells_of(four_moments, *MOMENTS),
                 likely="who keeps up stays in the ISR, whoever else leaves it.",
                 look="Look at watched.replicas(), at the lanes of brokers 1 and 2.",
             ),
-        ),
+        },
         blank="Fill in a list of brokers, as [1, 2], for each of the four moments.",
     ),
     Exercise(
@@ -356,39 +352,33 @@ EXERCISES = (
         public=(alone(1),),
         unseen=drawn(lambda place: [alone(place.randint(2, 3))]),
         rules=(rows_equal(acked_alone),),
-        mistakes=(
-            Mistake(
-                name="stored, and not acked",
+        mistakes={
+            "stored, and not acked": Mistake(
                 is_made=lambda _, seen: {*seen.column("value")} - acked_by(seen).keys(),
                 likely="your query returns an order that no report calls a success.",
                 look="Look at the kinds of events that the client wrote of that order.",
             ),
-            Mistake(
-                name="all acked",
+            "all acked": Mistake(
                 is_made=lambda _, seen: {*seen.column("value")} == acked_by(seen).keys(),
                 likely="your query returns what more than one broker had, too.",
                 look="Look at where the log of each follower ended when the links were cut.",
             ),
-            Mistake(
-                name="acks=1 is one broker",
+            "acks=1 is one broker": Mistake(
                 is_made=lambda _, seen: 3 in map(acked_by(seen).get, seen.column("value")),
                 likely="acks=1 waits for no follower, and yet the followers may have the order.",
                 look="Look at how many log ends are above the offset of the first order.",
             ),
-            Mistake(
-                name="not on every broker",
+            "not on every broker": Mistake(
                 is_made=lambda _, seen: 2 in map(acked_by(seen).get, seen.column("value")),
                 likely="two brokers had one of these orders: the leader lost one link first.",
                 look="Look at how many log ends are above the offset of each order.",
             ),
-            Mistake(
-                name="an ISR of one",
+            "an ISR of one": Mistake(
                 is_made=lambda _, seen: {*seen.column("value")} == acked_in_an_isr_of_one(seen),
                 likely="who is in the ISR need not have the order: it shrinks a second later.",
                 look="Look at the log ends between the cut of the links and the smaller ISR.",
             ),
-            Mistake(
-                name="since the last cut",
+            "since the last cut": Mistake(
                 is_made=lambda _, seen: (
                     seen.returned
                     and {*seen.column("value")} < {row["value"] for row in acked_alone(seen)}
@@ -396,13 +386,12 @@ EXERCISES = (
                 likely="an order that one broker had is not in your result.",
                 look="Look at which brokers are at the two ends of each link that was cut.",
             ),
-            Mistake(
-                name="when all was repaired",
+            "when all was repaired": Mistake(
                 is_made=lambda _, seen: not seen.returned,
                 likely="in the end every broker has every order: the lab has repaired the links.",
                 look="Look at the time of the event `healing`, and at the log ends before it.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="02.3",
@@ -415,36 +404,32 @@ EXERCISES = (
             random.Random(nonce).randint(1, 4), random.Random(nonce + "f").choice((2, 3))
         ),
         rules=(it_survives,),
-        mistakes=(
-            Mistake(
-                name="acks too low",
+        mistakes={
+            "acks too low": Mistake(
                 is_made=lambda answer, _: str(answer["producer"].get("acks", "all")) in "01",
                 likely="the leader answered for itself alone.",
                 look="Look at which replicas had the record when the leader died.",
             ),
-            Mistake(
-                name="too few replicas",
+            "too few replicas": Mistake(
                 is_made=lambda answer, _: answer["replicas"] < 3,
                 likely="with fewer than three replicas there is none to spare.",
                 look="Look at the run in which a follower dies.",
             ),
-            Mistake(
-                name="no replica to spare",
+            "no replica to spare": Mistake(
                 is_made=lambda answer, _: (
                     str(answer["topic"].get("min.insync.replicas")) == str(answer["replicas"])
                 ),
                 likely="min.insync.replicas is as high as the number of replicas.",
                 look="Look at the error of the reports when one follower is dead.",
             ),
-            Mistake(
-                name="one is enough",
+            "one is enough": Mistake(
                 is_made=lambda answer, _: (
                     str(answer["topic"].get("min.insync.replicas", "1")) == "1"
                 ),
                 likely="with min.insync.replicas=1 a leader on its own goes on answering.",
                 look="Look at who could lead when that leader died.",
             ),
-        ),
+        },
         passed=orders_in_runs("failures, nothing acked was lost, and writes went on."),
         blank="Fill in all settings that are `...`.",
     ),
@@ -456,28 +441,25 @@ EXERCISES = (
         answer="answer_4",
         public=CHECKLIST,
         rules=(the_line_matters,),
-        mistakes=(
-            Mistake(
-                name="refused is lost",
+        mistakes={
+            "refused is lost": Mistake(
                 is_made=lambda answer, seen: (
                     answer.get(seen.trial.name) == "lost" and outcome(seen) == "unavailable"
                 ),
                 likely="the broker refused that order: it never said that it had stored it.",
                 look="Look at the reports of that run: were the missing orders acked?",
             ),
-            Mistake(
-                name="acked is stored",
+            "acked is stored": Mistake(
                 is_made=lambda _, seen: outcome(seen) == "lost",
                 likely="orders of that run were acked when only the leader had them, and it died.",
                 look="Look at unclean.replicas(): what became of the orders that broker 1 had?",
             ),
-            Mistake(
-                name="given up is stored",
+            "given up is stored": Mistake(
                 is_made=lambda _, seen: outcome(seen) == "unavailable",
                 likely="an order of that run was given up: it was not acked, and it is not stored.",
                 look="Look at floor.log: which of its three orders is not there, and why?",
             ),
-        ),
+        },
         blank='Fill in "lost", "unavailable", "duplicated" or "nothing" for each line.',
     ),
     Exercise(
@@ -501,20 +483,18 @@ EXERCISES = (
             ),
         ),
         rules=(each_list_is(places),),
-        mistakes=(
-            Mistake(
-                name="acked is everywhere",
+        mistakes={
+            "acked is everywhere": Mistake(
                 is_made=tells_of(places, "the last order before"),
                 likely="with acks=1 the leader acks as soon as it has the order, and nobody else.",
                 look="Look at where the log of each follower ended in the picture above.",
             ),
-            Mistake(
-                name="acked by all is on one",
+            "acked by all is on one": Mistake(
                 is_made=tells_of(places, "the first order"),
                 likely="with acks=all each in-sync replica has the order before it is acked.",
                 look="Look at who was in sync in the picture above, before the links were cut.",
             ),
-        ),
+        },
         blank="Fill in a list of brokers for both orders.",
     ),
 )

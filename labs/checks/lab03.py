@@ -208,20 +208,17 @@ EXERCISES = (
             ),
         ),
         rules=(answer_equals(the_lie),),
-        mistakes=(
-            Mistake(
-                name="order as a number",
+        mistakes={
+            "order as a number": Mistake(
                 is_made=lambda answer, _: isinstance(answer["order"], int),
                 likely="your order is a number, and in the ledger a value is text.",
             ),
-            Mistake(
-                name="another order",
+            "another order": Mistake(
                 is_made=lambda answer, seen: answer["order"] != the_lie(seen)["order"],
                 likely="that order is in the log once.",
                 look="Look at twice.log: which order is there twice?",
             ),
-            Mistake(
-                name="the other way round",
+            "the other way round": Mistake(
                 is_made=lambda answer, seen: (
                     (answer["reported"], answer["first_copy"])
                     == (the_lie(seen)["first_copy"], the_lie(seen)["reported"])
@@ -229,14 +226,12 @@ EXERCISES = (
                 likely="you took the report for the one that got lost.",
                 look="Look at which of the two answers reached the client in twice.timeline().",
             ),
-            Mistake(
-                name="the lost answer's offset",
+            "the lost answer's offset": Mistake(
                 is_made=lambda answer, seen: answer["reported"] == the_lie(seen)["first_copy"],
                 likely="that offset stood in an answer that nobody received.",
                 look="Look at the offset of the acked event of that order.",
             ),
-            Mistake(
-                name="counted requests",
+            "counted requests": Mistake(
                 is_made=lambda answer, seen: (
                     (answer["first_copy"], answer["reported"])
                     == (the_lie(seen)["first_copy"] + 1, the_lie(seen)["reported"] + 1)
@@ -244,20 +239,18 @@ EXERCISES = (
                 likely="you counted requests from 1; offsets are counted from 0.",
                 look="Look at twice.orders_by_offset().",
             ),
-            Mistake(
-                name="the second copy",
+            "the second copy": Mistake(
                 is_made=lambda answer, seen: answer["first_copy"] == the_lie(seen)["reported"],
                 likely="your first copy is the one that the client's retry left.",
                 look="Look at both offsets of that order in twice.orders_by_offset().",
             ),
-            Mistake(
-                name="offset as text",
+            "offset as text": Mistake(
                 is_made=lambda answer, _: (
                     isinstance(answer["first_copy"], str) or isinstance(answer["reported"], str)
                 ),
                 likely="your offset is text, and in the ledger an offset is a number.",
             ),
-        ),
+        },
         blank='Fill in answer_1 = {"order": "...", "first_copy": ..., "reported": ...}.',
     ),
     Exercise(
@@ -270,9 +263,8 @@ EXERCISES = (
         # At the first request nothing can have been sent in vain, to meet the fault.
         unseen=drawn(lambda place: lost(place.randint(2, 6), place.randint(2, 6))),
         rules=STORED_ONCE,
-        mistakes=(
-            Mistake(
-                name="no producer id",
+        mistakes={
+            "no producer id": Mistake(
                 is_made=lambda _, seen: (
                     len(seen.stored) > len(set(seen.stored))
                     and all(row.producer_id == -1 for row in seen.requests())
@@ -280,19 +272,17 @@ EXERCISES = (
                 likely="the retry carried no producer id, so the broker could not recognise it.",
                 look="Look at the second Produce request of that order in the timeline.",
             ),
-            Mistake(
-                name="sent again by hand",
+            "sent again by hand": Mistake(
                 is_made=lambda _, seen: sent_by_hand(seen),
                 likely="your program sent an order again by itself; to the broker that is new.",
                 look="Look at the sequence numbers of the two requests in the timeline.",
             ),
-            Mistake(
-                name="gave up",
+            "gave up": Mistake(
                 is_made=lambda _, seen: not set(seen.orders) <= set(seen.stored),
                 likely="a request was lost, and the client did not send it again.",
                 look="Look at what your settings say about acks and retries.",
             ),
-        ),
+        },
         blank="Look at what the last line of the workload waits for, and whether it is there.",
     ),
     Exercise(
@@ -304,39 +294,34 @@ EXERCISES = (
         public=(answers_lost(3),),
         unseen=drawn(lambda place: [answers_lost(place.choice((2, 4, 5)))]),
         rules=(rows_equal(resent),),
-        mistakes=(
-            Mistake(
-                name="no producer id",
+        mistakes={
+            "no producer id": Mistake(
                 is_made=lambda _, seen: not {-1, None}.isdisjoint(seen.column("producer_id")),
                 likely="-1 is not a producer id; two batches without one have nothing in common.",
                 look="Look at the rows that your query returns for the second producer.",
             ),
-            Mistake(
-                name="counted the log, too",
+            "counted the log, too": Mistake(
                 is_made=lambda _, seen: counts_the_log(seen, seen.returned or ()),
                 likely="your query counts the batches of the log, too: they crossed no wire.",
                 look="Look at the `source` and the `kind` of the rows that it counts.",
             ),
-            Mistake(
-                name="without the partition",
+            "without the partition": Mistake(
                 is_made=lambda _, seen: any(
                     is_over_all_partitions(seen, row) for row in seen.returned or ()
                 ),
                 likely="the key leaves something out: each partition counts its own sequence.",
                 look="Look at the batches with sequence 0.",
             ),
-            Mistake(
-                name="just twice",
+            "just twice": Mistake(
                 is_made=lambda _, seen: 3 not in seen.column("times"),
                 likely="a batch whose answer was lost twice crossed the wire three times.",
                 look="Look at how often your query lets a batch cross the wire.",
             ),
-            Mistake(
-                name="everything",
+            "everything": Mistake(
                 is_made=lambda _, seen: 1 in seen.column("times"),
                 likely="your query also returns what was sent once.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="03.4",
@@ -347,15 +332,13 @@ EXERCISES = (
         public=(stored_twice(3),),
         unseen=drawn(lambda place: [stored_twice(place.randint(3, 6), orders=8)]),
         rules=(rows_equal(first_copies),),
-        mistakes=(
-            Mistake(
-                name="every copy",
+        mistakes={
+            "every copy": Mistake(
                 is_made=lambda _, seen: len(seen.column("value")) == len(seen.stored),
                 likely="your query still returns every record of the log.",
                 look="Look for an order that is in your result more than once.",
             ),
-            Mistake(
-                name="the last copy",
+            "the last copy": Mistake(
                 is_made=lambda _, seen: (
                     len(seen.column("value")) == len(set(seen.stored))
                     and any(
@@ -365,12 +348,11 @@ EXERCISES = (
                 likely="you kept a later copy; a reader that has gone on has used the first.",
                 look="Look at the offsets of an order that is there twice.",
             ),
-            Mistake(
-                name="only the doubled ones",
+            "only the doubled ones": Mistake(
                 is_made=lambda _, seen: len(seen.column("value")) < len(set(seen.stored)),
                 likely="orders are missing from your result; those stored once belong to it, too.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="03.5",
@@ -381,9 +363,8 @@ EXERCISES = (
         public=crashed(acked=3, sent=2),
         unseen=drawn(lambda place: crashed(place.randint(1, 5), place.choice((2, 3)))),
         rules=(*STORED_ONCE, the_process_was_restarted),
-        mistakes=(
-            Mistake(
-                name="gave up",
+        mistakes={
+            "gave up": Mistake(
                 is_made=lambda _, seen: (
                     missing(seen, Counter(seen.stored))
                     and seen.requests()[-1].at_ns < seen.crashes[0].at_ns
@@ -391,25 +372,22 @@ EXERCISES = (
                 likely="the second process sent nothing, and the first had not finished.",
                 look="Look at what is missing from the log.",
             ),
-            Mistake(
-                name="wrote it down first",
+            "wrote it down first": Mistake(
                 is_made=lambda _, seen: not set(seen.orders) <= set(seen.stored),
                 likely="you took an order for stored that was sent, and that no broker had acked.",
                 look="Look at which orders were in the log when the second process started.",
             ),
-            Mistake(
-                name="began anew",
+            "began anew": Mistake(
                 is_made=lambda _, seen: len(after_crash(seen, "Produce")) >= len(seen.orders),
                 likely="the second process sent every order; its producer id is new.",
                 look="Look at which orders were in the log when it started.",
             ),
-            Mistake(
-                name="wrote down the acks",
+            "wrote down the acks": Mistake(
                 is_made=lambda _, seen: repeated(seen, Counter(seen.stored)),
                 likely="the broker had stored an order, and no process had its answer.",
                 look="Look at which orders were in the log when the second process started.",
             ),
-        ),
+        },
         blank="Look at which orders your function sends, and at what its last line waits for.",
     ),
 )

@@ -216,46 +216,40 @@ EXERCISES = (
         answer="answer_1",
         public=(Trial(name="plain orders and transactions", workload=mixed),),
         rules=(answer_equals(both_levels),),
-        mistakes=(
-            Mistake(
-                name="the aborted one is gone",
+        mistakes={
+            "the aborted one is gone": Mistake(
                 is_made=lambda answer, _: "1" not in answer["read_uncommitted"].split(),
                 likely="you let the abort remove a record; the log is append-only.",
                 look="Look at order 1 in three.transactions().",
             ),
-            Mistake(
-                name="uncommitted waits",
+            "uncommitted waits": Mistake(
                 is_made=lambda answer, _: (
                     not ({"4", "5"} <= set(answer["read_uncommitted"].split()))
                 ),
                 likely="a read_uncommitted reader waits for no transaction.",
                 look="Look at what the Words above say of that level.",
             ),
-            Mistake(
-                name="what is open is committed",
+            "what is open is committed": Mistake(
                 is_made=lambda answer, _: "4" in answer["read_committed"].split(),
                 likely="the end of a program is no commit.",
                 look="Look at the last lines of mixed: which call would end that transaction?",
             ),
-            Mistake(
-                name="what is aborted is read",
+            "what is aborted is read": Mistake(
                 is_made=lambda answer, _: "1" in answer["read_committed"].split(),
                 likely="the marker after that order says ABORT.",
                 look="Look at three.visible: who is given order 1 there?",
             ),
-            Mistake(
-                name="plain records are free",
+            "plain records are free": Mistake(
                 is_made=lambda answer, _: "5" in answer["read_committed"].split(),
                 likely="a plain order is in no transaction, but it has an offset.",
                 look="Think of a reader that must return the records of a partition in sequence.",
             ),
-            Mistake(
-                name="plain records are hidden",
+            "plain records are hidden": Mistake(
                 is_made=lambda answer, _: not ({"0", "2"} <= set(answer["read_committed"].split())),
                 likely="a record that is in no transaction needs no commit.",
                 look="Look at who wrote orders 0 and 2, and what stands before them in the log.",
             ),
-        ),
+        },
         blank='Fill in answer_1 = {"read_uncommitted": "...", "read_committed": "..."}.',
     ),
     Exercise(
@@ -272,26 +266,22 @@ EXERCISES = (
         ),
         rules=(each_order_has_its_invoice, all_that_should_be_there, nothing_after_the_end),
         passed=pairs_that_can_be_read,
-        mistakes=(
-            Mistake(
-                name="no transaction",
+        mistakes={
+            "no transaction": Mistake(
                 is_made=lambda _, seen: not seen.requests("EndTxn"),
                 likely="no transaction was ever ended: no EndTxn crossed the wire.",
             ),
-            Mistake(
-                name="went on when fenced",
+            "went on when fenced": Mistake(
                 is_made=lambda _, seen: nothing_after_the_end(None, seen) is not None,
                 likely="a fatal error was taken for one that a program can recover from.",
                 look="Look at the requests after the refused EndTxn in _.timeline(apis=None).",
             ),
-            Mistake(
-                name="never aborted",
+            "never aborted": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "a refused record" and not aborts(seen),
                 likely="a transaction that asked for an abort was left open.",
                 look="Look at what the methods of the exception's args[0] return.",
             ),
-            Mistake(
-                name="aborted and left out",
+            "aborted and left out": Mistake(
                 is_made=lambda _, seen: (
                     seen.trial.name == "a refused record"
                     and aborts(seen)
@@ -300,7 +290,7 @@ EXERCISES = (
                 likely="an aborted order was not written again, or only once more.",
                 look="Look at which order is missing, and at what the workload raised.",
             ),
-        ),
+        },
         blank="Look at send_both above: it is what each order needs, if nothing goes wrong.",
     ),
     Exercise(
@@ -314,32 +304,27 @@ EXERCISES = (
             lambda place: [every_end("abort", *place.sample(("abort", "commit", "commit"), 3))]
         ),
         rules=(rows_equal(visible_rows),),
-        mistakes=(
-            Mistake(
-                name="asked the reader",
+        mistakes={
+            "asked the reader": Mistake(
                 is_made=lambda _, seen: seen.returned == (),
                 likely="your query returns nothing, and the check leaves out the `visible` events.",
                 look="Look at what log_of(...) returns, and decide from its columns.",
             ),
-            Mistake(
-                name="everything",
+            "everything": Mistake(
                 is_made=lambda _, seen: len(seen.column("value")) == len(seen.stored),
                 likely="your query returns all of the log.",
             ),
-            Mistake(
-                name="no plain records",
+            "no plain records": Mistake(
                 is_made=lambda _, seen: seen.returned and not _plain(seen),
                 likely="the plain records are missing; no marker belongs to them.",
                 look="Look at a row of log_of(...) whose transactional is false.",
             ),
-            Mistake(
-                name="behind the open transaction",
+            "behind the open transaction": Mistake(
                 is_made=lambda _, seen: _behind_the_open_one(seen),
                 likely="your query gives what stands after the first open transaction.",
                 look="Look for a transactional row of log_of(...) that has no next marker.",
             ),
-            Mistake(
-                name="stopped everywhere",
+            "stopped everywhere": Mistake(
                 is_made=lambda _, seen: (
                     not any(
                         row.get("partition") == 1 and row.get("value") == seen.orders[11]
@@ -349,13 +334,12 @@ EXERCISES = (
                 likely="an open transaction holds back its own partition, and no other.",
                 look="Look at partition 1 of the orders: is anything open there?",
             ),
-            Mistake(
-                name="without the topic",
+            "without the topic": Mistake(
                 is_made=lambda _, seen: len(_of_the_orders(seen)) < 2,
                 likely="partition 0 of one topic is not partition 0 of another.",
                 look="Look at where the open transaction begins in each topic.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="04.4",
@@ -366,9 +350,8 @@ EXERCISES = (
         public=(takeovers("aaab"),),
         unseen=drawn(takeovers_somewhere),
         rules=(rows_equal(fenced),),
-        mistakes=(
-            Mistake(
-                name="every refusal",
+        mistakes={
+            "every refusal": Mistake(
                 is_made=lambda _, seen: (
                     len(seen.column("api")) > len(fenced(seen))
                     or "InitProducerId" in seen.column("api")
@@ -376,37 +359,33 @@ EXERCISES = (
                 likely="there is more than one row for a client, or one for who was not fenced.",
                 look="Look at the errors of the responses, and keep the first of each client.",
             ),
-            Mistake(
-                name="by itself",
+            "by itself": Mistake(
                 is_made=lambda _, seen: any(
                     row.get("by") == row.get("fenced") for row in seen.returned or ()
                 ),
                 likely="a client cannot take its own name away.",
                 look="Look at whose InitProducerId your query takes.",
             ),
-            Mistake(
-                name="another name",
+            "another name": Mistake(
                 is_made=lambda _, seen: any(
                     row.get("by") in strangers(seen, row) for row in seen.returned or ()
                 ),
                 likely="somebody started later under another name, and fenced nobody.",
                 look="Look at the producer_id in the answers to InitProducerId.",
             ),
-            Mistake(
-                name="the last taker",
+            "the last taker": Mistake(
                 is_made=lambda _, seen: names_given(seen)[-1].actor in seen.column("by"),
                 likely="that client took the name after the refusal.",
                 look="Look at the time of the refusal, and at that of each InitProducerId.",
             ),
-            Mistake(
-                name="the first taker",
+            "the first taker": Mistake(
                 is_made=lambda _, seen: (
                     {*seen.column("by")} - {right["by"] for right in fenced(seen)}
                 ),
                 likely="somebody else took the name later, and before the refusal.",
                 look="Look at the at_ns of the answered InitProducerId requests.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="04.5",
@@ -424,50 +403,43 @@ EXERCISES = (
             ),
         ),
         rules=(is_what_is_read,),
-        mistakes=(
-            Mistake(
-                name="a lost answer doubles",
+        mistakes={
+            "a lost answer doubles": Mistake(
                 is_made=tells_of(*KINDS, program=0, of=lambda said: said.split().count("1") > 1),
                 likely="both kinds of producer have their batches recognised when they come again.",
                 look="Look at lab 03: in its run `once` order 2 crossed the wire twice.",
             ),
-            Mistake(
-                name="a lost answer loses",
+            "a lost answer loses": Mistake(
                 is_made=tells_of(*KINDS, program=0),
                 likely="the answer was lost, and not the request; and the client sends it again.",
                 look="Look at lab 03: in its run `once` the same answer was lost.",
             ),
-            Mistake(
-                name="all records wait",
+            "all records wait": Mistake(
                 is_made=tells_of("idempotent", program=1),
                 likely="what is in no transaction waits for no commit.",
                 look="Look at hidden.transactions(): which plain orders can be read?",
             ),
-            Mistake(
-                name="idempotence survives a restart",
+            "idempotence survives a restart": Mistake(
                 is_made=tells_of("idempotent", program=2),
                 likely="idempotence knows a producer id, and a new producer is given a new one.",
                 look="Look at lab 03: compare the producer ids in its run `restarted`.",
             ),
-            Mistake(
-                name="half a transaction",
+            "half a transaction": Mistake(
                 is_made=tells_of("transactional", program=1),
                 likely="nobody ever committed what the second program wrote.",
                 look="Look at the last transaction in hidden.transactions(): who is given order 4?",
             ),
-            Mistake(
-                name="the successor's are gone",
+            "the successor's are gone": Mistake(
                 is_made=tells_of("transactional", program=2, of=lambda said: said == ""),
                 likely="the successor has committed what it wrote itself.",
                 look="Look at zombie.visible: whose order is there?",
             ),
-            Mistake(
-                name="the dead one's orders",
+            "the dead one's orders": Mistake(
                 is_made=tells_of("transactional", program=2),
                 likely="the successor has the same name, and that ends its predecessor's work.",
                 look="Look at zombie.diary(): what became of A's transaction?",
             ),
-        ),
+        },
         blank='Fill in answer_5 = {"idempotent": ["...", "...", "..."], "transactional": [...]}.',
     ),
 )

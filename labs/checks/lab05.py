@@ -282,49 +282,43 @@ EXERCISES = (
             for point in BUSY
         ),
         rules=(it_reads_on_there,),
-        mistakes=(
-            Mistake(
-                name="text",
+        mistakes={
+            "text": Mistake(
                 is_made=lambda answer, _: any(isinstance(it, str) for it in answer.values()),
                 likely="an offset is a number.",
             ),
-            Mistake(
-                name="the last one",
+            "the last one": Mistake(
                 is_made=lambda answer, _: answer["after_commit"] == 2 and answer["after_poll"] == 1,
                 likely="you named the last record that was done; a bookmark names another one.",
                 look="Look at what committed says in the Words above.",
             ),
-            Mistake(
-                name="done is committed",
+            "done is committed": Mistake(
                 is_made=lambda answer, seen: (
                     seen.trial.name == "after_process" and answer["after_process"] == 3
                 ),
                 likely="you took the work that was done for the position that was committed.",
                 look="Look at repeated.bookmarks(): what came first, the crash or the commit?",
             ),
-            Mistake(
-                name="delivered is committed",
+            "delivered is committed": Mistake(
                 is_made=lambda answer, seen: (
                     seen.trial.name == "after_poll" and answer["after_poll"] == 3
                 ),
                 likely="the client knew its position; the broker knows only what was committed.",
                 look="Look at which line of the workload comes after poll().",
             ),
-            Mistake(
-                name="nothing is committed",
+            "nothing is committed": Mistake(
                 is_made=lambda answer, seen: (
                     seen.trial.name == "after_commit" and answer["after_commit"] == 2
                 ),
                 likely="after that commit the broker had heard of order 2.",
                 look="Look at what committed says in the Words above.",
             ),
-            Mistake(
-                name="an earlier one",
+            "an earlier one": Mistake(
                 is_made=lambda answer, seen: answer[seen.trial.name] < committed(seen, "crash")[0],
                 likely="the orders before had been committed, each after its own work.",
                 look="Look at repeated.bookmarks(): where was the bookmark at the crash?",
             ),
-        ),
+        },
         blank='Fill in answer_1 = {"after_poll": ..., "after_process": ..., "after_commit": ...}.',
     ),
     Exercise(
@@ -337,38 +331,33 @@ EXERCISES = (
         unseen=drawn(lambda place: killed(place.randint(2, 4), place.randint(1, 4))),
         rules=LOSES_NOTHING,
         passed=says_what_was_processed,
-        mistakes=(
-            Mistake(
-                name="does nothing",
+        mistakes={
+            "does nothing": Mistake(
                 is_made=lambda _, seen: not seen.stored,
                 likely="the records were polled, and nothing was done with them.",
                 look="Look at what the loop does with each message.",
             ),
-            Mistake(
-                name="careful once",
+            "careful once": Mistake(
                 is_made=lambda _, seen: lost(seen) == [len(seen.given) - 1],
                 likely="the process that was killed first lost nothing, and its successor did.",
                 look="Look at what your loop does in another way when it is started again.",
             ),
-            Mistake(
-                name="commits first",
+            "commits first": Mistake(
                 is_made=lambda _, seen: lost(seen) and commits(seen),
                 likely="the bookmark was moved before the work was done, by you or by the client.",
                 look="Look at what comes first, and at `enable.auto.commit`: what is it "
                 "if the program does not set it?",
             ),
-            Mistake(
-                name="commits nothing",
+            "commits nothing": Mistake(
                 is_made=lambda _, seen: not seen.requests("OffsetCommit"),
                 likely="no OffsetCommit request crossed the wire, so every restart begins at 0.",
             ),
-            Mistake(
-                name="careless later",
+            "careless later": Mistake(
                 is_made=no_bookmark_is_ahead,
                 likely="one of the processes did not do its work before its commit.",
                 look="Look at what your loop does in another way when it is started again.",
             ),
-        ),
+        },
         blank="Look at what the loop does with each message, and whether it does anything.",
     ),
     Exercise(
@@ -381,15 +370,13 @@ EXERCISES = (
         unseen=drawn(lambda place: [one_is_slow(place.randint(1, 4))]),
         rules=LOSES_NOTHING,
         passed=says_what_was_processed,
-        mistakes=(
-            Mistake(
-                name="past the slow one",
+        mistakes={
+            "past the slow one": Mistake(
                 is_made=no_bookmark_is_ahead,
                 likely="the bookmark was set after an order that a thread was still busy with.",
                 look="Look at the smallest offset that is given and not yet done.",
             ),
-            Mistake(
-                name="stays behind",
+            "stays behind": Mistake(
                 is_made=lambda _, seen: (
                     not lost(seen)
                     and any(offset < len(seen.given) for offset in committed(seen, "end").values())
@@ -397,7 +384,7 @@ EXERCISES = (
                 likely="nothing is lost, but the bookmark does not reach the end.",
                 look="Look at what bookmark returns when everything is done.",
             ),
-        ),
+        },
         blank="Look at the run `threads` above: it hands `highest` to by_threads.",
     ),
     Exercise(
@@ -409,17 +396,15 @@ EXERCISES = (
         public=(four_crashes(skip=1, repeat=4),),
         unseen=drawn(lambda place: [four_crashes(*place.choice(((1, 6), (3, 4), (3, 6))))]),
         rules=(rows_equal(skipped_and_repeated),),
-        mistakes=(
-            Mistake(
-                name="not read yet",
+        mistakes={
+            "not read yet": Mistake(
                 is_made=lambda _, seen: any(
                     it.value in seen.column("value") for it in seen.given[10:]
                 ),
                 likely="the bookmark is not after that order: it may still be processed.",
                 look="Look at the offset of the last committed event.",
             ),
-            Mistake(
-                name="counted deliveries",
+            "counted deliveries": Mistake(
                 is_made=lambda _, seen: (
                     seen.column("outcome").count("repeated")
                     > sum(1 for row in skipped_and_repeated(seen) if row["outcome"] == "repeated")
@@ -427,8 +412,7 @@ EXERCISES = (
                 likely="you counted deliveries; a record that comes again need not be done again.",
                 look="Look for an order that was delivered twice and processed once.",
             ),
-            Mistake(
-                name="one short",
+            "one short": Mistake(
                 is_made=lambda _, seen: (
                     seen.given[LAST_SKIPPED].value not in seen.column("value")
                     and "skipped" in seen.column("outcome")
@@ -436,13 +420,12 @@ EXERCISES = (
                 likely="the order right before the bookmark can be skipped, too.",
                 look="Look at what the Words above say of the committed offset.",
             ),
-            Mistake(
-                name="only one kind",
+            "only one kind": Mistake(
                 is_made=lambda _, seen: len({*seen.column("outcome")}) < 2,
                 likely="one of the two outcomes is not in your result.",
                 look="Look at the orders that have no processed event.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="05.5",
@@ -462,27 +445,23 @@ EXERCISES = (
             ),
         ),
         rules=(is_who_may_commit,),
-        mistakes=(
-            Mistake(
-                name="the old owner",
+        mistakes={
+            "the old owner": Mistake(
                 is_made=lambda answer, _: answer["owner"] == "consumer-2",
                 likely="you named the one that was busy; meanwhile its partition had moved.",
                 look="Look at the last assigned event before the error.",
             ),
-            Mistake(
-                name="the poll's error",
+            "the poll's error": Mistake(
                 is_made=lambda answer, _: answer["refused"] == "_MAX_POLL_EXCEEDED",
                 likely="a poll raised that error; the question asks for the error of the commit.",
                 look="Look at the error that carries of=commit in its detail.",
             ),
-            Mistake(
-                name="another name",
+            "another name": Mistake(
                 is_made=lambda answer, _: answer["refused"] != "UNKNOWN_MEMBER_ID",
                 likely="the commit was refused with another error.",
                 look="Look at the column error of the table.",
             ),
-            Mistake(
-                name="counted one",
+            "counted one": Mistake(
                 is_made=lambda answer, _: (
                     answer["repeated"] < 2
                     and (answer["owner"], answer["refused"]) == ("consumer-1", "UNKNOWN_MEMBER_ID")
@@ -490,7 +469,7 @@ EXERCISES = (
                 likely="it commits after every second order, so more than one was still open.",
                 look="Look at which orders have two processed events.",
             ),
-        ),
+        },
         blank='Fill in answer_5 = {"owner": "...", "refused": "...", "repeated": ...}.',
     ),
 )

@@ -326,70 +326,61 @@ EXERCISES = (
         public=(killed(0), refused(2), fenced(2)),
         unseen=drawn(everything),
         rules=(nothing_else_is_stored, *OUT_EQUALS_IN),
-        mistakes=(
-            Mistake(
-                name="nothing is written",
+        mistakes={
+            "nothing is written": Mistake(
                 is_made=lambda _, seen: not seen.stored,
                 likely="the batches were polled, and no invoice was written.",
                 look="Look at what the loop does with each batch.",
             ),
-            Mistake(
-                name="no transaction",
+            "no transaction": Mistake(
                 is_made=lambda _, seen: seen.stored and not seen.requests("EndTxn"),
                 likely="invoices were written, and no transaction was ever ended.",
                 look="Look at which requests crossed the wire in _.timeline(apis=None).",
             ),
-            Mistake(
-                name="the bookmark outside",
+            "the bookmark outside": Mistake(
                 is_made=lambda _, seen: (
                     seen.requests("OffsetCommit") and not seen.requests("TxnOffsetCommit")
                 ),
                 likely="the bookmark was committed by itself, outside of the transaction.",
                 look="Look for OffsetCommit and TxnOffsetCommit in _.timeline(apis=None).",
             ),
-            Mistake(
-                name="no bookmark",
+            "no bookmark": Mistake(
                 is_made=lambda _, seen: (
                     seen.requests("EndTxn") and not seen.requests("TxnOffsetCommit")
                 ),
                 likely="the transactions hold invoices, and no bookmark.",
                 look="Look for what makes the offsets part of a transaction.",
             ),
-            Mistake(
-                name="the bookmark ahead",
+            "the bookmark ahead": Mistake(
                 is_made=lambda _, seen: seen.crashes and unbilled(seen),
                 likely="the bookmark stood after an order whose invoice was not committed.",
                 look="Look at which orders each transaction holds, and at its offset.",
             ),
-            Mistake(
-                name="the bookmark behind",
+            "the bookmark behind": Mistake(
                 is_made=lambda _, seen: billed_twice(seen),
                 likely="the bookmark stood before an order whose invoice was committed.",
                 look="Look at which orders each transaction holds, and at its offset.",
             ),
-            Mistake(
-                name="not rewound",
+            "not rewound": Mistake(
                 is_made=lambda _, seen: (
                     unbilled(seen) and had(seen, "invoices", "record").keys() >= set(unbilled(seen))
                 ),
                 likely="an aborted batch was never read again.",
                 look="Look at where the consumer stands after abort_transaction().",
             ),
-            Mistake(
-                name="gave up",
+            "gave up": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "a transaction fails" and unbilled(seen),
                 likely="the loop ended at an error that asks for an abort.",
                 look="Look at what the error asks for, and at what the loop does then.",
             ),
-            Mistake(
-                name="swallowed",
+            "swallowed": Mistake(
                 is_made=lambda _, seen: (
                     seen.trial.name == "a producer is fenced" and unbilled(seen)
                 ),
                 likely="the producer could not go on, and your loop kept the error to itself.",
                 look="Look at what your loop does with an error that asks for no abort.",
             ),
-        ),
+        },
         passed=orders_in_runs("runs: out equals in, for both readers."),
         blank="Look at what the loop does with each batch.",
     ),
@@ -402,34 +393,30 @@ EXERCISES = (
         public=(booking(0),),
         unseen=drawn(lambda place: [booking(place.choice((1, 4)))]),
         rules=(each_has_one("effect", effects, " in bookings"),),
-        mistakes=(
-            Mistake(
-                name="nothing is booked",
+        mistakes={
+            "nothing is booked": Mistake(
                 is_made=lambda _, seen: not seen.history.effects,
                 likely="there is no table `bookings` with an order in its column `value`.",
                 look="Write each order to it; if you do, look at the names of table and column.",
             ),
-            Mistake(
-                name="counts up",
+            "counts up": Mistake(
                 is_made=lambda _, seen: any(
                     row.records > 1 for row in seen.rows if row.kind == "effect"
                 ),
                 likely="the second write of an order found the first, and added to it.",
                 look="Look at what your statement does on a conflict.",
             ),
-            Mistake(
-                name="no key",
+            "no key": Mistake(
                 is_made=lambda _, seen: any(times > 1 for times in seen.history.effects.values()),
                 likely="the database could not know that it had the order already.",
                 look="Look at the two rows of that order: what tells them apart?",
             ),
-            Mistake(
-                name="missing",
+            "missing": Mistake(
                 is_made=lambda _, seen: missing(seen, seen.history.effects),
                 likely="the bookmark was moved before the effect was safe.",
                 look="Look at what comes first, the database's commit or Kafka's.",
             ),
-        ),
+        },
         passed=orders_in_runs("run, each with one effect in bookings."),
         blank="Look at which table the sink creates, and what it writes for each message.",
     ),
@@ -442,9 +429,8 @@ EXERCISES = (
         public=(three_ways(1, 2, 3),),
         unseen=drawn(lambda place: [three_ways(*place.choice(((0, 4, 2), (3, 1, 0), (4, 0, 1))))]),
         rules=(rows_equal(out_is_not_in),),
-        mistakes=(
-            Mistake(
-                name="counted both topics",
+        mistakes={
+            "counted both topics": Mistake(
                 is_made=lambda _, seen: any(
                     times > out_of(seen).get(value, 1)
                     for value, times in times_returned(seen).items()
@@ -452,8 +438,7 @@ EXERCISES = (
                 likely="your numbers count records that are no invoices.",
                 look="Look at the topics of the rows that your query counts.",
             ),
-            Mistake(
-                name="counted what was aborted",
+            "counted what was aborted": Mistake(
                 is_made=lambda _, seen: (
                     seen.returned
                     and times_returned(seen)
@@ -463,8 +448,7 @@ EXERCISES = (
                 likely="orders that no read_committed reader sees are not in your result.",
                 look="Look at the kinds record and visible, and at what the join leaves out.",
             ),
-            Mistake(
-                name="orders from the invoices",
+            "orders from the invoices": Mistake(
                 is_made=lambda _, seen: (
                     times_returned(seen).keys()
                     == out_of(seen).keys() - missing(seen, had(seen, "invoices", "record"))
@@ -472,8 +456,7 @@ EXERCISES = (
                 likely="an order of which no invoice was ever written is not in your result.",
                 look="Look at the topic from which your query takes the orders.",
             ),
-            Mistake(
-                name="each counted once",
+            "each counted once": Mistake(
                 is_made=lambda _, seen: (
                     times_returned(seen).keys() == set(unbilled(seen))
                     and set(times_returned(seen).values()) == {0}
@@ -481,12 +464,11 @@ EXERCISES = (
                 likely="orders with two invoices are not in your result.",
                 look="Look at what your query counts: invoices, or their values?",
             ),
-            Mistake(
-                name="everything",
+            "everything": Mistake(
                 is_made=lambda _, seen: 1 in seen.column("times"),
                 likely="your query also returns the orders that are seen once.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="06.4",
@@ -504,32 +486,28 @@ EXERCISES = (
             for name, workload in SINKS.items()
         ),
         rules=(names_what_became(effects),),
-        mistakes=(
-            Mistake(
-                name="counting is an upsert",
+        mistakes={
+            "counting is an upsert": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "counts",
                 likely="a key finds the row again; what is done with it then counts, too.",
                 look="Look at the numbers beside the orders in the cell that ran the three sinks.",
             ),
-            Mistake(
-                name="a key changes nothing",
+            "a key changes nothing": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "upserts",
                 likely="the second insert of an order finds its key, and does nothing.",
                 look="Look at the numbers beside the orders in the cell that ran the three sinks.",
             ),
-            Mistake(
-                name="a commit is enough",
+            "a commit is enough": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "inserts",
                 likely="two commits in a row are not one.",
                 look="Look at how many rows the plain insert left.",
             ),
-            Mistake(
-                name="Kafka must know",
+            "Kafka must know": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "keeps_the_bookmark",
                 likely="the row and the bookmark are committed together, or not at all.",
                 look="Look at run `kept` in further/06_six_crash_points.ipynb.",
             ),
-        ),
+        },
         blank='Fill in "once", "lost" or "twice" for each of the four.',
     ),
     Exercise(
@@ -546,38 +524,33 @@ EXERCISES = (
             case("database", SINKS["inserts"], (crash_client("after_db_commit", nth=3),)),
         ),
         rules=(names_what_became(what_the_reader_had),),
-        mistakes=(
-            Mistake(
-                name="any reader",
+        mistakes={
+            "any reader": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "uncommitted",
                 likely="that reader does not ask whether a transaction was committed.",
                 look="Look at the row `in the log` of rewound.in_and_out().",
             ),
-            Mistake(
-                name="an abort undoes reading",
+            "an abort undoes reading": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "not_rewound",
                 likely="an abort takes back what was written, not what was read.",
                 look="Look at forgotten.in_and_out().",
             ),
-            Mistake(
-                name="the broker checks the owner",
+            "the broker checks the owner": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "kept",
                 likely="the broker checks the member and its generation, and no more.",
                 look="Look at `now` in further/06_names_and_rebalances.ipynb.",
             ),
-            Mistake(
-                name="a transaction reaches further",
+            "a transaction reaches further": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "database",
                 likely="a Kafka transaction holds records and offsets, and no row of a database.",
                 look="Look at the effects of the plain insert.",
             ),
-            Mistake(
-                name="a kill loses",
+            "a kill loses": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "killed",
                 likely="a successor ends what the dead one left open, and reads on.",
                 look="Try in the explorer: a record, in a transaction, killed before its commit.",
             ),
-        ),
+        },
         blank='Fill in "once", "lost" or "twice" for each of the five.',
     ),
 )

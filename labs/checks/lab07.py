@@ -295,44 +295,38 @@ EXERCISES = (
             unrepaired("dark", VISIBLE["dark"]),
         ),
         rules=(is_what_became,),
-        mistakes=(
-            Mistake(
-                name="twice",
+        mistakes={
+            "twice": Mistake(
                 is_made=tells_of("twice", VISIBLE, (*OUTPUTS, "bookings")),
                 likely="what is never read again is never done again.",
                 look="Look at the bookmarks() of that run: how often was each order delivered?",
             ),
-            Mistake(
-                name="an abort undoes reading",
+            "an abort undoes reading": Mistake(
                 is_made=tells_of("once", ("refused",), ("invoices",)),
                 likely="an abort takes back what was written, not what was read.",
                 look='Look at refused.in_and_out("invoices").',
             ),
-            Mistake(
-                name="an abort undoes everything",
+            "an abort undoes everything": Mistake(
                 is_made=tells_of("lost", ("refused",), ("notices",)),
                 likely="an abort takes back what its transaction wrote, and nothing else.",
                 look="Look at which producer sends the notices.",
             ),
-            Mistake(
-                name="the bookmark waits",
+            "the bookmark waits": Mistake(
                 is_made=tells_of("once", ("killed",), OUTPUTS),
                 likely="two things commit offsets here, and one does not wait for the work.",
                 look='Look at killed.timeline(apis=["OffsetCommit", "TxnOffsetCommit"]).',
             ),
-            Mistake(
-                name="acked is safe",
+            "acked is safe": Mistake(
                 is_made=tells_of("once", ("dark",), ("notices",)),
                 likely="an ack says what was asked of it, and here it was asked of one broker.",
                 look="Look at which replicas had the notice when broker 1 lost its power.",
             ),
-            Mistake(
-                name="the database waits",
+            "the database waits": Mistake(
                 is_made=tells_of("lost", VISIBLE, ("bookings",)),
                 likely="the rows of a batch are committed before its notices are sent.",
                 look="Look at the effects of that run.",
             ),
-        ),
+        },
         blank='Fill in "once", "lost" or "twice" for each output of each run.',
     ),
     Exercise(
@@ -350,23 +344,20 @@ EXERCISES = (
             unless_power_was_cut(each_has_one("invoice", invoices)),
             unless_power_was_cut(each_has_one("row", effects, " in bookings")),
         ),
-        mistakes=(
-            Mistake(
-                name="nothing is processed",
+        mistakes={
+            "nothing is processed": Mistake(
                 is_made=lambda _, seen: not seen.stored and not seen.history.effects,
                 likely="the orders were there to be read, and no output has any.",
                 look="Look at what the loop does with each batch.",
             ),
-            Mistake(
-                name="acks too weak",
+            "acks too weak": Mistake(
                 is_made=lambda _, seen: was_cut(seen) and gone(seen) and low_acks(seen),
                 likely="the leader answered for itself alone, and then it was gone.",
                 look="Look at what each of the two producers asks of the brokers.",
                 finding="lost-write",
                 claim="B2",
             ),
-            Mistake(
-                name="floor too low",
+            "floor too low": Mistake(
                 is_made=lambda answer, seen: (
                     was_cut(seen)
                     and gone(seen)
@@ -377,8 +368,7 @@ EXERCISES = (
                 finding="lost-write",
                 claim="B5",
             ),
-            Mistake(
-                name="no replica to spare",
+            "no replica to spare": Mistake(
                 # After a power cut a notice is refused until broker 1 is back, or is given up.
                 is_made=lambda answer, seen: (
                     too_few(seen)
@@ -389,8 +379,7 @@ EXERCISES = (
                 finding="unavailable",
                 claim="C6",
             ),
-            Mistake(
-                name="gave up",
+            "gave up": Mistake(
                 is_made=lambda _, seen: (
                     not seen.crashes and not aborts(seen) and not was_cut(seen) and unbilled(seen)
                 ),
@@ -399,8 +388,7 @@ EXERCISES = (
                 finding="unavailable",
                 claim="E13",
             ),
-            Mistake(
-                name="not rewound",
+            "not rewound": Mistake(
                 is_made=lambda _, seen: (
                     aborts(seen)
                     and not (seen.crashes and seen.requests("OffsetCommit"))
@@ -411,8 +399,7 @@ EXERCISES = (
                 finding="aborted-output",
                 claim="E13",
             ),
-            Mistake(
-                name="committed before the work",
+            "committed before the work": Mistake(
                 is_made=lambda _, seen: (
                     seen.crashes and seen.requests("OffsetCommit") and unbilled(seen)
                 ),
@@ -421,16 +408,14 @@ EXERCISES = (
                 finding="skipped-processing",
                 claim="F2",
             ),
-            Mistake(
-                name="no bookmark",
+            "no bookmark": Mistake(
                 is_made=lambda _, seen: not seen.requests("TxnOffsetCommit") and billed_twice(seen),
                 likely="the transactions hold invoices, and no bookmark.",
                 look="Look for what makes the offsets part of a transaction.",
                 finding="duplicate-effect",
                 claim="G1",
             ),
-            Mistake(
-                name="two commits",
+            "two commits": Mistake(
                 is_made=lambda _, seen: (
                     seen.crashes and seen.requests("OffsetCommit") and billed_twice(seen)
                 ),
@@ -439,15 +424,14 @@ EXERCISES = (
                 finding="duplicate-effect",
                 claim="G1",
             ),
-            Mistake(
-                name="no key",
+            "no key": Mistake(
                 is_made=lambda _, seen: repeated(seen, seen.history.effects),
                 likely="a batch came again, and the table could not know that it had it already.",
                 look="Look at the two rows of that order: what tells them apart?",
                 finding="duplicate-effect",
                 claim="G2",
             ),
-        ),
+        },
         blank="Write `repaired`, beginning with a copy of `pipeline`, and fill in both settings.",
         claims=dict(zip((each.name for each in PUBLIC), CLAIMS, strict=True)),
     ),

@@ -170,26 +170,23 @@ EXERCISES = (
         # Who is careful in the first life alone is killed in the second, too.
         unseen=drawn(lambda place: [drivers_killed(*place.choice(("42", "46", "64")))]),
         rules=(each_order_is_booked_once,),
-        mistakes=(
-            Mistake(
-                name="nothing is booked",
+        mistakes={
+            "nothing is booked": Mistake(
                 is_made=lambda _, seen: not seen.history.effects,
                 likely="nothing was written to the table bookings.",
                 look="Write each order to it; if you do, look at the names of table and column.",
             ),
-            Mistake(
-                name="the number before the rows",
+            "the number before the rows": Mistake(
                 is_made=lambda _, seen: missing(seen, seen.history.effects),
                 likely="the batch was said to be done before its orders were safe.",
                 look="Look at what lies between your two transactions.",
             ),
-            Mistake(
-                name="twice",
+            "twice": Mistake(
                 is_made=lambda _, seen: any(times > 1 for times in seen.history.effects.values()),
                 likely="the batch came again, and nothing in the database could tell.",
                 look="Look at what one transaction holds, and at what it asks before it writes.",
             ),
-        ),
+        },
         passed=says_what_was_booked,
         blank="Look at which table the function creates, and what book writes for each batch.",
     ),
@@ -202,33 +199,29 @@ EXERCISES = (
         public=(timed(schedule()),),
         unseen=drawn(timed_elsewhere),
         rules=(rows_equal(once_in_ten_minutes),),
-        mistakes=(
-            Mistake(
-                name="no watermark",
+        mistakes={
+            "no watermark": Mistake(
                 is_made=lambda _, seen: returned(seen, TOO_LATE) > 0,
                 likely="an order that came too late is in your result.",
                 look="Look for what tells Spark how late a record may be.",
             ),
-            Mistake(
-                name="the time is part of the key",
+            "the time is part of the key": Mistake(
                 is_made=lambda _, seen: returned(seen, AGAIN) > 1,
                 likely="a copy with another time is another row to your query.",
                 look="Look at which columns make two rows equal.",
             ),
-            Mistake(
-                name="too impatient",
+            "too impatient": Mistake(
                 is_made=lambda _, seen: any(not returned(seen, number) for number in LATE),
                 likely="an order that was late, and in time, is missing.",
                 look="Look at the delay of your watermark.",
             ),
-            Mistake(
-                name="remembers too long",
+            "remembers too long": Mistake(
                 is_made=lambda _, seen: returned(seen, MUCH_LATER) == 1,
                 likely="your query still knew an order when half an hour had gone by.",
                 look="Look at the rows of state in copies.streamed(once_in_ten_minutes), and at "
                 "the methods whose names begin with dropDuplicates.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="08.3",
@@ -246,33 +239,29 @@ EXERCISES = (
             ),
         ),
         rules=(is_how_often,),
-        mistakes=(
+        mistakes={
             # A hint is about the reader that the verdict names.
-            Mistake(
-                name="a list deletes nothing",
+            "a list deletes nothing": Mistake(
                 is_made=lambda answer, seen: wrong(answer, seen)[0] == ("files", "once"),
                 likely="the files of the dead driver are still in the folder.",
                 look="Look at the columns of killed.sinks() that are about files.",
             ),
-            Mistake(
-                name="Spark reads the list",
+            "Spark reads the list": Mistake(
                 is_made=lambda answer, seen: wrong(answer, seen)[0] == ("spark", "twice"),
                 likely="Spark does not read every file that lies in the folder.",
                 look="Look at what Spark itself counted in the folder.",
             ),
-            Mistake(
-                name="the bookmark is enough",
+            "the bookmark is enough": Mistake(
                 is_made=lambda answer, seen: wrong(answer, seen)[0][1] == "once",
                 likely="a safe bookmark does not take back what is in a sink already.",
                 look="Look at the first two columns of killed.sinks().",
             ),
-            Mistake(
-                name="a repeated batch loses nothing",
+            "a repeated batch loses nothing": Mistake(
                 is_made=lambda answer, seen: wrong(answer, seen)[0][1] == "lost",
                 likely="the new driver repeated the batch that the dead one had begun.",
                 look="Look for a 0 in killed.sinks().",
             ),
-        ),
+        },
         blank='Fill in "once", "lost" or "twice" for each of the four.',
     ),
 )

@@ -204,44 +204,38 @@ EXERCISES = (
         answer="answer_1",
         public=(replace(stopped(6), workload=found),),
         rules=(answer_equals(cause),),
-        mistakes=(
-            Mistake(
-                name="the program aborted",
+        mistakes={
+            "the program aborted": Mistake(
                 is_made=lambda answer, _: answer["ended_by"] == "program",
                 likely="the program never asked for an abort.",
                 look="Look at what each EndTxn asks for: incident.transactions() has it.",
             ),
-            Mistake(
-                name="all that followed",
+            "all that followed": Mistake(
                 is_made=lambda answer, _: len(answer["gone"].split()) > 2,
                 likely="what came later has its invoices, from another producer.",
                 look='Look at incident.in_and_out("invoices").',
             ),
-            Mistake(
-                name="in the log",
+            "in the log": Mistake(
                 is_made=lambda answer, _: answer["gone"] == "",
                 likely="a record in the log is no invoice yet: its transaction was aborted.",
                 look="Look at which rows of the log are visible.",
             ),
-            Mistake(
-                name="the client's word",
+            "the client's word": Mistake(
                 is_made=lambda answer, _: answer["error"] == "_FENCED",
                 likely="that is what the client made of it; the wire has the broker's word.",
                 look="Look at the answer in the timeline.",
             ),
-            Mistake(
-                name="another request",
+            "another request": Mistake(
                 is_made=lambda answer, seen: answer["request"] != told(seen)[0].api,
                 likely="the answer to that request did not say that the producer is fenced.",
                 look="Look at each answer with an error, and at what the program does after it.",
             ),
-            Mistake(
-                name="another bookmark",
+            "another bookmark": Mistake(
                 is_made=lambda answer, seen: answer["bookmark"] != cause(seen)["bookmark"],
                 likely="the program did not know that its batch was gone.",
                 look="Look at the first OffsetCommit after the error.",
             ),
-        ),
+        },
         blank="Fill in all five; the three pictures have them.",
     ),
     Exercise(
@@ -253,56 +247,48 @@ EXERCISES = (
         public=(fenced(2), stopped(4), killed("2", "4")),
         unseen=drawn(elsewhere),
         rules=(nothing_else_is_stored, each_has_one("invoice", invoices)),
-        mistakes=(
-            Mistake(
-                name="nothing is billed",
+        mistakes={
+            "nothing is billed": Mistake(
                 is_made=lambda _, seen: not seen.stored,
                 likely="the orders were there to be read, and there is no invoice.",
                 look="Look at what the loop does with each batch.",
             ),
-            Mistake(
-                name="no transaction",
+            "no transaction": Mistake(
                 is_made=lambda _, seen: not seen.requests("EndTxn"),
                 likely="without a transaction, an invoice counts before its bookmark does.",
                 look="Look at what a process finds that is killed between the two.",
             ),
-            Mistake(
-                name="gave up",
+            "gave up": Mistake(
                 is_made=lambda _, seen: bool(unbilled(seen)) and not goes_on(seen),
                 likely="after the error, no further transaction was begun.",
                 look="Look at who takes part in the timeline after the error.",
             ),
-            Mistake(
-                name="a longer time-out",
+            "a longer time-out": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "stopped" and not told(seen),
                 likely="this time nobody was fenced; the next time somebody is.",
                 look="Look at the trial whose commit was refused at once.",
             ),
-            Mistake(
-                name="the bookmark went on",
+            "the bookmark went on": Mistake(
                 is_made=lambda _, seen: bool(unbilled(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="a bookmark was committed past a batch whose transaction was not.",
                 look="Look at the OffsetCommit after the failed EndTxn.",
             ),
-            Mistake(
-                name="not rewound",
+            "not rewound": Mistake(
                 is_made=lambda _, seen: bool(unbilled(seen)),
                 likely="the transaction took its bookmark back, and the consumer went on.",
                 look="Look at where the consumer stands after the error.",
             ),
-            Mistake(
-                name="two commits",
+            "two commits": Mistake(
                 is_made=lambda _, seen: bool(billed_twice(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="invoices and bookmark were committed one after the other.",
                 look="Look at what happens to a process that is killed between the two.",
             ),
-            Mistake(
-                name="one short",
+            "one short": Mistake(
                 is_made=lambda _, seen: bool(billed_twice(seen)),
                 likely="a bookmark names the next order to read, and this one names another.",
                 look="Look at the offsets in TxnOffsetCommit, and at the last order of the batch.",
             ),
-        ),
+        },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
 )

@@ -220,38 +220,33 @@ EXERCISES = (
             ),
         ),
         rules=(answer_equals(cause),),
-        mistakes=(
-            Mistake(
-                name="the one that runs",
+        mistakes={
+            "the one that runs": Mistake(
                 is_made=lambda answer, _: answer["left_open_by"] == "producer-11",
                 likely="the producer of today has ended all that it began.",
                 look="Look for Ongoing in the diary, and at whose name stands there.",
             ),
-            Mistake(
-                name="only its own",
+            "only its own": Mistake(
                 is_made=lambda answer, _: answer["hidden"] == "2 3",
                 likely="what comes after an open transaction waits, too, also if it is committed.",
                 look="Look at what the reader is given of the offsets after the open transaction.",
             ),
-            Mistake(
-                name="what was read",
+            "what was read": Mistake(
                 is_made=lambda answer, _: answer["stuck_at"] == 2,
                 likely="that is a marker, and a reader gets past it.",
                 look="Look at the first record of the open transaction.",
             ),
-            Mistake(
-                name="counted records",
+            "counted records": Mistake(
                 is_made=lambda answer, _: answer["end"] in (6, 8, 10),
                 likely="a marker takes an offset, too.",
                 look="Look at the offset of the last marker.",
             ),
-            Mistake(
-                name="the default",
+            "the default": Mistake(
                 is_made=lambda answer, _: answer["minutes"] == 1,
                 likely="the program set its own time-out.",
                 look="Look at the function that makes the producer.",
             ),
-        ),
+        },
         blank="Fill in all five; the picture and the diary have them.",
     ),
     Exercise(
@@ -266,44 +261,38 @@ EXERCISES = (
             nothing_else_is_stored,
             each_has_one("invoice", invoices, " that can be read"),
         ),
-        mistakes=(
-            Mistake(
-                name="nothing is billed",
+        mistakes={
+            "nothing is billed": Mistake(
                 is_made=lambda _, seen: not seen.stored,
                 likely="the orders were there to be read, and there is no invoice.",
                 look="Look at what the loop does with each batch.",
             ),
-            Mistake(
-                name="no transaction",
+            "no transaction": Mistake(
                 is_made=lambda _, seen: not seen.requests("EndTxn"),
                 likely="without a transaction nothing is hidden, and nothing is undone either.",
                 look="Look at the batch in which the program was killed.",
             ),
-            Mistake(
-                name="nobody's successor",
+            "nobody's successor": Mistake(
                 is_made=lambda _, seen: bool(unbilled(seen)) and len(names(seen)) > 1,
                 likely="the new process did not end what its predecessor had left open.",
                 look="Look at the names in the InitProducerId requests before and after the kill.",
             ),
-            Mistake(
-                name="the bookmark first",
+            "the bookmark first": Mistake(
                 is_made=lambda _, seen: bool(unbilled(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="the bookmark was past a batch whose transaction was not committed.",
                 look="Look at what is committed before EndTxn.",
             ),
-            Mistake(
-                name="two commits",
+            "two commits": Mistake(
                 is_made=lambda _, seen: bool(billed_twice(seen)) and bool(seen.requests("OffsetCommit")),
                 likely="invoices and bookmark were committed one after the other.",
                 look="Look at what happens to a process that is killed between the two.",
             ),
-            Mistake(
-                name="one short",
+            "one short": Mistake(
                 is_made=lambda _, seen: bool(billed_twice(seen)),
                 likely="a bookmark names the next order to read, and this one names another.",
                 look="Look at the offsets in TxnOffsetCommit, and at the last order of the batch.",
             ),
-        ),
+        },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
 )

@@ -212,38 +212,33 @@ EXERCISES = (
             ),
         ),
         rules=(answer_equals(cause),),
-        mistakes=(
-            Mistake(
-                name="all of them",
+        mistakes={
+            "all of them": Mistake(
                 is_made=lambda answer, _: len(answer["twice"].split()) > 3,
                 likely="what the first process had not booked has one row.",
                 look="Look at the numbers beside the orders in incident.effects.",
             ),
-            Mistake(
-                name="the last one in hand",
+            "the last one in hand": Mistake(
                 is_made=lambda answer, _: answer["twice"] == "2",
                 likely="more came again than what was being worked on.",
                 look="Look at the numbers beside the orders in incident.effects.",
             ),
-            Mistake(
-                name="it went on",
+            "it went on": Mistake(
                 is_made=lambda answer, _: answer["began_at"] == 3,
                 likely="that is where the bookmark had been.",
                 look="Look at the first record of consumer-11 in incident.bookmarks().",
             ),
-            Mistake(
-                name="the bookmark was asked for",
+            "the bookmark was asked for": Mistake(
                 is_made=lambda answer, _: answer["request"] == "OffsetFetch",
                 likely="every process asks for its bookmark; this one had to ask for more.",
                 look="Look at what follows the OffsetFetch of the second process.",
             ),
-            Mistake(
-                name="the order, not the next",
+            "the order, not the next": Mistake(
                 is_made=lambda answer, _: answer["stood_at"] == 2,
                 likely="a bookmark names the next order to read.",
                 look="Look at the last OffsetCommit before the kill.",
             ),
-        ),
+        },
         blank="Fill in all five; the picture and the timeline have them.",
     ),
     Exercise(
@@ -256,48 +251,42 @@ EXERCISES = (
         unseen=drawn(elsewhere),
         rules=(each_has_one("row", effects, " in bookings"),),
         passed=orders_in_runs("runs, each in one row of bookings."),
-        mistakes=(
-            Mistake(
-                name="nothing is booked",
+        mistakes={
+            "nothing is booked": Mistake(
                 is_made=lambda _, seen: not seen.history.effects,
                 likely="the orders were there, and without a bookmark none of them was read.",
                 look="Look at where a group begins that has no bookmark, and at the first day.",
             ),
-            Mistake(
-                name="counts up",
+            "counts up": Mistake(
                 is_made=lambda _, seen: any(
                     row.records > 1 for row in seen.rows if row.kind == "effect"
                 ),
                 likely="the second write of an order found the first, and added to it.",
                 look="Look at what your statement does on a conflict.",
             ),
-            Mistake(
-                name="the bookmark first",
+            "the bookmark first": Mistake(
                 is_made=lambda _, seen: bool(never(seen)),
                 likely="a bookmark was past an order that was not booked yet.",
                 look="Look at what is committed first.",
             ),
-            Mistake(
-                name="begun anew",
+            "begun anew": Mistake(
                 is_made=lambda _, seen: (
                     "weekend" in seen.trial.name and len(twice(seen)) > len(seen.crashes)
                 ),
                 likely="the group had no bookmark, and nothing else remembered what is booked.",
                 look="Look at what the second process could have found, and where.",
             ),
-            Mistake(
-                name="one short",
+            "one short": Mistake(
                 is_made=lambda _, seen: seen.trial.name == "a weekend" and bool(twice(seen)),
                 likely="a bookmark names the next order to read, and this one names another.",
                 look="Look at the order that is booked twice, and at the place that you keep.",
             ),
-            Mistake(
-                name="two commits",
+            "two commits": Mistake(
                 is_made=lambda _, seen: bool(twice(seen)),
                 likely="the booking and its bookmark were committed one after the other.",
                 look="Look at what a kill between the two commits leaves.",
             ),
-        ),
+        },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
 )

@@ -306,38 +306,33 @@ EXERCISES = (
         answer="answer_1",
         public=(replace(lost(2), workload=found),),
         rules=(answer_equals(cause),),
-        mistakes=(
-            Mistake(
-                name="the first of them",
+        mistakes={
+            "the first of them": Mistake(
                 is_made=lambda answer, _: answer["nowhere"] in ("2", "8"),
                 likely="that one is a dead letter: somebody has it.",
                 look='Look at incident.in_and_out("dead_letters").',
             ),
-            Mistake(
-                name="the report knew",
+            "the report knew": Mistake(
                 is_made=lambda answer, _: answer["said"] == "failed",
                 likely="a client that asks for no answer takes what it has sent for stored.",
                 look="Look at the reports of the producer in incident.events().",
             ),
-            Mistake(
-                name="every request is answered",
+            "every request is answered": Mistake(
                 is_made=lambda answer, _: answer["answers"] in (2, 3),
                 likely="a client that asks for no acknowledgement is sent none.",
                 look="Look at the Produce requests in the timeline: which arrow comes back?",
             ),
-            Mistake(
-                name="the order's own offset",
+            "the order's own offset": Mistake(
                 is_made=lambda answer, _: str(answer["bookmark"]) == answer["nowhere"],
                 likely="a bookmark names the next order to read.",
                 look="Look at the first OffsetCommit after the lost request.",
             ),
-            Mistake(
-                name="two arrived, so two were sent",
+            "two arrived, so two were sent": Mistake(
                 is_made=lambda answer, _: answer["requests"] == 2,
                 likely="a request that is lost was sent all the same.",
                 look="Look at the broken arrow in the timeline.",
             ),
-        ),
+        },
         blank="Fill in all six; the timeline has most of them.",
     ),
     Exercise(
@@ -350,64 +345,55 @@ EXERCISES = (
         unseen=drawn(elsewhere),
         rules=(nothing_is_nowhere, no_good_one_is_dead, each_is_booked_once),
         passed=says_where_they_are,
-        mistakes=(
-            Mistake(
-                name="nobody answers",
+        mistakes={
+            "nobody answers": Mistake(
                 is_made=lambda _, seen: any(row.detail["acks"] == "0" for row in seen.requests()),
                 likely="the broker was asked for no answer, so there is nothing to wait for.",
                 look="Look at which Produce requests have an answer.",
             ),
-            Mistake(
-                name="gave up",
+            "gave up": Mistake(
                 is_made=lambda _, seen: any(map(is_good, nowhere(seen))),
                 likely="orders after a poison pill, which could be booked, are not.",
                 look="Look at how far the program came.",
             ),
-            Mistake(
-                name="good ones among the dead",
+            "good ones among the dead": Mistake(
                 is_made=lambda _, seen: bool(good_ones_among_the_dead(seen)),
                 likely="orders were given up that could be booked.",
                 look="Look at which orders go to dead_letters, and why.",
             ),
-            Mistake(
-                name="booked without a price",
+            "booked without a price": Mistake(
                 is_made=lambda _, seen: any(
                     not is_good(order) and seen.history.effects[order] for order in seen.orders
                 ),
                 likely="an order that cannot be booked is in the table.",
                 look="Look at what book() refuses, and why.",
             ),
-            Mistake(
-                name="booked twice",
+            "booked twice": Mistake(
                 is_made=lambda _, seen: each_is_booked_once(None, seen) is not None,
                 likely="an order came again, and the table could not know it.",
                 look="Look at the key of the table.",
             ),
-            Mistake(
-                name="no dead letter",
+            "no dead letter": Mistake(
                 is_made=lambda _, seen: not seen.requests(),
                 likely="what could not be booked was sent nowhere.",
                 look="Look at what happens in the except block.",
             ),
-            Mistake(
-                name="the bookmark first",
+            "the bookmark first": Mistake(
                 is_made=lambda _, seen: bool(seen.crashes) and bool(sent_too_late(seen)),
                 likely="the bookmark was past an order that was still to be worked on.",
                 look="Look at what comes first, the commit or the work.",
             ),
-            Mistake(
-                name="not waited for",
+            "not waited for": Mistake(
                 is_made=lambda _, seen: bool(seen.crashes) and bool(nowhere(seen)),
                 likely="the bookmark was committed while the dead letter was still on its way.",
                 look="Look at the time of the OffsetCommit, and of the answer to Produce.",
             ),
-            Mistake(
-                name="the report is not read",
+            "the report is not read": Mistake(
                 is_made=lambda _, seen: bool(nowhere(seen)),
                 likely="there was an answer, it was an error, and the program went on.",
                 look="Look at the answer to the Produce request of that order.",
             ),
-        ),
+        },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
 )

@@ -278,38 +278,33 @@ EXERCISES = (
             ),
         ),
         rules=(answer_equals(cause),),
-        mistakes=(
-            Mistake(
-                name="it will come again",
+        mistakes={
+            "it will come again": Mistake(
                 is_made=lambda answer, _: answer["held_by"] == "inbox",
                 likely="the bookmark was past that order already.",
                 look="Look at the last OffsetCommit before the kill.",
             ),
-            Mistake(
-                name="the database knows",
+            "the database knows": Mistake(
                 is_made=lambda answer, _: answer["held_by"] == "database",
                 likely="the table says that it is booked, and not that somebody is to be told.",
                 look="Look at what the second process reads of the table.",
             ),
-            Mistake(
-                name="the order before",
+            "the order before": Mistake(
                 is_made=lambda answer, _: answer["untold"] == "2",
                 likely="that order has its event.",
                 look='Look at incident.in_and_out("events").',
             ),
-            Mistake(
-                name="it was sent",
+            "it was sent": Mistake(
                 is_made=lambda answer, _: answer["sent"] == 4,
                 likely="the program did not come to its fourth produce().",
                 look="Look at the requests of producer-1.",
             ),
-            Mistake(
-                name="the order's own offset",
+            "the order's own offset": Mistake(
                 is_made=lambda answer, _: answer["bookmark"] == 3,
                 likely="a bookmark names the next order to read.",
                 look="Look at the last OffsetCommit before the kill.",
             ),
-        ),
+        },
         blank="Fill in all five; the timeline has most of them.",
     ),
     Exercise(
@@ -327,44 +322,38 @@ EXERCISES = (
             nothing_is_invented,
             each_has_its_key,
         ),
-        mistakes=(
-            Mistake(
-                name="nothing is booked",
+        mistakes={
+            "nothing is booked": Mistake(
                 is_made=lambda _, seen: not seen.history.effects,
                 likely="there were orders in the inbox, and there is no booking.",
                 look="Look at what the loop does with each order.",
             ),
-            Mistake(
-                name="booked twice",
+            "booked twice": Mistake(
                 is_made=lambda _, seen: bool(repeated(seen, seen.history.effects)),
                 likely="an order came again, and the table could not know it.",
                 look="Look at the key of the table.",
             ),
-            Mistake(
-                name="told too soon",
+            "told too soon": Mistake(
                 is_made=lambda _, seen: bool(invented(seen)),
                 likely="an event was sent of something that had not happened yet.",
                 look="Look at what is committed when the event is sent.",
             ),
-            Mistake(
-                name="two transactions",
+            "two transactions": Mistake(
                 is_made=lambda _, seen: bool(seen.requests("EndTxn")) and bool(untold(seen)),
                 likely="two transactions, one in the other, are two commits in a row.",
                 look="Look at what a kill between the two commits leaves.",
             ),
-            Mistake(
-                name="nobody tells",
+            "nobody tells": Mistake(
                 is_made=lambda _, seen: bool(untold(seen)),
                 likely="when the program was killed, nothing held the task of telling.",
                 look="Look at what a new process finds, and where.",
             ),
-            Mistake(
-                name="no key",
+            "no key": Mistake(
                 is_made=lambda _, seen: each_has_its_key(None, seen) is not None,
                 likely="an event that comes twice cannot be known again.",
                 look="Look at the key of the events.",
             ),
-        ),
+        },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
 )

@@ -424,44 +424,38 @@ EXERCISES = (
         answer="answer_1",
         public=(replace(quiet(8), workload=found),),
         rules=(answer_equals(cause),),
-        mistakes=(
-            Mistake(
-                name="a slow table",
+        mistakes={
+            "a slow table": Mistake(
                 is_made=lambda answer, _: answer["most"] == "table",
                 likely="once it could be given the invoice, it had it soon.",
                 look="Look at the time between the commit and the delivery.",
             ),
-            Mistake(
-                name="a slow broker",
+            "a slow broker": Mistake(
                 is_made=lambda answer, _: answer["most"] == "broker",
                 likely="the answer came soon, and the search engine had the invoice with it.",
                 look="Look at the first Produce request and its answer.",
             ),
-            Mistake(
-                name="the write",
+            "the write": Mistake(
                 is_made=lambda answer, _: answer["waits_for"] == "Produce",
                 likely="it was written long before, and the table was not given it.",
                 look="Look at the last request of producer-1 before consumer-2 has order 0.",
             ),
-            Mistake(
-                name="the marker",
+            "the marker": Mistake(
                 is_made=lambda answer, _: answer["stands_at"] == 3,
                 likely="that is a marker of an abort, and a reader gets past it.",
                 look="Look at the first record of the transaction that holds order 3.",
             ),
-            Mistake(
-                name="the beginning",
+            "the beginning": Mistake(
                 is_made=lambda answer, _: answer["stands_at"] == 0,
                 likely="that transaction was aborted by then, and the reader got past it.",
                 look="Look at the first record of the transaction that holds order 3.",
             ),
-            Mistake(
-                name="one refusal",
+            "one refusal": Mistake(
                 is_made=lambda answer, _: answer["never"] in ("2", "5"),
                 likely="it is not the only one.",
                 look="Look at the orders without a number for the table.",
             ),
-        ),
+        },
         blank="Fill in all five; the timeline and the transactions have them.",
     ),
     Exercise(
@@ -479,62 +473,53 @@ EXERCISES = (
             the_table_waits_for_the_commit,
             none_waits_for_many,
         ),
-        mistakes=(
-            Mistake(
-                name="nothing is billed",
+        mistakes={
+            "nothing is billed": Mistake(
                 is_made=lambda _, seen: not written(seen),
                 likely="the orders were there to be read, and there is no invoice.",
                 look="Look at what the loop does with each order.",
             ),
-            Mistake(
-                name="no transaction",
+            "no transaction": Mistake(
                 is_made=lambda _, seen: not seen.requests("EndTxn"),
                 likely="without a transaction, an invoice counts before its order is checked.",
                 look="Look at the orders that were refused.",
             ),
-            Mistake(
-                name="a shorter time-out",
+            "a shorter time-out": Mistake(
                 is_made=lambda _, seen: any(row.error in FENCED for row in answers(seen)),
                 likely="the coordinator ended a transaction that was still at work.",
                 look="Look at the error in the answer to EndTxn.",
             ),
-            Mistake(
-                name="billed all the same",
+            "billed all the same": Mistake(
                 is_made=lambda _, seen: bool(refused(counts(seen))),
                 likely="an order was refused, and its transaction was committed.",
                 look="Look at what EndTxn says after a refusal.",
             ),
-            Mistake(
-                name="what does not count",
+            "what does not count": Mistake(
                 is_made=lambda _, seen: bool(refused(booked(seen))),
                 likely="the table was given invoices whose transaction was then aborted.",
                 look="Look at the isolation level of what feeds the table.",
             ),
-            Mistake(
-                name="thrown out with it",
+            "thrown out with it": Mistake(
                 is_made=lambda _, seen: any(not counts(seen)[it] for it in good(seen)),
                 likely="an abort takes back all of its transaction.",
                 look="Look at the orders beside one that was refused.",
             ),
-            Mistake(
-                name="past the log",
+            "past the log": Mistake(
                 is_made=lambda _, seen: bool(too_soon(seen)),
                 likely="the table did not wait until its invoice was committed.",
                 look="Look at what happens to it if the commit never comes.",
             ),
-            Mistake(
-                name="waits for others",
+            "waits for others": Mistake(
                 is_made=lambda _, seen: bool(waiting(seen)),
                 likely="an invoice waits for the last of its transaction.",
                 look="Look at how many invoices lie between two EndTxn requests.",
             ),
-            Mistake(
-                name="nobody asks",
+            "nobody asks": Mistake(
                 is_made=lambda _, seen: bool(unread(seen)),
                 likely="the invoice counted, and the table did not read.",
                 look="Look at when the first receipt is written.",
             ),
-        ),
+        },
         passed=says_what_was_billed,
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),

@@ -68,7 +68,7 @@ def test_an_incident_is_one_file(tmp_path: Path) -> None:
         name: [name in text for text in built.values()]
         for name in ("found", "EXERCISES", "WRONG", "all")
     }  # fmt: skip
-    assert {mistake.name for mistake in found.mistakes} == {name for _, name, _ in wrong}
+    assert found.mistakes.keys() == {name for _, name, _ in wrong}
     assert '{"acks": 0}' in wrong[1][2]
 
 

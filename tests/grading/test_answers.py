@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from base64 import b64encode
 from collections import Counter
@@ -11,6 +12,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache
 from math import prod
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -23,7 +25,7 @@ from lab_utils.checking import decide
 from lab_utils.grading import inside
 from lab_utils.grading.cases import Evidence, Exercise, Trial, exercise, exercises
 from lab_utils.grading.examination import REFERENCE_S
-from lab_utils.grading.notebook import further_notebook
+from lab_utils.grading.notebook import further_notebook, read_source
 from lab_utils.grading.results import Verdict
 from lab_utils.grading.rules import is_transactional
 from lab_utils.ledger.events import Event
@@ -39,7 +41,7 @@ from tests.grading.recorded import (
     all_cases,
     evidence,
 )
-from tests.notebooks import FURTHER, blank_notebook, solutions
+from tests.notebooks import FURTHER, SOURCES, blank_notebook, solutions
 
 # What is missing if the first order was too late: its ack, and its record.
 SLOW = (("acked", "0"), ("record", "0"))
@@ -69,15 +71,18 @@ def decided(
 
 def test_every_named_mistake_is_made() -> None:
     """The tables of wrong answers and the mistakes of the checks are the same."""
-    named = [
-        (each.item, mistake.name)
-        for lab in LABS
-        for each in exercises(lab)
-        for mistake in each.mistakes
-    ]
+    asked = [each for lab in LABS for each in exercises(lab)]
+    named = {(each.item, name) for each in asked for name in each.mistakes}
 
-    assert len(named) == len(set(named))
-    assert set(named) == {(item, name) for item, name, _ in WRONG}
+    assert named == {(item, name) for item, name, _ in WRONG}
+
+
+@pytest.mark.parametrize("path", SOURCES.values(), ids=lambda it: it.stem)
+def test_no_name_stands_for_two(path: Path) -> None:
+    """Of two entries with one key Python keeps the last, and ruff does not read the sources."""
+    for node in ast.walk(ast.parse(read_source(path))):
+        keys = [ast.dump(it) for it in node.keys if it] if isinstance(node, ast.Dict) else []
+        assert len(keys) == len(set(keys)), ast.unparse(node)
 
 
 def test_there_are_three_right_answers() -> None:
@@ -405,7 +410,7 @@ def test_hints_do_not_hold_the_answer() -> None:
         text
         for lab in LABS
         for each in exercises(lab)
-        for mistake in each.mistakes
+        for mistake in each.mistakes.values()
         for text in (mistake.likely, mistake.look)
     ]
 
@@ -427,7 +432,7 @@ def test_a_hint_names_what_the_notebook_has(lab: str) -> None:
     hints = [
         text
         for each in exercises(lab)
-        for text in (each.blank, *(f"{it.likely} {it.look}" for it in each.mistakes))
+        for text in (each.blank, *(f"{it.likely} {it.look}" for it in each.mistakes.values()))
     ]
     missing = [
         (hint, name)
@@ -518,9 +523,8 @@ def test_verdict(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     elif case.is_right:
         assert ("PASS", case.exercise.points) == (found.status, found.points)
     else:
-        (mistake,) = [each for each in case.exercise.mistakes if each.name == case.name]
         hint = (found.hint or "").partition("\n")[0]
-        assert f"Likely: {mistake.likely}" == hint
+        assert f"Likely: {case.exercise.mistakes[case.name].likely}" == hint
         failed = [row for row in found.card if row["status"] == "FAIL"]
         assert [] == [row for row in failed if not row["hint"]]
         assert found.points < found.possible if found.card else found.points == 0

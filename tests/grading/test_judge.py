@@ -51,19 +51,17 @@ EXERCISE = Exercise(
     answer="send_once",
     public=(Trial(name="lost answer"),),
     rules=(each_order_is_stored, no_order_is_stored_twice),
-    mistakes=(
-        Mistake(
-            name="sent again by hand",
+    mistakes={
+        "sent again by hand": Mistake(
             is_made=lambda _, seen: len(seen.requests()) > 1,
             likely="the function sends again by itself.",
         ),
-        Mistake(
-            name="no idempotence",
+        "no idempotence": Mistake(
             is_made=lambda _, seen: "1" in seen.stored,
             likely="the broker could not recognise the retry.",
             look="Look at the second Produce request.",
         ),
-    ),
+    },
 )
 
 
@@ -88,11 +86,11 @@ def test_what_was_not_committed_is_no_duplicate() -> None:
 
 def test_a_mistake_that_cannot_be_looked_for_is_not_made() -> None:
     """An answer in a form that nobody thought of does not end the judging."""
-    unread = Mistake(name="another order", is_made=lambda answer, _: answer["order"], likely="it.")
-    mistakes = (unread, *EXERCISE.mistakes)
+    unread = Mistake(is_made=lambda answer, _: answer["order"], likely="it.")
+    mistakes = {"another order": unread, **EXERCISE.mistakes}
     verdict = judge(replace(EXERCISE, mistakes=mistakes), None, [evidence(*TWICE)])
 
-    assert (verdict.hint or "").startswith(f"Likely: {EXERCISE.mistakes[1].likely}")
+    assert (verdict.hint or "").startswith("Likely: the broker could not recognise the retry.")
 
 
 @pytest.mark.parametrize(
@@ -356,9 +354,9 @@ def test_one_spelling_of_an_answer(answer: Any) -> None:
 
 def test_a_missing_column_has_no_hint() -> None:
     """Rows without a column show every mistake, and none was made."""
-    made = Mistake(name="any", is_made=lambda *_: True, likely="no.")
+    made = Mistake(is_made=lambda *_: True, likely="no.")
     asked = replace(VALUE, kind="query", rules=(rows_equal(lambda _: [{"n": 1}]),),
-                    mistakes=(made,))  # fmt: skip
+                    mistakes={"any": made})  # fmt: skip
 
     assert judge(asked, None, [evidence(*STORED, returned=({"m": 1},))]).hint is None
 

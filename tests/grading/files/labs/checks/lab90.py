@@ -73,13 +73,12 @@ EXERCISES = (
         answer="answer_1",
         public=(reference(5),),
         rules=(breaks_for_a_list, answer_equals(second_copy)),
-        mistakes=(
-            Mistake(
-                name="first copy",
+        mistakes={
+            "first copy": Mistake(
                 is_made=lambda answer, _: answer["second_copy"] == 2,
                 likely="that is the offset of the first copy.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="90.2",
@@ -90,14 +89,13 @@ EXERCISES = (
         public=(lost_at(3),),
         unseen=lost_somewhere,
         rules=ONCE,
-        mistakes=(
-            Mistake(
-                name="no idempotence",
+        mistakes={
+            "no idempotence": Mistake(
                 is_made=lambda _, seen: all(row.producer_id == -1 for row in seen.requests()),
                 likely="the retry carried no producer id.",
                 look="Look at the Produce requests of the run.",
             ),
-        ),
+        },
     ),
     Exercise(
         item="90.3",
