@@ -10,7 +10,6 @@ OUT/told.jsonl as it comes, so a classroom that was ended or killed goes on with
 from __future__ import annotations
 
 import hmac
-import json
 import os
 import secrets
 from collections import Counter
@@ -29,6 +28,7 @@ from lab_utils.errors import BadArgument, LabError, one_of
 from lab_utils.grading import records
 from lab_utils.grading.cases import Exercise, exercises
 from lab_utils.grading.handed_in import Asked, asked
+from lab_utils.grading.notebook import handed_in_notebook
 from lab_utils.grading.results import FAIL, GRADED, INCONCLUSIVE, PASS, Believed, SubmissionResult
 from lab_utils.ledger.predictions import QUESTIONS
 from lab_utils.ledger.store import append
@@ -160,7 +160,7 @@ class Room:
     def _asked(self) -> dict[str, tuple[Asked, ...]]:
         """The cells that ask for a prediction, by lab."""
         return {
-            each.lab: asked(json.loads((ROOT / "labs" / each.notebook).read_bytes())["cells"])
+            each.lab: asked(handed_in_notebook(ROOT / "labs" / each.notebook).cells)
             for each in entries()
         }
 

@@ -10,7 +10,6 @@ The text is a learner's: it is read as data, within bounds, and nothing of it is
 from __future__ import annotations
 
 import ast
-import json
 import os
 import re
 from collections import Counter, defaultdict
@@ -26,14 +25,20 @@ from typing import Any, Final, NamedTuple
 from lab_utils.audit.report import plain
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import LABS, exercises
-from lab_utils.grading.notebook import grade_id, learner_notebook, read_source, sources
-from lab_utils.grading.records import content
+from lab_utils.grading.notebook import (
+    grade_id,
+    handed_in_notebook,
+    learner_notebook,
+    read_source,
+    sources,
+)
 from lab_utils.grading.results import LONGEST, Believed, SubmissionResult
 from lab_utils.grading.submission import (
     HAS_PASSED,
     Cell,
     files_below,
     known_cells,
+    name_of,
     submissions,
 )
 from lab_utils.ledger.predictions import NO_ANSWER, predict
@@ -133,8 +138,7 @@ def described(result: SubmissionResult, path: Path) -> SubmissionResult:
         return result
     # Whatever a learner's file holds: it must not end the grading of the others.
     with suppress(Exception):
-        notebook = json.loads(content(path) or b"")
-        cells = [cell for cell in notebook["cells"] if isinstance(cell, dict)]
+        cells = handed_in_notebook(path).cells
         items = [each.item for each in exercises(result.lab)]
         return replace(
             result,
@@ -271,8 +275,7 @@ def asked(cells: Sequence[dict[str, Any]]) -> tuple[Asked, ...]:
     found, heading = [], ""
     for cell in cells:
         if cell["cell_type"] == "markdown":
-            lines = _joined(cell["source"]).splitlines()
-            headings = [line for line in lines if line.startswith("#")]
+            headings = [line for line in cell["source"].splitlines() if line.startswith("#")]
             heading = headings[-1].lstrip("# ") if headings else heading
         if ".predict(" in _source(cell):
             found.append(Asked(cell["id"], heading))
@@ -324,10 +327,8 @@ def _observed(cells: list[dict[str, Any]]) -> dict[str, str]:
     """What the tables in these cells' outputs say was observed, by question."""
     seen = {}
     for cell in cells:
-        outputs = cell.get("outputs")
-        for output in outputs if isinstance(outputs, list) else ():
-            data = output.get("data") if isinstance(output, dict) else None
-            lines = _joined(data.get("text/plain") if isinstance(data, dict) else "").splitlines()
+        for output in cell.get("outputs", ()):
+            lines = str(output.get("data", {}).get("text/plain", "")).splitlines()
             if lines and lines[0].split() == TABLE:
                 rows = (re.split(r" {2,}", line.strip()) for line in lines[1:LONGEST])
                 seen.update({row[0]: plain(row[2]) for row in rows if len(row) > 2})
@@ -341,7 +342,7 @@ def _worked(cells: list[dict[str, Any]], items: Sequence[str]) -> dict[str, floa
     """
     checks = {grade_id("check", item): item for item in items}
     ends = [(place, checks[name]) for place, cell in enumerate(cells)
-            if (name := _grade_id(cell)) in checks]  # fmt: skip
+            if (name := name_of(cell, checks.keys()))]  # fmt: skip
     ran: list[tuple[float, str]] = []
     for place, cell in enumerate(cells):
         with suppress(ValueError, TypeError, KeyError, AttributeError, OverflowError):
@@ -355,21 +356,8 @@ def _worked(cells: list[dict[str, Any]], items: Sequence[str]) -> dict[str, floa
     return worked
 
 
-def _grade_id(cell: dict[str, Any]) -> str:
-    with suppress(KeyError, TypeError):
-        return str(cell["metadata"]["nbgrader"]["grade_id"])
-    return ""
-
-
 def _source(cell: dict[str, Any]) -> str:
-    return _joined(cell.get("source")) if cell.get("cell_type") == "code" else ""
-
-
-def _joined(text: Any) -> str:
-    """Jupyter's text: one, or a list of lines."""
-    if isinstance(text, list):
-        return "".join(line for line in text if isinstance(line, str))
-    return text if isinstance(text, str) else ""
+    return str(cell["source"]) if cell["cell_type"] == "code" else ""
 
 
 def _lines(source: str) -> str:

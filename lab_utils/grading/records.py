@@ -153,24 +153,16 @@ def results(out: Path, line: Callable[[str], object] = lambda _: None) -> Result
     return Results(submissions=tuple(found), **about)
 
 
-def content(path: Path) -> bytes | None:
-    """The bytes of a submission; None for what is no plain file, cannot be read or is too large.
-
-    A pipe or a device is never waited for.
-    """
-    try:
-        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-            status = os.fstat(file.fileno())
-            is_plain = stat.S_ISREG(status.st_mode) and status.st_size <= BYTES_MAX
-            return file.read(BYTES_MAX) if is_plain else None
-    except OSError:
-        return None
-
-
 def digest(path: Path) -> str | None:
-    """The SHA-256 of a submission, by which a change is known."""
-    read = content(path)
-    return None if read is None else hashlib.sha256(read).hexdigest()
+    """The SHA-256 of a submission, by which a change is known.
+
+    None for what is no plain file, cannot be read or is too large; no pipe or device is waited for.
+    """
+    with suppress(OSError), os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+        status = os.fstat(file.fileno())
+        if stat.S_ISREG(status.st_mode) and status.st_size <= BYTES_MAX:
+            return hashlib.sha256(file.read(BYTES_MAX)).hexdigest()
+    return None
 
 
 def write_whole(file: Path, text: str, *, sync: bool = False) -> None:

@@ -462,7 +462,7 @@ def known_cells(
     cells = []
     for cell in given:
         if cell.get("cell_type") == "code":
-            name = _name(cell, answers.keys() | checks.keys())
+            name = name_of(cell, answers.keys() | checks.keys())
             answered = (answers[name],) if name in answers else ()
             cells.append(Cell(cell.source, answered, checks.get(name)))
     is_read = sum(len(cell.source) for cell in cells) <= CODE_MAX
@@ -563,8 +563,8 @@ def _with_check(cells: list[Cell], item: str) -> list[Cell]:
     return cells
 
 
-def _name(cell: Any, known: Set[str]) -> str:
-    """The grade_id of a cell, or its id if that is one."""
+def name_of(cell: Any, known: Set[str]) -> str:
+    """The grade_id of a cell, or its id if that is one; empty if it is none of those known."""
     graded = cell.get("metadata", {}).get("nbgrader")
     name = graded.get("grade_id") if isinstance(graded, dict) else cell.get("id")
     return name if isinstance(name, str) and name in known else ""

@@ -7,8 +7,9 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import nbformat
 import pytest
-from nbformat.v4 import new_code_cell
+from nbformat.v4 import new_code_cell, new_notebook
 
 from lab_utils.errors import BadArgument
 from lab_utils.grading.cases import exercises
@@ -181,7 +182,7 @@ def ran(at: str) -> dict[str, Any]:
 
 def read(tmp_path: Path, *cells: Any) -> SubmissionResult:
     path = tmp_path / "03.ipynb"
-    path.write_text(json.dumps({"cells": cells}))
+    path.write_text(json.dumps({"cells": cells, "metadata": {}, "nbformat": 4}))
     return described(SubmissionResult(path="03.ipynb", lab="03", status="graded"), path)
 
 
@@ -216,6 +217,15 @@ def test_predictions_without_ids(tmp_path: Path) -> None:
     result = read(tmp_path, cell("lab.predict(acked=1)"), cell("lab.predict(log='0')"))
 
     assert asked()[:2] == [it.cell for it in result.predictions]
+
+
+def test_predictions_of_an_older_format(tmp_path: Path) -> None:
+    """A notebook that is graded in format 3 tells what it predicts, too."""
+    path = tmp_path / "03.ipynb"
+    nbformat.write(new_notebook(cells=[new_code_cell("lab.predict(acked=1)")]), path, version=3)
+    result = described(SubmissionResult(path="03.ipynb", lab="03", status="graded"), path)
+
+    assert asked()[:1] == [it.cell for it in result.predictions]
 
 
 def test_a_prediction_that_was_copied(tmp_path: Path) -> None:
