@@ -396,9 +396,8 @@ def _left_out(wanted: Wanted, chosen: Sequence[HandedIn]) -> Iterator[str]:
     if wanted.learner or wanted.only:
         return
     yield from mostly_of_one(chosen)
-    for each in no_notebooks(wanted.paths, chosen):
-        if not each.path.is_relative_to(wanted.out):
-            yield f"{_told(each.path)} is no notebook, and there is none of {short(each.learner)}."
+    for each in no_notebooks(wanted.paths, chosen, wanted.out):
+        yield f"{_told(each.path)} is no notebook, and there is none of {short(each.learner)}."
 
 
 def _told(path: Path) -> str:

@@ -102,12 +102,16 @@ def found(paths: Sequence[Path], pattern: str | None = None) -> list[HandedIn]:
     return handed
 
 
-def no_notebooks(paths: Sequence[Path], handed: Sequence[HandedIn]) -> list[HandedIn]:
-    """What was handed in by those of whom there is no notebook: an archive, a page, a print."""
+def no_notebooks(paths: Sequence[Path], handed: Sequence[HandedIn], out: Path) -> list[HandedIn]:
+    """What was handed in by those of whom there is no notebook: an archive, a page, a print.
+
+    The pages of OUT are the grading's own, by whatever way they are found.
+    """
     others = [
         file
         for folder in paths if folder.is_dir()
         for file in files_below(folder) if INSTEAD.fullmatch(file.name)
+        if not file.parent.resolve().is_relative_to(out.resolve())
     ]  # fmt: skip
     layout = _Layout(paths, [*(each.path for each in handed), *others])
     there = {layout.learner(each.path) for each in handed}

@@ -27,6 +27,7 @@ from lab_utils.ledger.predictions import Compared
 from lab_utils.views.tables import prediction_table
 
 STEM = "03_why_did_the_order_arrive_twice"
+OUT = Path("grades")
 
 
 def touched(folder: Path, *names: str) -> list[Path]:
@@ -91,7 +92,7 @@ def test_two_people_of_one_name(tmp_path: Path) -> None:
     handed = found(paths)
 
     assert ["Ada L_1", "Ada L_2", "Ada L"] == [each.learner for each in handed]
-    assert ["Ada L_8"] == [each.learner for each in no_notebooks(paths, handed)]
+    assert ["Ada L_8"] == [each.learner for each in no_notebooks(paths, handed, OUT)]
 
 
 def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
@@ -102,8 +103,22 @@ def test_who_handed_in_no_notebook(tmp_path: Path) -> None:
 
     assert ["ada", "kim"] == [each.learner for each in handed]
     assert [("bob", "lab.ZIP"), ("eve", "03.ipynb.txt")] == [
-        (each.learner, each.path.name) for each in no_notebooks(paths, handed)
+        (each.learner, each.path.name) for each in no_notebooks(paths, handed, OUT)
     ]
+
+
+@pytest.mark.parametrize("out", [".", "../grades", "{}/grades"])
+@pytest.mark.parametrize("folder", ["..", "{}"])
+def test_the_pages_of_a_grading_were_handed_in_by_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, out: str
+) -> None:
+    """OUT may lie among the submissions, and either be named by another way than the other."""
+    touched(tmp_path, "ada/03.ipynb", "grades/feedback/ada.html", "bob/03.pdf")
+    monkeypatch.chdir(tmp_path / "grades")
+    paths = [Path(folder.format(tmp_path))]
+    left_out = no_notebooks(paths, found(paths), Path(out.format(tmp_path)))
+
+    assert ["bob"] == [each.learner for each in left_out]
 
 
 def test_the_download_of_a_platform_is_unpacked_first(tmp_path: Path) -> None:
@@ -136,7 +151,7 @@ def test_what_macos_adds_is_nobodys(tmp_path: Path) -> None:
     handed = found(paths)
 
     assert [("Ada", tmp_path / moodle)] == [(each.learner, each.path) for each in handed]
-    assert [] == no_notebooks(paths, handed)
+    assert [] == no_notebooks(paths, handed, OUT)
 
 
 def test_a_file_alone(tmp_path: Path) -> None:
