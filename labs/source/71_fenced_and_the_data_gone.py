@@ -378,7 +378,7 @@ WRONG = (
     ("71.2", "nothing is billed", changed(('producer.produce(run.topics["invoices"], message.value(), partition=0)', "pass"))),
 )
 # The batch is repeated in place; everything is begun anew, consumer and all.
-RIGHT = (
-    ("71.2", "right, too: the batch is repeated in place", AGAIN),
-    ("71.2", "right, too: everything is begun anew", NEW_CONSUMER),
-)
+RIGHT = {
+    ("71.2", "right, too: the batch is repeated in place"): AGAIN,
+    ("71.2", "right, too: everything is begun anew"): NEW_CONSUMER,
+}

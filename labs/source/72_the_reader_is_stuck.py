@@ -389,7 +389,7 @@ WRONG = (
     ("72.2", "one short", changed((POSITION, "[TopicPartition(run.topic, 0, batch[0].offset())]"))),
     ("72.2", "nothing is billed", changed(('producer.produce(run.topics["invoices"], message.value(), partition=0)', "pass"))),
 )
-RIGHT = (
-    ("72.2", "right, too: each batch has a name, and always the same", EACH_ITS_OWN % "{batch[0].offset()}"),
-    ("72.2", "right, too: the names of before are in a database, and taken over", changed((MADE, LIST_OF_NAMES))),
-)
+RIGHT = {
+    ("72.2", "right, too: each batch has a name, and always the same"): EACH_ITS_OWN % "{batch[0].offset()}",
+    ("72.2", "right, too: the names of before are in a database, and taken over"): changed((MADE, LIST_OF_NAMES)),
+}

@@ -377,10 +377,10 @@ WRONG = (
     # from the fourth order on
     ("73.2", "two commits", kept(second="if message.offset() < 3: " + BOOKMARK, last=LATER + COMMIT)),
 )
-RIGHT = (
-    ("73.2", "right, too: the place is kept with the booking", kept()),
-    ("73.2", "right, too: it is kept there alone", kept(last="")),
-    ("73.2", "right, too: the timer commits what is done", changed((CONFIGURATION, '{"enable.auto.offset.store": False, "session.timeout.ms": 1000}'), (COMMIT, "        consumer.store_offsets(message)\n"))),
-    ("73.2", "right, too: a booking commits itself", changed(("run.database()", 'run.database().execution_options(isolation_level="AUTOCOMMIT")'))),
-    ("73.2", "right, too: each order is looked up first", changed(*PLAIN, (LOOP, LOOP + LOOKED_UP))),
-)
+RIGHT = {
+    ("73.2", "right, too: the place is kept with the booking"): kept(),
+    ("73.2", "right, too: it is kept there alone"): kept(last=""),
+    ("73.2", "right, too: the timer commits what is done"): changed((CONFIGURATION, '{"enable.auto.offset.store": False, "session.timeout.ms": 1000}'), (COMMIT, "        consumer.store_offsets(message)\n")),
+    ("73.2", "right, too: a booking commits itself"): changed(("run.database()", 'run.database().execution_options(isolation_level="AUTOCOMMIT")')),
+    ("73.2", "right, too: each order is looked up first"): changed(*PLAIN, (LOOP, LOOP + LOOKED_UP)),
+}

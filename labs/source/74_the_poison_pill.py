@@ -488,9 +488,9 @@ WRONG = (
 TWICE = """            while not all([is_stored(dead, run.topics["dead_letters"], message.value()) for _ in "12"]):
                 continue
 """
-RIGHT = (
-    ("74.2", "right, too: each dead letter is sent twice", changed((WHILE, TWICE))),
-    ("74.2", "right, too: an order that is nowhere is read again", changed((WHILE, SEEK))),
-    ("74.2", "right, too: polled until the report is there", changed((WHILE, POLLED))),
-    ("74.2", "right, too: the timer commits what is done", changed((COMMIT, "        consumer.store_offsets(message)\n"), (AUTO, '{"enable.auto.offset.store": False}'))),
-)
+RIGHT = {
+    ("74.2", "right, too: each dead letter is sent twice"): changed((WHILE, TWICE)),
+    ("74.2", "right, too: an order that is nowhere is read again"): changed((WHILE, SEEK)),
+    ("74.2", "right, too: polled until the report is there"): changed((WHILE, POLLED)),
+    ("74.2", "right, too: the timer commits what is done"): changed((COMMIT, "        consumer.store_offsets(message)\n"), (AUTO, '{"enable.auto.offset.store": False}')),
+}

@@ -518,9 +518,9 @@ WRONG = (
     ("75.2", "booked twice", BOOKMARK_LAST % ("", "")),
     ("75.2", "nothing is booked", SIMPLE % TELL),
 )
-RIGHT = (
-    ("75.2", "right, too: the bookmark last, and a key", BOOKMARK_LAST % (" PRIMARY KEY", " ON CONFLICT DO NOTHING")),
-    ("75.2", "right, too: the booking is its own outbox", FLAG),
-    ("75.2", "right, too: its second producer tells", changed((ONE, TWO))),
-    ("75.2", "right, too: its eleventh producer tells", changed((ONE, 9 * "    run.producer()\n" + TWO))),
-)
+RIGHT = {
+    ("75.2", "right, too: the bookmark last, and a key"): BOOKMARK_LAST % (" PRIMARY KEY", " ON CONFLICT DO NOTHING"),
+    ("75.2", "right, too: the booking is its own outbox"): FLAG,
+    ("75.2", "right, too: its second producer tells"): changed((ONE, TWO)),
+    ("75.2", "right, too: its eleventh producer tells"): changed((ONE, 9 * "    run.producer()\n" + TWO)),
+}

@@ -639,8 +639,8 @@ WRONG = (
     ("76.2", "nobody asks", changed((DURING, "lambda: None"), (REFRESH, ""), ("    for batch", "    refresh = lambda: refreshed(run, search, table)\n    for batch")) + "    refresh()\n"),
     ("76.2", "nothing is billed", NOT_WRITTEN + changed()),
 )
-RIGHT = (
-    ("76.2", "right, too: an order is checked before anything is written", CHECKED_FIRST + changed()),
-    ("76.2", "right, too: two orders in a transaction", changed((ONE, "size=2"))),
-    ("76.2", "right, too: what has been checked needs no transaction", PLAIN),
-)
+RIGHT = {
+    ("76.2", "right, too: an order is checked before anything is written"): CHECKED_FIRST + changed(),
+    ("76.2", "right, too: two orders in a transaction"): changed((ONE, "size=2")),
+    ("76.2", "right, too: what has been checked needs no transaction"): PLAIN,
+}

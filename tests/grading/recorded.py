@@ -16,6 +16,7 @@ import hashlib
 import inspect
 import re
 import textwrap
+from collections import ChainMap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import cache, lru_cache
@@ -57,12 +58,13 @@ def changed(text: str, pairs: Iterable[tuple[str, str]]) -> str:
 
 
 HELD: Final = tuple(held(path) for path in SOURCES.values())
-RIGHT: Final = (*right_answers.RIGHT, *(each for names in HELD for each in names.get("RIGHT", ())))
 WRONG: Final = (
     *wrong_answers.WRONG,
     *wrong_answers_from_06.WRONG,
     *(each for names in HELD for each in names.get("WRONG", ())),
 )
+RIGHT: Final = ChainMap(*(names.get("RIGHT", {}) for names in HELD), right_answers.RIGHT)
+GIVEN: Final = (*WRONG, *((*which, answer) for which, answer in RIGHT.items()))
 NO_FAULT: Final = "without its fault"
 BLANK: Final = "as it is handed out"
 REFERENCE: Final = "the lab's own answer"
@@ -97,8 +99,7 @@ class Case:
     @property
     def is_right(self) -> bool:
         """Is it an answer that gets all points?"""
-        by_other_means = {each[:2] for each in RIGHT}
-        return self.name == REFERENCE or (self.item, self.name) in by_other_means
+        return self.name == REFERENCE or (self.item, self.name) in RIGHT
 
     @property
     def lab(self) -> str:
@@ -131,9 +132,7 @@ class Case:
 
 def all_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
     """Wrong and right answers, the lab's own, blank ones, and exercises whose faults never fire."""
-    for case in (Case(*each) for each in (*WRONG, *RIGHT)):
-        if case.lab in labs:
-            yield case
+    yield from (case for each in GIVEN if (case := Case(*each)).lab in labs)
     for lab in labs:
         for exercise in cases.exercises(lab):
             yield Case(exercise.item, BLANK)
@@ -152,8 +151,7 @@ def drawn_cases(labs: Iterable[str] = LABS) -> Iterator[Case]:
         if exercise.unseen and exercise.item not in NOT_DRAWN
     }
     yield from (Case(item, REFERENCE, is_drawn=True) for item in items)
-    given = (*WRONG, *RIGHT)
-    yield from (Case(*each, is_drawn=True) for each in given if each[0] in items)
+    yield from (Case(*each, is_drawn=True) for each in GIVEN if each[0] in items)
 
 
 @cache

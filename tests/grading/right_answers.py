@@ -1,4 +1,4 @@
-"""Right answers by other means than the lab's own: item, what is different, and the cell.
+"""Right answers by other means than the lab's own: by item and by what is different, the cell.
 
 With that of the lab there are three for each workload and each query. A cell stands behind those
 of the notebook: its helpers are there. Else it is the lab's own with these texts replaced.
@@ -31,48 +31,29 @@ insert = {INSERT}
 
 # Queries: one that is only put together, so that the grader asks its plan, and one that asks Spark
 # on the way, as collect() and SQL do, so that it needs a Spark of its own.
-QUERIES: Final = (
-    (
-        "00.1",
-        "different values, then how many",
-        """
+QUERIES: Final = {
+    ("00.1", "different values, then how many"): """
 def count_acked(events):
     acked = events.filter((events.source == "client") & (events.kind == "acked"))
     return acked.select("value").distinct().groupBy().count().withColumnRenamed("count", "acked")
 """,
-    ),
-    (
-        "00.1",
-        "counted, and made a table",
-        """
+    ("00.1", "counted, and made a table"): """
 def count_acked(events):
     number = events.where("source = 'client' AND kind = 'acked'").dropDuplicates(["value"]).count()
     return events.sparkSession.createDataFrame([(number,)], ["acked"])
 """,
-    ),
-    (
-        "01.3",
-        "subtract",
-        """
+    ("01.3", "subtract"): """
 def acked_and_gone(events):
     acked = events.where("source = 'client' AND kind = 'acked'").select("value")
     return acked.subtract(events.where("source = 'log' AND kind = 'record'").select("value"))
 """,
-    ),
-    (
-        "01.3",
-        "a list of what is there",
-        """
+    ("01.3", "a list of what is there"): """
 def acked_and_gone(events):
     there = [row.value for row in events.where("source = 'log' AND kind = 'record'").collect()]
     acked = events.where("source = 'client' AND kind = 'acked'")
     return acked.where(~acked["value"].isin(there)).select("value").distinct()
 """,
-    ),
-    (
-        "02.2",
-        "the second of the ends",
-        """
+    ("02.2", "the second of the ends"): """
 def acked_alone(events):
     first = events.where("kind = 'healing'").agg(F.min("at_ns").alias("healed"))
     looks = events.where("kind = 'log_end'").join(first, F.col("at_ns") < F.col("healed"))
@@ -81,11 +62,7 @@ def acked_alone(events):
     second = ends.agg(F.min("end").alias("second"))
     return acked.join(second, F.col("offset") >= F.col("second")).select("value")
 """,
-    ),
-    (
-        "02.2",
-        "SQL",
-        """
+    ("02.2", "SQL"): """
 def acked_alone(events):
     return events.sparkSession.sql('''
         WITH ends AS (SELECT actor, max(offset) AS end FROM {it} WHERE kind = 'log_end' AND at_ns <
@@ -94,11 +71,7 @@ def acked_alone(events):
         WHERE source = 'client' AND kind = 'acked' GROUP BY value HAVING count(end) < 2
     ''', it=events)
 """,
-    ),
-    (
-        "03.3",
-        "a window",
-        """
+    ("03.3", "a window"): """
 from pyspark.sql import Window
 
 def resent(events):
@@ -108,11 +81,7 @@ def resent(events):
     counted = requests.withColumn("times", F.count(F.lit(1)).over(same)).where("times >= 2")
     return counted.select(*names, "times").distinct()
 """,
-    ),
-    (
-        "03.3",
-        "a Counter",
-        """
+    ("03.3", "a Counter"): """
 from collections import Counter
 
 def resent(events):
@@ -122,11 +91,7 @@ def resent(events):
     return events.sparkSession.createDataFrame(twice, "partition INT, producer_id BIGINT,"
         " producer_epoch INT, sequence INT, times INT")
 """,
-    ),
-    (
-        "03.4",
-        "the first row of a window",
-        """
+    ("03.4", "the first row of a window"): """
 from pyspark.sql import Window
 
 def first_copies(events):
@@ -135,11 +100,7 @@ def first_copies(events):
     numbered = records.withColumn("number", F.row_number().over(copies))
     return numbered.where("number = 1").select("value", "partition", "offset")
 """,
-    ),
-    (
-        "03.4",
-        "row by row",
-        """
+    ("03.4", "row by row"): """
 def first_copies(events):
     first = {}
     for row in events.where("source = 'log' AND kind = 'record'").toLocalIterator():
@@ -148,11 +109,7 @@ def first_copies(events):
     rows = [(value, *place) for value, place in first.items()]
     return events.sparkSession.createDataFrame(rows, ["value", "partition", "offset"])
 """,
-    ),
-    (
-        "04.3",
-        "how many are open so far",
-        """
+    ("04.3", "how many are open so far"): """
 def visible_records(events):
     so_far = Window.partitionBy("topic", "partition").orderBy("offset")
     is_open = F.expr("IF(transactional AND next_marker IS NULL, 1, 0)")
@@ -160,11 +117,7 @@ def visible_records(events):
     given = log.filter(~F.col("transactional") | (F.col("next_marker") == "COMMIT"))
     return given.drop("transactional", "next_marker", "open")
 """,
-    ),
-    (
-        "04.3",
-        "SQL",
-        """
+    ("04.3", "SQL"): """
 def visible_records(events):
     return events.sparkSession.sql('''
         SELECT topic, partition, offset, value FROM (
@@ -173,11 +126,7 @@ def visible_records(events):
         WHERE (stop IS NULL OR offset < stop) AND (NOT transactional OR next_marker = 'COMMIT')
     ''', log=log_of(events))
 """,
-    ),
-    (
-        "04.4",
-        "the last row of a window",
-        """
+    ("04.4", "the last row of a window"): """
 def fenced_clients(events):
     answers = events.where("source = 'wire' AND kind = 'response'")
     refused = answers.where(F.col("error").isin("INVALID_PRODUCER_EPOCH", "PRODUCER_FENCED"))
@@ -192,11 +141,7 @@ def fenced_clients(events):
     numbered = before.withColumn("number", F.row_number().over(latest))
     return numbered.where("number = 1").select("fenced", "api", "by")
 """,
-    ),
-    (
-        "04.4",
-        "row by row",
-        """
+    ("04.4", "row by row"): """
 def fenced_clients(events):
     ids, takers, fenced = {}, {}, {}
     for row in events.where("source = 'wire' AND kind = 'response'").orderBy("at_ns").collect():
@@ -208,11 +153,7 @@ def fenced_clients(events):
     rows = [(actor, *it) for actor, it in fenced.items()]
     return events.sparkSession.createDataFrame(rows, "fenced STRING, api STRING, by STRING")
 """,
-    ),
-    (
-        "05.4",
-        "an anti join",
-        """
+    ("05.4", "an anti join"): """
 def skipped_and_repeated(events):
     said = events.where("source = 'client'")
     done = said.where("kind = 'processed'")
@@ -224,11 +165,7 @@ def skipped_and_repeated(events):
     return skipped.select("value", F.lit("skipped").alias("outcome")).unionAll(
         repeated.select("value", F.lit("repeated").alias("outcome")))
 """,
-    ),
-    (
-        "05.4",
-        "when, and the bookmark as a number",
-        """
+    ("05.4", "when, and the bookmark as a number"): """
 def skipped_and_repeated(events):
     said = events.where("source = 'client'")
     end = said.where("kind = 'committed'").orderBy(F.desc("at_ns")).first()["offset"]
@@ -239,11 +176,7 @@ def skipped_and_repeated(events):
     outcome = F.when(F.col("times") > 1, "repeated").when(is_skipped, "skipped")
     return orders.select("value", outcome.alias("outcome")).dropna()
 """,
-    ),
-    (
-        "06.3",
-        "one aggregate",
-        """
+    ("06.3", "one aggregate"): """
 def out_is_not_in(events):
     is_order = F.col("topic").endswith("-orders") & (F.col("kind") == "record")
     is_seen = F.col("topic").endswith("-invoices") & (F.col("kind") == "visible")
@@ -251,11 +184,7 @@ def out_is_not_in(events):
         F.max(is_order).alias("is_order"), F.count(F.when(is_seen, 1)).alias("times"))
     return counted.where("is_order AND times != 1").select("value", "times")
 """,
-    ),
-    (
-        "06.3",
-        "SQL",
-        """
+    ("06.3", "SQL"): """
 def out_is_not_in(events):
     return events.sparkSession.sql('''
         SELECT value, count(seen.offset) AS times
@@ -265,41 +194,29 @@ def out_is_not_in(events):
         GROUP BY value HAVING times <> 1
     ''', it=events)
 """,
-    ),
-)  # fmt: skip
+}
 
-RIGHT: Final = (
-    (
-        "01.2",
-        "unknown until a report says otherwise",
-        [
-            AND_A_FLUSH,
-            ("words = {}", 'words = dict.fromkeys(run.orders, "unknown")'),
-            (
-                SORTED,
-                'words[order] = "acked" if error is None else'
-                ' "failed" if error.code() >= 0 else words[order]',
-            ),
-        ],
-    ),
-    (
-        "01.2",
-        "poll after each, one flush",
-        [
-            (
-                SORTED,
-                'local = error is not None and error.name().startswith("_")\n'
-                '        words[order] = "unknown" if local else "failed" if error else "acked"',
-            ),
-            AND_A_FLUSH,
-            ("on_report)\n        producer.flush()", "on_report)\n        producer.poll(0)"),
-        ],
-    ),
-    ("01.4", "one flush for all orders", [("    producer.flush()", "producer.flush()")]),
-    (
-        "01.4",
-        "idempotent, with callbacks",
-        """
+RIGHT: Final = {
+    ("01.2", "unknown until a report says otherwise"): [
+        AND_A_FLUSH,
+        ("words = {}", 'words = dict.fromkeys(run.orders, "unknown")'),
+        (
+            SORTED,
+            'words[order] = "acked" if error is None else'
+            ' "failed" if error.code() >= 0 else words[order]',
+        ),
+    ],
+    ("01.2", "poll after each, one flush"): [
+        (
+            SORTED,
+            'local = error is not None and error.name().startswith("_")\n'
+            '        words[order] = "unknown" if local else "failed" if error else "acked"',
+        ),
+        AND_A_FLUSH,
+        ("on_report)\n        producer.flush()", "on_report)\n        producer.poll(0)"),
+    ],
+    ("01.4", "one flush for all orders"): [("    producer.flush()", "producer.flush()")],
+    ("01.4", "idempotent, with callbacks"): """
 def send_safely(run):
     reports = []
     producer = run.producer({"enable.idempotence": True})
@@ -309,18 +226,13 @@ def send_safely(run):
     while len(reports) < len(run.orders):
         producer.poll(0.1)
 """,
-    ),
-    ("03.2", "a transaction", ONE_TRANSACTION),
-    ("03.2", "a flush each", [AND_A_FLUSH_EACH]),
-    (
-        "03.5",
-        "looks before each",
-        [("not in stored", "not in run.orders_in_the_log()"), AND_A_FLUSH_EACH],
-    ),
-    (
-        "03.5",
-        "reads with a consumer of its own, and sends what is behind it",
-        """
+    ("03.2", "a transaction"): ONE_TRANSACTION,
+    ("03.2", "a flush each"): [AND_A_FLUSH_EACH],
+    ("03.5", "looks before each"): [
+        ("not in stored", "not in run.orders_in_the_log()"),
+        AND_A_FLUSH_EACH,
+    ],
+    ("03.5", "reads with a consumer of its own, and sends what is behind it"): """
 from confluent_kafka import TopicPartition
 
 def send_the_rest(run):
@@ -335,16 +247,8 @@ def send_the_rest(run):
         producer.produce(run.topic, order, partition=0)
     producer.flush()
 """,
-    ),
-    (
-        "03.5",
-        "all in one transaction",
-        ONE_TRANSACTION.replace("send_once", "send_the_rest"),
-    ),
-    (
-        "04.2",
-        "stops at what is fatal",
-        """
+    ("03.5", "all in one transaction"): ONE_TRANSACTION.replace("send_once", "send_the_rest"),
+    ("04.2", "stops at what is fatal"): """
 def send_each(run):
     producer = run.producer({"transactional.id": run.topic})
     producer.init_transactions()
@@ -359,11 +263,7 @@ def send_each(run):
         else:
             waiting.pop(0)
 """,
-    ),
-    (
-        "04.2",
-        "raises what it cannot repair",
-        """
+    ("04.2", "raises what it cannot repair"): """
 def send_each(run):
     producer = run.producer({"transactional.id": run.topic})
     producer.init_transactions()
@@ -380,93 +280,59 @@ def send_each(run):
     for order in run.orders:
         send(order)
 """,
-    ),
-    (
-        "05.2",
-        "stores what is done, and lets the timer commit",
-        [
-            ("auto.commit", "auto.offset.store"),
-            (COMMIT, "consumer.store_offsets(message)\n    consumer.commit(asynchronous=False)"),
-        ],
-    ),
-    (
-        "05.2",
-        "names the next offset, and its group",
-        [
-            ('{"auto.offset.reset"', '{"group.id": "billing", "auto.offset.reset"'),
-            (
-                COMMIT,
-                "place = TopicPartition(run.topic, message.partition(), message.offset() + 1)\n"
-                "        consumer.commit(offsets=[place], asynchronous=False)",
-            ),
-        ],
-    ),
-    (
-        "05.3",
-        "counts up from the first",
-        [
-            (
-                BOOKMARK,
-                """offset = min(given)
+    ("05.2", "stores what is done, and lets the timer commit"): [
+        ("auto.commit", "auto.offset.store"),
+        (COMMIT, "consumer.store_offsets(message)\n    consumer.commit(asynchronous=False)"),
+    ],
+    ("05.2", "names the next offset, and its group"): [
+        ('{"auto.offset.reset"', '{"group.id": "billing", "auto.offset.reset"'),
+        (
+            COMMIT,
+            "place = TopicPartition(run.topic, message.partition(), message.offset() + 1)\n"
+            "        consumer.commit(offsets=[place], asynchronous=False)",
+        ),
+    ],
+    ("05.3", "counts up from the first"): [
+        (
+            BOOKMARK,
+            """offset = min(given)
         while offset in done:
             offset += 1
         return offset""",
-            )
-        ],
-    ),
-    (
-        "05.3",
-        "the first that is not done",
-        [
-            (
-                BOOKMARK,
-                """for offset in sorted(given):
+        )
+    ],
+    ("05.3", "the first that is not done"): [
+        (
+            BOOKMARK,
+            """for offset in sorted(given):
             if offset not in done:
                 return offset
         return offset + 1""",
-            )
-        ],
-    ),
-    (
-        "06.1",
-        "behind the last of the batch, and back to its first",
-        [
-            ("def exactly", "from confluent_kafka import TopicPartition\ndef exactly"),
-            (
-                "consumer.position(consumer.assignment())",
-                "[TopicPartition(run.topic, batch[-1].partition(), batch[-1].offset() + 1)]",
-            ),
-            (
-                "rewind(consumer)",
-                "consumer.seek("
-                "TopicPartition(run.topic, batch[0].partition(), batch[0].offset()))",
-            ),
-        ],
-    ),
-    (
-        "06.1",
-        "one order in each transaction, in a group with a name",
-        [(IS_BY_HAND, NAMES_ITS_GROUP), ("size=2", "size=1")],
-    ),
-    (
-        "06.2",
-        "replaces the row, in a group with a name",
-        [
-            (IS_BY_HAND, NAMES_ITS_GROUP),
-            ("INSERT INTO", "INSERT OR REPLACE INTO"),
-            (" ON CONFLICT DO NOTHING", ""),
-        ],
-    ),
-    (
-        "06.2",
-        "looks in the same transaction",
-        looks_first(),
-    ),
-    ("07.2", "the rows of a batch in one statement", [(EACH_ROW, ALL_ROWS), EACH_ERROR]),
-    (
-        "08.1",
-        "a key",
-        """
+        )
+    ],
+    ("06.1", "behind the last of the batch, and back to its first"): [
+        ("def exactly", "from confluent_kafka import TopicPartition\ndef exactly"),
+        (
+            "consumer.position(consumer.assignment())",
+            "[TopicPartition(run.topic, batch[-1].partition(), batch[-1].offset() + 1)]",
+        ),
+        (
+            "rewind(consumer)",
+            "consumer.seek(TopicPartition(run.topic, batch[0].partition(), batch[0].offset()))",
+        ),
+    ],
+    ("06.1", "one order in each transaction, in a group with a name"): [
+        (IS_BY_HAND, NAMES_ITS_GROUP),
+        ("size=2", "size=1"),
+    ],
+    ("06.2", "replaces the row, in a group with a name"): [
+        (IS_BY_HAND, NAMES_ITS_GROUP),
+        ("INSERT INTO", "INSERT OR REPLACE INTO"),
+        (" ON CONFLICT DO NOTHING", ""),
+    ],
+    ("06.2", "looks in the same transaction"): looks_first(),
+    ("07.2", "the rows of a batch in one statement"): [(EACH_ROW, ALL_ROWS), EACH_ERROR],
+    ("08.1", "a key"): """
 def booked_once(run):
     database = run.database()
     with database.begin() as connection:
@@ -481,11 +347,7 @@ def booked_once(run):
 
     run.start(run.stream().writeStream.foreachBatch(book), "table")
 """,
-    ),
-    (
-        "08.1",
-        "takes the batch away before it is written again",
-        """
+    ("08.1", "takes the batch away before it is written again"): """
 def booked_once(run):
     database = run.database()
     with database.begin() as connection:
@@ -499,6 +361,5 @@ def booked_once(run):
 
     run.start(run.stream().writeStream.foreachBatch(book), "table")
 """,
-    ),
-    *QUERIES,
-)  # fmt: skip
+    **QUERIES,
+}
