@@ -212,7 +212,7 @@ def grade_and_report(
             with suppress(LabError):  # a folder that is gone has none; what ended it is told
                 write_reports(records.results(wanted.out), wanted.out)
             raise
-        results = records.results(wanted.out)
+        results = records.results(wanted.out, line)
         write_reports(results, wanted.out)
         names = {kept.name(each.path) for each in chosen}
         mine = tuple(each for each in results.submissions if each.name in names)

@@ -364,16 +364,20 @@ def test_what_is_graded_again(
         assert is_current == now.is_current(path, digest, lab)
 
 
-def test_a_file_that_no_grading_wrote(tmp_path: Path) -> None:
-    """It is named, and the others are read."""
+def test_a_file_that_no_grading_wrote(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A grading that goes on names it, whatever it is about, and the others are read."""
     with records.opened(tmp_path, VERSIONS, 1, None) as kept:
         kept.keep(tmp_path / "a.ipynb", result())
-    (tmp_path / "submissions" / "b.json").write_text('{"schema": "delivery-lab-submission/1"')
+    (tmp_path / "a.ipynb").touch()
+    broken = tmp_path / "submissions" / "b.json"
+    broken.write_text('{"schema": "delivery-lab-submission/1"')
+    monkeypatch.setattr(grader, "grade", lambda *_, **__: None)
     told: list[str] = []
-    found = records.results(tmp_path, told.append)
+    wanted = grader.Wanted(paths=[tmp_path / "a.ipynb"], out=tmp_path)
+    grader.grade_and_report(wanted, told.append, print)
 
-    assert 1 == len(found.submissions)
-    assert [str(tmp_path / "submissions" / "b.json")] == [it.split()[0] for it in told]
+    assert f"{broken} cannot be read and was left out. Delete it and grade again." in told
+    assert 1 == len(records.results(tmp_path).submissions)
 
 
 def test_any_text(tmp_path: Path) -> None:
