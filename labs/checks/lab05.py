@@ -17,8 +17,8 @@ from lab_utils.ledger.history import carried, topic_partition
 from lab_utils.proxy.faults import crash_client, stall_client
 
 RECEIPTS = ("receipts",)
-# The stages at which 05.1 kills the loop, while it is busy with the third order.
 LAST_SKIPPED = 9  # of 05.4; the bookmark is after it
+# The points at which 05.1 kills the loop, while it is busy with the third order.
 BUSY = ("after_poll", "after_process", "after_commit")
 
 
