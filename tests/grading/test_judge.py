@@ -154,6 +154,8 @@ EARLY: dict[str, Any] = {
         # What a function raised is the reason, before anything else is looked at.
         ([evidence(raised="your function raised KeyError: 1")], "FAIL",
          "your function raised KeyError: 1"),
+        # Nothing sent is the learner's inaction, not a weak run, although no fault fired.
+        ([evidence(END, ARMED, UNFIRED)], "FAIL", "nothing was sent"),
         # A workload that writes past the proxy gets no points, whatever the log looks like.
         ([evidence(*STORED[1:], replace(produce(), records=1))], "FAIL", "2 records"),
         # Who killed the process says that it crashed; clients that count on by themselves do not.
@@ -170,6 +172,7 @@ def test_what_is_decided_by_what_was_seen(seen: list[Evidence], status: str, rea
 
     assert (status, 5 * (status == "PASS")) == (verdict.status, verdict.points)
     assert reason in verdict.reason
+    assert reason != "nothing was sent" or verdict.hint == EXERCISE.blank
 
 
 FOUND = Event(run="", source="wire", actor="consumer-1", kind="response", api="FindCoordinator")
@@ -279,15 +282,6 @@ def test_a_value_that_is_no_order_has_no_hint() -> None:
     assert "the log holds a value that is no order of this run: 'odd'." == strange.reason
     assert strange.hint is None
     assert judge(asked, None, [evidence(*TWICE)]).hint is not None
-
-
-def test_a_function_that_sends_nothing_fails() -> None:
-    """Nothing sent is the learner's inaction, not a weak run, although no fault fired."""
-    verdict = judge(EXERCISE, None, [evidence(END, ARMED, UNFIRED)])
-
-    assert "FAIL" == str(verdict.status)
-    assert verdict.reason.startswith("nothing was sent")
-    assert EXERCISE.blank == verdict.hint
 
 
 def test_a_rule_that_finds_nothing_to_judge_gives_no_points() -> None:

@@ -74,20 +74,21 @@ def test_state_lasts_and_stderr_is_no_error(shared: Kernel) -> None:
     assert ("ok", {"x": 21}) == (first.status, parsed(second.values["said"]))
 
 
-def test_a_cell_that_raises(shared: Kernel) -> None:
+@pytest.mark.parametrize(
+    ("cell", "error"),
+    [
+        ("raise ValueError('two\\nlines')", "ValueError: two lines"),
+        # What the repr of its value raised: the cell's own code raised nothing.
+        ("class Value:\n    def __repr__(self):\n        return 1 / 0\nValue()",
+         "ZeroDivisionError: division by zero"),
+    ],
+)  # fmt: skip
+def test_a_cell_that_raises(shared: Kernel, cell: str, error: str) -> None:
     """What a cell raised comes back as one line, and the kernel goes on."""
-    raised = shared.execute("raise ValueError('two\\nlines')", 20)
-
-    assert ("error", "ValueError: two lines") == (raised.status, raised.error)
-    assert "ok" == shared.execute("1", 20).status
-
-
-def test_a_value_that_cannot_be_shown(shared: Kernel) -> None:
-    """What its repr raised is the reason: the cell's own code raised nothing."""
-    cell = "class Value:\n    def __repr__(self):\n        return 1 / 0\nValue()"
     raised = shared.execute(cell, 20)
 
-    assert ("error", "ZeroDivisionError: division by zero") == (raised.status, raised.error)
+    assert ("error", error) == (raised.status, raised.error)
+    assert "ok" == shared.execute("1", 20).status
 
 
 def test_an_expression_that_raises(shared: Kernel) -> None:
@@ -235,22 +236,21 @@ def test_an_examination_that_kills(opened: Opened) -> None:
     assert ("ok", {"x": 2}) == session.evaluate(1, SAID)
 
 
-def test_time_that_is_spent(opened: Opened) -> None:
+@pytest.mark.parametrize(
+    ("cells", "ends"),
+    [
+        (("while True: pass", "x = 3"), ["late", "spent"]),
+        # The cell that needs a Spark was not too slow: its submission has no time left.
+        ((f"raise RuntimeError({kernel_module.WITHOUT_SPARK!r})",), ["spent"]),
+    ],
+)
+def test_time_that_is_spent(opened: Opened, cells: tuple[str, ...], ends: list[str]) -> None:
     """When the submission's time is over nothing more is run, and nothing waits."""
-    session = opened("x = 1", "while True: pass", "x = 3")
+    session = opened("x = 1", *cells)
     session.run_cell(0)  # with the start of the kernel
     session.budget.total_s = time.monotonic() - session.budget.started + 1
 
-    assert ["late", "spent"] == [session.run_cell(position).status for position in (1, 2)]
-
-
-def test_time_that_is_spent_on_a_spark(opened: Opened) -> None:
-    """The cell that needs one was not too slow: its submission has no time left."""
-    session = opened("x = 1", f"raise RuntimeError({kernel_module.WITHOUT_SPARK!r})")
-    session.run_cell(0)  # with the start of the kernel
-    session.budget.total_s = time.monotonic() - session.budget.started + 1
-
-    assert "spent" == session.run_cell(1).status
+    assert ends == [session.run_cell(1 + number).status for number in range(len(cells))]
 
 
 class Contended(threading.Semaphore):

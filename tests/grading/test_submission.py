@@ -190,15 +190,6 @@ def test_any_unicode(tmp_path: Path, encoding: str) -> None:
     assert 0 == read_submission(path, LABS).answer_cell("90.1")
 
 
-def test_a_link_is_no_submission(tmp_path: Path) -> None:
-    """A link may lead to another's notebook."""
-    path = read(tmp_path, ANSWER).path
-    (tmp_path / "90_link.ipynb").symlink_to(path)
-
-    with pytest.raises(NotASubmission, match="is a link"):
-        read_submission(tmp_path / "90_link.ipynb", LABS)
-
-
 OF_90 = {"delivery_lab": {"lab": "90"}}
 NO_SUBMISSION: dict[str, tuple[bytes | dict[str, Any], str]] = {
     "nothing": (b"", "the file is not a notebook"),
@@ -235,10 +226,13 @@ def test_what_is_no_submission(tmp_path: Path, given: bytes | dict[str, Any], re
         read_submission(path, LABS)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    """A missing file is a submission's problem, not the grading's."""
-    with pytest.raises(NotASubmission, match="cannot be read: No such file"):
-        read_submission(tmp_path / "none.ipynb", LABS)
+def test_what_is_no_file(tmp_path: Path) -> None:
+    """It is a submission's problem, not the grading's; a link may lead to another's notebook."""
+    (tmp_path / "link.ipynb").symlink_to(read(tmp_path, ANSWER).path)
+
+    for name, reason in (("none", "cannot be read: No such file"), ("link", "is a link")):
+        with pytest.raises(NotASubmission, match=reason):
+            read_submission(tmp_path / f"{name}.ipynb", LABS)
 
 
 def test_folders_are_searched(tmp_path: Path) -> None:

@@ -93,6 +93,11 @@ def later(event: Event) -> Event:
     return replace(event, at_ns=20, correlation_id=2)
 
 
+def many_times(number: int, *rows: Event) -> list[Event]:
+    """These events, each so often with a number of its own."""
+    return [replace(row, correlation_id=it) for it in range(100, 100 + number) for row in rows]
+
+
 @pytest.mark.parametrize(
     ("rows", "is_spent"),
     [
@@ -136,6 +141,8 @@ def later(event: Event) -> Event:
         ([init(1), offsets(), fired(api="TxnOffsetCommit")], False),
         ([init(1), offsets(), later(produce(**GIVEN)), fired(api="TxnOffsetCommit")], False),
         ([init(1), offsets(), later(produce()), fired(api="TxnOffsetCommit")], True),
+        # Also of those that are not looked at.
+        (many_times(400, produce(acks="7"), fired()), True),
     ],
 )  # fmt: skip
 def test_a_fault_meets_an_order(rows: list[Event], *, is_spent: bool) -> None:
@@ -165,11 +172,6 @@ def steps(rows: list[Event]) -> int:
     return number
 
 
-def many_times(number: int, *rows: Event) -> list[Event]:
-    """These events, each so often with a number of its own."""
-    return [replace(row, correlation_id=it) for it in range(100, 100 + number) for row in rows]
-
-
 MANY: dict[str, Callable[[int], list[Event]]] = {
     "transactions that were not ended": lambda number: [
         init(1), produce(**GIVEN), end(), *ended(REFUSED),
@@ -190,13 +192,6 @@ MANY: dict[str, Callable[[int], list[Event]]] = {
 def test_a_great_many_requests(name: str) -> None:
     """Four times as many take four times as long: a judge that is held up grades nobody else."""
     assert steps(MANY[name](400)) < 5 * steps(MANY[name](100))
-
-
-def test_a_fault_that_fires_at_a_great_many_requests() -> None:
-    """None of them is about an order, also of those that are not looked at."""
-    rows = MANY["faults that fired"](400)
-
-    assert was_spent(Evidence(trial=Trial(name="t"), orders=("0", "1"), rows=tuple(rows)))
 
 
 def exchange(value: str) -> list[Event]:
