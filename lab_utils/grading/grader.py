@@ -482,7 +482,7 @@ def _one(path: Path, terms: Terms, say: Say) -> SubmissionResult:
 def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> SubmissionResult:
     """Grade one file. Raises nothing that a submission can cause."""
     try:
-        submission = read_submission(path, terms.labs).needed()
+        submission = read_submission(path, terms.labs)
     except NotASubmission as error:
         return SubmissionResult(path=str(path), lab=None, status=REJECTED, reason=str(error))
     if terms.lab not in (None, submission.lab):
@@ -496,7 +496,7 @@ def _submission(path: Path, terms: Terms, say: Callable[[str], object]) -> Submi
     )
     for last_time in (False, True):
         try:
-            items, notes = _graded(submission, terms, say, last_time)
+            items, notes = _graded(submission.needed(), terms, say, last_time)
         except Exception as error:  # what a machine had none left of, it may have again
             unwell = replace(unwell, reason=_reason(error))
         else:

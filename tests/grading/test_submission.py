@@ -514,6 +514,19 @@ def test_what_takes_the_longest_to_look_through(tmp_path: Path, sources: list[st
     assert time.process_time() - started < 1.5
 
 
+def test_what_is_kept_of_an_answer_is_its_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what need not run: who reads it sees the comments, and the demonstration in its cell."""
+    text = "answer_1 = {}  # for nothing was sent\nlab.run(print)"
+    read(tmp_path, OPENS, cell(text, "answer-90-1"))
+    monkeypatch.setattr(grader, "_graded", lambda *_: ((), ()))
+    terms: Any = SimpleNamespace(labs=LABS, lab=None)
+    found = grader._submission(tmp_path / "90_tiny.ipynb", terms, lambda _: None)
+
+    assert {"90.1": text} == found.answers
+
+
 @pytest.mark.parametrize(("times", "status"), [(1, "graded"), (2, "infrastructure")])
 def test_what_a_machine_could_not_do_is_tried_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, status: str
