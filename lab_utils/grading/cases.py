@@ -2,9 +2,9 @@
 
     Exercise ── trials ──▶ runs on a stage ──▶ Evidence ── rules, mistakes ──▶ Verdict (judge.py)
 
-labs/checks/labNN.py, or the lab's own source, holds one tuple EXERCISES of these. `lab.check` uses
-the public trials, the grader those that `unseen(nonce)` returns; both judge in the same way. This
-module runs nothing.
+labs/checks/labNN.py, or the lab's own source, holds EXERCISES: these by their items, as "03.2".
+`lab.check` uses the public trials, the grader those that `unseen(nonce)` returns; both judge in the
+same way. This module runs nothing.
 """
 
 from __future__ import annotations
@@ -201,6 +201,7 @@ class Mistake:
 class Exercise:
     """One exercise: where its answer is, what decides it, what it is worth.
 
+    item      its key in EXERCISES
     answer    the name that holds the learner's answer in the notebook
     public    the trials of lab.check
     unseen    nonce -> the trials of the grader; None: the public ones, with other order names
@@ -212,7 +213,7 @@ class Exercise:
               a row for each trial, and each trial that passed has its share of the points
     """
 
-    item: str
+    item: str = ""
     title: str
     points: int
     kind: str
@@ -226,9 +227,9 @@ class Exercise:
     claims: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        one_of(f"the kind of exercise {self.item}", self.kind, KINDS)
+        one_of(f"the kind of {self.title!r}", self.kind, KINDS)
         for trial in self.public:
-            assert self.is_performed == (trial.workload is None), (self.item, trial.name)
+            assert self.is_performed == (trial.workload is None), (self.title, trial.name)
 
     @property
     def is_performed(self) -> bool:
@@ -333,7 +334,4 @@ def _loaded(path: Path, text: str) -> tuple[Exercise, ...]:
     module = ModuleType(path.stem)
     code = compile(text or path.read_text(encoding="utf-8"), str(path), "exec")
     exec(code, module.__dict__)  # noqa: S102 - the lab's own file
-    found: tuple[Exercise, ...] = tuple(module.EXERCISES)
-    items = [each.item for each in found]
-    assert len(set(items)) == len(items), f"{path}: an item is there twice: {items}"
-    return found
+    return tuple(replace(each, item=item) for item, each in module.EXERCISES.items())

@@ -75,9 +75,8 @@ def outcome_of_order_3(evidence):
     return {"outcome": kinds[-1], "offset": offsets.get("3")}
 
 
-EXERCISES = (
-    Exercise(
-        item="00.1",
+EXERCISES = {
+    "00.1": Exercise(
         title="Count the acked orders",
         points=2,
         kind="query",
@@ -118,8 +117,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="00.2",
+    "00.2": Exercise(
         title="Name the outcome",
         points=2,
         kind="value",
@@ -163,8 +161,7 @@ EXERCISES = (
         },
         blank='Fill in both names, as in answer_2 = {"outcome": "...", "offset": ...}.',
     ),
-    Exercise(
-        item="00.3",
+    "00.3": Exercise(
         title="A run that proves nothing",
         points=1,
         kind="faults",
@@ -186,4 +183,4 @@ EXERCISES = (
             f"something: {len(evidence[0].orders)} orders, {len(evidence[0].stored)} in the log."
         ),
     ),
-)
+}

@@ -252,9 +252,8 @@ def promise_is_kept(answer, _):
     return None
 
 
-EXERCISES = (
-    Exercise(
-        item="01.1",
+EXERCISES = {
+    "01.1": Exercise(
         title="What became of the acked orders?",
         points=4,
         kind="value",
@@ -310,8 +309,7 @@ EXERCISES = (
         },
         blank='Fill in "once", "lost" or "twice" for each of the five.',
     ),
-    Exercise(
-        item="01.2",
+    "01.2": Exercise(
         title="Sort the reports",
         points=4,
         kind="workload",
@@ -346,8 +344,7 @@ EXERCISES = (
             "each with the word that is true of it."
         ),
     ),
-    Exercise(
-        item="01.3",
+    "01.3": Exercise(
         title="Find the acked orders that are gone",
         points=4,
         kind="query",
@@ -383,8 +380,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="01.4",
+    "01.4": Exercise(
         title="Lose nothing that was acked",
         points=6,
         kind="workload",
@@ -411,8 +407,7 @@ EXERCISES = (
         },
         blank="Look at what the last line of the workload waits for, and whether it is there.",
     ),
-    Exercise(
-        item="01.5",
+    "01.5": Exercise(
         title="Choose for three systems",
         points=2,
         kind="value",
@@ -439,4 +434,4 @@ EXERCISES = (
         passed=lambda _, __: "each choice keeps the promise beside it.",
         blank='Fill in `acks` ("0", "1" or "all") and `may_lose` (True or False) for each system.',
     ),
-)
+}

@@ -298,9 +298,8 @@ def places(evidence):
     }
 
 
-EXERCISES = (
-    Exercise(
-        item="02.1",
+EXERCISES = {
+    "02.1": Exercise(
         title="Who is in sync?",
         points=4,
         kind="value",
@@ -343,8 +342,7 @@ EXERCISES = (
         },
         blank="Fill in a list of brokers, as [1, 2], for each of the four moments.",
     ),
-    Exercise(
-        item="02.2",
+    "02.2": Exercise(
         title="Acked by one alone",
         points=4,
         kind="query",
@@ -393,8 +391,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="02.3",
+    "02.3": Exercise(
         title="Settings that survive",
         points=6,
         kind="settings",
@@ -433,8 +430,7 @@ EXERCISES = (
         passed=orders_in_runs("failures, nothing acked was lost, and writes went on."),
         blank="Fill in all settings that are `...`.",
     ),
-    Exercise(
-        item="02.4",
+    "02.4": Exercise(
         title="The checklist, line by line",
         points=4,
         kind="value",
@@ -462,8 +458,7 @@ EXERCISES = (
         },
         blank='Fill in "lost", "unavailable", "duplicated" or "nothing" for each line.',
     ),
-    Exercise(
-        item="02.5",
+    "02.5": Exercise(
         title="Where was it?",
         points=2,
         kind="value",
@@ -497,4 +492,4 @@ EXERCISES = (
         },
         blank="Fill in a list of brokers for both orders.",
     ),
-)
+}

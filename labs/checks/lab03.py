@@ -192,9 +192,8 @@ def killed_in_time(evidence):
     return taken_back_alone(evidence)
 
 
-EXERCISES = (
-    Exercise(
-        item="03.1",
+EXERCISES = {
+    "03.1": Exercise(
         title="Which report lied?",
         points=3,
         kind="value",
@@ -253,8 +252,7 @@ EXERCISES = (
         },
         blank='Fill in answer_1 = {"order": "...", "first_copy": ..., "reported": ...}.',
     ),
-    Exercise(
-        item="03.2",
+    "03.2": Exercise(
         title="Store each order once",
         points=5,
         kind="workload",
@@ -285,8 +283,7 @@ EXERCISES = (
         },
         blank="Look at what the last line of the workload waits for, and whether it is there.",
     ),
-    Exercise(
-        item="03.3",
+    "03.3": Exercise(
         title="Find what was sent twice",
         points=4,
         kind="query",
@@ -323,8 +320,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="03.4",
+    "03.4": Exercise(
         title="Deduplicate after the fact",
         points=4,
         kind="query",
@@ -354,8 +350,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="03.5",
+    "03.5": Exercise(
         title="Survive a restart",
         points=4,
         kind="workload",
@@ -390,7 +385,7 @@ EXERCISES = (
         },
         blank="Look at which orders your function sends, and at what its last line waits for.",
     ),
-)
+}
 
 
 def _first_offset(evidence, returned):

@@ -207,9 +207,8 @@ def takeovers_somewhere(place):
     return [takeovers([name for name in times for _ in range(times[name])])]
 
 
-EXERCISES = (
-    Exercise(
-        item="04.1",
+EXERCISES = {
+    "04.1": Exercise(
         title="Who is given what?",
         points=4,
         kind="value",
@@ -252,8 +251,7 @@ EXERCISES = (
         },
         blank='Fill in answer_1 = {"read_uncommitted": "...", "read_committed": "..."}.',
     ),
-    Exercise(
-        item="04.2",
+    "04.2": Exercise(
         title="Commit, abort or stop",
         points=6,
         kind="workload",
@@ -293,8 +291,7 @@ EXERCISES = (
         },
         blank="Look at send_both above: it is what each order needs, if nothing goes wrong.",
     ),
-    Exercise(
-        item="04.3",
+    "04.3": Exercise(
         title="Read like read_committed",
         points=5,
         kind="query",
@@ -341,8 +338,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="04.4",
+    "04.4": Exercise(
         title="Who was fenced?",
         points=5,
         kind="query",
@@ -387,8 +383,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="04.5",
+    "04.5": Exercise(
         title="Are they one thing?",
         points=5,
         kind="value",
@@ -442,7 +437,7 @@ EXERCISES = (
         },
         blank='Fill in answer_5 = {"idempotent": ["...", "...", "..."], "transactional": [...]}.',
     ),
-)
+}
 
 
 def _plain(evidence):

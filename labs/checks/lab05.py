@@ -265,9 +265,8 @@ LOSES_NOTHING = (
     no_bookmark_is_ahead,
 )
 
-EXERCISES = (
-    Exercise(
-        item="05.1",
+EXERCISES = {
+    "05.1": Exercise(
         title="Where does it read on?",
         points=3,
         kind="value",
@@ -321,8 +320,7 @@ EXERCISES = (
         },
         blank='Fill in answer_1 = {"after_poll": ..., "after_process": ..., "after_commit": ...}.',
     ),
-    Exercise(
-        item="05.2",
+    "05.2": Exercise(
         title="Lose nothing",
         points=5,
         kind="workload",
@@ -360,8 +358,7 @@ EXERCISES = (
         },
         blank="Look at what the loop does with each message, and whether it does anything.",
     ),
-    Exercise(
-        item="05.3",
+    "05.3": Exercise(
         title="The bookmark of four threads",
         points=5,
         kind="workload",
@@ -387,8 +384,7 @@ EXERCISES = (
         },
         blank="Look at the run `threads` above: it hands `highest` to by_threads.",
     ),
-    Exercise(
-        item="05.4",
+    "05.4": Exercise(
         title="Find them in the ledger",
         points=4,
         kind="query",
@@ -427,8 +423,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="05.5",
+    "05.5": Exercise(
         title="Who may commit?",
         points=3,
         kind="value",
@@ -472,4 +467,4 @@ EXERCISES = (
         },
         blank='Fill in answer_5 = {"owner": "...", "refused": "...", "repeated": ...}.',
     ),
-)
+}

@@ -316,9 +316,8 @@ def case(name, workload, faults=(), orders=8, partitions=1):
     return Trial(name=name, workload=workload, **given)
 
 
-EXERCISES = (
-    Exercise(
-        item="06.1",
+EXERCISES = {
+    "06.1": Exercise(
         title="The loop",
         points=8,
         kind="workload",
@@ -384,8 +383,7 @@ EXERCISES = (
         passed=orders_in_runs("runs: out equals in, for both readers."),
         blank="Look at what the loop does with each batch.",
     ),
-    Exercise(
-        item="06.2",
+    "06.2": Exercise(
         title="The sink",
         points=6,
         kind="workload",
@@ -420,8 +418,7 @@ EXERCISES = (
         passed=orders_in_runs("run, each with one effect in bookings."),
         blank="Look at which table the sink creates, and what it writes for each message.",
     ),
-    Exercise(
-        item="06.3",
+    "06.3": Exercise(
         title="Prove it from the topics",
         points=5,
         kind="query",
@@ -470,8 +467,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="06.4",
+    "06.4": Exercise(
         title="Which sink?",
         points=3,
         kind="value",
@@ -510,8 +506,7 @@ EXERCISES = (
         },
         blank='Fill in "once", "lost" or "twice" for each of the four.',
     ),
-    Exercise(
-        item="06.5",
+    "06.5": Exercise(
         title='"We have exactly once"',
         points=3,
         kind="value",
@@ -553,4 +548,4 @@ EXERCISES = (
         },
         blank='Fill in "once", "lost" or "twice" for each of the five.',
     ),
-)
+}

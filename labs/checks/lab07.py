@@ -282,9 +282,8 @@ VISIBLE = {
 }
 PUBLIC = schedules("public")
 
-EXERCISES = (
-    Exercise(
-        item="07.1",
+EXERCISES = {
+    "07.1": Exercise(
         title="What will it do?",
         points=4,
         kind="value",
@@ -329,8 +328,7 @@ EXERCISES = (
         },
         blank='Fill in "once", "lost" or "twice" for each output of each run.',
     ),
-    Exercise(
-        item="07.2",
+    "07.2": Exercise(
         title="The report card",
         points=36,
         kind="pipeline",
@@ -435,4 +433,4 @@ EXERCISES = (
         blank="Write `repaired`, beginning with a copy of `pipeline`, and fill in both settings.",
         claims=dict(zip((each.name for each in PUBLIC), CLAIMS, strict=True)),
     ),
-)
+}

@@ -159,9 +159,8 @@ def is_how_often(answer, evidence):
     return None
 
 
-EXERCISES = (
-    Exercise(
-        item="08.1",
+EXERCISES = {
+    "08.1": Exercise(
         title="The batch that comes again",
         points=6,
         kind="workload",
@@ -190,8 +189,7 @@ EXERCISES = (
         passed=says_what_was_booked,
         blank="Look at which table the function creates, and what book writes for each batch.",
     ),
-    Exercise(
-        item="08.2",
+    "08.2": Exercise(
         title="Forget in time",
         points=6,
         kind="stream",
@@ -223,8 +221,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="08.3",
+    "08.3": Exercise(
         title="From where to where?",
         points=3,
         kind="value",
@@ -264,4 +261,4 @@ EXERCISES = (
         },
         blank='Fill in "once", "lost" or "twice" for each of the four.',
     ),
-)
+}

@@ -195,9 +195,8 @@ def goes_on(evidence):
     return not told(evidence) or max(begun) > told(evidence)[0].at_ns
 
 
-EXERCISES = (
-    Exercise(
-        item="71.1",
+EXERCISES = {
+    "71.1": Exercise(
         title="The cause",
         points=3,
         kind="value",
@@ -238,8 +237,7 @@ EXERCISES = (
         },
         blank="Fill in all five; the three pictures have them.",
     ),
-    Exercise(
-        item="71.2",
+    "71.2": Exercise(
         title="The repair",
         points=4,
         kind="workload",
@@ -291,7 +289,7 @@ EXERCISES = (
         },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
-)
+}
 
 # %% part="tests"
 def answer(**other):

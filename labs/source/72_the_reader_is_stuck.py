@@ -205,9 +205,8 @@ def cause(evidence):
     }
 
 
-EXERCISES = (
-    Exercise(
-        item="72.1",
+EXERCISES = {
+    "72.1": Exercise(
         title="The cause",
         points=3,
         kind="value",
@@ -249,8 +248,7 @@ EXERCISES = (
         },
         blank="Fill in all five; the picture and the diary have them.",
     ),
-    Exercise(
-        item="72.2",
+    "72.2": Exercise(
         title="The repair",
         points=4,
         kind="workload",
@@ -295,7 +293,7 @@ EXERCISES = (
         },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
-)
+}
 
 # %% part="tests"
 def answer(**other):

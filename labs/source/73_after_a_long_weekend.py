@@ -198,9 +198,8 @@ def never(evidence):
     return missing(evidence, evidence.history.effects)
 
 
-EXERCISES = (
-    Exercise(
-        item="73.1",
+EXERCISES = {
+    "73.1": Exercise(
         title="The cause",
         points=3,
         kind="value",
@@ -241,8 +240,7 @@ EXERCISES = (
         },
         blank="Fill in all five; the picture and the timeline have them.",
     ),
-    Exercise(
-        item="73.2",
+    "73.2": Exercise(
         title="The repair",
         points=4,
         kind="workload",
@@ -289,7 +287,7 @@ EXERCISES = (
         },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
-)
+}
 
 # %% part="tests"
 def answer(**other):

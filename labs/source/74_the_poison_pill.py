@@ -297,9 +297,8 @@ def sent_too_late(evidence):
     return [order for order in gone if passed_ns[order] < sent_ns.get(order, float("inf"))]
 
 
-EXERCISES = (
-    Exercise(
-        item="74.1",
+EXERCISES = {
+    "74.1": Exercise(
         title="The cause",
         points=3,
         kind="value",
@@ -335,8 +334,7 @@ EXERCISES = (
         },
         blank="Fill in all six; the timeline has most of them.",
     ),
-    Exercise(
-        item="74.2",
+    "74.2": Exercise(
         title="The repair",
         points=4,
         kind="workload",
@@ -396,7 +394,7 @@ EXERCISES = (
         },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
-)
+}
 
 # %% part="tests"
 def answer(**other):

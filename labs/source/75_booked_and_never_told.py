@@ -263,9 +263,8 @@ def each_has_its_key(_, evidence):
     return f"the event of order {wrong[0].value} has the key {wrong[0].key!r}." if wrong else None
 
 
-EXERCISES = (
-    Exercise(
-        item="75.1",
+EXERCISES = {
+    "75.1": Exercise(
         title="The cause",
         points=3,
         kind="value",
@@ -307,8 +306,7 @@ EXERCISES = (
         },
         blank="Fill in all five; the timeline has most of them.",
     ),
-    Exercise(
-        item="75.2",
+    "75.2": Exercise(
         title="The repair",
         points=4,
         kind="workload",
@@ -356,7 +354,7 @@ EXERCISES = (
         },
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
-)
+}
 
 # %% part="tests"
 def answer(**other):

@@ -415,9 +415,8 @@ def says_what_was_billed(_, evidence):
     return f"{billed} invoices count; each was committed before the next but one was written."
 
 
-EXERCISES = (
-    Exercise(
-        item="76.1",
+EXERCISES = {
+    "76.1": Exercise(
         title="The cause",
         points=3,
         kind="value",
@@ -458,8 +457,7 @@ EXERCISES = (
         },
         blank="Fill in all five; the timeline and the transactions have them.",
     ),
-    Exercise(
-        item="76.2",
+    "76.2": Exercise(
         title="The repair",
         points=4,
         kind="workload",
@@ -523,7 +521,7 @@ EXERCISES = (
         passed=says_what_was_billed,
         blank="Write the function `repaired`; begin with a copy of `found`.",
     ),
-)
+}
 
 # %% part="tests"
 def answer(**other):

@@ -377,4 +377,4 @@ def test_only_witnesses_are_heard() -> None:
 def test_unknown_kind_is_refused() -> None:
     """A kind that nobody can examine is refused when the checks are read."""
     with pytest.raises(BadArgument, match="Did you mean 'workload'"):
-        Exercise(item="1", title="", points=1, kind="worklod", answer="f", public=(), rules=())
+        Exercise(title="", points=1, kind="worklod", answer="f", public=(), rules=())

@@ -39,10 +39,9 @@ lab.check("77.1", way)
 CHECKS = """\
 from lab_utils.grading.cases import Exercise
 
-EXERCISES = (
-    Exercise(item="77.1", title="Which way", points=3, kind="value", answer="way",
-             public=(), rules=()),
-)
+EXERCISES = {
+    "77.1": Exercise(title="Which way", points=3, kind="value", answer="way", public=(), rules=()),
+}
 """
 
 EVERY = {"cell_type": "code", "schema_version": 3, "task": False}

@@ -64,9 +64,8 @@ def crash_at(nth):
     return Trial(name="a crash", faults=faults, orders=5, assumes=taken_back_alone)
 
 
-EXERCISES = (
-    Exercise(
-        item="90.1",
+EXERCISES = {
+    "90.1": Exercise(
         title="A value",
         points=2,
         kind="value",
@@ -80,8 +79,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="90.2",
+    "90.2": Exercise(
         title="A workload",
         points=4,
         kind="workload",
@@ -97,8 +95,7 @@ EXERCISES = (
             ),
         },
     ),
-    Exercise(
-        item="90.3",
+    "90.3": Exercise(
         title="A query",
         points=3,
         kind="query",
@@ -107,8 +104,7 @@ EXERCISES = (
         unseen=lambda nonce: [reference(random.Random(nonce).randint(4, 9))],
         rules=(rows_equal(lambda seen: [{"acked": len(acked(seen))}]),),
     ),
-    Exercise(
-        item="90.4",
+    "90.4": Exercise(
         title="A fault",
         points=1,
         kind="faults",
@@ -116,8 +112,7 @@ EXERCISES = (
         public=(Trial(name="your fault", workload=one_at_a_time),),
         rules=(each_order_is_stored,),
     ),
-    Exercise(
-        item="90.5",
+    "90.5": Exercise(
         title="A restart",
         points=2,
         kind="workload",
@@ -126,4 +121,4 @@ EXERCISES = (
         unseen=lambda nonce: [crash_at(random.Random(nonce).randint(1, 4))],
         rules=(the_process_was_restarted, *ONCE),
     ),
-)
+}
