@@ -11,7 +11,7 @@ import threading
 import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -41,7 +41,6 @@ from tests.histories import in_run, log
 pytestmark = [pytest.mark.labs, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 
-@contextmanager
 def started() -> Iterator[Kernel]:
     """A kernel in a folder with a short name: a socket's path is limited to a hundred letters."""
     with TemporaryDirectory(prefix="lab-test-") as folder:
@@ -52,18 +51,8 @@ def started() -> Iterator[Kernel]:
         kernel.kill()
 
 
-@pytest.fixture
-def kernel() -> Iterator[Kernel]:
-    """A kernel for one test alone, which may end it."""
-    with started() as kernel:
-        yield kernel
-
-
-@pytest.fixture(scope="module")
-def shared() -> Iterator[Kernel]:
-    """A kernel for tests that do it no harm."""
-    with started() as kernel:
-        yield kernel
+# For one test alone, which may end it; and for tests that do it no harm.
+kernel, shared = pytest.fixture(started), pytest.fixture(scope="module")(started)
 
 
 def test_state_lasts_and_stderr_is_no_error(shared: Kernel) -> None:
