@@ -1,6 +1,5 @@
 """The checks of lab 02: Who must have it before I am safe?"""
 
-import random
 from contextlib import suppress
 
 from lab_utils.errors import WaitTimeout
@@ -397,9 +396,7 @@ EXERCISES = {
         kind="settings",
         answer="answer_3",
         public=failures(2, 3),
-        unseen=lambda nonce: failures(
-            random.Random(nonce).randint(1, 4), random.Random(nonce + "f").choice((2, 3))
-        ),
+        unseen=drawn(lambda place: failures(place.randint(1, 4), place.choice((2, 3)))),
         rules=(it_survives,),
         mistakes={
             "acks too low": Mistake(

@@ -1,8 +1,6 @@
 """The checks of a tiny lab with one exercise of each kind, for the tests of the grader."""
 
-import random
-
-from lab_utils.grading.cases import Exercise, Mistake, Trial
+from lab_utils.grading.cases import Exercise, Mistake, Trial, drawn
 from lab_utils.grading.rules import (
     acked,
     answer_equals,
@@ -46,9 +44,8 @@ def lost_at(nth):
     return Trial(name="a lost answer", faults=(fault,), assumes=taken_back)
 
 
-def lost_somewhere(nonce):
+def lost_somewhere(place):
     """At the first request nothing can have been sent in vain, to meet the fault."""
-    place = random.Random(nonce)
     fault = drop_request("Produce", nth=place.randint(2, 6))
     lost_request = Trial(name="a lost request", faults=(fault,), assumes=taken_back)
     return [lost_at(place.randint(2, 6)), lost_request]
@@ -85,7 +82,7 @@ EXERCISES = {
         kind="workload",
         answer="send_once",
         public=(lost_at(3),),
-        unseen=lost_somewhere,
+        unseen=drawn(lost_somewhere),
         rules=ONCE,
         mistakes={
             "no idempotence": Mistake(
@@ -101,7 +98,7 @@ EXERCISES = {
         kind="query",
         answer="count_acked",
         public=(reference(4),),
-        unseen=lambda nonce: [reference(random.Random(nonce).randint(4, 9))],
+        unseen=drawn(lambda place: [reference(place.randint(4, 9))]),
         rules=(rows_equal(lambda seen: [{"acked": len(acked(seen))}]),),
     ),
     "90.4": Exercise(
@@ -118,7 +115,7 @@ EXERCISES = {
         kind="workload",
         answer="send_the_rest",
         public=(crash_at(2),),
-        unseen=lambda nonce: [crash_at(random.Random(nonce).randint(1, 4))],
+        unseen=drawn(lambda place: [crash_at(place.randint(1, 4))]),
         rules=(the_process_was_restarted, *ONCE),
     ),
 }
