@@ -196,10 +196,10 @@ def answer_equals(expected: Callable[[Evidence], Any]) -> Rule:
     def equals(answer: Any, evidence: Evidence) -> str | None:
         right = expected(evidence)
         if not isinstance(right, dict) or not isinstance(answer, dict):
-            same = type(answer) is type(right) and answer == right
             said = f"your answer is {answer!r}, and that is not what happened."
-            return None if same else Misshapen(said) if isinstance(right, dict) else said
-        wrong = [name for name in right if name not in answer or answer[name] != right[name]]
+            is_other = Misshapen(said) if isinstance(right, dict) else said
+            return None if _is_same(answer, right) else is_other
+        wrong = [it for it in right if it not in answer or not _is_same(answer[it], right[it])]
         if not wrong:
             return None
         said = " ".join(_differences(wrong, answer))
@@ -310,6 +310,10 @@ def _offsets(rows: list[Event]) -> str:
 def times(number: int) -> str:
     """A number of times as one says it."""
     return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def _is_same(answer: Any, right: Any) -> bool:
+    return type(answer) is type(right) and answer == right
 
 
 def _is_plain(value: Any) -> bool:
@@ -494,14 +498,6 @@ def visible_rows(evidence: Evidence) -> list[dict[str, Any]]:
         {"topic": row.topic, "partition": row.partition, "offset": row.offset, "value": row.value}
         for row in evidence.history.of("log", "visible")
     ]
-
-
-def both_levels(evidence: Evidence) -> dict[str, str]:
-    """What each isolation level was given."""
-    return {
-        "read_uncommitted": " ".join(evidence.stored),
-        "read_committed": " ".join(visible(evidence)),
-    }
 
 
 def aborts(evidence: Evidence) -> list[Event]:

@@ -8,7 +8,6 @@ from lab_utils.grading.rules import (
     aborts,
     all_that_should_be_there,
     answer_equals,
-    both_levels,
     each_order_has_its_invoice,
     fenced,
     names_given,
@@ -144,6 +143,14 @@ def told_apart(run):
         send(opened(kind, "gives-up"), first + 1, "0", "1")
         send(opened(kind, "begins-anew"), first + 2, "0", "1")
         finish(kind, "begins-anew", first + 2)
+
+
+def both_levels(evidence):
+    """What each isolation level was given."""
+    return {
+        "read_uncommitted": " ".join(evidence.stored),
+        "read_committed": " ".join(visible(evidence)),
+    }
 
 
 KINDS = ("idempotent", "transactional")

@@ -179,9 +179,12 @@ def test_answer_of_another_form(answer: Any) -> None:
 
 
 def test_answer_of_another_type_is_another_answer() -> None:
-    """True is not 1, although Python says that they are equal."""
-    assert answer_equals(lambda _: 1)(True, seen()) is not None
-    assert answer_equals(lambda _: 1)(1, seen()) is None
+    """True is not 1, although Python says that they are equal; nor is it under a name."""
+    for right, wrong in ((1, True), ({"committed": 1}, {"committed": True})):
+        rule = answer_equals(lambda _, right=right: right)
+
+        assert rule(wrong, seen()) is not None
+        assert rule(right, seen()) is None
 
 
 BOTH = [{"n": 1}, {"n": 2}]
