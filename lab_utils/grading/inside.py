@@ -47,6 +47,7 @@ RANGES: Final = {
     "min.insync.replicas": (1, REPLICAS_MAX),
     "retries": (0, 2_147_483_647),
 }
+PARTS: Final = 'your answer must have "replicas", "topic" and "{}", and nothing else.'
 RAISED: Final = "your function raised "
 A_FAULT: Final = 'as in drop_response("Produce", nth=3).'
 WORDS: Final = {
@@ -84,7 +85,7 @@ def pipeline_text(answer: Any) -> str:
     if is_blank(answer):
         return json.dumps({"blank": True})
     if not isinstance(answer, dict) or set(answer) != {"replicas", "topic", "workload"}:
-        return json.dumps({"raised": 'your answer must have "replicas", "topic" and "workload".'})
+        return json.dumps({"raised": PARTS.format("workload")})
     if not callable(answer["workload"]):
         return json.dumps(
             {"raised": f"workload is {answer['workload']!r}, and that is no function."}
@@ -125,7 +126,7 @@ def read_settings(value: Any) -> dict[str, Any]:
     librdkafka knows by two has its shorter one then.
     """
     if not isinstance(value, dict) or set(value) != {"replicas", "topic", "producer"}:
-        raise ValueError('your answer must have "replicas", "topic" and "producer".')
+        raise ValueError(PARTS.format("producer"))
     if type(value["replicas"]) is not int or not 1 <= value["replicas"] <= REPLICAS_MAX:
         raise ValueError(f"replicas must be 1, 2 or 3; yours is {value['replicas']!r}.")
     read: dict[str, Any] = {"replicas": value["replicas"]}
@@ -138,7 +139,7 @@ def read_settings(value: Any) -> dict[str, Any]:
             if name not in known:
                 raise ValueError(f"{name!r} is not among the {part} settings {', '.join(known)}.")
             if not isinstance(setting, str | int | bool):
-                raise ValueError(f"{name} must be a text, a number or a bool; got {setting!r}.")
+                raise ValueError(f"{name} must be a text, an integer or a bool; got {setting!r}.")
             _require_value(name, setting)
     return read
 

@@ -200,6 +200,20 @@ def test_a_setting_out_of_range(part: str, name: str, value: Any) -> None:
         read_settings({**GOOD, part: {name: value}})
 
 
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        ({"workload": 1}, 'must have "replicas", "topic" and "producer", and nothing else.'),
+        ({"topic": {"min.insync.replicas": 2.0}}, "must be a text, an integer or a bool; got"),
+        ({"replicas": 2.0}, "replicas must be 1, 2 or 3; yours is 2.0."),
+    ],
+)
+def test_settings_of_another_form(more: dict[str, Any], message: str) -> None:
+    """What is wrong with them is what is said."""
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_settings(GOOD | more)
+
+
 def test_a_setting_by_its_other_name() -> None:
     """A name that librdkafka takes for the same setting is as good, and has the same range."""
     given = {"request.required.acks": -1, "max.in.flight.requests.per.connection": 5}
