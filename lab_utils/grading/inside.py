@@ -211,11 +211,7 @@ def plan_query(function: Callable[[Any], Any]) -> str:
         # What its own line has raised, it raises beside a Spark, too.
         is_own = own_lines(error)[-1:] == traceback.extract_tb(error.__traceback__)[-1:]
         return json.dumps({"raised" if is_own else "unplanned": raised(error)})
-    if returned is None:
-        return json.dumps({"blank": True})
-    if not hasattr(returned, "toDF"):
-        return json.dumps({"raised": no_dataframe(returned)})
-    return _bounded({"plan": b64encode(plan).decode()})
+    return _in_place_of_rows(returned) or _bounded({"plan": b64encode(plan).decode()})
 
 
 def run_plan(plan: str, folder: str) -> str:
@@ -235,14 +231,19 @@ def run_query(function: Callable[[Any], Any], folder: str) -> str:
 
     try:
         returned = function(read_events(Path(folder)))
-        if returned is None:
-            return json.dumps({"blank": True})
-        if not hasattr(returned, "toDF"):
-            return json.dumps({"raised": no_dataframe(returned)})
+        if said := _in_place_of_rows(returned):
+            return said
         rows = [row.asDict(recursive=True) for row in returned.limit(ROWS_MAX).collect()]
     except Exception as error:  # a learner's code may raise anything
         return json.dumps({"raised": raised(error)})
     return _bounded({"rows": rows})
+
+
+def _in_place_of_rows(returned: object) -> str:
+    """What is said of what a query returned, if there is nothing in it that Spark could ask."""
+    if returned is None:
+        return json.dumps({"blank": True})
+    return "" if hasattr(returned, "toDF") else json.dumps({"raised": no_dataframe(returned)})
 
 
 def no_dataframe(returned: object) -> str:
@@ -268,7 +269,8 @@ def run_stream(function: Callable[[Any], Any], folder: str) -> str:
     try:
         batches = streamed(query, read_ledger(Path(folder)), BATCH)
     except Exception as error:  # a learner's code may raise anything
-        return json.dumps({"blank": True} if given == [None] else {"raised": raised(error)})
+        said = _in_place_of_rows(given[0]) if given else ""
+        return said or json.dumps({"raised": raised(error)})
     return _bounded({"rows": [row for batch in batches for row in batch.rows][:ROWS_MAX]})
 
 

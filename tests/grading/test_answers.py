@@ -388,6 +388,25 @@ def test_what_is_equal_is_right(item: str, form: Callable[[Any], object]) -> Non
     assert "PASS" == decided(asked, {name: form(said) for name, said in right.items()}).status
 
 
+@pytest.mark.kafka
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        (lambda _: None, "returned no DataFrame: has it a return at its end?"),
+        # It is no truth value, and a stream cannot be shown.
+        (lambda _: pandas.DataFrame(), "returned a pandas.core.frame.DataFrame, and no DataFrame"),
+        (lambda orders: [orders], "returned a list, and no DataFrame of Spark."),
+        (lambda it: it.sparkSession.range(3), "raised BadArgument: the query returned +---+"),
+        (lambda _: 1 / 0, "raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_stream_that_comes_to_nothing(query: Callable[[Any], object], reason: str) -> None:
+    """Whatever is returned in place of a stream is told as what it is."""
+    found = decided(exercise("08.2"), query)
+
+    assert ("FAIL", True) == (found.status, f"your function {reason}" in found.reason)
+
+
 def ways(answer: object) -> int:
     """About how many answers have this form: two truth values, three words, twenty numbers."""
     if isinstance(answer, dict):
