@@ -23,6 +23,7 @@ from lab_utils.grading.rules import (
     everything_crossed_the_proxy,
     it_can_be_examined,
     no_order_is_added,
+    nothing_else_is_stored,
     only_what_clients_need,
     readable,
 )
@@ -145,8 +146,11 @@ def judge(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Verd
     lines = tuple(map(_line, evidence))
     status, found = _decided(exercise, answer, evidence)
     if status != PASS:
+        met = _met_instead(exercise, evidence) if status == INCONCLUSIVE else None
         hint = None if found == NOT_THERE else _hint(exercise, answer, evidence, found)
-        return exercise.verdict(status, found, hint=hint, evidence=lines)
+        return exercise.verdict(
+            status, found, hint=f"Likely: {met}" if met else hint, evidence=lines
+        )
     said = exercise.passed(answer, evidence) if exercise.passed else _passed(exercise, evidence)
     return exercise.verdict(PASS, said, evidence=lines)
 
@@ -299,6 +303,14 @@ def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: 
         evidence = [it for it in evidence if _decided(exercise, answer, [it])[0] == FAIL][:1]
     made = _made(exercise, answer, evidence)
     return _thought(made) if made else None
+
+
+def _met_instead(exercise: Exercise, evidence: Sequence[Evidence]) -> str | None:
+    """What a workload sent that is no order, or sent by no client of the run: no fault meets it."""
+    if not exercise.is_performed:
+        return None
+    rules = only_what_clients_need, *(it for it in exercise.rules if it is nothing_else_is_stored)
+    return _first(lambda each: next(filter(None, (it(None, each) for it in rules)), None), evidence)
 
 
 def _made(exercise: Exercise, answer: Any, evidence: Sequence[Evidence]) -> Mistake | None:

@@ -284,6 +284,30 @@ def test_a_value_that_is_no_order_has_no_hint() -> None:
     assert judge(asked, None, [evidence(*TWICE)]).hint is not None
 
 
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            (produce(), record("odd", 0)),
+            "the log holds a value that is no order of this run: 'odd'.",
+        ),
+        (
+            (replace(produce("me"), detail={"outside": "true"}),),
+            "a client that calls itself 'me' w",
+        ),
+        ((*TWICE[:3], record("1", 2)), EXERCISE.mistakes["no idempotence"].likely),
+    ],
+    ids=["values that are no orders", "a client of its own", "neither"],
+)
+def test_a_run_in_which_the_fault_could_meet_nothing(rows: tuple[Event, ...], said: str) -> None:
+    """The hint says what the function sent instead of orders, and no mistake that looks alike."""
+    asked = replace(EXERCISE, rules=(nothing_else_is_stored, *EXERCISE.rules))
+    verdict = judge(asked, None, [evidence(*rows, END, ARMED, UNFIRED)])
+
+    assert ("INCONCLUSIVE", True) == (verdict.status, "never fired" in verdict.reason)
+    assert (verdict.hint or "").startswith(f"Likely: {said}")
+
+
 def test_a_rule_that_finds_nothing_to_judge_gives_no_points() -> None:
     """What it looks for with next() did not happen; that must not end the judging with a PASS."""
     sought = replace(EXERCISE, rules=(lambda _, __: next(iter(())),))
