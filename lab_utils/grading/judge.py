@@ -306,10 +306,11 @@ def _hint(exercise: Exercise, answer: Any, evidence: Sequence[Evidence], found: 
 
 
 def _met_instead(exercise: Exercise, evidence: Sequence[Evidence]) -> str | None:
-    """What a workload sent that is no order, or sent by no client of the run: no fault meets it."""
+    """What a workload sent that no fault meets: no order, to what it reads, or by a stranger."""
     if not exercise.is_performed:
         return None
-    rules = only_what_clients_need, *(it for it in exercise.rules if it is nothing_else_is_stored)
+    asked = (it for it in exercise.rules if it is nothing_else_is_stored)
+    rules = (only_what_clients_need, no_order_is_added, *asked)
     return _first(lambda each: next(filter(None, (it(None, each) for it in rules)), None), evidence)
 
 

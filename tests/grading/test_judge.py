@@ -295,14 +295,16 @@ def test_a_value_that_is_no_order_has_no_hint() -> None:
             (replace(produce("me"), detail={"outside": "true"}),),
             "a client that calls itself 'me' w",
         ),
-        ((*TWICE[:3], record("1", 2)), EXERCISE.mistakes["no idempotence"].likely),
+        ((replace(produce(), topic="r-orders"),), "your function wrote to run.topic, which holds"),
+        ((produce(), *TWICE[1:3]), EXERCISE.mistakes["no idempotence"].likely),
     ],
-    ids=["values that are no orders", "a client of its own", "neither"],
+    ids=["values that are no orders", "a client of its own", "what it is to read", "neither"],
 )
 def test_a_run_in_which_the_fault_could_meet_nothing(rows: tuple[Event, ...], said: str) -> None:
     """The hint says what the function sent instead of orders, and no mistake that looks alike."""
     asked = replace(EXERCISE, rules=(nothing_else_is_stored, *EXERCISE.rules))
-    verdict = judge(asked, None, [evidence(*rows, END, ARMED, UNFIRED)])
+    seen = evidence(*rows, event("wire", "request", api="Fetch"), END, ARMED, UNFIRED)
+    verdict = judge(asked, None, [replace(seen, trial=Trial(name="t", filled=True))])
 
     assert ("INCONCLUSIVE", True) == (verdict.status, "never fired" in verdict.reason)
     assert (verdict.hint or "").startswith(f"Likely: {said}")
