@@ -38,9 +38,10 @@ def each_order_is_stored(_: Any, evidence: Evidence) -> str | None:
     hidden = missing(evidence, visible)
     if not hidden:
         return None
+    what = "it" if len(hidden) == 1 else "them"
     return (
         f"{_orders(hidden)} in the log, in a transaction that was not committed: a read_committed "
-        "reader is not given it."
+        f"reader is not given {what}."
     )
 
 
@@ -540,11 +541,11 @@ def each_order_has_its_invoice(_: Any, evidence: Evidence) -> str | None:
     for order in evidence.orders:
         if orders[order] != invoices[order]:
             return (
-                f"order {order} can be read {orders[order]} times, "
-                f"and its invoice {invoices[order]} times."
+                f"order {order} can be read {times(orders[order])}, "
+                f"and its invoice {times(invoices[order])}."
             )
         if orders[order] > 1:
-            return f"order {order} and its invoice can be read {orders[order]} times."
+            return f"order {order} and its invoice can be read {times(orders[order])}."
     return None
 
 
