@@ -34,7 +34,7 @@ LOG: Final = ("record", "visible", "effect")
 Outcomes = dict[str, Counter[str]]
 
 
-def same_outcome_of_labs(labs: Sequence[str] = tuple(SOURCES), rounds: int = 1) -> Iterator[Figure]:
+def same_outcome_of_labs(labs: Sequence[str] = tuple(SOURCES), rounds: int = 2) -> Iterator[Figure]:
     """How many runs had the outcome that most runs of the same cell had."""
     found: Outcomes = defaultdict(Counter)
     seconds: dict[str, list[float]] = defaultdict(list)
@@ -123,6 +123,6 @@ def _said(row: Event, is_ordered: bool) -> str:
 
 
 if __name__ == "__main__":
-    *_labs, _rounds = sys.argv[1:] or ["1"]
+    *_labs, _rounds = sys.argv[1:] or ["2"]
     for _figure in same_outcome_of_labs(_labs or tuple(SOURCES), int(_rounds)):
         print(_figure)
