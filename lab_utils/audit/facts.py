@@ -73,33 +73,6 @@ RENAMED: Final = (
     f"if(detail['transaction'] IS NOT NULL AND {START} > 1, transform_values(detail, (name, text)"
     f" -> if(name = 'transaction', text || ' (start ' || {START} || ')', text)), detail)"
 )
-# A request that the broker was sent.
-ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped'"
-# One that it refused as a whole. After other errors, as of a time-out, it may have been done.
-REFUSED: Final = (
-    "source = 'wire' AND kind = 'response' AND fate IS DISTINCT FROM 'replaced'"
-    " AND detail['in_part'] IS DISTINCT FROM 'true' AND (endswith(error, '_AUTHORIZATION_FAILED')"
-    " OR error IN ('UNKNOWN_TOPIC_OR_PARTITION', 'UNKNOWN_TOPIC_ID', 'INVALID_TOPIC_EXCEPTION',"
-    " 'TOPIC_DELETION_DISABLED', 'INVALID_REQUEST', 'INVALID_GROUP_ID', 'GROUP_ID_NOT_FOUND',"
-    " 'NON_EMPTY_GROUP', 'GROUP_SUBSCRIBED_TO_TOPIC', 'UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION',"
-    " 'STALE_MEMBER_EPOCH', 'FENCED_INSTANCE_ID', 'REBALANCE_IN_PROGRESS',"
-    " 'OFFSET_METADATA_TOO_LARGE'))"
-)
-DELETES: Final = "api = 'DeleteTopics'"
-FORGETS: Final = "api IN ('DeleteGroups', 'OffsetDelete')"
-REPOSITIONS: Final = "(api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] = 'true')"
-COMMITS: Final = (
-    "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
-)
-ASKED_FOR: Final = {"deletes": DELETES, "forgets": FORGETS, "repositions": REPOSITIONS,
-                    "commits": COMMITS, "trims": "api = 'DeleteRecords'"}  # fmt: skip
-# What may take away what a log has, and by what that is over for whatever is sent later: a broker
-# has started again, or the topic was created anew.
-TURNS: Final = (
-    f"(kind = 'power_cut' OR source = 'broker' AND kind = 'started' OR {ASKED} AND {DELETES}"
-    " OR source = 'wire' AND kind = 'response' AND api = 'CreateTopics' AND error IS NULL"
-    " AND fate IS DISTINCT FROM 'replaced')"
-)
 SEVERAL: Final = "several"
 
 

@@ -12,19 +12,20 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from lab_utils.audit.facts import (
+from lab_utils.audit.facts import POSITIONS, RENAMED, group_positions, sql
+from lab_utils.audit.kept_plans import ANEW, Plans
+from lab_utils.ledger.acts import (
+    ANY,
     ASKED,
     ASKED_FOR,
     FORGETS,
-    POSITIONS,
     REFUSED,
-    RENAMED,
     TURNS,
-    group_positions,
-    sql,
+    Decision,
+    End,
+    decided,
+    restored,
 )
-from lab_utils.audit.kept_plans import ANEW, Plans
-from lab_utils.ledger.acts import ANY, Decision, End, decided, restored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row

@@ -1,4 +1,4 @@
-"""What was done to brokers and topics, and how far a log was read back after it."""
+"""What was done to brokers and topics, as SQL and by time, and how far a log was read back."""
 
 from __future__ import annotations
 
@@ -14,6 +14,34 @@ ANY: Final = 2**62
 # What was done, in which run, to which topic or broker.
 Act = tuple[str, str, str | None]
 Acts = Mapping[Act, Sequence[int]]
+
+# A request that the broker was sent.
+ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped'"
+# One that it refused as a whole. After other errors, as of a time-out, it may have been done.
+REFUSED: Final = (
+    "source = 'wire' AND kind = 'response' AND fate IS DISTINCT FROM 'replaced'"
+    " AND detail['in_part'] IS DISTINCT FROM 'true' AND (endswith(error, '_AUTHORIZATION_FAILED')"
+    " OR error IN ('UNKNOWN_TOPIC_OR_PARTITION', 'UNKNOWN_TOPIC_ID', 'INVALID_TOPIC_EXCEPTION',"
+    " 'TOPIC_DELETION_DISABLED', 'INVALID_REQUEST', 'INVALID_GROUP_ID', 'GROUP_ID_NOT_FOUND',"
+    " 'NON_EMPTY_GROUP', 'GROUP_SUBSCRIBED_TO_TOPIC', 'UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION',"
+    " 'STALE_MEMBER_EPOCH', 'FENCED_INSTANCE_ID', 'REBALANCE_IN_PROGRESS',"
+    " 'OFFSET_METADATA_TOO_LARGE'))"
+)
+DELETES: Final = "api = 'DeleteTopics'"
+FORGETS: Final = "api IN ('DeleteGroups', 'OffsetDelete')"
+REPOSITIONS: Final = "(api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] = 'true')"
+COMMITS: Final = (
+    "api IN ('OffsetCommit', 'TxnOffsetCommit') AND detail['outside'] IS DISTINCT FROM 'true'"
+)
+ASKED_FOR: Final = {"deletes": DELETES, "forgets": FORGETS, "repositions": REPOSITIONS,
+                    "commits": COMMITS, "trims": "api = 'DeleteRecords'"}  # fmt: skip
+# What may take away what a log has, and by what that is over for whatever is sent later: a broker
+# has started again, or the topic was created anew.
+TURNS: Final = (
+    f"(kind = 'power_cut' OR source = 'broker' AND kind = 'started' OR {ASKED} AND {DELETES}"
+    " OR source = 'wire' AND kind = 'response' AND api = 'CreateTopics' AND error IS NULL"
+    " AND fate IS DISTINCT FROM 'replaced')"
+)
 
 
 def restored(since: Acts, over: Acts) -> dict[tuple[str, str | None], int]:
