@@ -354,7 +354,7 @@ def _rightly_not_given(found: Mapping[str, Any], seen: Survey) -> str | None:
     readers = map(effective, _those_of(found, seen) or [{}])
     tells = topic.is_transactional or topic.producer_ids is not None  # its batches were recorded
     is_kept_back = any(it["isolation.level"] == "read_committed" for it in readers)
-    return UNTOLD if is_kept_back and not tells and not _are_plain(found["run"], seen) else None
+    return UNTOLD if is_kept_back and not tells and not _are_plain(found, seen) else None
 
 
 def _may_be_committed(found: Mapping[str, Any], seen: Survey) -> bool:
@@ -380,11 +380,18 @@ def _not_recorded(found: Mapping[str, Any], seen: Survey) -> str | None:
     return MOVED_SINCE if "moved" in why else None
 
 
-def _are_plain(run: str, seen: Survey) -> bool:
-    """Are there producers in the run, each recorded, and none with transactions among them?"""
-    producers = seen.lives(run, "producer")
-    are_told = bool(producers) and not _strangers(run, seen, "producer")
-    return are_told and not any("transactional.id" in it for _, it in producers)
+def _are_plain(found: Mapping[str, Any], seen: Survey) -> bool:
+    """Are there producers, each recorded, and none with transactions among them?
+
+    Those who wrote to a finding's topic, if each who was acked there says what it sent; else all.
+    """
+    run, said = found["run"], _topic(found, seen).said_by
+    lives, strangers = seen.lives(run, "producer"), _strangers(run, seen, "producer")
+    writers = {actor for kind in DOES["producer"] for actor in said[kind]}
+    if not writers or not said["acked"] <= said["sent"]:
+        writers = strangers.union(actor for actor, _ in lives)
+    has_transactions = any("transactional.id" in it for actor, it in lives if actor in writers)
+    return bool(writers) and not strangers & writers and not has_transactions
 
 
 def _strangers(run: str, seen: Survey, role: str) -> set[str | None]:
@@ -424,7 +431,7 @@ def _is_half_read(found: Mapping[str, Any], seen: Survey) -> bool:
         if effective(it)["isolation.level"] == "read_committed"
     }  # fmt: skip
     is_half = visible != bool(readers) and readers <= committed
-    return is_half and not _are_plain(run, seen)
+    return is_half and not _are_plain(found, seen)
 
 
 def _possible(known: Mapping[str, str]) -> Sequence[Mapping[str, str]]:

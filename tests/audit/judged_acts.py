@@ -487,13 +487,24 @@ PASSED = [
     created("consumer-1", group__id="a", **EARLIEST), sent("1"), acked("1", 0), acked("2", 1),
     placed("assigned"), delivered("2", 1), *log("1", "2"),
 ]  # fmt: skip
+PASSED_ALL = [*PASSED[:3], sent("2"), *PASSED[3:]]
+IN_TRANSACTIONS = created("producer-2", role="producer", transactional__id="t")
+ELSEWHERE = sent_in(1, "3", topic="out", actor="producer-2")
 UNTOLD: Judged = {
     "passed over, and nobody recorded whether its producer has transactions": (
-        PASSED,
-        "unseen",
-        "undecided",
-        None,
+        PASSED, "unseen", "undecided", None,
     ),
     "the same, and its producer has none": ([PRODUCER, *PASSED], "unseen", "breach", None),
-}
+    "the same, and another one has some, and sends to another topic": (
+        [PRODUCER, IN_TRANSACTIONS, ELSEWHERE, *PASSED_ALL], "unseen", "breach", None,
+    ),
+    "the same, and nobody recorded what was sent": (
+        [PRODUCER, IN_TRANSACTIONS, ELSEWHERE, *(it for it in PASSED_ALL if it.kind != "sent")],
+        "unseen", "undecided", None,
+    ),
+    "the same, and the other one sends to this topic, too": (
+        [PRODUCER, IN_TRANSACTIONS, replace(ELSEWHERE, topic="orders", detail={}), *PASSED_ALL],
+        "unseen", "undecided", None,
+    ),
+}  # fmt: skip
 MORE: Judged = {**READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}
