@@ -27,6 +27,10 @@ MANY: Final = 10_000
 # Of a value, a name or a sentence; a ledger may hold megabytes.
 LONGEST: Final = 400
 
+# A log that was read to its end, and holds nothing.
+CAME_TO_THE_END: Final = (
+    "kind = 'end' AND 'true' IN (detail['drained'], detail['committed_drained'])"
+)
 # What no run can tell whose events lack this, as SQL and as a sentence.
 MISSING: Final = (
     ("source = 'client' AND kind = 'sent'",
@@ -35,7 +39,7 @@ MISSING: Final = (
     ("source = 'client' AND kind IN ('acked', 'failed', 'unknown')",
      "Nobody recorded delivery reports: what was promised is unknown (lost-write, unseen, phantom, "
      "unavailable)."),
-    ("source = 'log' AND kind IN ('record', 'visible')",
+    (f"source = 'log' AND (kind IN ('record', 'visible') OR {CAME_TO_THE_END})",
      "The log was not read back: what Kafka holds is unknown (lost-write, duplicate, phantom)."),
     ("source = 'client' AND kind = 'delivered'",
      "No consumer recorded what it was given (unseen, duplicate-delivery, nonmonotonic-poll, "

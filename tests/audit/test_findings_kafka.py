@@ -18,6 +18,7 @@ from lab_utils.audit.findings.cycles import ANOMALIES
 from lab_utils.audit.judged import judged as judge
 from lab_utils.audit.judged import judged_findings, write_judged
 from lab_utils.audit.prefilter import KNOWN, PREFILTERS, prefiltering
+from lab_utils.audit.report import unsaid
 from lab_utils.audit.session import read_events, spark
 from lab_utils.audit.survey import survey
 from lab_utils.ledger.events import Event
@@ -25,7 +26,17 @@ from lab_utils.ledger.store import write_ledger
 from tests.audit.cases import CASES
 from tests.audit.judged_cases import JUDGED
 from tests.audit.random_histories import history
-from tests.histories import acked, created, delivered, in_run, log, placed, position, sent
+from tests.histories import (
+    acked,
+    created,
+    delivered,
+    in_run,
+    log,
+    placed,
+    position,
+    sent,
+    stop,
+)
 from tests.oracle import Found, oracle
 from tests.oracle_facts import Run
 
@@ -340,3 +351,17 @@ def test_a_position_may_expire(tmp_path: Path) -> None:
         assert [it[-1] for it in oracle(rows, "producing") if it[0] == "unseen"] == [
             (*unseen[run]["circumstances"],)
         ]
+
+
+def test_an_empty_log_was_read(tmp_path: Path) -> None:
+    """Who came to the end of a log, and found nothing, has read it."""
+    acks = [sent("1"), acked("1", 0)]
+    runs = {
+        "read": [*acks, *log()],
+        "by a read_committed reader": [*acks, stop(0, 0)],
+        "not to its end": [*acks, *log(drained=False)],
+    }
+    write_ledger(tmp_path, [row for run, rows in runs.items() for row in in_run(run, rows)])
+    said = [it for it in unsaid(read_events(tmp_path)) if "The log was not read back" in it]
+
+    assert [it.partition(":")[0] for it in said] == ["1 of 3 runs"]
