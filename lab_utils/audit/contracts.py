@@ -140,17 +140,18 @@ def _none_was_left(given: Mapping[str, str]) -> bool:
     return given.get(FLUSHED) != "1" and given[NONE_WAS_LEFT] == "true"
 
 
-def _begins_at_a_time(given: Mapping[str, str]) -> bool:
-    return given["auto.offset.reset"].startswith("by_duration:")
-
-
-def _expires_by(setting: str) -> Callable[[Mapping[str, str]], bool]:
+def _expires_by(setting: str, default: str = "-1") -> Callable[[Mapping[str, str]], bool]:
     """Does this setting of the topic limit its log, and did nobody delete records before that?"""
     return lambda given: (
         given[RECORDS_DELETED] != "true"
-        and given.get(setting, "-1") != "-1"
+        and given.get(setting, default) != "-1"
         and "delete" in given["cleanup.policy"]
     )
+
+
+def _is_cut(given: Mapping[str, str]) -> bool:
+    """Does something move the start of the log? Kafka keeps records for a week by default."""
+    return given[RECORDS_DELETED] == "true" or _expires_by("retention.ms", "604800000")(given)
 
 
 def _compacts(given: Mapping[str, str]) -> bool:
@@ -241,7 +242,7 @@ EXEMPTIONS: Final = (
              "A group without a position, or whose position the log has lost, begins at the end"
              " and skips what is there already.",
              "claims F6, KIP-1327"),
-            (_begins_at_a_time,
+            (lambda given: given["auto.offset.reset"].startswith("by_duration:"),
              "A group without a position, or whose position the log has lost, begins so long ago"
              " and skips what is older.",
              "KIP-1106"),
@@ -339,7 +340,7 @@ EXEMPTIONS: Final = (
         for setting in ("retention.ms", "retention.bytes")
     ),
     Exemption(
-        "lost-write", _always, None,
+        "lost-write", _is_cut, None,
         "The log now begins after it: retention or an administrator (DeleteRecords) deleted it.",
         "Kafka topic configuration, retention.ms; Admin.deleteRecords",
         when="deleted",

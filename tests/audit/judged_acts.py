@@ -246,6 +246,7 @@ ACTS: Judged = {
 TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
 REVERSED = [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")]
 RETAINS = [PRODUCER, topic(None, 1, retention__ms="1000"), acked("1", 0), end(offset=2, start=1)]
+FOR_EVER = topic(None, 1, retention__ms="-1")
 SETTINGS: Judged = {
     "gone from the beginning of a log that an administrator cut": (
         [asked("DeleteRecords"), *RETAINS], "lost-write", "allowed", None,
@@ -261,6 +262,27 @@ SETTINGS: Judged = {
     "the same, by one that limits both": (
         [PRODUCER, topic(None, 1, retention__ms="1000", retention__bytes="1"), *RETAINS[2:]],
         "lost-write", "allowed", "retention.ms=1000",
+    ),
+    "the same, by one that limits neither": (
+        [PRODUCER, FOR_EVER, *RETAINS[2:]], "lost-write", "breach", None,
+    ),
+    "the same, and an administrator cut it": (
+        [asked("DeleteRecords"), PRODUCER, FOR_EVER, *RETAINS[2:]], "lost-write", "allowed", None,
+    ),
+    "the same, and the broker refused to": (
+        [asked("DeleteRecords"), replace(asked("DeleteRecords"), kind="response",
+                                         error="TOPIC_AUTHORIZATION_FAILED"),
+         PRODUCER, FOR_EVER, *RETAINS[2:]],
+        "lost-write", "breach", None,
+    ),
+    "gone from the beginning of a log that is only compacted, the last order of its key": (
+        [PRODUCER, topic(None, 1, "compact"), acked("1", 0, key="k"), end(offset=2, start=1)],
+        "lost-write", "breach", None,
+    ),
+    "the same, and its age is limited, too": (
+        [PRODUCER, topic(None, 1, "compact,delete"), acked("1", 0, key="k"),
+         end(offset=2, start=1)],
+        "lost-write", "allowed", None,
     ),
     "an effect of no topic, of a consumer that commits by itself": (
         [created("consumer-1", group__id="a", **EARLIEST), delivered("1", 0),

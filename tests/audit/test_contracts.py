@@ -8,6 +8,7 @@ from lab_utils.audit.contracts import (
     EXEMPTIONS,
     POSITIONS_CHANGED,
     POWER_CUT,
+    RECORDS_DELETED,
     REQUIRED,
     clause,
 )
@@ -97,9 +98,9 @@ CIRCUMSTANCES = [
     ("unseen", "not begun", LATEST, "auto.offset.reset=latest"),
     ("unseen", "sought", LATEST, None),
     ("unseen", "passed", LATEST, "auto.offset.reset=latest"),
-    # In a topic that is compacted alone, what its log begins after was deleted by somebody.
+    # What its log begins after somebody deleted, whether or not the topic is compacted alone.
     ("lost-write", "deleted", EXPIRES | {"cleanup.policy": "delete"}, "retention.ms=1000"),
-    ("lost-write", "deleted", EXPIRES | {"cleanup.policy": "compact"}, None),
+    ("lost-write", "deleted", {"cleanup.policy": "compact", RECORDS_DELETED: "true"}, None),
     # It may lose what came before the last record of a key, and nothing else.
     ("lost-write", "superseded", {"cleanup.policy": "compact"}, "cleanup.policy=compact"),
     ("duplicate", "sent again", IDEMPOTENT, "sending it twice"),
