@@ -14,7 +14,15 @@ from typing import Any
 
 from lab_utils.audit.facts import DECLINED, OWN_ERRORS
 from lab_utils.ledger.events import Event
-from tests.oracle_acts import fenced_commits, lost_commits, told_positions, was_sent_since
+from tests.oracle_acts import (
+    fenced_commits,
+    lost_commits,
+    records_at,
+    shown_to,
+    told_positions,
+    was_before,
+    was_sent_since,
+)
 from tests.oracle_facts import (
     Found,
     Rows,
@@ -44,15 +52,11 @@ def lost(run: Run) -> Iterator[Found]:
     for them in run.orders:
         topic, _, value = them
         acks = same(run.said("acked"), them)
-        missing, is_deleted, is_superseded = [], True, True
+        missing, is_deleted, is_superseded, was_read = [], True, True, False
         lost: Rows = []
         for (name, partition), end in run.ends.items():
             all_here = [row for row in acks if row.partition == partition]
-            here = [
-                row for row in all_here
-                if row.at_ns < end.at_ns
-                or (None not in (row.offset, end.offset) and (row.offset or 0) < (end.offset or 0))
-            ]  # fmt: skip
+            here = [row for row in all_here if was_before(row, end)]
             there = [it for it in run.copies(them) if it[0] == partition]
             if name == topic and is_drained(end) and len(here) > len(there):
                 missing.append(partition)
@@ -67,9 +71,13 @@ def lost(run: Run) -> Iterator[Found]:
                 is_deleted &= len(before) >= len(here) - len(there)
                 gone = [row for row in bare if run.superseded(row)]
                 is_superseded &= len(gone) >= len(here) - len(there)
+                read = places(same(run.gone, them) + run.given(them))
+                seen = sum(it[0] == partition and it not in there for it in read)
+                was_read |= len(here) - len(there) > max(0, len(bare) - seen)
         if missing:
             why = ["superseded"] if is_superseded else []
             why += ["deleted"] if is_deleted else []
+            why += ["read"] if was_read else []
             why += ["sent since"] if was_sent_since(run, them) else []
             offsets = [offset for _, offset in places(acks)]
             by = actors(lost or acks)

@@ -1,4 +1,4 @@
-"""What the oracle knows of what was done to brokers and topics."""
+"""What the oracle knows of what was done to brokers and topics, and of what a client is set to."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from lab_utils.audit.contracts import effective
 from lab_utils.audit.facts import EXPIRY
 from lab_utils.ledger.events import Event
 from tests.oracle_facts import (
@@ -45,6 +46,27 @@ def was_sent_since(run: Run, them: tuple[Any, ...]) -> bool:
         any(act.at_ns < row.at_ns < min(sends) and ends(row, act) for row in run.rows)
         for act, ends in acts
     )
+
+
+def was_before(ack: Event, end: Event) -> bool:
+    """Was this acked before the log was read, or for a place before the end that was read?"""
+    is_within = None not in (ack.offset, end.offset) and (ack.offset or 0) < (end.offset or 0)
+    return ack.at_ns < end.at_ns or is_within
+
+
+def records_at(run: Run, row: Event) -> int:
+    """How many records of this order have been at its place, one after the other, at the least."""
+    acks = [it for it in same(run.said("acked"), order(row)) if place(it) == place(row)]
+    return max(1, len(acks))
+
+
+def shown_to(run: Run, actor: str) -> dict[tuple[Any, ...], Event]:
+    """What this consumer may be given, by its place: a read_uncommitted one all that is held."""
+    lives = [row.detail for row in run.said("created") if row.actor == actor]
+    levels = {effective(it)["isolation.level"] for it in lives if it.get("role") == "consumer"}
+    if levels != {"read_uncommitted"}:
+        return run.readable
+    return {at: row for at, row in run.what_is_held.items() if run.kept([row])}
 
 
 def told_positions(run: Run, groups: Iterable[str], topic: str, partition: int) -> list[int]:

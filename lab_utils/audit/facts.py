@@ -114,6 +114,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
                              after them, or beyond their offset
     deleted                  how many of these may have been before the first offset of the log
     superseded               how many of these compaction may have taken away
+    was_read                 is it certain of one of these that somebody had been given it?
     places, acked_at         ARRAY<STRUCT<partition, offset>>: of the copies, and of the acks
     place                    where it is, if that is certain: it was sent once
     said                     ARRAY<STRUCT<kind, actor, error>>: who said what of it
@@ -128,28 +129,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
     """
     copies = _copies(events, survey).join(survey.topics_frame(events), ["run", "topic"], "left")
     copies = _with_fates(copies, events, survey)
-    by_partition = sql(
-        copies.selectExpr("*", _superseded(survey, "is_stored OR acks > 0")),
-        [*ORDER, "partition"],
-        *(f"sum({name}) AS {name}" for name in COUNTED),
-        "count_if(is_stored) AS copies",
-        "count_if(is_visible) AS visible",
-        f"count_if(is_stored AND {KEPT}) AS kept",
-        f"count_if(is_visible AND {KEPT}) AS kept_visible",
-        "count_if(reported_at_ns >= array_min(map_values(read_at_ns))) AS late",
-        f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
-        "any_value(array_contains(drained, partition)) AS is_drained",
-        f"sum(if(coalesce(offset, 0) < starts[partition], {UNHELD}, 0)) AS below_the_start",
-        f"sum(if(superseded, {UNHELD}, 0)) AS superseded",
-        f"min_by(offset, offset, {LISTED}) FILTER (WHERE is_stored) AS stored_at",
-        f"min_by(offset, offset, {LISTED}) FILTER (WHERE acks > 0) AS acked_at",
-        "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
-        "flatten(collect_list(said)) AS said",
-        "flatten(collect_list(if(is_stored, array(), said))) AS of_no_copy",
-        f"flatten(collect_list(if({KEPT} OR acks > 0 OR is_stored, {SHOWN}, array()))) AS given",
-        *(f"min({name}) AS {name}" for name in FIRST),
-        *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
-    )
+    by_partition = _by_partition(copies, survey)
     at = "transform({0}, x -> struct(partition, x AS offset))"
     found = sql(
         by_partition,
@@ -158,6 +138,7 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         "sum(if(is_drained AND uncovered > 0, uncovered, 0)) AS lost",
         "sum(if(is_drained AND uncovered > 0, least(uncovered, below_the_start), 0)) AS deleted",
         "sum(if(is_drained AND uncovered > 0, least(uncovered, superseded), 0)) AS superseded",
+        "bool_or(is_drained AND uncovered > greatest(0, unheld - read_and_gone)) AS was_read",
         "min(if(is_drained AND uncovered > 0, partition, NULL)) AS lost_in",
         *(
             f"slice(array_sort(flatten(collect_list({at.format(it)}))), 1, {LISTED}) AS {name}"
@@ -172,6 +153,34 @@ def orders(events: DataFrame, survey: Survey) -> DataFrame:
         *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
     )
     return _in_sequence(found, survey)
+
+
+def _by_partition(copies: DataFrame, survey: Survey) -> DataFrame:
+    """One row an order and partition: what adds up of its copies, and what is uncovered."""
+    return sql(
+        copies.selectExpr("*", _superseded(survey, "is_stored OR acks > 0")),
+        [*ORDER, "partition"],
+        *(f"sum({name}) AS {name}" for name in COUNTED),
+        "count_if(is_stored) AS copies",
+        "count_if(is_visible) AS visible",
+        f"count_if(is_stored AND {KEPT}) AS kept",
+        f"count_if(is_visible AND {KEPT}) AS kept_visible",
+        "count_if(reported_at_ns >= array_min(map_values(read_at_ns))) AS late",
+        f"sum({BEFORE_THE_END}) - count_if(is_stored) AS uncovered",
+        "any_value(array_contains(drained, partition)) AS is_drained",
+        f"sum(if(coalesce(offset, 0) < starts[partition], {UNHELD}, 0)) AS below_the_start",
+        f"sum(if(superseded, {UNHELD}, 0)) AS superseded",
+        f"sum({UNHELD}) AS unheld",
+        f"count_if({READ_AND_GONE}) AS read_and_gone",
+        f"min_by(offset, offset, {LISTED}) FILTER (WHERE is_stored) AS stored_at",
+        f"min_by(offset, offset, {LISTED}) FILTER (WHERE acks > 0) AS acked_at",
+        "min(if(acks > 0 AND is_stored, offset, NULL)) AS confirmed",
+        "flatten(collect_list(said)) AS said",
+        "flatten(collect_list(if(is_stored, array(), said))) AS of_no_copy",
+        f"flatten(collect_list(if({KEPT} OR acks > 0 OR is_stored, {SHOWN}, array()))) AS given",
+        *(f"min({name}) AS {name}" for name in FIRST),
+        *(f"any_value({name}) AS {name}" for name in OF_TOPIC),
+    )
 
 
 def _superseded(survey: Survey, is_record: str, *, or_aborted: bool = True) -> str:
@@ -300,6 +309,8 @@ SHOWN: Final = (
 )
 # The acks of a place that no copy is there for.
 UNHELD: Final = "greatest(acks - if(is_stored, 1, 0), 0)"
+# Was it given to somebody from a place where the log does not hold it any more?
+READ_AND_GONE: Final = f"(deliveries > 0 AND ({KEPT} OR acks > 0) OR gone > 0) AND NOT is_stored"
 # Of the acks of a copy, those that the reader of the log must have found: what was acked later, or
 # by a coarse clock at the same time, may have been stored later.
 BEFORE_THE_END: Final = (

@@ -243,6 +243,43 @@ ACTS: Judged = {
         [PRODUCER, GONE, MADE, NOT_HELD[0], GONE, *NOT_HELD[1:]], "lost-write", "allowed", None,
     ),
 }  # fmt: skip
+ACKS_0, ACKS_1 = (created("producer-1", role="producer", acks=it) for it in "01")
+REPLICATED: Judged = {
+    "acked by the leader alone, given to a consumer, and lost": (
+        [ACKS_1, sent("1"), acked("1", 0), delivered("1", 0), *log("2")],
+        "lost-write", "breach", None,
+    ),
+    "the same, and it was given from another place, where the log has it": (
+        [ACKS_1, sent("1"), acked("1", 0), sent("1"), acked("1", 1), delivered("1", 1),
+         record("1", 1), end()],
+        "lost-write", "allowed", "acks=1",
+    ),
+    "the same as the first, of two that are lost": (
+        [ACKS_1, sent("1"), acked("1", 0), sent("1"), acked("1", 1), delivered("1", 0), end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and one of the two is there, where nobody was told it is": (
+        [ACKS_1, sent("1"), acked("1", 0), sent("1"), acked("1", 1), delivered("1", 0),
+         record("1", 2), end()],
+        "lost-write", "allowed", "acks=1",
+    ),
+    "the same as the first, and a replica that was not in sync led": (
+        [topic(1, unclean__leader__election__enable="true"), ACKS_1, sent("1"), acked("1", 0),
+         delivered("1", 0), *log("2")],
+        "lost-write", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "acked by nobody, given to a consumer, and lost": (
+        [ACKS_0, sent("1"), acked("1", None), delivered("1", 0), *log("2")],
+        "lost-write", "breach", None,
+    ),
+    "the same, and nobody was given it": (
+        [ACKS_0, sent("1"), acked("1", None), *log("2")], "lost-write", "allowed", "acks=0",
+    ),
+    "acked by the leader alone, found, and not found again": (
+        [ACKS_1, sent("1"), acked("1", 1), *log("0", "1"), *log("0")],
+        "lost-write", "breach", None,
+    ),
+}  # fmt: skip
 TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
 REVERSED = [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")]
 RETAINS = [PRODUCER, topic(None, 1, retention__ms="1000"), acked("1", 0), end(offset=2, start=1)]
@@ -529,4 +566,4 @@ UNTOLD: Judged = {
         "unseen", "undecided", None,
     ),
 }  # fmt: skip
-MORE: Judged = {**READ, **ACTS, **MOVES, **SETTINGS, **UNLIKE, **UNTOLD}
+MORE: Judged = {**READ, **ACTS, **MOVES, **REPLICATED, **SETTINGS, **UNLIKE, **UNTOLD}

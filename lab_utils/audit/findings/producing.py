@@ -31,26 +31,27 @@ def lost_write() -> Found:
     """An order was acked, and it is not in the log.
 
     Rule: in a partition that was read to its end, an order has more acks than copies. Equal orders
-    are counted, because each ack promises one copy. An ack that came after the log was read counts
-    only if its offset is below the end that was read. The finding names the producers with an ack
-    for a place that holds no copy (an ack without an offset is one), or else all whose order was
-    acked.
+    are counted: each ack promises one copy. An ack that came after the log was read counts only if
+    its offset is below the end that was read. The finding names the producers with an ack for a
+    place that holds no copy (an ack without an offset is one), or else all whose order was acked.
     Smallest: `sent(1) acked(1, offset 0) log()`.
     Near miss: the same with a log that was not drained; `unknown(1)` in place of the ack; `log()
     acked(1, offset 0)`.
-    Allowed by: `acks=0`; `acks=1`; a power cut of as many brokers as `min.insync.replicas` says, or
-    of as many as there are replicas if these are fewer, where only brokers with a replica count if
-    a `partition` event names them, and none that left its `isr` after it and was in it again before
-    the next power cut; a power cut of all that are in its `isr` and `elr`, undecided without `elr`;
-    no power cut if `flush.messages=1`; `unclean.leader.election.enable=true`;
-    `cleanup.policy=compact`, if the order has no key, is not the last one of its key, is a
-    tombstone, or was aborted, or if a tombstone of its key was sent that may be stored where nobody
-    knows; a log that now begins after the order, because of retention or DeleteRecords; a `request`
-    on the wire to delete the topic (DeleteTopics) that the broker did not refuse. No power cut or
-    deletion takes an order that was sent when all of them were over. Otherwise it is a breach.
+    Allowed by: `acks=0` or `acks=1`, unless it was given to somebody, for only what is replicated
+    is given; a power cut of as many brokers as `min.insync.replicas` says, or of as many as there
+    are replicas if these are fewer, where only brokers with a replica count if a `partition` event
+    names them, and none that left its `isr` after it and was in it again before the next power cut;
+    a power cut of all that are in its `isr` and `elr`, undecided without `elr`; no power cut if
+    `flush.messages=1`; `unclean.leader.election.enable=true`; `cleanup.policy=compact`, if the
+    order has no key, is not the last one of its key, is a tombstone, or was aborted, or if a
+    tombstone of its key was sent that may be stored where nobody knows; a log that now begins after
+    the order, if somebody asked for DeleteRecords or its settings may expire what it holds; a
+    `request` on the wire to delete the topic (DeleteTopics) that the broker did not refuse. No
+    power cut or deletion takes an order that was sent when all of them were over. Otherwise it is a
+    breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
-    here the drained log decides. An idempotent producer can lose its first batch and report it as a
-    success without an offset: a breach (KAFKA-15591, measured; fixed in Kafka 4.5 for a partition
+    here the drained log decides. An idempotent producer can lose its first batch and report a
+    success without an offset: a breach (KAFKA-15591, measured; Kafka 4.5 fixes it for a partition
     that never held a record).
     """
     at = AT_OFFSETS.format("acked_at")
@@ -66,7 +67,7 @@ def lost_write() -> Found:
             "offsets": OFFSETS_OF.format("acked_at"),
             "actor": f"coalesce({names('said_of_lost', 'acked')}, {names('said', 'acked')})",
             "circumstances": "array_compact(array(if(superseded >= lost, 'superseded', NULL),"
-            f" if(deleted >= lost, 'deleted', NULL), {SENT_SINCE}))",
+            f" if(deleted >= lost, 'deleted', NULL), if(was_read, 'read', NULL), {SENT_SINCE}))",
         },
     )
 
