@@ -199,15 +199,10 @@ def deliveries(run: Run) -> Iterator[Found]:
     handed = defaultdict(list)
     for row in run.said("delivered"):
         handed[(*place(row), run.group(row.actor), order(row))].append(row)
-    for (topic, partition, offset, *_), times in handed.items():
-        if len(times) > 1:
-            name = run.group(times[0].actor)
-            chose = run.has_sought(topic, partition, name, "beginning", "end")
-            why = ["sought"] if chose else []
-            value = times[0].value
-            yield found(
-                "duplicate-delivery", topic, partition, value, (offset,), actors(times), *why
-            )
+    for (*at, offset, name, (_, _, value)), times in handed.items():
+        if len(times) > records_at(run, times[0]):
+            why = ["sought"] if run.has_sought(*at, name, "beginning", "end") else []
+            yield found("duplicate-delivery", *at, value, (offset,), actors(times), *why)
 
 
 def skipped(run: Run) -> Iterator[Found]:
@@ -254,7 +249,8 @@ def repeated(run: Run) -> Iterator[Found]:
     for at, them in {(place(row), order(row)) for row in run.said("processed")}:
         done = [row for row in same(run.said("processed"), them) if place(row) == at]
         given = [row for row in run.said("delivered") if place(row) == at]
-        if len(done) > max(1, len({run.group(row.actor) for row in given})):
+        groups = {run.group(row.actor) for row in given}
+        if len(done) > max(1, len(groups)) * records_at(run, done[0]):
             why = run.why_again(done, given)
             yield found("duplicate-effect", *at[:2], them[2], at[2:], actors(done), *why)
 

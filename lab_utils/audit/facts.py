@@ -544,7 +544,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         "min(if(kind IN ('record', 'visible'), struct(key, value), NULL)) AS held",
         "collect_set(if(superseded, struct(key, value), NULL)) AS gone",
         "bool_or(kind = 'visible') AS is_visible",
-        f"collect_set(if(kind = 'acked', {said}, NULL)) AS acked",
+        f"collect_list(if(kind = 'acked', {said}, NULL)) AS acked",
         f"array_sort(collect_list(if(kind = 'processed', {said}, NULL))) AS worked",
         f"collect_set(if(kind = '{GONE}', {said}, NULL)) AS was_held",
         "array_sort(collect_list(if(kind = 'delivered',"

@@ -308,6 +308,14 @@ CONSUMING: Cases = {
             # groups that nobody knows
             [delivered("1", 0), delivered("1", 0, "consumer-2")],
         ),
+        "an equal order in its place, as in a topic that was created anew": (
+            [acked("1", 0), delivered("1", 0), acked("1", 0), delivered("1", 0), delivered("1", 0)],
+            [acked("1", 0), delivered("1", 0), acked("1", 0), delivered("1", 0)],
+        ),
+        "another one that was acked in its place": (
+            [acked("1", 0), acked("2", 0), delivered("1", 0), delivered("1", 0)],
+            [acked("1", 0), acked("1", 0), delivered("1", 0), delivered("1", 0)],
+        ),
         "another record at the offset": (
             [delivered("1", 0), delivered("1", 0), delivered("2", 0)],
             [delivered("1", 0), delivered("2", 0)],
@@ -411,6 +419,12 @@ CONSUMING: Cases = {
              delivered("0", 0, "consumer-2"), processed("0", 0)],
             # done twice
             [delivered("0", 0), delivered("0", 0), processed("0", 0)],
+        ),
+        "an equal order in its place": (
+            [acked("0", 0), delivered("0", 0), processed("0", 0), acked("1", 0),
+             delivered("0", 0), processed("0", 0)],
+            [acked("0", 0), delivered("0", 0), processed("0", 0), acked("0", 0),
+             delivered("0", 0), processed("0", 0)],
         ),
         "two offsets are two records": (
             [processed("0", 0), processed("0", 1), processed("0", 1)],

@@ -17,8 +17,13 @@ if TYPE_CHECKING:
 HERE = "coalesce(held, get(transform(given, x -> struct(x.key, x.value)), 0))"
 
 
-# One record, and the group that was handed it; after a truncation another is at its place.
+# One order, and the group that was handed it; after a truncation another is at its place.
 HANDED = "struct(x.consumer_group, x.key, x.value)"
+# How many records of it have been there: one, or after a truncation as often as it was acked.
+RECORDS = (
+    "greatest(1, size(filter(acked, x ->"
+    " struct(x.key, x.value) <=> struct(get({0}, 0).key, get({0}, 0).value))))"
+)
 
 
 @finding(
@@ -32,7 +37,8 @@ def duplicate_delivery() -> Found:
     `group.id`.
     Smallest: `delivered(1, offset 0) delivered(1, offset 0)`.
     Near miss: `delivered(1, offset 0) delivered(1, offset 1)`; two groups that each read it once;
-    another order at the same offset, as after a truncation.
+    another order at the same offset, as after a truncation; an equal one, as many times as it was
+    acked there.
     Allowed by: the program, if it chose where to read (`sought`); otherwise by
     `enable.auto.commit`, whatever its value. A consumer that starts again is given everything after
     the bookmark again, and possibly the whole log if the broker has deleted the bookmark. No
@@ -42,7 +48,7 @@ def duplicate_delivery() -> Found:
     return Found(
         where="size(given) > 1",
         each=f"filter(transform(array_distinct(transform(given, x -> {HANDED})), it ->"
-        f" filter(given, x -> {HANDED} <=> it)), them -> size(them) > 1)",
+        f" filter(given, x -> {HANDED} <=> it)), them -> size(them) > {RECORDS.format('them')})",
         said="' was delivered ' || size(it) || ' times: offset ' || offset || ', to ' || "
         + joined("transform(it, x -> x.actor)"),
         about={
@@ -267,7 +273,8 @@ def poll_skip() -> Found:
 REPEATED = (
     "filter(transform(array_distinct(transform(worked, x -> struct(x.key, x.value))), order ->"
     " filter(worked, x -> struct(x.key, x.value) <=> order)), them -> size(them) >"
-    " greatest(1, size(array_distinct(transform(given, x -> x.consumer_group)))))"
+    " greatest(1, size(array_distinct(transform(given, x -> x.consumer_group))))"
+    f" * {RECORDS.format('them')})"
 )
 # Why the work was done again: without a new delivery, or because the program itself went back.
 AGAIN = (
@@ -286,10 +293,10 @@ def duplicate_effect() -> Found:
     """The work for an order was done more than once, or its effect is there more than once.
 
     Rule: one order was `processed` at one topic, partition and offset more than once, and more
-    often than there are groups that were given something there. Or, as a finding of its own, an
-    order has more effects in one sink than were wanted: as many as the workload asked for the
-    order, or as it was sent to one topic and not aborted, whichever is fewest; one if nobody
-    recorded either.
+    often than there are groups that were given something there, for each time that it was acked
+    there. Or, as a finding of its own, an order has more effects in one sink than were wanted: as
+    many as the workload asked for the order, or as it was sent to one topic and not aborted,
+    whichever is fewest; one if nobody recorded either.
     Smallest: `processed(1, offset 0) processed(1, offset 0)`.
     Near miss: `delivered(1) delivered(1) processed(1)`; `processed(1, offset 0) processed(1, offset
     1)`, which are two records; two groups that each did the work once.
