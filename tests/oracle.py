@@ -292,16 +292,13 @@ def polls(run: Run) -> Iterator[Found]:
             at = last, row.offset
             yield found("nonmonotonic-poll", row.topic, row.partition, row.value, at, row.actor)
         if last is not None:
-            over = [
-                (offset, record)
-                for (topic, partition, offset), record in run.readable.items()
-                if (topic, partition) == (row.topic, row.partition) and last < offset < row.offset
-            ]
-            for offset, record in sorted(over, key=lambda it: it[0])[-1:]:
+            over = {
+                at[2]: record.value for at, record in shown_to(run, row.actor).items()
+                if at[:2] == here[1:] and last < at[2] < row.offset
+            }  # fmt: skip
+            for offset in sorted(over)[-1:]:
                 why = ["deleted"] if run.start(row.topic, row.partition) > last + 1 else []
-                yield found(
-                    "poll-skip", row.topic, row.partition, record.value, (offset,), row.actor, *why
-                )
+                yield found("poll-skip", *here[1:], over[offset], (offset,), row.actor, *why)
         before[here] = row.at_ns, row.offset
 
 

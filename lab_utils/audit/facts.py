@@ -484,9 +484,10 @@ def group_positions(events: DataFrame, survey: Survey) -> DataFrame:
 
 
 def with_groups(rows: DataFrame, survey: Survey) -> DataFrame:
-    """Events with the group and the starts of the consumer who said them; NULL if none did."""
+    """Events with the columns of MEMBERS_SCHEMA of the consumer who said them; NULL if none did."""
     if "delivered" not in survey.kinds:
-        return rows.selectExpr("*", "'' AS consumer_group", "CAST(NULL AS ARRAY<BIGINT>) AS starts")
+        unknown = ("'' AS consumer_group", "CAST(NULL AS ARRAY<BIGINT>) AS starts")
+        return rows.selectExpr("*", *unknown, "false AS reads_all")
     return rows.join(survey.members_frame(rows), ["run", "actor"], "left")
 
 
@@ -518,9 +519,9 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     Columns: PLACE and those of a topic's survey, and
     held         STRUCT<key, value>: what the log holds there; NULL if it was not found there
     is_readable  may a read_committed reader be given it, as the log still has it?
-    acked        ARRAY<STRUCT<key, value, actor>>: what was acked for this place
-    given        ARRAY<STRUCT<key, value, actor, consumer_group, earlier>>: to whom, after which
-                 offset since the consumer was placed
+    acked        ARRAY<STRUCT<key, value, actor>>: each time that it was acked for this place
+    given        ARRAY<STRUCT<key, value, actor, consumer_group, earlier, reads_all>>: to whom,
+                 after which offset since the consumer was placed, and is it read_uncommitted?
     worked       ARRAY<STRUCT<key, value, actor>>: each time the work was done
     was_held     ARRAY<STRUCT<key, value, actor>>: what a reader found here, and not later
     told         ARRAY<STRUCT<key, value>>: the different orders that were acked or given here, or
@@ -528,14 +529,16 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     holds_nothing  was the log read to its end, after this place or after it was given to somebody,
                  and nothing found at it?
     gone         ARRAY<STRUCT<key, value>>: which of these compaction may have taken away
-    before       STRUCT<held, offset>: the readable place before this one
+    before, before_all  STRUCT<held, offset>: the readable place before this one, and of all of
+                 what the log holds
     worked_elsewhere, acked_places  of the order that is held here: how often the work for it was
                  done at other places, and at how many it was acked
     """
     polled = _polls(with_groups(events.where(POLLS), survey))
     rows = events.where(OF_PLACES).selectExpr(
         *PLACE, "key", "value", "kind", "actor", "'' AS consumer_group",
-        "CAST(NULL AS BIGINT) AS earlier", f"if(kind = '{GONE}', at_ns, NULL) AS at_ns",
+        "CAST(NULL AS BIGINT) AS earlier", "false AS reads_all",
+        f"if(kind = '{GONE}', at_ns, NULL) AS at_ns",
     ).unionByName(polled)  # fmt: skip
     said = "struct(key, value, actor)"
     found = sql(
@@ -548,7 +551,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         f"array_sort(collect_list(if(kind = 'processed', {said}, NULL))) AS worked",
         f"collect_set(if(kind = '{GONE}', {said}, NULL)) AS was_held",
         "array_sort(collect_list(if(kind = 'delivered',"
-        " struct(key, value, actor, consumer_group, earlier), NULL))) AS given",
+        " struct(key, value, actor, consumer_group, earlier, reads_all), NULL))) AS given",
         "min(at_ns) AS given_at_ns",
     ).join(survey.topics_frame(events), ["run", "topic"], "left")
     order = "x -> struct(x.key, x.value)"
@@ -566,7 +569,7 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
         "OVER (PARTITION BY run, topic, partition ORDER BY offset"
         " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     )
-    before = f"last(if(is_readable, struct(held, offset), NULL), true) {window} AS before"
+    before = f"last(if({{}}, struct(held, offset), NULL), true) {window} AS {{}}"
     same = "OVER (PARTITION BY run, topic, held)"
     copies = (
         f"sum(size(worked)) {same} - size(worked) AS worked_elsewhere",
@@ -574,11 +577,13 @@ def places(events: DataFrame, survey: Survey) -> DataFrame:
     )
     if "processed" not in survey.kinds:
         copies = ("0L AS worked_elsewhere", "0L AS acked_places")
-    return readable.selectExpr("*", before, *copies)
+    told = readable.selectExpr("*", before.format("is_readable", "before"), *copies)
+    is_there = before.format(f"held IS NOT NULL AND {KEPT}", "before_all")
+    return told.selectExpr("*", is_there if survey.some_read_all else "before AS before_all")
 
 
 def _polls(rows: DataFrame) -> DataFrame:
     """What each consumer was given, beside the offset before it, since it was placed anew."""
     given = rows.selectExpr("*", beside("run, actor, topic, partition")).where("kind = 'delivered'")
-    columns = ("key", "value", "kind", "actor", "consumer_group", "earlier", "at_ns")
+    columns = ("key", "value", "kind", "actor", "consumer_group", "earlier", "reads_all", "at_ns")
     return given.select(*PLACE, *columns)

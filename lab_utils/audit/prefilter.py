@@ -49,7 +49,7 @@ PARTITIONS: Final = 2**18
 TOPICS_SCHEMA: Final = (
     "run STRING, topic STRING, some_drained BOOLEAN, all_drained BOOLEAN, is_trimmed BOOLEAN,"
     " is_transactional BOOLEAN, tells_visible BOOLEAN, some_work BOOLEAN, all_work BOOLEAN,"
-    " is_compacted BOOLEAN, groups BIGINT"
+    " is_compacted BOOLEAN, some_read_all BOOLEAN, groups BIGINT"
 )
 PARTITIONS_SCHEMA: Final = (
     "run STRING, topic STRING, number BIGINT, is_drained BOOLEAN, end BIGINT, bookmark BIGINT,"
@@ -267,7 +267,9 @@ OF_A_PLACE: Final = (
     "min(earlier) AS jumped_from",
 )
 READABLE: Final = "(is_visible OR (is_held AND NOT coalesce(is_transactional, false)))"
-JUMPED: Final = "coalesce(is_back, false) OR coalesce(before > jumped_from, false)"
+# What a read_uncommitted consumer may be given.
+THERE: Final = f"({READABLE} OR (is_held AND some_read_all))"
+JUMPED: Final = "coalesce(is_back, false) OR coalesce(before_all > jumped_from, false)"
 SUSPECT_PLACE: Final = (
     IN_COMPACTED,
     "offset IS NULL OR partition IS NULL",
@@ -302,9 +304,11 @@ def _suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
         "OVER (PARTITION BY of, partition ORDER BY offset"
         " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     )
-    before = f"last(if({READABLE}, offset, NULL), true) {window}" if has_polls else "NULL"
+    before = f"CAST(last(if({{}}, offset, NULL), true) {window} AS BIGINT) AS {{}}"
+    befores = (before.format(it if has_polls else "false", name)
+               for it, name in ((READABLE, "before"), (THERE, "before_all")))  # fmt: skip
     suspect = " OR ".join(f"coalesce({why}, false)" for why in SUSPECT_PLACE)
-    suspects = found.selectExpr("*", f"CAST({before} AS BIGINT) AS before").where(suspect)
+    suspects = found.selectExpr("*", *befores).where(suspect)
     kept = suspects.select("at")
     if {"processed", "committed"} <= survey.kinds:
         # The work for an order may have been done at another place.
@@ -314,7 +318,8 @@ def _suspect_places(events: DataFrame, survey: Survey) -> DataFrame:
     if not has_polls:
         return kept
     jumped = suspects.where(JUMPED)
-    passed = jumped.where("before IS NOT NULL").selectExpr(_place("before"))
+    passed = jumped.selectExpr("*", "explode(array_distinct(array(before, before_all))) AS over")
+    passed = passed.where("over IS NOT NULL").selectExpr(_place("over"))
     left = polls.where("earlier IS NOT NULL").selectExpr(
         _place("offset"), _place("earlier", name="left")
     ).join(jumped.select("at"), "at", "left_semi").selectExpr("left AS at")  # fmt: skip
@@ -368,6 +373,7 @@ def _topics(events: DataFrame, survey: Survey) -> DataFrame:
         (run, topic, any(end.drained for end in it.ends.values()), it.all_drained,
          any(end.start for end in it.ends.values()), it.is_transactional, it.tells_visible,
          "processed" in it.said_by, all(map(it.works, it.bookmarks)), it.is_compacted,
+         any(survey.reads_all(run, actor) for its in it.actors.values() for actor in its),
          sum(bits[run][group] for group in it.actors))
         for (run, topic), it in survey.topics.items()
     ]  # fmt: skip

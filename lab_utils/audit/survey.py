@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from lab_utils.audit.contracts import effective
 from lab_utils.audit.facts import POSITIONS, RENAMED, group_positions, sql
 from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.ledger.acts import (
@@ -85,7 +86,9 @@ TOPICS_SCHEMA: Final = (
     " at: MAP<BIGINT, BIGINT>, since: MAP<BIGINT, BIGINT>, told: MAP<BIGINT, BIGINT>>>"
 )
 GROUPS_SCHEMA: Final = "run STRING, topic STRING, consumer_group STRING"
-MEMBERS_SCHEMA: Final = "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>"
+MEMBERS_SCHEMA: Final = (
+    "run STRING, actor STRING, consumer_group STRING, starts ARRAY<BIGINT>, reads_all BOOLEAN"
+)
 STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
 
 
@@ -267,6 +270,15 @@ class Survey:
         """Was any order sent in a transaction?"""
         return IN_TRANSACTIONS in self.kinds
 
+    @property
+    def some_read_all(self) -> bool:
+        """Is any consumer read_uncommitted, of a topic that may hold what others are not given?"""
+        return any(
+            self.reads_all(run, actor)
+            for (run, _), it in self.topics.items() if it.is_transactional
+            for actors in it.actors.values() for actor in actors
+        )  # fmt: skip
+
     def by_run(self) -> dict[str, Survey]:
         """The same of each run by itself, so that what is asked of one does not look at all."""
         found: dict[str, Survey] = defaultdict(lambda: Survey(self.kinds, plans=self.plans))
@@ -290,6 +302,12 @@ class Survey:
         """The group of a consumer; one of its own if the ledger does not know it."""
         *_, last = self.clients.get((run, actor), [{}])
         return last.get("group.id") or f"{UNKNOWN_GROUP}{actor}"
+
+    def reads_all(self, run: str, actor: str) -> bool:
+        """Is a consumer of this name given what was aborted, too, and what is still open?"""
+        its = [it for it in self.clients.get((run, actor), ()) if it.get("role") == "consumer"]
+        isolation = {effective(it)["isolation.level"] for it in its}
+        return isolation == {"read_uncommitted"}
 
     def lives(self, run: str, role: str) -> list[tuple[str, dict[str, str]]]:
         """The clients of a run in a role, each with the settings of each time it was created."""
@@ -359,7 +377,7 @@ class Survey:
             if actor is not None and source == "client" and kind in POSITIONS
         }  # fmt: skip
         starts = self.starts["consumer"]
-        rows = [(*it, self.group(*it), starts.get(it)) for it in sorted(given)]
+        rows = [(*it, self.group(*it), starts.get(it), self.reads_all(*it)) for it in sorted(given)]
         return self.table(events, rows, MEMBERS_SCHEMA)
 
 

@@ -43,6 +43,9 @@ from tests.histories import (
 
 Cases = dict[str, dict[str, tuple[list[Event], ...]]]
 CONSUMER = created("consumer-1", role="consumer")
+UNCOMMITTED = created("consumer-1", role="consumer", isolation__level="read_uncommitted")
+# A log with an aborted record between two that are visible.
+PASSED_BY = [*log("0", "1", "2"), MARKER, visible("0", 0), visible("2", 2)]
 COMPACT = topic(None, 1, "compact")
 
 
@@ -490,8 +493,18 @@ CONSUMING: Cases = {
         "over what was aborted": (
             [*log("0", "1", "2"), MARKER, *map(visible, "012", range(3)), delivered("0", 0),
              delivered("2", 2)],
-            [*log("0", "1", "2"), MARKER, visible("0", 0), visible("2", 2), delivered("0", 0),
-             delivered("2", 2)],
+            [*PASSED_BY, delivered("0", 0), delivered("2", 2)],
+        ),
+        "over what was aborted, by a read_uncommitted consumer": (
+            [UNCOMMITTED, *PASSED_BY, delivered("0", 0), delivered("2", 2)],
+            [UNCOMMITTED, *PASSED_BY, *(delivered(str(at), at) for at in range(3))],
+            # beside one, and by one that was read_committed before
+            [UNCOMMITTED, *PASSED_BY, delivered("0", 0, "consumer-2"),
+             delivered("2", 2, "consumer-2"), delivered("1", 1)],
+            [CONSUMER, UNCOMMITTED, *PASSED_BY, delivered("0", 0), delivered("2", 2)],
+            # which the log has lost since
+            [UNCOMMITTED, record("2", 2), record("3", 3), visible("3", 3), end(start=3),
+             delivered("1", 1), delivered("3", 3)],
         ),
     },
 }  # fmt: skip

@@ -239,11 +239,13 @@ def poll_skip() -> Found:
     """A consumer passed over an order: it was given what is before it and what is after it.
 
     Rule: two `delivered` of one consumer and partition, one after the other, and a readable
-    `record` between their offsets; no `assigned`, `revoked`, `lost` or `sought` of that consumer
-    and partition in between, nor at the time of the first, and no `created` of that consumer. Each
-    jump is one finding, and names the last order that was passed over.
+    `record` between their offsets, or for a read_uncommitted consumer any; no `assigned`,
+    `revoked`, `lost` or `sought` of that consumer and partition in between, nor at the time of the
+    first, and no `created` of that consumer. Each jump is one finding, and names the last order
+    that was passed over.
     Smallest: `log(1, 2, 3) delivered(1) delivered(3)`.
-    Near miss: the same where 2 is not in the log, or was aborted: offsets may have gaps.
+    Near miss: the same where 2 is not in the log, or was aborted and the consumer is
+    read_committed: offsets may have gaps.
     Allowed by: a power cut or the deletion of the topic, as for lost-write, or
     `unclean.leader.election.enable=true`: the log of the partition may have been truncated;
     `auto.offset.reset=latest`, if the log now begins after what the consumer was to be given next.
@@ -252,17 +254,18 @@ def poll_skip() -> Found:
     `transactional.id`, or none is known, and neither the log nor a `sent` tells of transactions.
     Source: Jepsen; Kafka consumer configuration, auto.offset.reset.
     """
-    jumped = "offset > it.earlier AND before.offset > it.earlier"
+    before = "if(it.reads_all, before_all, before)"
+    jumped = f"offset > it.earlier AND {before}.offset > it.earlier"
     return Found(
-        where=f"before IS NOT NULL AND exists(given, it -> {jumped})",
+        where=f"before_all IS NOT NULL AND exists(given, it -> {jumped})",
         each=f"filter(given, it -> {jumped})",
-        said="' at offset ' || before.offset || ' was passed over: ' || it.actor || ' was given '"
-        " || it.earlier || ', then ' || offset",
+        said=f"' at offset ' || {before}.offset || ' was passed over: ' || it.actor"
+        " || ' was given ' || it.earlier || ', then ' || offset",
         about={
-            "value": "before.held.value",
-            "key": "before.held.key",
+            "value": f"{before}.held.value",
+            "key": f"{before}.held.key",
             "partition": "partition",
-            "offsets": "array(before.offset)",
+            "offsets": f"array({before}.offset)",
             "actor": "it.actor",
             "circumstances": "if(starts[partition] > it.earlier + 1, array('deleted'), array())",
         },
