@@ -17,7 +17,8 @@ Acts = Mapping[Act, Sequence[int]]
 
 # A request that the broker was sent.
 ASKED: Final = "source = 'wire' AND kind = 'request' AND fate IS DISTINCT FROM 'dropped'"
-# One that it refused as a whole. After other errors, as of a time-out, it may have been done.
+# One that it refused as a whole. After other errors it may have been done: a time-out, or one of a
+# controller, a coordinator or a leader that was replaced while it waited for the others.
 REFUSED: Final = (
     "source = 'wire' AND kind = 'response' AND fate IS DISTINCT FROM 'replaced'"
     " AND detail['in_part'] IS DISTINCT FROM 'true' AND (endswith(error, '_AUTHORIZATION_FAILED')"
@@ -25,7 +26,8 @@ REFUSED: Final = (
     " 'TOPIC_DELETION_DISABLED', 'INVALID_REQUEST', 'INVALID_GROUP_ID', 'GROUP_ID_NOT_FOUND',"
     " 'NON_EMPTY_GROUP', 'GROUP_SUBSCRIBED_TO_TOPIC', 'UNKNOWN_MEMBER_ID', 'ILLEGAL_GENERATION',"
     " 'STALE_MEMBER_EPOCH', 'FENCED_INSTANCE_ID', 'REBALANCE_IN_PROGRESS',"
-    " 'OFFSET_METADATA_TOO_LARGE'))"
+    " 'OFFSET_METADATA_TOO_LARGE', 'THROTTLING_QUOTA_EXCEEDED', 'POLICY_VIOLATION',"
+    " 'OFFSET_OUT_OF_RANGE', 'COORDINATOR_LOAD_IN_PROGRESS', 'UNSUPPORTED_VERSION'))"
 )
 DELETES: Final = "api = 'DeleteTopics'"
 FORGETS: Final = "api IN ('DeleteGroups', 'OffsetDelete')"

@@ -239,7 +239,16 @@ ACTS: Judged = {
         [PRODUCER, GONE, replace(MADE, error="TOPIC_ALREADY_EXISTS"), *NOT_HELD],
         "lost-write", "allowed", None,
     ),
-    "the same, and it was deleted again": (
+    "its topic was not deleted, as the broker had to slow its client down": (
+        [PRODUCER, GONE, replace(GONE, kind="response", error="THROTTLING_QUOTA_EXCEEDED"),
+         *NOT_HELD],
+        "lost-write", "breach", None,
+    ),
+    "the same, and the controller was replaced while it waited": (
+        [PRODUCER, GONE, replace(GONE, kind="response", error="NOT_CONTROLLER"), *NOT_HELD],
+        "lost-write", "allowed", None,
+    ),
+    "its topic was created again before the first send, and it was deleted again": (
         [PRODUCER, GONE, MADE, NOT_HELD[0], GONE, *NOT_HELD[1:]], "lost-write", "allowed", None,
     ),
 }  # fmt: skip
