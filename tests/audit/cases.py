@@ -240,15 +240,11 @@ PRODUCING: Cases = {
             [sent("1"), *log("1"), failed("1"), *log("2")],
             # refused and not stored
             [sent("1"), failed("1"), *log(drained=False)],
-            # the client itself declined it
-            [sent("1"), failed("1", error="SerializationException"), *log()],
-            # too large for the broker, or for the client
-            [sent("1"), failed("1", error="MSG_SIZE_TOO_LARGE"), *log()],
-            # its producer has a successor
-            [sent("1"), failed("1", error="_FENCED"), *log()],
-            # not one that a compacted topic takes; too large, as a Java program says it
-            [sent("1"), failed("1", error="INVALID_RECORD"), *log()],
-            [sent("1"), failed("1", error="RecordTooLargeException"), *log()],
+            # the client declined it, or was closed; no broker takes it, or what this producer sends
+            *([sent("1"), failed("1", error=it), *log()] for it in (
+                "SerializationException", "_DESTROY", "MSG_SIZE_TOO_LARGE", "INVALID_RECORD",
+                "RecordTooLargeException", "_FENCED", "CLUSTER_AUTHORIZATION_FAILED",
+            )),
         ),
         "not in a compacted topic, where it may have been": (
             [COMPACT, sent("1", key="k"), unknown("1", key="k"), *log("2")],

@@ -162,8 +162,8 @@ def unavailable() -> Found:
     also none that was gone when a reader read the log again, and each partition that was read, or
     acked in, was read to its end after the report; no consumer was given it. A report does not
     count if its error is of the client itself, as _QUEUE_FULL and _PURGE_QUEUE are, of the order
-    itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a producer that another one has fenced:
-    _FENCED.
+    itself, as MSG_SIZE_TOO_LARGE and INVALID_RECORD, or of a producer that may not write
+    (TOPIC_AUTHORIZATION_FAILED) or that another one has fenced (_FENCED).
     In a compacted topic it must be certain that it was not stored and compacted since: it has a key
     and a value, no order of its key was acked or found, and no tombstone of it sent.
     Smallest: `sent(1) failed(1, NOT_ENOUGH_REPLICAS) log()`.
