@@ -387,10 +387,9 @@ class Run:
         something.
         """
         held: dict[tuple[Any, ...], int] = {}
-        for row in self.kind("log", "committed"):
-            if row.detail["when"] == "end":
-                at = row.actor, row.topic, row.partition
-                held[at] = max(held.get(at, 0), row.offset or 0)
+        for row in sorted(self.kind("log", "committed"), key=in_time):
+            if row.detail["when"] == "end" and row.offset is not None:
+                held[row.actor, row.topic, row.partition] = row.offset
         told = {}
         for row in sorted(self.said("committed"), key=lambda row: (row.at_ns, row.offset)):
             at = self.group(row.actor), row.topic, row.partition

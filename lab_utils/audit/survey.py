@@ -109,7 +109,7 @@ class TopicFacts:
     committed  group -> partition -> when it first committed a position, and which
     ahead      group -> partition -> the offsets, from and up to, that a position passed over which
                the group had committed before it was given anything at or after them
-    bookmarks  group -> partition -> what the broker held for it at the end of the run
+    bookmarks  group -> partition -> what the broker held for it when that was last read
     told       group -> partition -> when a member last committed a position, and which
     since      group -> partition -> where the work begins that a told bookmark is held against
     decisions  partition -> what the controller decided about it
@@ -384,7 +384,7 @@ class Survey:
 def survey(events: DataFrame, plans: Plans = ANEW) -> Survey:
     """Count a ledger, and read what says how it came about; one query."""
     rows = plans.rows(counted(events).unionByName(_read_whole(events), allowMissingColumns=True))
-    rows.sort(key=lambda row: row["at_ns"] or 0)
+    rows.sort(key=lambda row: (row["at_ns"] or 0, row["offset"] or 0))
     found = Survey(plans=plans)
     for row in rows:
         if row["detail"] is None:
@@ -511,8 +511,7 @@ def _read(found: Survey, row: Row) -> None:
                 if before is None or end.drained >= before.drained:
                     ends[row["partition"]] = end
     elif row["kind"] == "committed" and detail.get("when") == "end" and row["offset"] is not None:
-        held = topic.bookmarks[row["actor"]]
-        held[row["partition"]] = max(held.get(row["partition"], 0), row["offset"])
+        topic.bookmarks[row["actor"]][row["partition"]] = row["offset"]
 
 
 def _end(row: Row, detail: Mapping[str, str], said: str) -> End:

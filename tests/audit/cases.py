@@ -339,6 +339,10 @@ CONSUMING: Cases = {
             [acked("1", 0), acked("1", 1), *log("1", "1"), processed("1", 0), bookmark(2)],
             [acked("1", 1), *log("1", "1"), processed("1", 0), bookmark(2)],
         ),
+        "the bookmark was set forward, or back, between two readings": (
+            [*log("0", "1"), processed("0", 0), bookmark(1), bookmark(2)],
+            [*log("0", "1"), processed("0", 0), bookmark(2), bookmark(1)],
+        ),
         "the bookmark is ahead of the work": (
             [*log("0", "1"), processed("0", 0), bookmark(1, "crash"), bookmark(2)],
             [*log("0", "1"), processed("0", 0), bookmark(1)],

@@ -107,9 +107,9 @@ SKIPPED = (
 def skipped_processing() -> Found:
     """A group's bookmark is after an order for which the work was never done.
 
-    Rule: at the end of the run the broker holds a bookmark of the group (`committed` of the log)
-    that is after a readable `record`, and nobody in the group has `processed` it: at its offset,
-    and with its value if one is named. Where the group's bookmark was not read, the last
+    Rule: at the end of the run the broker holds a bookmark of the group (the last `committed` of
+    the log) that is after a readable `record`, and nobody in the group has `processed` it: at its
+    offset, and with its value if one is named. Where the group's bookmark was not read, the last
     position that a member `committed` is taken for it, for what is not before the first record that
     the group was given. If an order has several copies, only as many must be processed as were
     acked, and at least one. If neither a member of the group nor anybody who is in no group has
