@@ -39,7 +39,7 @@ from lab_utils.audit.kept_plans import ANEW, Plans
 from lab_utils.audit.prefilter import prefiltering
 from lab_utils.audit.session import is_large, kept_plans
 from lab_utils.audit.survey import PLACINGS, UNKNOWN_GROUP, Survey, TopicFacts, survey
-from lab_utils.ledger.acts import ANY, Acts, at_once, none_was_left
+from lab_utils.ledger.acts import ANY, Acts, at_once, held, none_was_left
 from lab_utils.ledger.events import Event
 from lab_utils.ledger.store import write_ledger
 
@@ -534,17 +534,16 @@ def _of_topic(found: Mapping[str, Any], seen: Survey) -> dict[str, str]:
 def _power_cuts(past: Acts, topic: TopicFacts, partition: int | None) -> dict[str, str]:
     """How many brokers had no power at one time, and was none left? Nothing if each had it.
 
-    Where the ledger says who holds the replicas, only their power counts.
+    Where the ledger says who held the replicas then, only their power counts.
     """
-    holders = topic.brokers(partition)
+    decided = topic.decided(partition) or [[]]
     cuts: dict[str, list[int]] = defaultdict(list)
     for (what, _, actor), times in past.items():
         number = _number(actor)
-        if what == "power_cut" and times and (not holders or number in {"", *holders}):
-            cuts[number or str(actor)] += times
+        if what == "power_cut" and (of := [it for it in times if held(number, it, decided)]):
+            cuts[number or str(actor)] += of
     if not cuts:
         return {}
-    decided = topic.decided(partition) or [[]]
     left = [none_was_left(it, cuts) for it in decided]
     return {
         POWER_CUT: str(max(at_once(it, cuts) for it in decided)),

@@ -156,10 +156,6 @@ class TopicFacts:
             return None
         return "true" if min(self.producer_ids) >= 0 else "false"
 
-    def brokers(self, partition: int | None) -> set[str]:
-        """The numbers of those who hold a replica of the partition, or of any; none if unknown."""
-        return {number for it in self.decided(partition) for each in it for number in each.replicas}
-
     def decided(self, partition: int | None) -> Collection[list[Decision]]:
         """What the controller decided about the partition, or about each one."""
         of_all = self.decisions

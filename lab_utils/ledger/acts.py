@@ -110,6 +110,22 @@ def at_once(decisions: Iterable[Decision], without_power: Mapping[str, Sequence[
     )
 
 
+def held(broker: str, at: int, partitions: Iterable[Iterable[Decision]]) -> bool:
+    """Did this broker hold a replica of one of these partitions then?
+
+    It may have where it has no number, and where nobody recorded who did.
+    """
+    told = [
+        sorted((it for it in decisions if it.replicas), key=lambda it: it.at_ns)
+        for decisions in partitions
+    ]
+    in_force = [
+        ([it for it in decisions if it.at_ns <= at] or decisions[:1])[-1:] for decisions in told
+    ]
+    is_known = broker and any(told)
+    return not is_known or any(broker in it.replicas for each in in_force for it in each)
+
+
 def none_was_left(
     decisions: Iterable[Decision], without_power: Mapping[str, Sequence[int]]
 ) -> bool | None:

@@ -239,6 +239,18 @@ ACTS: Judged = {
         [PRODUCER, GONE, replace(MADE, error="TOPIC_ALREADY_EXISTS"), *NOT_HELD],
         "lost-write", "allowed", None,
     ),
+    "its only replica had been moved to another broker when the first one lost power": (
+        [*NAMED, sent("1"), acked("1", 0), decision("2", replicas="2"), power_cut(), end()],
+        "lost-write", "breach", None,
+    ),
+    "the same, and it was moved after that": (
+        [*NAMED, sent("1"), acked("1", 0), power_cut(), decision("2", replicas="2"), end()],
+        "lost-write", "allowed", "replicas=1",
+    ),
+    "the same, and the other one lost power before it had it": (
+        [*NAMED, sent("1"), acked("1", 0), power_cut(2), decision("2", replicas="2"), end()],
+        "lost-write", "breach", None,
+    ),
     "its topic was not deleted, as the broker had to slow its client down": (
         [PRODUCER, GONE, replace(GONE, kind="response", error="THROTTLING_QUOTA_EXCEEDED"),
          *NOT_HELD],
