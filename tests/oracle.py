@@ -346,7 +346,7 @@ def invisible(run: Run) -> Iterator[Found]:
         in_sync = len(re.findall("[0-9]+", decisions[-1].detail["isr"]))
         if marks[-1].actor != f"broker-{decisions[-1].detail['leader']}":
             continue
-        if in_sync < max(floors) and offset >= (marks[-1].offset or 0):
+        if in_sync < floors[-1] and offset >= (marks[-1].offset or 0):
             theirs = [row for row in acks if (order(row), place(row)) == them]
             sends = [row.at_ns for row in same(run.said("sent"), them[0])]
             is_after = min(sends, default=-1) > decisions[-1].at_ns

@@ -265,11 +265,9 @@ class Run:
         return self.is_followed(row) or (self.is_compacted(row.topic) and may_be_aborted)
 
     def is_compacted(self, topic: str | None) -> bool:
-        """Does a topic keep the last record of each key, and no more for certain?"""
-        settings: dict[str, str] = {}
-        for it in self.kind("workload", "topic"):
-            settings |= it.detail if it.topic == topic else {}
-        return "compact" in settings.get("cleanup.policy", "")
+        """Did a topic keep the last record of each key, and no more for certain, at any time?"""
+        set_to = [it.detail for it in self.kind("workload", "topic") if it.topic == topic]
+        return any("compact" in it.get("cleanup.policy", "") for it in set_to)
 
     def is_followed(self, row: Event) -> bool:
         """May it be gone from a compacted topic, aborted or not?"""

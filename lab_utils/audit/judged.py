@@ -10,10 +10,12 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lab_utils.audit.contracts import (
+    ALLOWED,
     BREACH,
     EXEMPTIONS,
     FLUSHED,
@@ -22,6 +24,7 @@ from lab_utils.audit.contracts import (
     POSITIONS_CHANGED,
     POWER_CUT,
     RECORDS_DELETED,
+    REQUIRED,
     SUCCEEDED,
     TOPIC_DELETED,
     UNKNOWN,
@@ -46,6 +49,7 @@ from lab_utils.ledger.store import write_ledger
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+Judgement = tuple[str, str | None, str | None]
 JUDGED_SCHEMA: Final = "judgement STRING, allowed_by STRING, reason STRING"
 # What a judgement depends on: findings that agree in these have the same.
 CASE: Final = ("run", "finding", "topic", "partition", "actor", "circumstances")
@@ -53,6 +57,7 @@ CASE: Final = ("run", "finding", "topic", "partition", "actor", "circumstances")
 UNDECIDED: Final = "undecided"
 # What is inconclusive: no setting allows or forbids it.
 PROVES_NOTHING: Final = "proves nothing"
+BY_WEIGHT: Final = (PROVES_NOTHING, REQUIRED, ALLOWED, UNDECIDED, BREACH)
 UNSEEN: Final = (
     "The configuration of the {role} decides, and this ledger has none. Say it in a file: "
     "./lab audit --contract FILE."
@@ -221,8 +226,25 @@ def judged(found: Mapping[str, Any], seen: Survey) -> dict[str, Any]:
     return {**found, **said, "reason": reason or found["evidence"]}
 
 
-def _judgement(found: Mapping[str, Any], seen: Survey) -> tuple[str, str | None, str | None]:
-    """The judgement of a case, what allows it, and why; the evidence itself if that is None."""
+def _judgement(found: Mapping[str, Any], seen: Survey) -> Judgement:
+    """The judgement of a case, what allows it, and why; the evidence itself if that is None.
+
+    Of topics whose settings were changed those decide that allow most, as for clients: nobody can
+    say which of them held when it happened.
+    """
+    run, name = found["run"], found["topic"]
+    of_it = [(run, name)] if name is not None else [it for it in seen.topics if it[0] == run]
+    judged = [_judged_as_set(found, seen)]
+    for key in of_it:
+        topic = seen.topics.get(key, TopicFacts())
+        for life in reversed(topic.lives[:-1]):
+            before = {**seen.topics, key: replace(topic, settings=life)}
+            judged.append(_judged_as_set(found, replace(seen, topics=before)))
+    return min(judged, key=lambda it: BY_WEIGHT.index(it[0]))
+
+
+def _judged_as_set(found: Mapping[str, Any], seen: Survey) -> Judgement:
+    """The same under the settings that the topics had at last."""
     if found["finding"] == "inconclusive":
         return PROVES_NOTHING, None, None
     circumstances = found["circumstances"] or ()

@@ -96,6 +96,7 @@ STARTS_SCHEMA: Final = "run STRING, actor STRING, starts ARRAY<BIGINT>"
 class TopicFacts:
     """What is known of one topic of a run.
 
+    lives      the settings that it had one after the other; `settings` are the last
     ends       partition -> how far it was read back
     stable     partition -> how far read_committed readers came, where anybody says that
     acked_in   the partitions that something was acked in
@@ -121,6 +122,7 @@ class TopicFacts:
     """
 
     settings: dict[str, str] = field(default_factory=dict)
+    lives: list[dict[str, str]] = field(default_factory=list)
     ends: dict[int, End] = field(default_factory=dict)
     stable: dict[int, End] = field(default_factory=dict)
     tells_visible: bool = False
@@ -168,8 +170,8 @@ class TopicFacts:
 
     @property
     def is_compacted(self) -> bool:
-        """Does the topic keep the last record of each key, and no more for certain?"""
-        return "compact" in self.settings.get("cleanup.policy", "")
+        """Did the topic keep the last record of each key, and no more for certain, at any time?"""
+        return any("compact" in it.get("cleanup.policy", "") for it in self.lives)
 
     def works(self, group: str) -> bool:
         """Would the ledger have what this group worked on?
@@ -497,7 +499,8 @@ def _read(found: Survey, row: Row) -> None:
         return
     topic = found.topics[row["run"], row["topic"]]
     if row["kind"] == "topic":
-        topic.settings |= detail
+        topic.settings = topic.settings | detail
+        topic.lives += [topic.settings] * (topic.settings not in topic.lives[-1:])
     elif row["kind"] == "end" and row["partition"] is not None:
         reader = row["run"], row["topic"], row["partition"], row["actor"]
         found.readings[reader] += [row["at_ns"]] * (detail.get("drained") == "true")

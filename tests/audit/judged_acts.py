@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from lab_utils.ledger.events import Event
 from tests.histories import (
+    FINISHED,
     acked,
     asked,
     created,
@@ -24,6 +25,7 @@ from tests.histories import (
     told,
     topic,
     visible,
+    watermark,
     written,
 )
 
@@ -55,44 +57,6 @@ UNLIKE: Judged = {
         [PRODUCER, sent("1", key="k"), acked("1", 0, key="k"), sent("2", key="k"),
          acked("2", 1, key="k"), delivered("1", 0), record("1", 0, key="k"), end(offset=2)],
         "lost-write", "breach", None,
-    ),
-}  # fmt: skip
-
-GROUP = [PRODUCER, created("consumer-1", group__id="a", **EARLIEST), acked("1", 1)]
-BACK, PAST = placed("sought", offset=0), placed("sought", offset=2)
-END = placed("sought", detail={"to": "end"})
-TWO_MOVED = [created("consumer-2", group__id="a", **EARLIEST), BACK,
-             placed("sought", "consumer-2", offset=2)]  # fmt: skip
-MOVES: Judged = {
-    "moved past the order and back, and it was passed over after a rebalance": (
-        [*GROUP, PAST, BACK, delivered("0", 0), placed("assigned"), delivered("2", 2)],
-        "unseen", "breach", None,
-    ),
-    "moved back first, and then past the order": (
-        [*GROUP, BACK, delivered("0", 0), PAST, delivered("2", 2)], "unseen", "allowed", None,
-    ),
-    "moved on when the order had been passed over": (
-        [*GROUP, delivered("0", 0), delivered("2", 2), placed("sought", offset=3),
-         delivered("3", 3)],
-        "unseen", "breach", None,
-    ),
-    "moved past the order, and then to the bookmark": (
-        [*GROUP, PAST, placed("sought", detail={"to": "bookmark"}), delivered("2", 2)],
-        "unseen", "breach", None,
-    ),
-    "moved to the end": ([*GROUP, END, delivered("2", 2)], "unseen", "allowed", None),
-    "moved to the end, and back to the order": (
-        [*GROUP, END, placed("sought", offset=1), delivered("2", 2)], "unseen", "breach", None,
-    ),
-    "moved to what was not there, and reset": (
-        [*GROUP, placed("sought", offset=9), delivered("2", 2)], "unseen", "allowed", None,
-    ),
-    "two of a group are moved, and one is given what is before the order": (
-        [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2, "consumer-2")],
-        "unseen", "allowed", None,
-    ),
-    "the same, and it is the other one that passes the order over": (
-        [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2)], "unseen", "breach", None,
     ),
 }  # fmt: skip
 
@@ -302,9 +266,40 @@ REPLICATED: Judged = {
     ),
 }  # fmt: skip
 TWICE = [sent("1"), acked("1", 1), *log("1", "1")]
+FOR_EVER = topic(None, 1, retention__ms="-1")
+CHANGED: Judged = {
+    "a replica that was not in sync might lead for a while, and it was lost": (
+        [PRODUCER, topic(1), topic(1, unclean__leader__election__enable="true"), sent("1"),
+         acked("1", 0), topic(1, unclean__leader__election__enable="false"), *log()],
+        "lost-write", "allowed", "unclean.leader.election.enable=true",
+    ),
+    "the same, and the topic says twice that it might not": (
+        [PRODUCER, *[topic(1, unclean__leader__election__enable="false")] * 2, sent("1"),
+         acked("1", 0), *log()],
+        "lost-write", "breach", None,
+    ),
+    "its topic was emptied by its retention, which was without limit before and after": (
+        [PRODUCER, FOR_EVER, sent("1"), acked("1", 0), topic(None, 1, retention__ms="1000"),
+         FOR_EVER, end(offset=2, start=1)],
+        "lost-write", "allowed", "retention.ms=1000",
+    ),
+    "its topic was compacted for a while": (
+        [PRODUCER, topic(1, 1, "compact"), sent("1", key="k"), acked("1", 0, key="k"),
+         acked("2", 1, key="k"), topic(1, 1, "delete"), record("2", 1, key="k"), end()],
+        "lost-write", "allowed", "cleanup.policy=compact",
+    ),
+    "one broker was enough when it lost power": (
+        [PRODUCER, topic(1), sent("1"), acked("1", 0), power_cut(), topic(2), *log()],
+        "lost-write", "allowed", "min.insync.replicas=1",
+    ),
+    "two had to be in sync when the workload ended, and one is": (
+        [PRODUCER, topic(1), sent("1"), acked("1", 0), decision("1"), watermark(0), topic(2),
+         FINISHED],
+        "invisible-ack", "breach", None,
+    ),
+}  # fmt: skip
 REVERSED = [sent("1"), sent("2"), acked("2", 0), acked("1", 1), *log("2", "1")]
 RETAINS = [PRODUCER, topic(None, 1, retention__ms="1000"), acked("1", 0), end(offset=2, start=1)]
-FOR_EVER = topic(None, 1, retention__ms="-1")
 SETTINGS: Judged = {
     "gone from the beginning of a log that an administrator cut": (
         [asked("DeleteRecords"), *RETAINS], "lost-write", "allowed", None,
@@ -587,4 +582,4 @@ UNTOLD: Judged = {
         "unseen", "undecided", None,
     ),
 }  # fmt: skip
-MORE: Judged = {**READ, **ACTS, **MOVES, **REPLICATED, **SETTINGS, **UNLIKE, **UNTOLD}
+MORE: Judged = {**READ, **ACTS, **CHANGED, **REPLICATED, **SETTINGS, **UNLIKE, **UNTOLD}

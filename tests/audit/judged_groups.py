@@ -209,4 +209,41 @@ LOST_COMMITS: Judged = {
         "lost-commit", "breach", None,
     ),
 }  # fmt: skip
-OF_GROUPS: Judged = {**BY_WHOM, **LOST_COMMITS, **PASSED_OVER, **RESUMING}
+GROUP = [PRODUCER, created("consumer-1", group__id="a", **EARLIEST), acked("1", 1)]
+BACK, PAST = placed("sought", offset=0), placed("sought", offset=2)
+END = placed("sought", detail={"to": "end"})
+TWO_MOVED = [created("consumer-2", group__id="a", **EARLIEST), BACK,
+             placed("sought", "consumer-2", offset=2)]  # fmt: skip
+MOVES: Judged = {
+    "moved past the order and back, and it was passed over after a rebalance": (
+        [*GROUP, PAST, BACK, delivered("0", 0), placed("assigned"), delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "moved back first, and then past the order": (
+        [*GROUP, BACK, delivered("0", 0), PAST, delivered("2", 2)], "unseen", "allowed", None,
+    ),
+    "moved on when the order had been passed over": (
+        [*GROUP, delivered("0", 0), delivered("2", 2), placed("sought", offset=3),
+         delivered("3", 3)],
+        "unseen", "breach", None,
+    ),
+    "moved past the order, and then to the bookmark": (
+        [*GROUP, PAST, placed("sought", detail={"to": "bookmark"}), delivered("2", 2)],
+        "unseen", "breach", None,
+    ),
+    "moved to the end": ([*GROUP, END, delivered("2", 2)], "unseen", "allowed", None),
+    "moved to the end, and back to the order": (
+        [*GROUP, END, placed("sought", offset=1), delivered("2", 2)], "unseen", "breach", None,
+    ),
+    "moved to what was not there, and reset": (
+        [*GROUP, placed("sought", offset=9), delivered("2", 2)], "unseen", "allowed", None,
+    ),
+    "two of a group are moved, and one is given what is before the order": (
+        [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2, "consumer-2")],
+        "unseen", "allowed", None,
+    ),
+    "the same, and it is the other one that passes the order over": (
+        [*GROUP, *TWO_MOVED, delivered("0", 0), delivered("2", 2)], "unseen", "breach", None,
+    ),
+}  # fmt: skip
+OF_GROUPS: Judged = {**BY_WHOM, **LOST_COMMITS, **MOVES, **PASSED_OVER, **RESUMING}

@@ -28,7 +28,7 @@ def fenced(events: DataFrame, survey: Survey) -> DataFrame:
     forgot |= {
         run
         for (run, _), it in survey.topics.items()
-        if it.settings.get(UNCLEAN, "false") != "false"
+        if any(life.get(UNCLEAN, "false") != "false" for life in it.lives)
     }
     ids = [
         (run, actor, lives[0]["transactional.id"])

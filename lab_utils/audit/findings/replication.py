@@ -92,7 +92,7 @@ def acked_below_the_floor(events: DataFrame, _: Survey) -> DataFrame:
     floors = sql(
         events.where("source = 'workload' AND kind = 'topic'"),
         ["run", "topic"],
-        f"max(least({FLOOR}, try_cast(detail['replicas'] AS BIGINT))) AS floor",
+        f"max_by(least({FLOOR}, try_cast(detail['replicas'] AS BIGINT)), at_ns) AS floor",
     )
     below = sql(
         meanwhile.where("source = 'broker'"), ["run", "topic", "partition"],
