@@ -104,17 +104,15 @@ def fenced_commits(run: Run) -> set[Transaction]:
         transaction, sends = of(sent), same(run.said("sent"), order(sent))
         mine = [row for row in sends if row.actor == sent.actor]
         acks = [row for row in same(run.said("acked"), order(sent)) if row.actor == sent.actor]
-        own = [row.at_ns for row in starts if row.actor == sent.actor]
+        asked = min(run.asked(sent), default=0)
+        own = [row.at_ns for row in starts if row.actor == sent.actor and row.at_ns <= asked]
         if not transaction or len(mine) > 1 or not acks or not own or sent.actor not in ids:
             continue
         if run.told(sent) != ["txn_committed"]:
             continue
-        asked = min(run.asked(sent), default=0)
-        for actor in {row.actor for row in starts} & ids.keys() - {sent.actor}:
-            its = [row for row in starts if row.actor == actor]
-            began = min(int(row.detail.get("called_at_ns", 0)) for row in its)
-            is_later = max(own) < began and max(row.at_ns for row in its) < asked
-            if ids[actor] == ids[sent.actor] and is_later:
+        for row in starts:
+            is_other = row.actor != sent.actor and ids.get(row.actor) == ids[sent.actor]
+            if is_other and max(own) < int(row.detail.get("called_at_ns", 0)) <= row.at_ns < asked:
                 found.add(transaction)
     return found
 

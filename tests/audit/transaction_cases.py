@@ -297,6 +297,9 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             # nothing was acked in it, or nobody knows in which of two
             [*TAKEN[:-2], TAKEN[-1], TAKEN[-1], told("committed", 1, TAKEN_AT)],
             [*TAKEN, sent_in(2, "1"), told("committed", 1, TAKEN_AT)],
+            # the other one had taken it before, and took it again when this one had committed
+            [*TAKEN[:2], initialised(1, **OTHER), *TAKEN[2:5], told("committed", 1, 6),
+             initialised(7, **OTHER)],
             # it was initialised when the other had been, or while it was
             [*TAKEN[:-1], initialised(TAKEN_AT), TAKEN[-1], told("committed", 1, TAKEN_AT + 2)],
             [*TAKEN[:-1], initialised(2, **OTHER), told("committed", 1, TAKEN_AT)],
@@ -308,6 +311,11 @@ TRANSACTIONS: dict[str, dict[str, tuple[list[Event], ...]]] = {
             [*TAKEN, power_cut(), told("committed", 1, TAKEN_AT)],
             [topic(None, unclean__leader__election__enable="true"), *TAKEN,
              told("committed", 1, TAKEN_AT + 1)],
+        ),
+        "a commit after another producer has taken its id again": (
+            [*TAKEN[:2], initialised(1, **OTHER), *TAKEN[2:5], initialised(6, **OTHER),
+             told("committed", 1, 7)],
+            [*TAKEN[:2], initialised(1, **OTHER), *TAKEN[2:5], told("committed", 1, 7)],
         ),
         "no transaction, and an old epoch": (
             [written("batch", 0, 1), written("batch", 1, 0)],

@@ -40,17 +40,10 @@ def fenced(events: DataFrame, survey: Survey) -> DataFrame:
     producers = survey.table(events, shared, IDS_SCHEMA)
     # Of most runs nothing is left here, and nothing is looked for.
     said = events.where("source = 'client'").join(producers, ["run", "actor"])
-    started = sql(
-        said.where("kind = 'txn_initialised'").selectExpr(
-            "run", "actor", "id", "at_ns",
-            "coalesce(try_cast(detail['called_at_ns'] AS BIGINT), 0L) AS called_at_ns",
-        ),
-        ["run", "actor", "id"],
-        "min(called_at_ns) AS called_at_ns", "max(at_ns) AS initialised_at_ns",
-    )  # fmt: skip
+    started = said.where("kind = 'txn_initialised'")
     later = started.selectExpr(
-        "run", "id", "actor AS successor", "called_at_ns AS taken_at_ns",
-        "initialised_at_ns AS fenced_at_ns",
+        "run", "id", "actor AS successor", "at_ns AS fenced_at_ns",
+        "coalesce(try_cast(detail['called_at_ns'] AS BIGINT), 0L) AS taken_at_ns",
     )  # fmt: skip
     # What was sent once, in this transaction, and acked.
     held = sql(
@@ -66,12 +59,14 @@ def fenced(events: DataFrame, survey: Survey) -> DataFrame:
         .where("outcome = 'txn_committed'")
         .join(held.where("is_held").select(*TRANSACTION).distinct(), TRANSACTION)
     )
-    return sql(
-        committed.join(started.drop("called_at_ns"), ["run", "actor"])
-        .join(later, ["run", "id"])
-        .where(
-            "successor <> actor AND initialised_at_ns < taken_at_ns AND fenced_at_ns < asked_at_ns"
-        ),
-        [*TRANSACTION, "id"],
-        "min(successor) AS successor",
+    # Who takes an id again fences who had taken it since.
+    own = started.selectExpr("run", "actor", "id", "at_ns AS initialised_at_ns")
+    last = sql(
+        committed.join(own, ["run", "actor"]).where("initialised_at_ns <= asked_at_ns"),
+        [*TRANSACTION, "id", "asked_at_ns"],
+        "max(initialised_at_ns) AS initialised_at_ns",
     )
+    taken = last.join(later, ["run", "id"]).where(
+        "successor <> actor AND initialised_at_ns < taken_at_ns AND fenced_at_ns < asked_at_ns"
+    )
+    return sql(taken, [*TRANSACTION, "id"], "min(successor) AS successor")
