@@ -95,8 +95,9 @@ def bookmark(offset: int, when: str = "end", partition: int = 0, group: str = "g
     return logged("committed", offset, partition, actor=group, detail={"when": when})
 
 
-def effect(value: str, times: int = 1, table: str = "bookings") -> Event:
-    return Event(run="", source="sink", actor=table, kind="effect", value=value, records=times)
+def effect(value: str, times: int = 1, table: str = "bookings", key: str | None = None) -> Event:
+    columns = {"actor": table, "key": key, "value": value, "records": times}
+    return Event(run="", source="sink", kind="effect", **columns)
 
 
 def sent_in(transaction: int, value: str, **columns: Any) -> Event:

@@ -259,13 +259,15 @@ def applied_again(run: Run) -> Iterator[Found]:
     effects = run.kind("sink", "effect")
     for actor, them in {(row.actor, order(row)) for row in effects}:
         theirs = [row for row in effects if (row.actor, order(row)) == (actor, them)]
-        asked = Counter(
-            row.topic
-            for row in run.said("sent") + run.kind("workload", "order")
+        asked = [
+            row for row in run.said("sent") + run.kind("workload", "order")
             if row.value == them[2] and run.told(row) != ["txn_aborted"]
-        )
+        ]  # fmt: skip
+        with_its_key = [row for row in asked if row.key == them[1] is not None]
+        wanted = [*Counter(it.topic for it in asked).values()]
+        wanted += Counter(it.topic for it in with_its_key).values()
         times = sum(1 if row.records is None else row.records for row in theirs)
-        if times > min(asked.values(), default=1):
+        if times > min(wanted, default=1):
             yield found("duplicate-effect", them[0], None, them[2], None, actor)
 
 

@@ -43,6 +43,8 @@ from tests.histories import (
 
 Cases = dict[str, dict[str, tuple[list[Event], ...]]]
 CONSUMER = created("consumer-1", role="consumer")
+WORKED = [delivered("0", 0), processed("0", 0)]
+TWO_KEYS = [sent("1", key="a"), sent("1", key="b")]
 UNCOMMITTED = created("consumer-1", role="consumer", isolation__level="read_uncommitted")
 # A log with an aborted record between two that are visible.
 PASSED_BY = [*log("0", "1", "2"), MARKER, visible("0", 0), visible("2", 2)]
@@ -243,8 +245,7 @@ PRODUCING: Cases = {
             # the client declined it, or was closed; no broker takes it, or what this producer sends
             *([sent("1"), failed("1", error=it), *log()] for it in (
                 "SerializationException", "_DESTROY", "MSG_SIZE_TOO_LARGE", "INVALID_RECORD",
-                "RecordTooLargeException", "_FENCED", "CLUSTER_AUTHORIZATION_FAILED",
-            )),
+                "RecordTooLargeException", "_FENCED", "CLUSTER_AUTHORIZATION_FAILED")),
         ),
         "not in a compacted topic, where it may have been": (
             [COMPACT, sent("1", key="k"), unknown("1", key="k"), *log("2")],
@@ -310,10 +311,6 @@ CONSUMING: Cases = {
         "an equal order in its place, as in a topic that was created anew": (
             [acked("1", 0), delivered("1", 0), acked("1", 0), delivered("1", 0), delivered("1", 0)],
             [acked("1", 0), delivered("1", 0), acked("1", 0), delivered("1", 0)],
-        ),
-        "another one that was acked in its place": (
-            [acked("1", 0), acked("2", 0), delivered("1", 0), delivered("1", 0)],
-            [acked("1", 0), acked("1", 0), delivered("1", 0), delivered("1", 0)],
         ),
         "another record at the offset": (
             [delivered("1", 0), delivered("1", 0), delivered("2", 0)],
@@ -410,6 +407,11 @@ CONSUMING: Cases = {
              effect("1", times=2)],
             [sent("1"), sent("1"), effect("1", times=2)],
         ),
+        "equal values of two keys": (
+            [*TWO_KEYS, effect("1", times=2, key="a"), effect("1", key="b")],
+            [*TWO_KEYS, effect("1", key="a"), effect("1", key="b")],
+            [*TWO_KEYS, effect("1", times=2)],
+        ),
         "aborted and sent again": (
             [sent_in(1, "1"), told("aborted", 1), sent_in(2, "1"), effect("1", times=2)],
             [sent_in(1, "1"), told("committed", 1), sent_in(2, "1"), effect("1", times=2)],
@@ -424,10 +426,8 @@ CONSUMING: Cases = {
             [delivered("0", 0), delivered("0", 0), processed("0", 0)],
         ),
         "an equal order in its place": (
-            [acked("0", 0), delivered("0", 0), processed("0", 0), acked("1", 0),
-             delivered("0", 0), processed("0", 0)],
-            [acked("0", 0), delivered("0", 0), processed("0", 0), acked("0", 0),
-             delivered("0", 0), processed("0", 0)],
+            [acked("0", 0), *WORKED, acked("1", 0), *WORKED],
+            [acked("0", 0), *WORKED, acked("0", 0), *WORKED],
         ),
         "two offsets are two records": (
             [processed("0", 0), processed("0", 1), processed("0", 1)],

@@ -329,7 +329,8 @@ def effects(events: DataFrame, survey: Survey) -> DataFrame:
 
     times   how many effects it has
     wanted  how many it should have: as often as it was given to the run or sent, to the topic to
-            which it was sent least often, and in no transaction that was aborted
+            which it was sent least often, and in no transaction that was aborted; with its key, if
+            the sink has keys and it was sent with this one
     """
     if survey.has_transactions:
         aborted = transactions(events).where("outcome = 'txn_aborted'").select(*TRANSACTION)
@@ -338,15 +339,18 @@ def effects(events: DataFrame, survey: Survey) -> DataFrame:
     effect = "source = 'sink' AND kind = 'effect'"
     asked = "(source = 'client' AND kind = 'sent') OR (source = 'workload' AND kind = 'order')"
     rows = events.where(f"({effect}) OR {asked}").selectExpr(
-        "run", "source", "topic", "value", "records",
-        *(f"if(source = 'sink', {it}, NULL) AS {it}" for it in ("actor", "key")),
+        "run", "source", "topic", "key", "value", "records",
+        "if(source = 'sink', actor, NULL) AS actor",
     )  # fmt: skip
     counted = sql(
         rows, ["run", "source", "actor", "topic", "key", "value"],
         "sum(coalesce(records, 1)) AS times",
     )  # fmt: skip
-    wanted = "min(if(source <> 'sink', times, NULL)) OVER (PARTITION BY run, value) AS wanted"
-    return counted.selectExpr("*", wanted).where("source = 'sink'")
+    of_value = "sum(times) OVER (PARTITION BY run, source, actor, topic, value) AS of_value"
+    asked_for = "min(if(source <> 'sink', {}, NULL)) OVER (PARTITION BY run, value{})"
+    by_key = f"if(key IS NULL, NULL, {asked_for.format('times', ', key')})"
+    wanted = f"least({asked_for.format('of_value', '')}, {by_key}) AS wanted"
+    return counted.selectExpr("*", of_value).selectExpr("*", wanted).where("source = 'sink'")
 
 
 @finding("duplicate-effect", effects, "effect")
