@@ -500,7 +500,9 @@ def _read(found: Survey, row: Row) -> None:
     topic = found.topics[row["run"], row["topic"]]
     if row["kind"] == "topic":
         topic.settings = topic.settings | detail
-        topic.lives += [topic.settings] * (topic.settings not in topic.lives[-1:])
+        # What is named for the first time was so before.
+        lives = [*(detail | it for it in topic.lives), topic.settings]
+        topic.lives = [it for at, it in enumerate(lives, 1) if it not in lives[at:]]
     elif row["kind"] == "end" and row["partition"] is not None:
         reader = row["run"], row["topic"], row["partition"], row["actor"]
         found.readings[reader] += [row["at_ns"]] * (detail.get("drained") == "true")

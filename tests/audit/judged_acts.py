@@ -292,6 +292,10 @@ CHANGED: Judged = {
         [PRODUCER, topic(1), sent("1"), acked("1", 0), power_cut(), topic(2), *log()],
         "lost-write", "allowed", "min.insync.replicas=1",
     ),
+    "the same, and nobody says that it was before": (
+        [PRODUCER, topic(None), sent("1"), acked("1", 0), power_cut(), topic(2), *log()],
+        "lost-write", "breach", None,
+    ),
     "two had to be in sync when the workload ended, and one is": (
         [PRODUCER, topic(1), sent("1"), acked("1", 0), decision("1"), watermark(0), topic(2),
          FINISHED],
