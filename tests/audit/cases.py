@@ -49,6 +49,7 @@ UNCOMMITTED = created("consumer-1", role="consumer", isolation__level="read_unco
 # A log with an aborted record between two that are visible.
 PASSED_BY = [*log("0", "1", "2"), MARKER, visible("0", 0), visible("2", 2)]
 COMPACT = topic(None, 1, "compact")
+ONE_ABORTED = [record("0", 0), record("1", 1), MARKER, visible("1", 1)]
 
 
 INCONCLUSIVE: Cases = {
@@ -390,10 +391,8 @@ CONSUMING: Cases = {
             [GROUPED, *log("0", "1", "2"), delivered("2", 2), bookmark(3)],
         ),
         "aborted records are no work": (
-            [record("0", 0), record("1", 1), MARKER, visible("1", 1), visible("0", 0),
-             processed("1", 1), bookmark(3)],
-            [record("0", 0), record("1", 1), MARKER, visible("1", 1), processed("1", 1),
-             bookmark(3)],
+            [*ONE_ABORTED, visible("0", 0), processed("1", 1), bookmark(3)],
+            [*ONE_ABORTED, processed("1", 1), bookmark(3)],
         ),
         "records of an open transaction are no work": (
             [*log("0", "1"), written("batch", 0, 0), *map(visible, "01", range(2)),
@@ -434,8 +433,7 @@ CONSUMING: Cases = {
             [processed("0", 0), processed("0", 1)],
         ),
         "two rows in a table": (
-            [effect("0"), effect("0")],
-            [effect("0"), effect("0", table="refunds")],
+            [effect("0"), effect("0")], [effect("0"), effect("0", table="refunds")],
         ),
         "a counter at two": ([effect("0", times=2)], [effect("0", times=1)]),
     },

@@ -86,7 +86,7 @@ def _said(events: DataFrame, survey: Survey) -> DataFrame:
     kind is committed, held, created, moved for what chose another place than the bookmark, or one
     of PLACINGS.
     """
-    members = survey.members_frame(events).drop("starts")
+    members = survey.members_frame(events).select("run", "actor", "consumer_group")
     kinds = ", ".join(f"'{it}'" for it in PLACINGS)
     moved = "kind = 'sought' AND NOT coalesce(detail['to'] = 'bookmark', false)"
     clients = (

@@ -40,15 +40,14 @@ def lost_write() -> Found:
     Allowed by: `acks=0` or `acks=1`, unless it was given to somebody, for only what is replicated
     is given; a power cut of as many brokers as `min.insync.replicas` says, or of as many as there
     are replicas if these are fewer, where only brokers count that then had a replica, if a
-    `partition` event tells, and none that left its `isr` after it and was in it again before the
-    next power cut; a power cut of all that are in its `isr` and `elr`, undecided without `elr`; no
-    power cut if `flush.messages=1`; `unclean.leader.election.enable=true`;
-    `cleanup.policy=compact`, if the order has no key, is not the last one of its key, is a
-    tombstone, or was aborted, or if a tombstone of its key was sent that may be stored where nobody
-    knows; a log that now begins after the order, if somebody asked for DeleteRecords or its
-    settings may expire what it holds; a `request` on the wire to delete the topic (DeleteTopics)
-    that the broker did not refuse. No power cut or deletion takes an order that was sent when all
-    of them were over. Otherwise it is a breach.
+    `partition` event tells, and were not back in its `isr` at the next one; a power cut of all that
+    are in its `isr` and `elr`, undecided without `elr`; no power cut if `flush.messages=1`;
+    `unclean.leader.election.enable=true`; `cleanup.policy=compact`, if the order has no key, is not
+    the last one of its key, is a tombstone, or was aborted, or if a tombstone of its key was sent
+    that may be stored where nobody knows; a log that now begins after the order, if somebody asked
+    for DeleteRecords or its settings may expire what it holds; a `request` on the wire to delete
+    the topic (DeleteTopics) that the broker did not refuse. No power cut or deletion takes an order
+    that was sent when all of them were over. Otherwise it is a breach.
     Source: Kafka design, replication. Jepsen's rule needs a consumer that read past the offset;
     here the drained log decides. An idempotent producer can lose its first batch and report a
     success without an offset: a breach (KAFKA-15591, measured; Kafka 4.5 fixes it for a partition
