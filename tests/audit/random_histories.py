@@ -114,7 +114,9 @@ class _Chance(Random):
         return [self.of(*ways) for _ in range(self.randint(least, most))]
 
     def member(self) -> Event:
-        return created(self.consumer(), role="consumer", group__id=self.choice("ab"))
+        level = self.choice(["read_committed", "read_uncommitted"])
+        return created(self.consumer(), role="consumer", group__id=self.choice("ab"),
+                       isolation__level=level)  # fmt: skip
 
     def went(self) -> Event:
         to = self.choice(["beginning", "end", "bookmark"])
@@ -225,6 +227,9 @@ def producing(c: _Chance) -> list[Event]:
     ]  # fmt: skip
 
 
+UNCOMMITTED = created("consumer-1", role="consumer", isolation__level="read_uncommitted")
+
+
 def consuming(c: _Chance) -> list[Event]:
     """Polls, work, bookmarks and effects, beside a log."""
     kinds = ["assigned", "sought", "revoked", "lost"]
@@ -264,8 +269,20 @@ def consuming(c: _Chance) -> list[Event]:
             ])  # fmt: skip
         return [*rows, *c.many(1, lambda: end(offset=c.offset())), bookmark(c.offset(), group="a")]
 
+    def hidden() -> list[Event]:
+        """A log of which not all is visible, read with any gaps by who is given all of it."""
+        seen = [visible(it, int(it)) for it in "0123" if c.random() < 0.5]
+        given = [delivered(str(at), at) for at in range(4) if c.random() < 0.5]
+        return [UNCOMMITTED, *log(*"0123"), *seen, MARKER, *given]
+
+    def anew() -> list[Event]:
+        """An order that may take its place again, and be given and worked on again."""
+        again = [acked("0", 0), delivered("0", 0), processed("0", 0)]
+        return [created("consumer-1", group__id="a"), *(c.choice(again) for _ in range(6)),
+                *log("0")]  # fmt: skip
+
     return [
-        *c.of(list, polled, resumed, behind),
+        *c.of(list, polled, resumed, behind, hidden, anew),
         *c.many(
             12,
             lambda: delivered(c.value(), c.offset(), c.consumer(), partition=c.partition(),
@@ -279,7 +296,8 @@ def consuming(c: _Chance) -> list[Event]:
             lambda: placed("committed", c.consumer(), partition=c.partition(), offset=c.offset()),
             lambda: sent(c.value(), key=c.key(), topic=c.choice([TOPIC, "others"])),
             lambda: acked(c.value(), c.offset(), partition=c.partition(), key=c.key()),
-            lambda: effect(c.choice("012"), c.offset(2), c.choice(["bookings", "refunds"])),
+            lambda: effect(c.choice("012"), c.offset(2), c.choice(["bookings", "refunds"]),
+                           key=c.key()),
             lambda: record(c.value(), c.offset(), c.partition(), c.key()),
             lambda: visible(c.choice("0123"), c.offset()),
             lambda: end(True, c.partition(), None, c.choice([0, 2])),
