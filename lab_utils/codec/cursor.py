@@ -39,6 +39,10 @@ API_KEYS: Final = {name: key for key, name in API_NAMES.items()}
 # Every error code but NONE.
 ERRORS: Final = frozenset(code.name.upper() for code in ErrorCode) - {"NONE"}
 
+# What announces more items than this is not read. Each may take a byte or two of a frame, and sixty
+# times as much of memory when it is read.
+ITEMS_MAX: Final = 20_000
+
 Item = TypeVar("Item")
 
 
@@ -54,13 +58,17 @@ def framed(*entities: Any) -> bytes:
 class Cursor:
     """A place in some bytes. Each read raises ValueError where the bytes end too early.
 
-    flexible  lengths are varints and fields may be tagged, as in the newer versions of a message
+    flexible   lengths are varints and fields may be tagged, as in the newer versions of a message
+    items_max  how many items of arrays, and tagged fields, there may be altogether
     """
 
-    def __init__(self, data: bytes, at: int = 0, *, flexible: bool = True) -> None:
+    def __init__(
+        self, data: bytes, at: int = 0, *, flexible: bool = True, items_max: int = ITEMS_MAX
+    ) -> None:
         self.at = at
         self._data = data
         self._flexible = flexible
+        self._items_left = items_max
 
     def int8(self) -> int:
         """A signed number of 8 bits."""
@@ -107,10 +115,7 @@ class Cursor:
 
     def count(self) -> int:
         """How many items an array has; each takes a byte at least, or it is no array."""
-        count = self.size()
-        if count > len(self._data) - self.at:
-            raise ValueError(f"at byte {self.at}: {count} items in {len(self._data)} bytes")
-        return count
+        return self._counted(self.size())
 
     def array(self, item: Callable[[], Item]) -> tuple[Item, ...]:
         """As many as the array holds; null is empty."""
@@ -131,8 +136,14 @@ class Cursor:
 
     def tags(self) -> dict[int, bytes]:
         """The tagged fields by their tag; a message that is not flexible has none."""
-        count = self.unsigned() if self._flexible else 0
+        count = self._counted(self.unsigned()) if self._flexible else 0
         return {self.unsigned(): self.take(self.unsigned()) or b"" for _ in range(count)}
+
+    def _counted(self, count: int) -> int:
+        self._items_left -= max(count, 0)
+        if count > len(self._data) - self.at or self._items_left < 0:
+            raise ValueError(f"at byte {self.at}: {count} items in {len(self._data)} bytes")
+        return count
 
     def _read(self, reader: Callable[[bytes, int], tuple[Any, int]]) -> Any:
         try:

@@ -18,6 +18,7 @@ import typing
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache, cached_property
+from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
@@ -41,6 +42,15 @@ PRODUCE_TOPIC_ID_FROM: Final = 13
 NO_PARTITION: Final = -1
 # Batches of more records are not unpacked: nobody but the broker knows what they bring.
 RECORDS_LIMIT: Final = 100
+# A broker takes one batch for each partition.
+BATCHES_LIMIT: Final = 10
+# A request of more items is not read: a consumer of a thousand partitions names a thousand.
+REQUEST_ITEMS: Final = 5_000
+# A response of more bytes may hold more than ITEMS_MAX.
+SMALL: Final = 64 * 1024
+# What is kept of names: of a client's so many bytes; Kafka takes no topic's that is longer.
+CLIENT_ID_LIMIT: Final = 1_000
+TOPIC_LIMIT: Final = 249
 # The bytes that a field of fixed length takes; what is in no table has its length before it.
 WIDTHS: Final = {
     "bool": 1, "int8": 1, "int16": 2, "uint16": 2, "error_code": 2, "int32": 4, "uint32": 4,
@@ -156,14 +166,32 @@ class Request:
         wanted = value.encode()
         return any(it.value == wanted for item in self.produced for it in self.records(item))
 
+    @cached_property
+    def named(self) -> dict[str, Any]:
+        """Topic and partition of a request that names exactly one, and the offset it commits."""
+        if len(self.topic_partitions) != 1:
+            return {}
+        topic, partition = self.topic_partitions[0]
+        if len(topic) > TOPIC_LIMIT:
+            return {}
+        if partition == NO_PARTITION:
+            return {"topic": topic}
+        return {"topic": topic, "partition": partition, "offset": self._committed_offset()}
+
     def forget_frame(self) -> None:
-        """Read what may be asked for, then let the bytes go.
+        """Read what its answer is told with, then let the bytes go, and what was read of them.
 
         They are a megabyte each, and waiting for its answer a request needs none of them: with
         the memory used again at once, the proxy takes 0.7 s of processor for a gigabyte, not 1.1.
         """
-        _ = self.body, self.topic_partitions, self.produced
-        self.frame = b""
+        _ = self.named
+        self.__dict__.update(frame=b"", body=None, topic_partitions=(), produced=())
+
+    def forget_parts(self) -> None:
+        """Let go what was read of a frame that waits to be sent: it is read again then."""
+        if self.frame:
+            for part in ("body", "topic_partitions", "produced", "named"):
+                self.__dict__.pop(part, None)
 
     def _read(self) -> Any:
         try:
@@ -171,7 +199,9 @@ class Request:
             start = _body_start(schema, self.frame)
             if self.api == "Produce":
                 return _read_produce(self.frame, start, self.version)
-            _check_sizes(schema, Cursor(self.frame, start, flexible=schema.__flexible__))
+            flexible = schema.__flexible__
+            sizes = Cursor(self.frame, start, flexible=flexible, items_max=REQUEST_ITEMS)
+            _check_sizes(schema, sizes)
             return entity_reader(schema)(self.frame, start)[0]
         except Exception:  # kio has an error of its own for each way to be unreadable.
             return None
@@ -182,6 +212,13 @@ class Request:
             for data in topic.partition_data:
                 headers = _headers(self.frame, data.start, data.end)
                 yield Produced(name, data.index, headers, data.end)
+
+    def _committed_offset(self) -> int | None:
+        if self.api not in ("OffsetCommit", "TxnOffsetCommit"):
+            return None
+        found = [part for topic in self.body.topics for part in topic.partitions]
+        assert [partition_of(part) for part in found] == [self.topic_partitions[0][1]]
+        return int(found[0].committed_offset)
 
 
 @dataclass(frozen=True)
@@ -215,7 +252,10 @@ class Response:
     def _read(self, version: int) -> Any:
         try:
             schema = _response_schema(self.request.api_key, version)
-            return entity_reader(schema)(self.frame, _body_start(schema, self.frame))[0]
+            start = _body_start(schema, self.frame)
+            if len(self.frame) > SMALL:
+                _check_sizes(schema, Cursor(self.frame, start, flexible=schema.__flexible__))
+            return entity_reader(schema)(self.frame, start)[0]
         except Exception:  # As above.
             return None
 
@@ -228,7 +268,8 @@ def read_request(frame: bytes, topic_names: TopicNames | None = None) -> Request
         raise Unreadable(f"{len(frame)} bytes are too few for a request") from None
     if api_key not in API_NAMES:
         raise Unreadable(f"API key {api_key} is unknown")
-    client_id = frame[REQUEST_START.size : REQUEST_START.size + max(size, 0)]
+    length = min(max(size, 0), CLIENT_ID_LIMIT)
+    client_id = frame[REQUEST_START.size : REQUEST_START.size + length]
     return Request(
         frame,
         API_NAMES[api_key],
@@ -272,16 +313,18 @@ _response_schema = cache(load_response_schema)
 
 def _headers(frame: bytes, start: int, end: int) -> tuple[Batch, ...]:
     try:
-        return tuple(read_headers(frame, start, end))
+        found = tuple(islice(read_headers(frame, start, end), BATCHES_LIMIT + 1))
     except DamagedBatch:
         return ()
+    return found if len(found) <= BATCHES_LIMIT else ()
 
 
 def _read_produce(frame: bytes, start: int, version: int) -> ProduceRequest:
     """The Produce request whose body begins at `start`."""
     if version not in PRODUCE_VERSIONS:
         raise ValueError(f"version {version} of Produce is unknown")
-    cursor = Cursor(frame, start, flexible=version >= PRODUCE_FLEXIBLE_FROM)
+    is_flexible = version >= PRODUCE_FLEXIBLE_FROM
+    cursor = Cursor(frame, start, flexible=is_flexible, items_max=REQUEST_ITEMS)
 
     def topic() -> TopicProduceData:
         by_id = version >= PRODUCE_TOPIC_ID_FROM
@@ -316,7 +359,7 @@ class _Column:
 
 
 def _check_sizes(schema: Any, cursor: Cursor) -> None:
-    """Raise ValueError for an array of more items than there are bytes.
+    """Raise ValueError for an array of more items than there are bytes, or than are read.
 
     kio makes room for as many as a request says before it reads the first: 60 bytes that announce
     two thousand million items would take 17 GB, or end the process where there is no such memory.

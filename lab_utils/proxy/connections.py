@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, cast
 
-from lab_utils.codec.frame_buffer import RECEIVE, FrameBuffer
+from lab_utils.codec.frame_buffer import FrameBuffer
 
 log = logging.getLogger(__name__)
 
@@ -70,8 +70,7 @@ class Side(asyncio.BufferedProtocol):
         """Send a frame, if there is still somebody to send it to."""
         if self.is_open and self._transport is not None:
             self._transport.write(memoryview(frame))
-            if len(frame) > RECEIVE:
-                _relieve()
+            self._relieve_if_due()
 
     def listen(self, wanted: bool) -> None:
         """Read on, or leave what comes in the socket until there is room for it."""
@@ -154,7 +153,11 @@ class Side(asyncio.BufferedProtocol):
         if was_behind and not self.is_behind:
             self.on_worked_off()
         self.listen(self._wanted)
-        if self.held_bytes > RECEIVE:
+        self._relieve_if_due()
+
+    def _relieve_if_due(self) -> None:
+        """See whether all hold too much, if this one holds more than its share of what they may."""
+        if self.held_bytes * len(_sides) > MEMORY_LIMIT:
             _relieve()
 
     def _let_go(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
+from typing import Final
 
 from lab_utils.codec.answers import copied
 from lab_utils.codec.frames import RESPONSE_START, Request, Response, read_request
@@ -29,6 +30,8 @@ from lab_utils.proxy.faults.wire_fault import (
 )
 
 log = logging.getLogger(__name__)
+
+REQUEST_BYTES: Final = 4_000
 
 
 @dataclass(eq=False, slots=True)
@@ -178,6 +181,11 @@ class Exchanges(deque[Exchange]):
     def answer_bytes(self) -> int:
         """The bytes of answers that are yet to be given."""
         return sum(len(each.answer.frame) for each in self if each.answer is not None)
+
+    @property
+    def request_bytes(self) -> int:
+        """The bytes that requests take at most when their frames have been sent."""
+        return REQUEST_BYTES * len(self)
 
     def asked(self, frame: bytes) -> Exchange | None:
         """The exchange that this is the answer of: the first open one, as brokers keep order."""

@@ -68,7 +68,7 @@ class Relay:
             on_made=lambda: on_made(self),
             on_frame=self._take_request,
             on_lost=self._lost_client,
-            beside=lambda: self._outbox.waiting_bytes + sum(len(it.frame) for it in self._copies),
+            beside=self._held_of_client,
         )
         self.broker = side(
             on_made=self._made_broker,
@@ -98,6 +98,10 @@ class Relay:
         self.client.abort()
         self.broker.abort()
 
+    def _held_of_client(self) -> int:
+        copies = sum(len(it.frame) for it in self._copies)
+        return self._outbox.waiting_bytes + copies + self._exchanges.request_bytes
+
     # From the client to the broker.
 
     def _take_request(self, frame: bytes) -> None:
@@ -112,6 +116,7 @@ class Relay:
             exchange.brings = self._board.brought_by(request)
             self._act(exchange, *exchange.decide_request(self._loop.time()))
             self._step()
+            request.forget_parts()
             exchange.answer_was_held = exchange.answer is not None and not exchange.is_given
 
     def _read(self, frame: bytes) -> Request | None:

@@ -15,15 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from lab_utils.codec.frames import (
-    NO_PARTITION,
-    Produced,
-    Request,
-    Response,
-    error_name,
-    partition_of,
-    topic_name,
-)
+from lab_utils.codec.frames import Produced, Request, Response, error_name, topic_name
 from lab_utils.ledger.events import Event, value_text
 
 if TYPE_CHECKING:
@@ -121,7 +113,7 @@ def _of_request(request: Request, event: Event) -> Iterator[Event]:
     elif request.api == "DeleteTopics" and request.topic_partitions:
         yield from (replace(event, topic=topic) for topic, _ in request.topic_partitions)
     else:
-        yield replace(event, **_named_one(request), **_numbers(request.body))
+        yield replace(event, **request.named, **_numbers(request.body))
 
 
 def _of_response(response: Response, event: Event) -> Iterator[Event]:
@@ -136,8 +128,7 @@ def _of_response(response: Response, event: Event) -> Iterator[Event]:
     else:
         numbers = _numbers(response.body)
         detail = event.detail | ({"in_part": "true"} if response.is_in_part else {})
-        named = _named_one(request)
-        yield replace(event, error=response.error, detail=detail, **named, **numbers)
+        yield replace(event, error=response.error, detail=detail, **request.named, **numbers)
 
 
 def _produced(event: Event, request: Request, item: Produced) -> Event:
@@ -181,24 +172,6 @@ def _told(event: Event, request: Request, topic: Any, partition: Any = None) -> 
     code = (partition or topic).error_code
     name = topic_name(topic, request.topic_names)
     return replace(event, topic=name, error=error_name(code) if code else None)
-
-
-def _named_one(request: Request) -> dict[str, Any]:
-    """The topic and partition of a request that names exactly one, and the offset it commits."""
-    if len(request.topic_partitions) != 1:
-        return {}
-    topic, partition = request.topic_partitions[0]
-    if partition == NO_PARTITION:
-        return {"topic": topic}
-    return {"topic": topic, "partition": partition, "offset": _committed_offset(request)}
-
-
-def _committed_offset(request: Request) -> int | None:
-    if request.api not in ("OffsetCommit", "TxnOffsetCommit"):
-        return None
-    parts = [part for topic in request.body.topics for part in topic.partitions]
-    assert [partition_of(part) for part in parts] == [request.topic_partitions[0][1]]
-    return int(parts[0].committed_offset)
 
 
 def _numbers(body: Any) -> dict[str, Any]:

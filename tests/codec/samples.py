@@ -8,9 +8,9 @@ import uuid
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from kio.index import load_request_schema
+from kio.index import load_request_schema, load_response_schema
 
-from lab_utils.codec.cursor import API_KEYS, framed
+from lab_utils.codec.cursor import API_KEYS, ErrorCode, framed
 from tests.proxy.wire import CLIENT_ID
 
 TOPIC_ID = uuid.UUID(int=1)
@@ -26,6 +26,12 @@ def sample_request(api: str, version: int, correlation_id: int = 1, **given: Any
         client_id=CLIENT_ID,
     )
     return framed(header, _sample(schema, given))
+
+
+def sample_answer(api: str, version: int, **given: Any) -> bytes:
+    """The response to it, with one of everything."""
+    schema = load_response_schema(API_KEYS[api], version)
+    return framed(schema.__header_schema__(correlation_id=1), _sample(schema, given))
 
 
 def versions(api: str) -> list[int]:
@@ -55,6 +61,10 @@ def _value(name: str, hint: Any) -> Any:
         return datetime.timedelta(seconds=1)
     if bool in kinds:
         return True
+    if ErrorCode in kinds:
+        return ErrorCode.corrupt_message
+    if "TZAware" in names:
+        return datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     if names & {"bytes", "Records"}:
         return b"some bytes"
     if names & {"str", "TopicName", "GroupId", "TransactionalId"}:

@@ -6,6 +6,7 @@ import pkgutil
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
@@ -13,10 +14,11 @@ from kio.index import load_request_schema
 from kio.serial import entity_reader
 
 from lab_utils import codec
-from lab_utils.codec.cursor import API_KEYS
-from lab_utils.codec.frames import Response, Unreadable, read_request, topic_ids
+from lab_utils.codec import frames
+from lab_utils.codec.cursor import API_KEYS, ITEMS_MAX, Cursor
+from lab_utils.codec.frames import REQUEST_ITEMS, Response, Unreadable, read_request, topic_ids
 from tests.called import call
-from tests.codec.samples import TOPIC_ID, sample_request, versions
+from tests.codec.samples import TOPIC_ID, sample_answer, sample_request, versions
 from tests.proxy import wire
 
 
@@ -173,6 +175,87 @@ def test_sizes_of_every_request_hold() -> None:
 
     assert [] == [each for each in every if read_request(sample_request(*each)).body is None]
     assert (no_cursor.body is None, no_cursor.body and no_cursor.body.cursor) == (False, None)
+
+
+def test_sizes_of_every_response_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a large one are looked at, too, and are as kio writes them."""
+    every = [(api, version) for api in API_KEYS for version in versions(api)]
+    answers = {each: (sample_request(*each), sample_answer(*each)) for each in every}
+    read = [each for each, (asked, told) in answers.items() if body_of(asked, told) is not None]
+    monkeypatch.setattr(frames, "SMALL", 0)
+
+    assert read == [each for each in read if body_of(*answers[each]) is not None]
+    assert len(read) > 300
+
+
+def body_of(asked: bytes, told: bytes) -> object:
+    return Response(told, read_request(asked)).body
+
+
+def metadata(topics: int) -> bytes:
+    """A request, version 1, about so many topics, each of one letter."""
+    return wire.request(3, 1, 1, struct.pack(">i", topics) + wire.string("a") * topics)
+
+
+def produce(partitions: int) -> bytes:
+    """A request, version 3, with nothing for so many partitions."""
+    topic = wire.string("a") + struct.pack(">i", partitions) + bytes(8) * partitions
+    return wire.request(0, 3, 1, struct.pack(">hhii", -1, 1, 1000, 1) + topic)
+
+
+@pytest.mark.parametrize("request_of", [metadata, produce])
+def test_items_that_nobody_needs(request_of: Callable[[int], bytes]) -> None:
+    """A request of very many items is not read: in memory they take sixty times their bytes."""
+    most = REQUEST_ITEMS - (request_of is produce)  # its topic is an item, too
+
+    assert read_request(request_of(most)).body is not None
+    assert read_request(request_of(most + 1)).body is None
+
+
+def test_tags_that_nobody_needs() -> None:
+    """As many tagged fields as items, and no more."""
+    most, more = (bytes([it & 127 | 128, it >> 7 & 127 | 128, it >> 14]) + bytes(2 * it)
+                  for it in (ITEMS_MAX, ITEMS_MAX + 1))  # fmt: skip
+
+    assert {0: b""} == Cursor(most).tags()
+    with pytest.raises(ValueError, match="20001 items"):
+        Cursor(more).tags()
+
+
+def test_response_of_many_items() -> None:
+    """It is not read either; one with as many as a stage may have is."""
+    asked = read_request(metadata(1))
+
+    def answer(partitions: int) -> bytes:
+        of_topic = struct.pack(">h", 0) + wire.string("a") + b"\x00" + struct.pack(">i", partitions)
+        partition = struct.pack(">hiiii", 0, 0, 1, 0, 0)
+        head = struct.pack(">iiii", 1, 0, 1, 1)  # no broker, a controller, one topic
+        return wire.frame(head + of_topic + partition * partitions)
+
+    assert Response(answer(ITEMS_MAX - 1), asked).body is not None
+    assert Response(answer(ITEMS_MAX), asked).body is None
+
+
+def test_batches_that_no_broker_takes() -> None:
+    """A partition is brought one batch; of very many none is looked at."""
+    few, many = (read_request(wire.produce(1, wire.batch([b"0"]) * number)) for number in (2, 9999))
+
+    assert [2, 0] == [len(request.produced[0].batches) for request in (few, many)]
+
+
+def test_what_a_request_keeps() -> None:
+    """When it has been sent, what its answer is told with; before, its frame alone."""
+    commit = read_request(sample_request("OffsetCommit", 2))
+    whole = commit.frame
+    commit.forget_parts()
+    offset = {"topic": "a name", "partition": 3, "offset": 3}
+    assert (whole, offset) == (commit.frame, commit.named)
+    commit.forget_frame()
+    commit.forget_parts()
+
+    assert (b"", None, offset) == (commit.frame, commit.body, commit.named)
+    assert 1000 == len(read_request(wire.heartbeat(1, "x" * 30_000)).client_id)
+    assert {} == read_request(wire.produce(1, topic="t" * 250)).named
 
 
 def test_kio_finds_no_hypothesis() -> None:

@@ -16,7 +16,7 @@ from benchmarks.audit import peak_mb
 from lab_utils.errors import BadArgument
 from lab_utils.proxy.armed import ARMED_FAULTS
 from lab_utils.proxy.faults import drop_response
-from lab_utils.stage.client import Stage
+from lab_utils.stage.client import Stage, join
 from lab_utils.stage.event_log import OPEN_RUNS
 from lab_utils.waiting import wait_until
 from tests.performed import Perform, sending, values
@@ -69,6 +69,16 @@ def frame(length: int, size: int) -> bytes:
     return head + os.urandom(max(0, size - len(head)))
 
 
+def tagged(fields: int) -> bytes:
+    """A Metadata request, version 9, with so many tagged fields that nobody knows."""
+    # A number, as three bytes of seven bits, and no value.
+    numbers = (bytes([it & 127 | 128, it >> 7 & 127 | 128, it >> 14]) for it in range(fields))
+    tags = b"".join(number + b"\0" for number in numbers)
+    count = bytes([fields & 127 | 128, fields >> 7 & 127 | 128, fields >> 14])
+    body = bytes.fromhex("0003 0009 00000001 0001 61 00 01 000000") + count + tags
+    return len(body).to_bytes(4, "big") + body
+
+
 HALF = frame(12 * MB, 6 * MB)
 # How many connect, and what each sends.
 KAFKA: tuple[tuple[int, tuple[bytes, ...]], ...] = (
@@ -78,6 +88,8 @@ KAFKA: tuple[tuple[int, tuple[bytes, ...]], ...] = (
     (100, (HALF,)),
     (20, (frame(-1, 8 * MB),) * 4),
 )
+# An ApiVersions request of a client with a long name.
+NAMED = (32_010).to_bytes(4, "big") + bytes.fromhex("0012 0000 00000001 7d00") + b"\xff" * 32_000
 LINE = "{} HTTP/1.1\r\nHost: 127.0.0.1\r\n"
 EVENTS = LINE.format("GET /events?after=0")
 CONTROL = (
@@ -100,6 +112,22 @@ def test_ports_of_kafka(stage: Stage, perform: Perform) -> None:
     wait_until(lambda: server.num_fds() <= files + KEPT, "its connections to be closed",
                timeout_s=60, last_seen=lambda _: str(server.num_fds()))  # fmt: skip
     assert 0 < (peak_mb(stage.pid) or 0) < LIMIT_MB
+
+
+def test_port_of_a_broker_that_answers_nothing() -> None:
+    """What waits for its answers is bounded, too, however it is named; so is what is read of it.
+
+    The stage is its own: a broker that went on would have to read all that.
+    """
+    stage = join("crowded")
+    try:
+        stage.broker("pause")
+        port = int(stage.bootstrap.rpartition(":")[2])
+        flood(port, 200, *[NAMED * 10] * 20)
+        flood(port, 1, tagged(2_000_000))
+        assert 0 < (peak_mb(stage.pid) or 0) < LIMIT_MB
+    finally:
+        stage.shutdown()
 
 
 def test_control_port(stage: Stage, perform: Perform) -> None:
