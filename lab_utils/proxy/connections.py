@@ -54,6 +54,7 @@ class Side(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._wanted = True
         self._continues = False
+        self.connecting: asyncio.Task[None] | None = None
 
     @property
     def is_raw(self) -> bool:
@@ -98,13 +99,17 @@ class Side(asyncio.BufferedProtocol):
         if self._transport is not None and self.is_connected:
             self._transport.resume_reading()
             self._transport.write_eof()
+        elif self.connecting is not None:
+            self.connecting.cancel()
 
     def abort(self) -> None:
-        """Close the connection now."""
+        """Close the connection now, or make none."""
         self.is_open = False
         self._frames = FrameBuffer()
         if self._transport is not None:
             self._transport.abort()
+        elif self.connecting is not None:
+            self.connecting.cancel()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin; asyncio calls this and what follows."""
@@ -199,6 +204,7 @@ class Listener:
     def connect(self, far: Side, refuse: Callable[[], object]) -> None:
         """Connect this side to what is upstream; call `refuse` where that is not possible."""
         connecting = asyncio.get_running_loop().create_task(self._connect(far, refuse))
+        far.connecting = connecting
         self._connecting.add(connecting)
         connecting.add_done_callback(self._connecting.discard)
 

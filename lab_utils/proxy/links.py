@@ -21,8 +21,8 @@ from lab_utils.proxy.connections import WAITING_BYTES_LIMIT, Listener, Side
 from lab_utils.proxy.faults.broker_fault import LinkState
 
 CLIENT_ID_STARTS: Final = 14
-# Who may be connected without having said that it is a broker.
-STRANGERS: Final = 50
+# At one more the oldest is cut, one before all others that has not said that it is a broker.
+CONNECTIONS: Final = 100
 CALLER: Final = re.compile(rb"broker-(\d+)-")
 
 
@@ -143,9 +143,8 @@ class LinkProxy(Listener):
 
     def remember(self, link: Link) -> None:
         """Somebody has connected, a broker as a rule: connect to ours."""
-        strangers = [it for it in self._links if it.caller is None]
-        if len(strangers) >= STRANGERS:
-            strangers[0].end()
+        if len(self._links) >= CONNECTIONS:
+            min(self._links, key=lambda it: it.caller is not None).end()
         self._links[link] = None
         self.connect(link.far, link.end)
 

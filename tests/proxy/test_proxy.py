@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import time
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 
 import pytest
 
-from lab_utils.proxy import connections, proxy
+from lab_utils.proxy import connections, links, proxy
 from lab_utils.proxy.faults import drop_request, drop_response, kill_broker
 from lab_utils.proxy.relay import OPEN_LIMIT
 from lab_utils.waiting import wait_until
@@ -139,6 +141,37 @@ def test_strangers_take_no_connection_of_a_run(rig: Rig, monkeypatch: pytest.Mon
 
     client.send(wire.heartbeat(2))
     assert wire.heartbeat_answer(2) == client.receive()
+
+
+def test_nobody_is_connected_for_who_has_gone(rig: Rig) -> None:
+    """A broker that is paused takes no connection any more; those for whom it is made may go."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as paused, ExitStack() as queue:
+        for _ in range(3):  # then its queue is full
+            waiting = queue.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(paused.getsockname())
+        rig.proxy.upstream = paused.getsockname()
+        for _ in range(20):
+            rig.client().close()
+
+        left = lambda: len(rig.proxy._connecting)  # noqa: E731
+        wait_until(lambda: not rig.call(left), "no connection to be made", timeout_s=60,
+                   last_seen=lambda _: str(rig.call(left)))  # fmt: skip
+
+
+def test_links_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of more than so many the oldest is cut, and before all others who is no broker."""
+    monkeypatch.setattr(links, "CONNECTIONS", 3)
+
+    async def left() -> list[int | None]:
+        proxy = links.LinkProxy()
+        for caller in (2, None, 2, 3, None):
+            link = links.Link(proxy)
+            link.caller = caller
+            proxy.remember(link)
+        return [it.caller for it in proxy._links]
+
+    assert [2, 3, None] == asyncio.run(left())
 
 
 def test_drop_response_waits_for_the_answers_of_the_rest(rig: Rig) -> None:
