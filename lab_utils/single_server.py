@@ -79,7 +79,7 @@ def is_served(folder: Path) -> bool:
 
 def read(folder: Path) -> dict[str, Any]:
     """What the server of this folder says of itself; empty if it has said nothing."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError, RecursionError):
         said = json.loads((folder / "server.json").read_text(encoding="utf-8"))
         return said if isinstance(said, dict) else {}
     return {}
@@ -219,7 +219,7 @@ class Joining(Generic[Client]):
         said = read(self.folder)
         client = None
         if said.get("state") == "serving":
-            with suppress(KeyError):  # What it said of itself is damaged.
+            with suppress(KeyError, TypeError, ValueError):  # What it said of itself is damaged.
                 client = self.answer(said)
         if client is None and said.get("state") != "starting":
             self._end_if_silent(said.get("pid"))
@@ -265,18 +265,22 @@ class Joining(Generic[Client]):
                 LabWarning,
                 stacklevel=2,
             )
-            end(self.folder, pid)
+            # It has the lock, whatever process is named in a file that may be damaged.
+            is_server = pid in [found.process.pid for found in processes.of_folder(self.folder)]
+            end(self.folder, pid if is_server else None)
             self._silent = (self, 0.0)
 
     def _said(self) -> str:
         tails = {name: processes.tail(self.folder / name) for name in self.logs}
         said = [f"The last lines of {name}:\n{log}" for name, log in tails.items() if log]
-        if is_full(state_folder()):  # nothing could be printed either
-            said.append(
-                f"The disk is full in {state_folder()}. Make room, or set LAB_STATE to a folder "
-                "elsewhere."
-            )
-        return "\n".join(said) or "It had printed nothing."
+        # Where it is full, nothing could be printed either.
+        return "\n".join(said + _what_is_full()) or "It had printed nothing."
+
+
+def _what_is_full() -> list[str]:
+    """A sentence if the disk of the state folder has no room; else nothing."""
+    folder, to_do = state_folder(), "Make room, or set LAB_STATE to a folder elsewhere."
+    return [f"The disk is full in {folder}. {to_do}"] if is_full(folder) else []
 
 
 def end(folder: Path, pid: int | None = None, *, wait_s: float = 0) -> None:

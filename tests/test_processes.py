@@ -6,6 +6,7 @@ Real processes stand in for the lab's programs: only their command lines are the
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import signal
@@ -291,6 +292,29 @@ def test_a_server_that_never_says_who_it_is(
     with pytest.warns(UserWarning, match=r"which has not said its process\) has not answered"):
         client.look()
     os.close(lock)
+
+
+@pytest.mark.parametrize("pid", [7, 0, "x", {}])
+def test_a_server_that_names_another_process(
+    start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pid: Any
+) -> None:
+    """What is written of it is damaged: it is ended all the same, for it has the lock."""
+    monkeypatch.setattr(single_server, "ANSWER_S", 0.0)
+    monkeypatch.setattr(single_server, "SAYS_S", 0.0)
+    server = start(f"import fcntl, sys; it = open(sys.argv[2] + '/lock', 'w');"
+                   f"fcntl.flock(it, fcntl.LOCK_EX); {WAITS}",
+                   processes.STAGE_SERVER, folder := made(tmp_path / "own"))  # fmt: skip
+    (folder / "server.json").write_text(json.dumps({"state": "serving", "pid": pid}))
+    client = joining(tmp_path)
+    client.answer = lambda said: said["url"] and None
+    with pytest.warns(UserWarning, match="has not answered"):
+        wait_until(lambda: client.look() or server.poll() is not None, "its end", timeout_s=60)
+
+
+def made(folder: Path) -> Path:
+    """The folder, which is there now."""
+    folder.mkdir()
+    return folder
 
 
 def test_what_cannot_be_started_says_why(
