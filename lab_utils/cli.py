@@ -149,8 +149,7 @@ def down() -> None:
     from lab_utils.clients.sinks import remove_left
     from lab_utils.folders import state_folder
 
-    for place, ended in single_server.down().items():
-        click.echo(f"Ended of {place}: {', '.join(ended)}.")
+    single_server.down(click.echo)
     if serving := ", ".join(map(str, jupyter.running())):
         click.echo(f"./lab up still runs (pid {serving}): Ctrl-C where it was started ends it.")
     else:

@@ -16,10 +16,10 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -44,7 +44,9 @@ ANSWER_S: Final = 30.0
 # And one that has not said who it is: it says so as soon as Python has its modules.
 SAYS_S: Final = 120.0
 STARTS: Final = 3
+LOCKED_S: Final = 2.0
 KEPT: Final = ("lock", "server.log")
+ENDS: Final = ("ending", "failed")
 
 
 def take_lock(folder: Path) -> int | None:
@@ -131,14 +133,19 @@ class Life:
         self.say("starting")
 
     def say(self, state: State, **columns: Any) -> None:
-        """Write the state down, whole or not at all; only this user may read it."""
+        """Write the state down, whole or not at all; only this user may read it.
+
+        A server that ends goes on to its end where there is no room for that.
+        """
         if not self.has_folder:
             return
-        aside = self.folder / "server.new"
-        aside.unlink(missing_ok=True)
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            json.dump({"state": state, "pid": os.getpid(), **columns}, file)
-        aside.replace(self.folder / "server.json")
+        with suppress(*([OSError] if state in ENDS else [])):
+            aside = self.folder / "server.new"
+            aside.unlink(missing_ok=True)
+            new = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(new, "w") as file:
+                json.dump({"state": state, "pid": os.getpid(), **columns}, file)
+            aside.replace(self.folder / "server.json")
 
     def is_forsaken(self) -> bool:
         """Has the owner ended, or was the folder removed?"""
@@ -311,7 +318,7 @@ def discard(folder: Path) -> None:
     by then would be removed with the rest.
     """
     with suppress(FileNotFoundError):
-        folder.rename(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+        folder.rename(folder.with_name(f".{folder.name}-{secrets.token_hex(4)}"))
     # With what somebody who was killed has left of an earlier one.
     for aside in folder.parent.glob(f".{folder.name}-*"):
         shutil.rmtree(aside, ignore_errors=True)
@@ -329,10 +336,11 @@ def clear(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-def down() -> dict[str, list[str]]:
+def down(say: Callable[[str], object] = lambda _: None) -> None:
     """End every process of this state folder; say what was ended, by what it worked for.
 
-    The servers end first and take what is theirs with them; what no server has is killed.
+    The servers end first and take what is theirs with them; what no server has is killed. Raises
+    StageError for a folder that stays: it cannot be removed, or somebody has its lock.
     """
     folder = state_folder()
     running = processes.of_folder(folder)
@@ -344,7 +352,29 @@ def down() -> dict[str, list[str]]:
     servers = [found.process for found in running if found.program in processes.SERVERS]
     processes.end(servers, (signal.SIGTERM, processes.SERVER_END_S))
     processes.end_all(lambda: [found.process for found in processes.of_folder(folder)])
-    for served in (folder / "spark", *folder.glob("stages/*"), *folder.glob("audits/*")):
-        if served.exists():
-            remove(served)
-    return ended
+    for place, names in ended.items():
+        say(f"Ended of {place}: {', '.join(names)}.")
+    served = (folder / "spark", *folder.glob("stages/*"), *folder.glob("audits/*"))
+    if left := list(filter(None, map(_left, served))):
+        raise StageError("\n".join(left))
+
+
+def _left(folder: Path) -> str | None:
+    """Remove a folder whose processes have been ended; why it stays, if it does."""
+    try:
+        # Who has just taken the lock starts a server in a moment.
+        wait_until(
+            lambda: not is_served(folder) or processes.of_folder(folder),
+            f"the lock of {folder}",
+            timeout_s=LOCKED_S,
+        )
+        if folder.exists():
+            remove(folder)
+    except WaitTimeout:
+        return (
+            f"{folder} is in use by a process that cannot be seen from here, as one in a container "
+            "is, or one that knows the folder by another name. End it there."
+        )
+    except OSError as error:
+        return f"{folder} cannot be removed: {error.strerror}. Remove it yourself."
+    return None

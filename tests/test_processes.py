@@ -414,6 +414,43 @@ def test_a_start_while_everything_is_ended(state: Path) -> None:
     os.close(lock)
 
 
+def test_a_folder_that_stays_is_named(
+    start: Start, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who ends everything is told of what somebody unseen uses, and of what cannot be removed."""
+    used, odd, free = (state / "stages" / name for name in ("03", "04", "05"))
+    for folder in (used, odd / "lock", free):
+        folder.mkdir(parents=True)
+    holds = f"import fcntl; it = open({str(used / 'lock')!r}, 'w'); fcntl.flock(it, fcntl.LOCK_EX)"
+    holder = start(f"{holds}\n{WAITS}")
+    monkeypatch.setattr(single_server, "LOCKED_S", 0.1)
+    server = start(CLEANS_UP, processes.STAGE_SERVER, free)
+    said: list[str] = []
+    with pytest.raises(StageError) as raised:
+        single_server.down(said.append)
+
+    assert (0, [f"Ended of stage 05: stage server {server.pid}."]) == (server.wait(), said)
+    assert f"{used} is in use by a process that cannot be seen from here" in str(raised.value)
+    assert f"{odd} cannot be removed: Is a directory. Remove it yourself." in str(raised.value)
+    assert (None, False) == (holder.poll(), free.exists())
+
+
+def test_a_server_ends_where_there_is_no_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It cannot write down that it ends, and goes on to its end; its folder goes, too."""
+    lock = single_server.take_lock(tmp_path / "own")
+    assert lock is not None
+    with single_server.Life(tmp_path / "own", lock, None) as life:
+        (tmp_path / "own" / "server.new").mkdir()
+        with pytest.raises(OSError, match=r"server\.new"):
+            life.say("serving")
+        life.say("ending")
+    os.close(lock)
+
+    assert [] == list(tmp_path.iterdir())
+
+
 def test_who_has_no_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     """To have half a processor is enough; to come after a program that never waits is not."""
     monkeypatch.setattr(waiting, "LOOK_EVERY_S", 0.02)
