@@ -6,6 +6,7 @@ the project's own environment.
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -53,7 +54,10 @@ console = Console(stderr=True)
 
 
 class Commands(click.Group):
-    """Shows a LabError as its sentence, without a traceback, and Ctrl-C by its exit code."""
+    """Shows a LabError as its sentence, without a traceback, and Ctrl-C by its exit code.
+
+    So with what the system refuses, as to write to a disk that is full.
+    """
 
     def invoke(self, context: click.Context) -> object:
         """Run the command."""
@@ -61,6 +65,11 @@ class Commands(click.Group):
             return super().invoke(context)
         except LabError as error:
             raise click.ClickException(_plain(error)) from error
+        except OSError as error:
+            if error.errno == errno.EPIPE:  # nobody reads on, as after | head
+                raise
+            what = f"{error}. Look at that file or folder, then run the command again."
+            raise click.ClickException(_plain(LabError(what))) from error
         except KeyboardInterrupt:  # click's own exit code is 1, which of an audit says: a breach
             console.print("Interrupted.")
             sys.exit(128 + signal.SIGINT)

@@ -266,6 +266,17 @@ def test_ctrl_c_is_no_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (130, "Interrupted.\n") == (done.exit_code, done.stderr)
 
 
+def test_what_the_system_refuses_is_a_sentence(tmp_path: Path) -> None:
+    """A command that cannot write where it has to says where, and shows no line of ours."""
+    (tmp_path / "state" / "jupyter.log").mkdir(parents=True)
+    chosen = {"LAB_STATE": str(tmp_path / "state"), "LAB_FOLDER": str(tmp_path / "work")}
+    done = CliRunner(env=chosen).invoke(main, ["up", "--port", "0"])
+
+    assert 1 == done.exit_code
+    assert "jupyter.log'. Look at that file or folder, then run" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_that_is_swallowed_comes_again(number: signal.Signals) -> None:
     """A library that is being imported may hold every exception for its own."""
